@@ -1,0 +1,1 @@
+"""The built-in algorithms, one readable file per algorithm and framework."""

@@ -1,0 +1,33 @@
+"""What can go wrong for a user of `note_rl`.
+
+NoteRLError (ValueError)
+├── SettingsError              arguments of set()/train() that contradict each other or make no sense
+├── EnvironmentMismatchError   the environment does not fit the agent, or cannot be made
+├── AgentContractError         the agent's action()/__call__ do not return what they must
+└── CheckpointError            a file that is damaged, foreign, from a newer version or of another agent
+DivergedError (ArithmeticError)   a loss that is not finite: the run cannot be saved by going on
+"""
+
+
+class NoteRLError(ValueError):
+    """Root of the errors that say: what you asked for cannot be done, and why."""
+
+
+class SettingsError(NoteRLError):
+    """Arguments that contradict each other or are out of range."""
+
+
+class EnvironmentMismatchError(NoteRLError):
+    """An environment that cannot be made, or whose spaces the agent cannot use."""
+
+
+class AgentContractError(NoteRLError):
+    """An agent whose methods do not return what the contract asks for."""
+
+
+class CheckpointError(NoteRLError):
+    """A checkpoint that is damaged, foreign, from a newer version or of another agent."""
+
+
+class DivergedError(ArithmeticError):
+    """Training produced a loss that is not finite."""

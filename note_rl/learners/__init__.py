@@ -1,0 +1,1 @@
+"""The only place where tensors are touched: one learner per framework."""

@@ -1,0 +1,153 @@
+"""What the training core asks of a framework, and what both frameworks' learners share."""
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import numpy as np
+
+from note_rl.errors import AgentContractError, CheckpointError
+from note_rl.types import Array, FloatArray, Sample, Update
+
+
+class Learner(Protocol):
+    """Owns the parameters: evaluates them, improves them, copies them in and out. Arrays cross as NumPy."""
+
+    def act(self, obs: Array) -> FloatArray:
+        """Answers [E, ...] of the agent to observations [E, *obs], without gradients."""
+
+    def value(self, obs: Array) -> FloatArray:
+        """The agent's value() [N] for observations [N, *obs], without gradients."""
+
+    def prepare(self, optimizer: Any, max_grad_norm: float | None, hyperparameters: Sequence[str], jit: Any) -> None:
+        """Makes ready for updates.
+
+        Args:
+            optimizer: One for all parameters, or a list with one per parameter group; None keeps the former.
+            max_grad_norm: Global norm that the gradients of each group are scaled down to; None: never.
+            hyperparameters: Names of agent attributes whose values come with each update.
+            jit: True, False or "auto": whether to compile the update.
+        """
+
+    def update(self, sample: Sample, hyperparameters: Mapping[str, float]) -> Update:
+        """One gradient step per minibatch [K, B, ...], all in one call into the framework.
+
+        Args:
+            sample: The minibatches.
+            hyperparameters: `learning_rate`, if it is scheduled, and the attributes named in prepare(). The latter
+                are set on the agent already; compiled code takes them from here, as inputs.
+        """
+
+    def get_state(self) -> dict[str, Array]:
+        """Parameters, targets and optimizer slots under stable names."""
+
+    def set_state(self, state: Mapping[str, Array]) -> None:
+        """Takes over a stored state, all or nothing (CheckpointError)."""
+
+
+LEARNING_RATE = "learning_rate"
+
+
+@contextmanager
+def temporary_attributes(target: object, values: Mapping[str, Any]) -> Iterator[None]:
+    """Sets attributes for the time of a block and puts back what was there before."""
+    missing = object()
+    before = {name: target.__dict__.get(name, missing) for name in values}
+    target.__dict__.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is missing:
+                target.__dict__.pop(name, None)
+            else:
+                target.__dict__[name] = value
+
+
+def parameter_groups(param: Any) -> list[list[Any]]:
+    """`agent.param` as a list of groups: a flat list of parameters is one group, a list of lists several."""
+    parameters = list(param)
+    if not parameters:
+        raise AgentContractError("agent.param is empty: it must hold the trainable parameters")
+    if isinstance(parameters[0], (list, tuple)):
+        return [list(group) for group in parameters]
+    return [parameters]
+
+
+def optimizers_for(optimizer: Any, groups: list[list[Any]]) -> list[tuple[Any, list[Any]]]:
+    """Pairs of optimizer and parameters: one per group, or a single optimizer for all of them.
+
+    Raises:
+        AgentContractError: As many optimizers as groups are needed, or one.
+    """
+    if not isinstance(optimizer, (list, tuple)):
+        return [(optimizer, [parameter for group in groups for parameter in group])]
+    if len(optimizer) != len(groups):
+        raise AgentContractError(
+            f"{len(optimizer)} optimizers for {len(groups)} parameter groups; give one per group, or one for all"
+        )
+    return list(zip(optimizer, groups, strict=True))
+
+
+def takes_weights(agent: Any) -> bool:
+    """Whether the agent's __call__ wants the importance weights as its sixth argument."""
+    parameters = inspect.signature(agent.__call__).parameters.values()
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return len(positional) >= 6
+
+
+def check_loss_shape(shape: tuple[int | None, ...], batch_size: int) -> None:
+    """Refuses losses that are neither one number nor one per sample.
+
+    Raises:
+        AgentContractError: The usual cause of a [B, B] or [B, 1] loss is named.
+    """
+    if shape in ((), (batch_size,)):
+        return
+    hint = ""
+    if len(shape) == 2 and shape[0] == batch_size:
+        hint = (
+            "; r and d have the shape [B], so Q-values of shape [B, 1] broadcast against them to [B, B]: "
+            "drop the last axis first"
+        )
+    raise AgentContractError(
+        f"__call__ must return one loss or one per sample, [] or [{batch_size}]; it returned the shape "
+        f"{list(shape)}{hint}"
+    )
+
+
+def check_state(state: Mapping[str, Array], expected: Mapping[str, Array | Any]) -> None:
+    """Refuses a state whose names or shapes are not those of this agent.
+
+    Raises:
+        CheckpointError: The first difference is named.
+    """
+    for name, value in expected.items():
+        if name not in state:
+            raise CheckpointError(f"the checkpoint is of another agent: it lacks {name!r}")
+        if tuple(state[name].shape) != tuple(value.shape):
+            raise CheckpointError(
+                f"the checkpoint is of another agent: {name!r} has the shape {list(state[name].shape)} there and "
+                f"{list(value.shape)} here"
+            )
+
+
+def sample_columns(sample: Sample) -> dict[str, Array]:
+    """The arrays of a sample that go into an update, by the name they have there; [K, B, ...] each."""
+    columns: dict[str, Array] = {
+        "obs": sample.obs,
+        "action": sample.action,
+        "reward": np.asarray(sample.reward, np.float32),
+        "next_obs": sample.next_obs,
+        "terminated": sample.terminated,
+        "discount": sample.discount,
+    }
+    for name, values in sample.extras.items():
+        columns[name] = np.asarray(values, np.float32)
+    if sample.weights is not None:
+        columns["weights"] = np.asarray(sample.weights, np.float32)
+    return columns
+
+
+CALL_ARGUMENTS = ("obs", "action", "next_obs", "reward", "terminated")

@@ -1,0 +1,1 @@
+"""Where experience is kept and how it is read back."""

@@ -1,0 +1,36 @@
+"""Returns and advantages as pure functions over [T, E] arrays."""
+
+import numpy as np
+
+from note_rl.types import BoolArray, FloatArray
+
+
+def generalised_advantage(
+    reward: FloatArray,  # [T, E]
+    value: FloatArray,  # [T, E] V(obs)
+    next_value: FloatArray,  # [T, E] V(next_obs), the true last observation at episode ends
+    terminated: BoolArray,  # [T, E]
+    ended: BoolArray,  # [T, E]
+    gamma: float,
+    gae_lambda: float,
+) -> tuple[FloatArray, FloatArray]:
+    """Advantages and value targets, [T, E] each.
+
+    A_t = sum_l (gamma*lambda)^l delta_{t+l},  delta_t = r_t + gamma*V(s_{t+1}) - V(s_t)
+    (Schulman et al. 2016, eq. 16, https://arxiv.org/abs/1506.02438), the sum cut where an episode ends. A terminated
+    task has no future value; a time limit cuts the sum but keeps gamma*V(last observation).
+    """
+    delta = reward + gamma * next_value * ~terminated - value
+    carry = (gamma * gae_lambda) * ~ended
+    advantage = np.empty_like(delta)
+    following = np.zeros(delta.shape[1:], delta.dtype)
+    for t in range(len(delta) - 1, -1, -1):
+        following = delta[t] + carry[t] * following
+        advantage[t] = following
+    return advantage, advantage + value
+
+
+def standardise(values: FloatArray, epsilon: float = 1e-8) -> FloatArray:
+    """Zero mean and unit standard deviation over all entries."""
+    standardised: FloatArray = (values - values.mean()) / (values.std() + epsilon)
+    return standardised

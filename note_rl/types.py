@@ -1,0 +1,128 @@
+"""The values that pass between the parts. Axis letters: T time, E environments, N = T*E, K gradient steps, B batch."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+FloatArray = NDArray[np.floating[Any]]
+BoolArray = NDArray[np.bool_]
+IntArray = NDArray[np.integer[Any]]
+Scalar = float | int | str | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """What E environments went through in T consecutive steps, in the order it happened.
+
+    Attributes:
+        obs: What the agent saw. [T, E, *obs]
+        action: What it did. [T, E] int or [T, E, A] float
+        reward: What it got. [T, E] float32
+        next_obs: What it saw next; the true last observation where an episode ended. [T, E, *obs]
+        terminated: The task ended here; a time limit is not an end. [T, E] bool
+        ended: The episode ended here, by the task or by a time limit. [T, E] bool
+        log_prob: log-probability of the action under the policy that chose it, where it has one. [T, E] float32
+    """
+
+    obs: Array
+    action: Array
+    reward: FloatArray
+    next_obs: Array
+    terminated: BoolArray
+    ended: BoolArray
+    log_prob: FloatArray | None = None
+
+    @property
+    def num_env_steps(self) -> int:
+        """T * E."""
+        return self.reward.size
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """One finished episode: undiscounted return, length in steps, and which environment it ran in."""
+
+    return_: float
+    length: int
+    env_index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Minibatches for a burst of K gradient steps; every array has the leading axes [K, B].
+
+    Attributes:
+        obs, action, reward, next_obs: As in `Steps`.
+        terminated: 1.0 where the task ended, else 0.0. [K, B] float32
+        discount: What the value of `next_obs` is multiplied by: gamma^k for a k-step transition, 0 where the
+            task ended. [K, B] float32
+        extras: Further per-sample arrays an algorithm asks for (advantage, return_, log_prob_old, value_old).
+        weights: Importance weights, where sampling was not uniform. [K, B] float32
+        sync: Whether the target parameters are updated after each gradient step. [K] bool
+        slots: Where the transitions lie in the buffer, to hand priorities back. [K, B] int
+    """
+
+    obs: Array
+    action: Array
+    reward: FloatArray
+    next_obs: Array
+    terminated: FloatArray
+    discount: FloatArray
+    sync: BoolArray
+    extras: Mapping[str, FloatArray] = field(default_factory=dict)
+    weights: FloatArray | None = None
+    slots: IntArray | None = None
+
+    @property
+    def num_gradient_steps(self) -> int:
+        """K."""
+        return len(self.reward)
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What a burst gave: the mean loss of each gradient step, [K, G], one column per optimizer."""
+
+    loss: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Undiscounted returns and lengths of evaluation episodes, [n] each."""
+
+    returns: FloatArray
+    lengths: IntArray
+
+    @property
+    def mean(self) -> float:
+        """Mean return."""
+        return float(self.returns.mean())
+
+
+@dataclass(frozen=True, slots=True)
+class TrainResult:
+    """What a call of train() did.
+
+    Attributes:
+        returns: Undiscounted return of each finished episode.
+        lengths: Its length in environment steps.
+        episode_steps: Environment steps taken, over the agent's life, when it ended.
+        losses: Mean loss of each training phase (nan before learning starts).
+        num_env_steps: Environment steps over the agent's life.
+        num_gradient_steps: Gradient steps over the agent's life.
+        seconds: Wall time of this call.
+        stop_reason: "total_steps", "episodes", "criterion" or "stop_training".
+    """
+
+    returns: list[float]
+    lengths: list[int]
+    episode_steps: list[int]
+    losses: list[float]
+    num_env_steps: int
+    num_gradient_steps: int
+    seconds: float
+    stop_reason: str
