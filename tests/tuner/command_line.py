@@ -1,0 +1,98 @@
+"""The command line as tests use it: in this process, with what was printed."""
+
+import logging
+import os
+import signal
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tuner.cli import main
+from tuner.trackers.base import RunInfo
+
+SMALL = (
+    "tracker=jsonl",
+    "training.total_steps=240",
+    "evaluation.num_points=3",
+    "evaluation.num_episodes=2",
+    "network.hidden_sizes=[8]",
+)
+"""A run of a second."""
+SMALL_AGENTS = {
+    "dqn": ("agent=dqn", "buffer.learning_starts=64", "buffer.batch_size=16", "buffer.train_freq=8"),
+    "ppo": ("agent=ppo", "env.num_envs=2", "buffer.num_steps=16", "buffer.batch_size=16", "buffer.num_epochs=2"),
+}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command printed, and its exit status."""
+
+    status: int
+    output: str
+    errors: str
+
+
+class CommandLine:
+    """Runs `tuner ...` in an empty working directory."""
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.folder = folder
+        self._capsys = capsys
+
+    def __call__(self, *arguments: str) -> Answer:
+        self._capsys.readouterr()
+        status = main(arguments)
+        captured = self._capsys.readouterr()
+        return Answer(status, captured.out, captured.err)
+
+    def refused(self, *arguments: str) -> str:
+        """The answer to a mistake: one or two lines, status 2, no traceback, nothing left behind."""
+        before = sorted(self.folder.rglob("*"))
+        answer = self(*arguments)
+        assert answer.status == 2, answer
+        assert "Traceback" not in answer.errors + answer.output
+        assert answer.output == ""
+        assert 1 <= len(answer.errors.strip().splitlines()) <= 2, answer.errors
+        assert sorted(self.folder.rglob("*")) == before, "something was written"
+        return answer.errors
+
+
+@pytest.fixture
+def tuner(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[CommandLine]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    _keep_streams_open()
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield CommandLine(tmp_path, capsys)
+    root.handlers[:], root.level = handlers, level  # Hydra's handlers write to a stream that is gone by now
+
+
+def _keep_streams_open() -> None:
+    """TensorFlow's absl handler closes its stream when Hydra sets up logging, unless that is the real stderr."""
+    if "absl.logging" in sys.modules:
+        sys.modules["absl.logging"].get_absl_handler().python_handler.stream = sys.__stderr__
+
+
+class Interrupting:
+    """A tracker that presses Ctrl-C as soon as a run has measured something behind a number of steps."""
+
+    def __init__(self, after_steps: int) -> None:
+        self.after_steps = after_steps
+
+    def start_run(self, info: RunInfo) -> "Interrupting":
+        return self
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        if step >= self.after_steps:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    def finish(self, exit_code: int = 0, summary: Mapping[str, object] | None = None) -> None:
+        pass
+
+    def close(self, timeout_s: float = 10.0) -> None:
+        pass

@@ -1,0 +1,178 @@
+# ruff: noqa: T201 - what is printed goes to output.log
+"""What the trials of these tests do. Framework-free; imported in the child by the path that the specs name."""
+
+import contextlib
+import ctypes
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from tuner.trial import TrialContext, TrialInterrupted, current_trial
+
+
+class DivergedError(ArithmeticError):
+    """Stands for note_rl's, which is known by its name."""
+
+
+class OutOfMemoryError(RuntimeError):
+    """Stands for PyTorch's, which is known by its name."""
+
+
+def note(context: TrialContext, **values: object) -> None:
+    """Leave something for the test to read."""
+    (context.folder / "note.json").write_text(json.dumps(values))
+
+
+def complete(context: TrialContext) -> None:
+    context.built({**context.spec.config, "used": True})
+    context.log(3, {"loss": 0.5, "bad": float("nan")})
+    context.alive(0.5)
+    for step in (0.25, 0.5, 1.0):
+        context.report(step, 10 * step)
+
+
+def report_elsewhere(context: TrialContext) -> None:
+    """As a user's function does that is not handed the context."""
+    trial = current_trial()
+    assert trial is context
+    trial.report(1.0, 2.0)
+
+
+def raise_error(context: TrialContext) -> None:
+    print("before the error")
+    raise KeyError("no such key")
+
+
+def raise_diverged(context: TrialContext) -> None:
+    raise DivergedError("the loss is nan")
+
+
+def raise_out_of_memory(context: TrialContext) -> None:
+    raise OutOfMemoryError("tried to allocate 1 TB")
+
+
+def leave(context: TrialContext) -> None:
+    sys.exit(0)
+
+
+def exit_at_once(context: TrialContext) -> None:
+    print("last words")
+    os._exit(7)
+
+
+def kill_itself(context: TrialContext) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def segfault(context: TrialContext) -> None:
+    ctypes.string_at(0)
+
+
+def report_nan(context: TrialContext) -> None:
+    context.report(0.5, 1.0)
+    context.report(1.0, float("nan"))
+
+
+def hang(context: TrialContext) -> None:
+    while True:
+        time.sleep(1)
+
+
+def stay_alive(context: TrialContext) -> None:
+    """Go on until told to stop; then checkpoint, like training does."""
+    try:
+        context.report(0.1, 1.0)
+        while True:
+            context.alive(0.2)
+            time.sleep(0.01)
+    except TrialInterrupted as interruption:
+        (context.folder / "checkpoint").write_text(interruption.outcome)
+        raise
+
+
+def wait_for_verdict(context: TrialContext) -> None:
+    note(context, pid=os.getpid())
+    try:
+        context.report(0.1, 1.0)
+    except TrialInterrupted as interruption:
+        (context.folder / "checkpoint").write_text(interruption.outcome)
+        raise
+
+
+def swallow_interruption(context: TrialContext) -> None:
+    """A careless user's function: the trial is pruned nevertheless."""
+    with contextlib.suppress(TrialInterrupted):
+        context.report(0.5, 1.0)
+
+
+def fill_memory(context: TrialContext) -> None:
+    import numpy as np  # here, as most of these trials do without
+
+    held = [np.ones(300_000_000 // 8)]
+    while held:
+        context.alive(0.1)
+        time.sleep(0.01)
+
+
+def breed(context: TrialContext) -> None:
+    """Start a program and fork a process, neither of which wants to end; then end as the config says."""
+    program = subprocess.Popen(["sleep", "1000"])
+    process = multiprocessing.get_context("fork").Process(target=time.sleep, args=(1000,))
+    process.start()
+    note(context, pids=[program.pid, process.pid])
+    if context.spec.config["end"] == "exit":
+        os._exit(1)
+    if context.spec.config["end"] == "wait":
+        hang(context)
+
+
+def look_around(context: TrialContext) -> None:
+    """Note what kind of process this is."""
+    import numpy as np
+
+    print("to stdout")
+    print("to stderr", file=sys.stderr)
+    os.system("echo from a program")
+    note(
+        context,
+        stdin=sys.stdin.read(),
+        group=os.getpgrp(),
+        session=os.getsid(0),
+        pid=os.getpid(),
+        sigint=signal.getsignal(signal.SIGINT) == signal.SIG_IGN,
+        threads=os.environ["OMP_NUM_THREADS"],
+        variable=os.environ.get("SET_BY_TEST"),
+        cwd=os.getcwd(),
+        path=sys.path,
+        descriptors=sorted(int(name) for name in os.listdir("/proc/self/fd")),
+        argument=context.spec.config.get("argument"),
+        seed=context.spec.seed,
+        random=np.random.random(),  # noqa: NPY002 - the global generator is the point
+    )
+
+
+def resume(context: TrialContext) -> None:
+    """Report a grid, passing over what an earlier attempt has reported, and repeat its last step."""
+    note(context, reported=context.reported)
+    for step in (0.5, 1.0):
+        context.report(step, 100.0)
+
+
+def count_loaded(context: TrialContext) -> None:
+    """Note what was there before the trial did anything; then use the backend."""
+    names = ("torch", "tensorflow", "keras", "optuna", "wandb")
+    loaded = [name for name in names if name in sys.modules]
+    num_threads = len(os.listdir("/proc/self/task"))
+    if "torch" in loaded:
+        import torch
+
+        total = float(torch.ones(100, 100).matmul(torch.ones(100, 100)).sum())
+    else:
+        import tensorflow as tf
+
+        total = float(tf.reduce_sum(tf.matmul(tf.ones((100, 100)), tf.ones((100, 100)))))
+    note(context, loaded=loaded, num_threads=num_threads, total=total)

@@ -1,0 +1,251 @@
+import base64
+import hashlib
+import json
+import re
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.tuner.reporting.summaries import EVIL, full_study, run
+from tuner.errors import UserError
+from tuner.records import StudySummary
+from tuner.reporting import figures, parameter_figures
+from tuner.reporting.markup import Html, tag
+from tuner.reporting.page import render_page, write_page
+from tuner.results import verdict
+from tuner.trial.messages import Outcome
+
+
+class Parsed(HTMLParser):
+    """Elements and text of a page; scripts apart."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.scripts: list[str] = []
+        self._inside = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        self._inside = tag
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = ""
+
+    def handle_data(self, data: str) -> None:
+        (self.scripts if self._inside == "script" else self.text).append(data)
+
+    def ids(self) -> list[str]:
+        return [attributes["id"] or "" for _, attributes in self.elements if "id" in attributes]
+
+    def figures(self) -> dict[str, Any]:
+        drawings: dict[str, Any] = json.loads(self.scripts[0], parse_constant=pytest.fail)
+        return drawings
+
+
+@pytest.fixture(scope="module")
+def page() -> Parsed:
+    return Parsed(render_page(full_study()))
+
+
+def test_sections_stand_in_the_order_of_the_readers_questions(page: Parsed) -> None:
+    order = ["verdict", "comparison", "history", "curves", "importance", "trials", "failures", "reproduce", "about"]
+    assert [name for name in page.ids() if name in order] == order
+
+
+def test_the_verdict_comes_first(page: Parsed) -> None:
+    text = "".join(page.text)
+    sentence = verdict(full_study()).sentence
+    assert sentence in text
+    assert text.index(sentence) < text.index("The search")
+    assert "Selection optimism -12" in text  # 70 on select seeds, 82 on test seeds
+
+
+def test_the_trial_table_has_every_trial_and_sortable_values(page: Parsed) -> None:
+    rows = render_page(full_study()).partition('id="trial-table"')[2].partition("</table>")[0].split("<tr")[2:]
+    assert len(rows) == 12
+    assert 'class="winner"' in rows[0]
+    assert 'data-value="80.0"' in rows[0]
+    assert ">diverged<" in rows[-1]
+
+
+def test_failures_have_kind_reason_and_folder(page: Parsed) -> None:
+    failures = render_page(full_study()).partition('id="failures"')[2].partition("</section>")[0]
+    assert ">crashed<" in failures
+    assert ">diverged<" in failures
+    assert "the loss became nan" in failures
+    assert "pruned" not in failures
+
+
+def test_the_command_is_there_to_copy(page: Parsed) -> None:
+    assert "tuner train agent=dqn optimizer.learning_rate=0.001 'env.id=my:Env-v0'" in page.text
+    assert ("button", "command") in [(name, attributes.get("data-target")) for name, attributes in page.elements]
+
+
+def test_nothing_is_loaded_and_only_our_scripts_may_run(page: Parsed) -> None:
+    policy = next(a["content"] for name, a in page.elements if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy is not None
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    hashes = [base64.b64encode(hashlib.sha256(source.encode()).digest()).decode() for source in page.scripts[1:]]
+    assert re.findall(r"'sha256-([^']+)'", policy) == hashes
+    assert len(hashes) == 2
+    for name, attributes in page.elements:
+        assert name not in {"link", "img", "iframe", "object", "base", "form"}
+        assert not {"src", "href", "action"} & attributes.keys()
+        assert not [key for key in attributes if key.startswith("on")]
+    styles = render_page(full_study()).partition("<style>")[2].partition("</style>")[0]
+    assert "url(" not in styles
+    assert "@import" not in styles
+
+
+def test_whatever_comes_from_users_is_text() -> None:
+    params = {f"agent.{EVIL}": EVIL}
+    runs = [run(f"trial {n}", "screen", float(n), params=params, reason=EVIL, folder=EVIL) for n in range(9)]
+    runs += [run("trial 9", "screen", None, params=params, outcome=Outcome.CRASHED, reason=EVIL, folder=EVIL, curve=())]
+    runs += [run("trial 8", "test", 1.0, params=params, scores={EVIL: 1.0}), run(EVIL, "test", 1.0)]
+    summary = StudySummary(
+        *(EVIL, EVIL, EVIL, EVIL, EVIL),
+        runs=tuple(runs),
+        winner_label="trial 8",
+        default_label=EVIL,
+        importances={f"agent.{EVIL}": 1.0},
+        notes=(EVIL,),
+        versions={EVIL: EVIL},
+        retrain_command=EVIL,
+        budget={EVIL: EVIL},
+    )
+    text = render_page(summary)
+    parsed = Parsed(text)
+    assert [name for name, _ in parsed.elements].count("script") == 3
+    assert "<script>alert" not in text
+    assert "".join(parsed.text).count(EVIL) >= 10
+    assert "<script" not in json.dumps(parsed.figures())  # Plotly reads HTML in its labels
+    assert "<" not in parsed.scripts[0]  # nothing in the data can end its element
+
+
+def test_importances_need_eight_complete_trials() -> None:
+    few = full_study(runs=tuple(run(f"trial {n}", "screen", float(n)) for n in range(7)))
+    text = render_page(few)
+    assert "7 of at least 8 trials are complete" in text
+    assert "importance-figure" not in text
+    assert "has not worked out importances" in render_page(full_study(importances={}))
+
+
+@pytest.mark.parametrize(
+    ("runs", "expected"),
+    [
+        ((), "No trial has finished yet (none started)."),
+        ((run("trial 0", "screen", None, outcome=None, curve=()),), "No trial has finished yet (1 running)."),
+        (
+            (run("trial 0", "screen", None, outcome=Outcome.CRASHED, reason="no GPU", curve=()),),
+            "The only trial failed (1 crashed), so there is no result. Most frequent reason (1 x): no GPU",
+        ),
+    ],
+)
+def test_a_study_without_results_has_a_page_too(runs: Any, expected: str) -> None:
+    text = "".join(Parsed(render_page(full_study(runs=runs, winner_label=None, retrain_command=""))).text)
+    assert expected in text
+    assert "There are no finished test runs to compare yet." in text
+    assert "No trial has a score." in text
+    assert "There is no winner yet." in text
+
+
+def test_values_that_are_not_finite_leave_gaps() -> None:
+    broken = run("trial 0", "screen", float("nan"), outcome=Outcome.DIVERGED, curve=((0.5, 1.0), (1.0, float("inf"))))
+    drawings = Parsed(render_page(full_study(runs=(*full_study().runs, broken)))).figures()
+    background = drawings["curves-figure"]["data"][0]
+    assert background["y"][-3:] == [1.0, None, None]
+
+
+def test_the_best_line_only_rises_and_failures_are_marked() -> None:
+    scores = [5.0, 3.0, 8.0, 8.0, 1.0]
+    runs = [run(f"trial {n}", "screen", score) for n, score in enumerate(scores)]
+    runs += [
+        run("trial 5", "screen", 6.0, outcome=Outcome.PRUNED),
+        run("trial 6", "screen", None, outcome=Outcome.CRASHED, curve=()),
+    ]
+    drawn = figures.history_figure(full_study(runs=tuple(runs), winner_label="trial 3"))
+    assert drawn is not None
+    traces = {trace["name"]: (trace["x"], trace["y"]) for trace in drawn["data"]}
+    assert traces == {
+        "best so far": ([0, 1, 2, 3, 4], [5.0, 5.0, 8.0, 8.0, 8.0]),
+        "complete": ([0, 1, 2, 4], [5.0, 3.0, 8.0, 1.0]),
+        "pruned, at its last report": ([5], [6.0]),
+        "failed": ([6], [1.0]),  # it has no value: at the bottom
+        "the winner": ([3], [8.0]),
+    }
+
+
+def test_the_comparison_shows_every_seed_and_the_interval() -> None:
+    summary = full_study()
+    found = verdict(summary)
+    drawn = figures.comparison_figure(summary, found)
+    assert drawn is not None
+    default_points, default_middle, winner_points, winner_middle = drawn["data"]
+    assert default_points["x"] == [20.0, 21.0, 22.0, 23.0, 24.0]
+    assert winner_points["x"] == [80.0, 81.0, 82.0, 83.0, 84.0]
+    assert (default_middle["x"], winner_middle["x"]) == ([22.0], [82.0])
+    assert found.winner is not None
+    assert found.winner.high is not None
+    assert winner_middle["error_x"]["array"] == [found.winner.high - 82.0]
+    assert len(set(winner_points["y"])) == 5  # equal scores would not hide each other
+
+
+def test_the_mean_curve_is_over_seeds() -> None:
+    tests = [run("trial 8", "test", 1.0, seed=seed, curve=((0.5, seed), (1.0, 10.0 * seed))) for seed in (1.0, 3.0)]
+    drawn = figures.curves_figure(full_study(runs=(*full_study().stage("screen"), *tests)))
+    assert drawn is not None
+    mean = drawn["data"][-1]
+    assert mean["name"] == "trial 8, mean of 2 test seeds"
+    assert (mean["x"], mean["y"]) == ([0.5, 1.0], [2.0, 20.0])
+    assert drawn["layout"]["xaxis"]["tickformat"] == ".0%"
+
+
+def test_parameter_axes_suit_their_values() -> None:
+    columns: dict[str, list[Any]] = {
+        "a.rate": [1e-5, 1e-2],
+        "a.size": [16, 256],
+        "a.kind": ["x", "y"],
+        "a.share": [0.1, 0.3],
+    }
+    runs = [
+        run(f"trial {n}", "screen", float(n), params={path: values[n % 2] for path, values in columns.items()})
+        for n in range(8)
+    ]
+    drawn = parameter_figures.slices_figure(full_study(runs=tuple(runs), importances=dict.fromkeys(columns, 1.0)))
+    kinds = [drawn["layout"][f"xaxis{number}"].get("type") for number in ("", "2", "3", "4")]
+    assert kinds == ["log", "log", "category", None]
+    assert drawn["layout"]["xaxis2"]["ticktext"] == ["16", "256"]
+
+
+def test_files_lie_beside_the_page(tmp_path: Path) -> None:
+    summary = full_study()
+    path = write_page(summary, tmp_path / "new" / "report")
+    assert path == tmp_path / "new" / "report" / "report.html"
+    assert StudySummary.from_json((path.parent / "report.json").read_text()) == summary
+    assert len((path.parent / "trials.csv").read_text().splitlines()) == 1 + len(summary.runs)
+    assert sorted(entry.name for entry in path.parent.iterdir()) == ["report.html", "report.json", "trials.csv"]
+
+
+def test_without_plotly_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    with pytest.raises(UserError, match=re.escape("pip install 'note-rl[report]'")):
+        write_page(full_study(), tmp_path / "report")
+    assert not (tmp_path / "report").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match=r"cannot be written to .*Not a directory"):
+        write_page(full_study(), tmp_path / "file" / "report")
+
+
+def test_markup_escapes_text_and_attributes() -> None:
+    made = tag("p", "a < b", Html("<b>x</b>"), title='"quoted" & more', class_="wide", hidden=True, id=None)
+    expected = '<p title="&quot;quoted&quot; &amp; more" class="wide" hidden>a &lt; b<b>x</b></p>'
+    assert made == expected

@@ -1,0 +1,88 @@
+"""The page as a browser sees it (-m browser)."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.tuner.reporting.browser import visit
+from tests.tuner.reporting.summaries import EVIL, full_study
+from tuner.reporting.page import write_page
+
+pytestmark = pytest.mark.browser
+
+
+def instrumented(page: Path, script: str) -> Path:
+    """A copy with a script of our own at its end, for which the policy has to go."""
+    text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page.read_text())
+    copy = page.with_name("instrumented.html")
+    copy.write_text(text.replace("</body>", f"<script>{script}</script></body>"))
+    return copy
+
+
+def test_the_page_draws_everything_without_an_error_or_a_request(tmp_path: Path) -> None:
+    summary = replace(full_study(notes=(EVIL,)), name=f"poles {EVIL}")
+    seen = visit(write_page(summary, tmp_path / "report"), tmp_path)
+    assert seen.console == []
+    assert seen.requests == []
+    assert 'data-ready="true"' in seen.dom
+    for name in ("comparison", "history", "curves", "importance", "slices"):
+        drawn = seen.dom.partition(f'id="{name}-figure"')[2].partition("<figcaption>")[0]
+        assert 'class="main-svg"' in drawn, name
+        assert re.search('class="(point|lines)\\b', drawn), name
+    rows = seen.dom.partition('id="trial-table"')[2].partition("</table>")[0]
+    assert rows.count("<tr") == 1 + 12
+    assert seen.dom.count("<script") == 3  # the data, plotly, ours: none came in with the text
+
+
+def test_what_the_checks_look_for_is_found_when_it_is_there(tmp_path: Path) -> None:
+    page = tmp_path / "bad.html"
+    page.write_text("<img src='http://127.0.0.1:9/x.png'><script>console.error('broken')</script>")
+    seen = visit(page, tmp_path)
+    assert seen.requests == ["http://127.0.0.1:9/x.png"]
+    assert any("broken" in line for line in seen.console)
+
+
+def test_the_policy_stops_a_script_that_got_in(tmp_path: Path) -> None:
+    page = write_page(full_study(), tmp_path / "report")
+    page.write_text(page.read_text().replace("</main>", "<script>document.title = 'taken over'</script></main>"))
+    seen = visit(page, tmp_path)
+    assert "taken over</title>" not in seen.dom
+    assert any("Content Security Policy" in line for line in seen.console)
+
+
+def test_a_click_on_a_heading_sorts(tmp_path: Path) -> None:
+    page = write_page(full_study(), tmp_path / "report")
+    click = "document.querySelectorAll('#trial-table th')[2].click();"
+    orders = []
+    for number, clicks in enumerate((click, click * 2)):
+        scratch = tmp_path / str(number)
+        scratch.mkdir()
+        rows = visit(instrumented(page, clicks), scratch).dom.partition('id="trial-table"')[2].partition("</table>")[0]
+        orders.append(re.findall(r"<td[^>]*>(trial \d+)", rows))
+    ascending, descending = orders
+    # Scores 0, 9 (diverged), 10, 12 (pruned), 20, ...; the crashed trial 10 has none and stays at the end.
+    assert ascending == [f"trial {n}" for n in (0, 11, 1, 9, 2, 3, 4, 5, 6, 7, 8, 10)]
+    assert descending == [f"trial {n}" for n in (8, 7, 6, 5, 4, 3, 2, 9, 1, 11, 0, 10)]
+
+
+def test_the_command_can_be_copied_from_a_file(tmp_path: Path) -> None:
+    page = write_page(full_study(), tmp_path / "report")
+    script = "document.getElementById('copy').click(); setTimeout = () => 0;"
+    seen = visit(instrumented(page, script), tmp_path)
+    assert ">Copied</button>" in seen.dom
+    assert seen.console == []
+
+
+def test_plots_follow_the_colour_scheme(tmp_path: Path) -> None:
+    page = write_page(full_study(), tmp_path / "report")
+    (tmp_path / "light").mkdir()
+    (tmp_path / "dark").mkdir()
+    light = visit(page, tmp_path / "light").dom
+    dark = visit(page, tmp_path / "dark", "--force-dark-mode").dom
+    winner_light, winner_dark = "rgb(0, 114, 178)", "rgb(93, 183, 238)"
+    assert winner_light in light
+    assert winner_dark not in light
+    assert winner_dark in dark
+    assert winner_light not in dark

@@ -1,0 +1,151 @@
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from tests.tuner.reporting.summaries import full_study, run
+from tuner.records import StudySummary
+from tuner.reporting.final import final_table
+from tuner.reporting.progress import RunningRun, StudyProgress, best_so_far, seconds_left, study_progress
+from tuner.reporting.tables import LiveTable, progress_line
+from tuner.results import Estimate, estimate
+from tuner.trial.messages import Outcome
+
+TOTALS = {"screen": 12, "confirm": 4, "test": 10}
+
+
+def text_of(summary: StudySummary, width: int) -> str:
+    console = Console(width=width, file=io.StringIO(), force_terminal=False)
+    console.print(final_table(summary))
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    assert max((len(line) for line in text.splitlines()), default=0) <= width
+    return text
+
+
+class Clock:
+    """Seconds that pass only when told."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_progress_counts_the_stage_and_all_failures() -> None:
+    runs = [record for record in full_study().runs if record.stage == "screen"][:11]
+    progress = study_progress("poles", runs, TOTALS, [RunningRun("trial 11", 1, 0.5)], parallel=2, seconds=60.0)
+    assert (progress.stage, progress.num_ended, progress.num_total) == ("screen", 11, 12)
+    assert (progress.num_complete, progress.num_pruned) == (9, 1)
+    assert progress.failures == {Outcome.CRASHED: 1}
+    assert progress.failures_text == "1 (1 crashed)"
+    assert progress.best_text == "80 (trial 8, screen, 1 seed)"
+    assert progress_line(replace(progress, seconds_left=200.0)) == (
+        "screen 11/12: 9 complete, 1 running, 1 pruned, failed 1 (1 crashed); best 80 (trial 8, screen, 1 seed); "
+        "about 3 min 20 s left"
+    )
+
+
+def test_the_current_stage_is_the_first_that_is_not_finished() -> None:
+    runs = full_study().runs
+    for stage, ended in {"screen": 11, "confirm": 12, "test": 16}.items():
+        assert study_progress("poles", runs[:ended], TOTALS, [], 1, 0.0).stage == stage
+    assert study_progress("poles", runs, TOTALS, [], 1, 0.0).stage == "test"
+
+
+def test_best_is_over_seeds_in_the_newest_stage() -> None:
+    runs = full_study().runs
+    confirmed, label = best_so_far(runs[:16])
+    assert (confirmed, label) == (Estimate(70.0, None, None, 2, (70.0, 70.0)), "trial 8, confirm")
+    tested, label = best_so_far(runs)
+    assert label == "trial 8, test"
+    assert tested is not None
+    assert tested.low is not None
+    assert best_so_far([]) == (None, "")
+
+
+def test_time_left_by_hand() -> None:
+    screen = [run("trial 0", "screen", 1.0, seconds=10.0), run("trial 1", "screen", 2.0, seconds=20.0)]
+    screen.append(run("trial 2", "screen", 0.1, seconds=3.0, outcome=Outcome.PRUNED))
+    screen.append(run("trial 3", "screen", None, seconds=0.1, outcome=Outcome.CRASHED))  # says nothing about run time
+    running = [RunningRun("trial 4", 1, 0.4), RunningRun("trial 5", 1, None)]
+    # 3 screening runs of (10 + 20 + 3) / 3 = 11 s and 2 confirm runs of 15 s, less 0.4 * 15 s done; two at a time.
+    assert seconds_left(screen, {"screen": 7, "confirm": 2}, running, parallel=2) == pytest.approx((33 + 30 - 6) / 2)
+    assert seconds_left(screen[:1], {"screen": 7}, running, parallel=2) is None
+
+
+def progress(**changes: object) -> StudyProgress:
+    fields: dict[str, object] = {"title": "poles: dqn", "stage": "screen", "num_ended": 1, "num_total": 4}
+    return StudyProgress(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+def test_a_terminal_shows_everything_in_place() -> None:
+    console = Console(width=80, file=io.StringIO(), force_terminal=True, color_system=None)
+    clock = Clock()
+    with LiveTable(console, clock=clock) as table:
+        clock.now += 1.0
+        table.update(progress(running=(RunningRun("[red]trial 3", 1, 0.5, 210.4, 12.0),)))
+        assert isinstance(console.file, io.StringIO)
+        shown = console.file.getvalue()
+        table.update(progress(num_ended=2))  # at once: not drawn yet
+        assert console.file.getvalue() == shown
+        clock.now += 1.0
+        table.update(progress(num_ended=3))
+        assert "3/4" in console.file.getvalue()[len(shown) :]
+        table.note("pruning is off [really]")
+    for part in ("poles: dqn", "1/4", "[red]trial 3", "50%", "last 210.4", "12 s", "best  none yet"):
+        assert part in shown
+    assert "pruning is off [really]" in console.file.getvalue()
+
+
+def test_a_pipe_gets_a_line_now_and_then() -> None:
+    clock = Clock()
+    console = Console(width=80, file=io.StringIO(), force_terminal=False)
+    with LiveTable(console, line_interval_s=15.0, clock=clock) as table:
+        table.update(progress())  # the first state of a stage: shown
+        table.update(progress(num_ended=2))  # too soon
+        clock.now += 16.0
+        table.update(progress(num_ended=1, seconds=16.0))  # nothing new
+        table.update(progress(num_ended=3))  # shown
+        table.update(progress(stage="confirm", num_ended=0))  # a new stage: shown
+        table.update(progress(stage="confirm", num_ended=2))  # the last state: shown at the end
+    assert isinstance(console.file, io.StringIO)
+    lines = [line.partition(":")[0] for line in console.file.getvalue().splitlines()]
+    assert lines == ["screen 1/4", "screen 3/4", "confirm 0/4", "confirm 2/4"]
+
+
+def test_final_table_shows_the_best_first_and_fits() -> None:
+    wide = text_of(full_study(), 120)
+    rows = [line.split() for line in wide.splitlines() if line.startswith(" trial ")]
+    assert rows[0] == ["trial", "screen", "confirm", "learning_rate", "gamma"]
+    assert rows[1] == ["trial", "8", "*", "80", "70", "0.001", "0.98"]
+    assert rows[2] == ["trial", "7", "70", "70", "0.001", "0.98"]
+    assert rows[3] == ["trial", "6", "60", "0.001", "0.98"]
+    assert "no room" not in wide
+    interval = str(estimate([20.0, 21.0, 22.0, 23.0, 24.0])).split()[1:]
+    expected = ["default", "22", *interval, "24", "23", "22", "21", "20"]
+    assert expected in [line.split() for line in wide.splitlines()]
+    assert "1 diverged" in wide
+    assert "RuntimeError: </script>" in wide
+    narrow = text_of(full_study(), 48)
+    assert "no room for gamma" in narrow
+
+
+def test_final_table_of_few_test_seeds_has_no_interval() -> None:
+    runs = [record for record in full_study().runs if record.stage != "test" or record.seed < 2]
+    text = text_of(full_study(runs=tuple(runs)), 80)
+    assert "too few seeds" in text
+    assert "[" not in text.partition("On test seeds")[2].partition("Failed")[0]
+
+
+def test_final_table_names_test_runs_without_a_score() -> None:
+    lost = [run("default", "test", None, seed=9, outcome=Outcome.CRASHED, reason="boom")]
+    text = text_of(full_study(runs=(*full_study().runs, *lost)), 120)
+    assert "(1 without a score)" in text
+    assert "none of 1 runs has a score" in text_of(full_study(runs=tuple(lost)), 80)
+
+
+def test_final_table_of_an_empty_study_is_empty() -> None:
+    assert text_of(full_study(runs=()), 80).strip() == ""

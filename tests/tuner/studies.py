@@ -1,0 +1,226 @@
+"""Studies that take no time: synthetic learning curves with seed noise, and an executor without processes."""
+
+import json
+import os
+import sys
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from optuna.samplers import RandomSampler
+
+from tests.tuner.entries import NUM_POINTS, synthetic_curve
+from tuner.executors.base import (
+    Event,
+    TrialBuilt,
+    TrialEnded,
+    TrialFunction,
+    TrialLogged,
+    TrialReported,
+    TrialStarted,
+)
+from tuner.executors.local import LocalExecutor
+from tuner.protocol import Pruning, StudySettings
+from tuner.space import Space
+from tuner.study import StudyDefinition, StudyListener, StudyRunner, StudyStopped, StudyStore
+from tuner.trial import folder as files
+from tuner.trial.messages import JsonDict, Limits, Outcome, TrialResult, TrialSpec, Verdict
+
+CONFIG: JsonDict = {
+    "seed": 0,
+    "backend": {"name": "torch"},
+    "env": {"id": "Synthetic-v0"},
+    "agent": {"gamma": 0.99, "kind": "plain"},
+    "optimizer": {"learning_rate": 0.1},
+    "buffer": {"batch_size": 64, "train_freq": 4, "gradient_steps": 4},
+    "training": {"total_steps": 900},
+    "evaluation": {"num_points": NUM_POINTS},
+}
+SPACE: JsonDict = {
+    "optimizer": {"learning_rate": {"low": 1e-5, "high": 1.0, "log": True}},
+    "agent": {"gamma": {"low": 0.9, "high": 0.9999, "transform": "one_minus"}},
+    "buffer": {"batch_size": {"low": 16, "high": 256, "transform": "power_of_two"}},
+}
+
+
+@dataclass
+class Script:
+    """What a fake trial does: reports its curve from where it was, then ends."""
+
+    curve: list[tuple[float, float]]
+    result: TrialResult = field(default_factory=lambda: TrialResult(Outcome.COMPLETE, seconds=1.0))
+    used: JsonDict | None = None
+
+
+Behaviour = Callable[[TrialSpec, int], Script]
+"""What a trial does at its n-th attempt (counted from 1)."""
+
+
+def learn(spec: TrialSpec, attempt: int) -> Script:
+    """Every trial learns and comes to its end."""
+    return Script(synthetic_curve(spec.config, spec.seed))
+
+
+class ControllerDied(BaseException):
+    """Stands for a kill -9 of the controller: nothing is caught, cleaned up or told."""
+
+
+class FakeExecutor:
+    """Trials without processes, in strict turns. Reports are written to the folder as real children do.
+
+    Args:
+        parallel: Trials at a time.
+        behave: What they do.
+        die_after: Raise `ControllerDied` after so many events.
+    """
+
+    def __init__(self, parallel: int = 1, behave: Behaviour = learn, die_after: int | None = None) -> None:
+        self.parallel = parallel
+        self.started: list[TrialSpec] = []
+        self.verdicts: list[tuple[str, float, Verdict]] = []
+        self.on_event: Callable[[Event], None] = lambda event: None
+        self._behave = behave
+        self._attempts: dict[str, int] = {}
+        self._running: dict[str, Iterator[Event]] = {}
+        self._specs: dict[str, Path] = {}
+        self._verdict: dict[str, Verdict] = {}
+        self._turns: deque[str] = deque()
+        self._left = die_after
+        self._stopping = False
+
+    @property
+    def free_slots(self) -> int:
+        return self.parallel - len(self._running)
+
+    def start(self, spec: TrialSpec, folder: Path, function: TrialFunction | bytes | None = None) -> None:
+        assert self.free_slots > 0
+        assert spec.key not in self._running
+        files.prepare(folder, spec)
+        (folder / files.RESULT_FILE).unlink(missing_ok=True)
+        self.started.append(spec)
+        self._attempts[spec.key] = self._attempts.get(spec.key, 0) + 1
+        script = self._behave(spec, self._attempts[spec.key])
+        self._running[spec.key] = self._play(spec, folder, script)
+        self._turns.append(spec.key)
+
+    def wait(self, timeout_s: float | None = None) -> list[Event]:
+        if not self._turns:
+            return []
+        key = self._turns.popleft()
+        event = next(self._running[key])
+        if self._left is not None:
+            self._left -= 1
+            if self._left < 0:
+                raise ControllerDied
+        if isinstance(event, TrialEnded):
+            del self._running[key]
+        else:
+            self._turns.append(key)
+        self.on_event(event)
+        return [event]
+
+    def answer(self, key: str, verdict: Verdict) -> None:
+        self._verdict[key] = verdict
+
+    def stop_all(self) -> None:
+        self._stopping = True
+
+    def close(self) -> None:
+        self._running.clear()
+        self._turns.clear()
+
+    def _play(self, spec: TrialSpec, folder: Path, script: Script) -> Iterator[Event]:
+        yield TrialStarted(spec.key, os.getpid())
+        yield TrialBuilt(spec.key, 0.01, spec.config if script.used is None else script.used)
+        done = dict(files.read_reports(folder))
+        for step, value in script.curve:
+            if step in done:
+                continue
+            if self._stopping:
+                yield self._end(spec, folder, TrialResult(Outcome.STOPPED, "asked to stop", seconds=1.0))
+                return
+            with (folder / files.REPORTS_FILE).open("ab", buffering=0) as file:
+                files.append_line(file, {"step": step, "value": value}, durable=False)
+            yield TrialLogged(spec.key, round(step * 900), {"eval/mean_return": value})
+            yield TrialReported(spec.key, step, value)
+            verdict = self._verdict.pop(spec.key)
+            self.verdicts.append((spec.key, step, verdict))
+            if verdict != "continue":
+                outcome = Outcome.PRUNED if verdict == "prune" else Outcome.STOPPED
+                yield self._end(spec, folder, TrialResult(outcome, f"{outcome} at {step:g}", seconds=1.0))
+                return
+        yield self._end(spec, folder, script.result)
+
+    def _end(self, spec: TrialSpec, folder: Path, result: TrialResult) -> TrialEnded:
+        files.write_result(folder, result)
+        return TrialEnded(spec.key, result)
+
+
+def definition(
+    folder: Path, space: JsonDict | None = None, config: JsonDict | None = None, **changes: Any
+) -> StudyDefinition:
+    """A small study of synthetic trials; keyword arguments are settings or fields of the definition."""
+    config = config or CONFIG
+    defaults: dict[str, Any] = {"num_trials": 6, "num_candidates": 2, "num_select_seeds": 2, "num_test_seeds": 2}
+    names = StudySettings.__dataclass_fields__
+    settings = StudySettings(**{**defaults, **{key: changes.pop(key) for key in list(changes) if key in names}})
+    fields: dict[str, Any] = {
+        "name": "study",
+        "agent": "synthetic",
+        "probe": None,
+        "entry": "tests.tuner.entries:train",
+    }
+    return StudyDefinition(
+        config=config,
+        space=Space.from_config(SPACE if space is None else space, config),
+        settings=settings,
+        folder=folder / "studies",
+        **{**fields, **changes},
+    )
+
+
+def journal(folder: Path) -> str:
+    """A storage that opens in milliseconds."""
+    return f"journal:///{folder}/studies.journal"
+
+
+def sqlite(folder: Path) -> str:
+    """The storage that users have."""
+    return f"sqlite:///{folder}/studies.db"
+
+
+def run_study(
+    folder: Path,
+    executor: Any = None,
+    pruner: Any = None,
+    listener: StudyListener | None = None,
+    url: str = "",
+    **changes: Any,
+) -> Any:
+    """Runs (or continues) a small study and returns its summary."""
+    with StudyStore(url or journal(folder)) as store:
+        runner = StudyRunner(
+            definition(folder, **changes), store, executor or FakeExecutor(), RandomSampler, pruner, listener
+        )
+        return runner.run()
+
+
+QUICK_PRUNING = Pruning(min_trials=4)
+
+
+def main() -> None:
+    """Runs a study in real processes; the arguments are a folder and JSON of the definition's changes."""
+    folder, changes = Path(sys.argv[1]), json.loads(sys.argv[2])
+    warnings.simplefilter("error")
+    with LocalExecutor(parallel=2, limits=Limits(grace_s=5.0)) as executor:
+        try:
+            run_study(folder, executor, url=sqlite(folder), **changes)
+        except StudyStopped:
+            sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,169 @@
+"""Mistakes: one or two lines that say what is wrong and what to type, status 2, no traceback, nothing written."""
+
+import importlib.util
+from importlib.machinery import ModuleSpec
+from typing import Any
+
+import pytest
+
+from tests.tuner.command_line import SMALL, CommandLine
+
+TRAIN = {
+    "unknown key": (["agent.gama=0.9"], "unknown key agent.gama; did you mean agent.gamma?"),
+    "key without its group": (["gamma=0.9"], "unknown key gamma; did you mean agent.gamma?"),
+    "key of another group": (["agent.learning_rate=1"], "did you mean optimizer.learning_rate?"),
+    "key of another agent": (["agent.clip=0.1"], "unknown key agent.clip; agent has gamma, tau"),
+    "unknown group": (["optimiser=adam"], "unknown key optimiser; did you mean optimizer?"),
+    "unknown choice": (["env=cartpol"], "there is no env=cartpol; did you mean env=cartpole?"),
+    "unknown experiment": (["experiment=dqn"], "did you mean experiment=dqn_cartpole?"),
+    "choice of none": (["agent=null"], "agent=null is not possible: choose one of dqn, ppo"),
+    "added top-level key": (["+typo=1"], "unknown key typo"),
+    "added key": (["+agent.gama=1"], "note_rl.agents.pytorch.DQN takes no gama; did you mean agent.gamma?"),
+    "added key of a section": (["+training.steps=1"], "unknown key training.steps: training has no steps"),
+    "added what is there": (["+agent.gamma=1"], "agent.gamma is there already; drop the +"),
+    "removed what is not there": (["~agent.gama"], "did you mean agent.gamma?"),
+    "not a setting": (["agent"], "settings are written KEY=VALUE"),
+    "unreadable value": (["agent.gamma=[0.9"], "cannot read 'agent.gamma=[0.9'"),
+    "word for a number": (["agent.gamma=high"], "agent.gamma=high must be a number"),
+    "nothing for a number": (["agent.gamma="], "agent.gamma='' must be a number"),
+    "fraction for a count": (["buffer.batch_size=1.5"], "buffer.batch_size=1.5 must be a whole number"),
+    "number for a list": (["network.hidden_sizes=64"], "must be a list of whole numbers such as [64, 64]"),
+    "value for a section": (["training=3"], "training=3 must be a group of settings"),
+    "seed": (["seed=-1"], "seed=-1 is not possible: it must be 0 or more"),
+    "no steps": (["training.total_steps=0"], "training.total_steps=0 is not possible: it must be at least 1"),
+    "several values without -m": (["agent=dqn,"], "cannot read"),
+    "a probability": (["policy.eps=2"], "policy: eps is a probability: between 0 and 1, got 2"),
+    "a discount": (["agent.gamma=1.5"], "agent.gamma=1.5 is not possible: it must be in [0, 1]"),
+    "a learning rate": (
+        ["optimizer.learning_rate=-1"],
+        "optimizer.learning_rate=-1 is not possible: it must be above 0",
+    ),
+    "an empty layer": (
+        ["network.hidden_sizes=[64,0]"],
+        "network.hidden_sizes=[64, 0] is not possible: it must be at least 1",
+    ),
+    "a word in a list": (["network.hidden_sizes=[a]"], "network.hidden_sizes=['a'] must be a list of whole numbers"),
+    "what tuner fills in": (["+agent.env=1"], "agent.env is filled in when the run is built: leave it out"),
+    "replay for an on-policy agent": (["agent=ppo", "buffer=replay"], "PPO learns from rollouts of its current policy"),
+    "a policy without likelihoods": (["agent=ppo", "policy=eps_greedy"], "use policy=softmax"),
+    "a contradiction": (["buffer.batch_size=64", "buffer.capacity=32"], "batch_size=64 is more than the pool holds"),
+    "a schedule of nothing": (
+        ["+schedule.learning_rat={_target_: note_rl.schedules.Linear, start: 1, end: 0}"],
+        "did you mean learning_rate?",
+    ),
+    "an entry without target": (["+schedule.clip=0.1"], "schedule.clip has no _target_"),
+    "a target that does not exist": (
+        ["policy._target_=note_rl.policy.EpsGredyQPolicy"],
+        "note_rl.policy has no 'EpsGredyQPolicy'; did you mean EpsGreedyQPolicy",
+    ),
+    "a module that does not exist": (["agent._target_=my_agents.DQN"], "no module named 'my_agents' can be imported"),
+    "a reference to nothing": (["schedule=linear_decay"], "schedule.clip.start refers to something that is not there"),
+    "an experiment of another agent": (["experiment=dqn_cartpole", "agent=ppo"], "unknown key buffer.capacity"),
+    "unknown environment": (["env.id=CartPol-v1"], "Did you mean: `CartPole`?"),
+    "unknown version": (["env.id=CartPole-v7"], "It provides versioned environments: [ `v0`, `v1` ]"),
+    "unknown environment module": (["env.id=my_pkg:MyEnv-v0"], "no module named 'my_pkg' on the Python path"),
+    "argument of the environment": (["+env.kwargs.size=3"], "unexpected keyword argument 'size'"),
+    "argument without +": (["env.kwargs.size=3"], "env.kwargs has no size yet: to add one, type +env.kwargs.size=3"),
+    "continuous actions": (["env=pendulum"], "DQN chooses one of several actions, but Pendulum-v1 has"),
+    "resume of nothing": (["resume=runs/mine"], "runs/mine is not the folder of a run"),
+    "a folder that is no folder": (["--config-dir", "groups"], "--config-dir groups: there is no such folder"),
+    "an unknown configuration": (["--config-name", "trian"], "there is no configuration trian.yaml"),
+}
+
+
+@pytest.mark.parametrize("case", TRAIN)
+def test_train(tuner: CommandLine, case: str) -> None:
+    arguments, expected = TRAIN[case]
+    answer = tuner.refused("train", *arguments)
+    assert answer.startswith("tuner train: ")
+    assert expected in answer
+
+
+@pytest.mark.parametrize(
+    "case", ["unknown key", "unknown choice", "added key", "unknown environment", "continuous actions"]
+)
+def test_tune_refuses_the_same(tuner: CommandLine, case: str) -> None:
+    arguments, expected = TRAIN[case]
+    assert expected in tuner.refused("tune", *arguments)
+
+
+def test_a_mistake_in_any_value_of_a_sweep(tuner: CommandLine) -> None:
+    assert "there is no agent=dqnn" in tuner.refused("train", "-m", "agent=ppo,dqnn", *SMALL)
+
+
+def test_several_values_need_multirun(tuner: CommandLine) -> None:
+    answer = tuner.refused("train", "seed=1,2", *SMALL)
+    assert (
+        answer
+        == "tuner train: seed=1,2 lists several values: add -m to run each of them, or write a list as seed=[1,2]\n"
+    )
+
+
+@pytest.mark.parametrize(("backend", "module"), [("keras", "tensorflow"), ("keras", "keras"), ("torch", "torch")])
+def test_a_missing_framework_names_its_extra(
+    tuner: CommandLine, monkeypatch: pytest.MonkeyPatch, backend: str, module: str
+) -> None:
+    find_spec = importlib.util.find_spec
+
+    def without(name: str, package: str | None = None) -> ModuleSpec | None:
+        return None if name == module else find_spec(name, package)
+
+    monkeypatch.setattr(importlib.util, "find_spec", without)
+    answer = tuner.refused("train", f"backend={backend}")
+    assert f"needs {module}, which is not installed: pip install 'note-rl[{backend}]'" in answer
+
+
+def test_a_folder_that_cannot_be_used(tuner: CommandLine) -> None:
+    (tuner.folder / "file").touch()
+    answer = tuner.refused("train", "hydra.run.dir=file/run", *SMALL)
+    assert (
+        f"the folder {tuner.folder}/file/run cannot be used: Not a directory; choose another with hydra.run.dir"
+        in answer
+    )
+    assert "cannot be used" in tuner.refused("train", "-m", "seed=1,2", "hydra.sweep.dir=file", *SMALL)
+
+
+def test_a_folder_that_holds_a_run(tuner: CommandLine) -> None:
+    (tuner.folder / "mine").mkdir()
+    (tuner.folder / "mine" / "config.yaml").touch()
+    assert "holds a run already; continue it with resume=" in tuner.refused("train", "hydra.run.dir=mine", *SMALL)
+
+
+def test_a_configuration_file_that_is_no_yaml(tuner: CommandLine) -> None:
+    (tuner.folder / "mine" / "optimizer").mkdir(parents=True)
+    (tuner.folder / "mine" / "optimizer" / "broken.yaml").write_text("a: [1\nb: }")
+    answer = tuner.refused("train", "--config-dir", "mine", "optimizer=broken")
+    assert "cannot be read" in answer
+    assert "broken.yaml" in answer
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([], "run is missing: add run=..."),
+        (["runs/mine"], "runs/mine is not the folder of a run"),
+        (["one", "two"], "takes one run, got one and two; settings are written KEY=VALUE"),
+        (["runs/mine", "num_episode=3"], "unknown key num_episode; did you mean num_episodes?"),
+    ],
+)
+def test_play(tuner: CommandLine, arguments: list[str], expected: str) -> None:
+    assert expected in tuner.refused("play", *arguments)
+
+
+def test_play_of_what_was_never_saved(tuner: CommandLine) -> None:
+    (tuner.folder / "mine").mkdir()
+    (tuner.folder / "mine" / "config.yaml").write_text(tuner("train", "--cfg", "job", "--resolve").output)
+    assert "mine has no checkpoint yet" in tuner.refused("play", "mine")
+    (tuner.folder / "mine" / "checkpoint.safetensors").write_bytes(b"nonsense")
+    assert "checkpoint.safetensors is damaged" in tuner.refused("play", "mine")
+
+
+def test_dashboard(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "there is no nothing.db here: run `tuner tune` first" in tuner.refused("dashboard", "sqlite:///nothing.db")
+    (tuner.folder / "damaged.db").write_bytes(b"nonsense" * 1000)
+    assert "damaged.db" in tuner.refused("dashboard", "sqlite:///damaged.db")
+    find_spec: Any = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "optuna_dashboard" else find_spec(name)
+    )
+    assert "pip install 'note-rl[report]'" in tuner.refused("dashboard")

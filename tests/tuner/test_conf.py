@@ -1,0 +1,110 @@
+"""Every file of conf/ is composed and checked; every agent is built with both frameworks."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.tuner.command_line import SMALL, SMALL_AGENTS
+from tuner.checks import check_config, resolve
+from tuner.config import compose, conf_folder, config_loader
+from tuner.errors import UserError
+
+CONF = conf_folder()
+PRIMARY = ("train", "tune", "play", "dashboard")
+RUN_GROUPS = (
+    "agent",
+    "backend",
+    "network",
+    "env",
+    "wrapper",
+    "buffer",
+    "policy",
+    "optimizer",
+    "schedule",
+    "tracker",
+    "checkpoint",
+)
+CHOICES = sorted(path.relative_to(CONF).with_suffix("").as_posix() for path in CONF.glob("*/*.yaml"))
+NEEDS = {  # choices that fit only one agent
+    "buffer/rollout": "agent=ppo",
+    "policy/softmax": "agent=ppo",
+    "schedule/linear_decay": "agent=ppo",
+    "space/ppo": "agent=ppo",
+}
+
+
+def composed(primary: str, *overrides: str) -> dict[str, object]:
+    loader = config_loader()
+    config = compose(loader, primary, overrides)
+    return check_config(config, frozenset(map(str, config)))
+
+
+def test_every_file_is_of_a_known_kind() -> None:
+    known = {*(f"{name}.yaml" for name in (*PRIMARY, "base")), *(f"{choice}.yaml" for choice in CHOICES)}
+    known |= {path.relative_to(CONF).as_posix() for path in (CONF / "hydra").rglob("*.yaml")}
+    assert {path.relative_to(CONF).as_posix() for path in CONF.rglob("*.yaml")} == known
+
+
+@pytest.mark.parametrize("path", sorted(CONF.rglob("*.yaml")), ids=lambda path: path.relative_to(CONF).as_posix())
+def test_every_file_says_what_it_is_for(path: Path) -> None:
+    first = next(line for line in path.read_text().splitlines() if not line.startswith("# @package"))
+    assert first.startswith("# "), "the first line is a comment"
+
+
+@pytest.mark.parametrize("primary", ["train", "tune", "dashboard"])
+def test_primary_configs_compose_as_they_are(primary: str) -> None:
+    composed(primary)
+
+
+def test_play_needs_a_run() -> None:
+    assert composed("play", "run=somewhere")["run"] == "somewhere"
+    with pytest.raises(UserError, match="run is missing"):
+        composed("play")
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_every_choice_composes(choice: str) -> None:
+    group, name = choice.split("/")
+    primary = "train" if group in (*RUN_GROUPS, "experiment") else "tune"
+    needs = [NEEDS[choice]] if choice in NEEDS else []
+    config = composed(primary, *needs, f"{group}={name}")
+    chosen = yaml.safe_load((CONF / f"{choice}.yaml").read_text()) or {}
+    if "@package _global_" in (CONF / f"{choice}.yaml").read_text().splitlines()[0]:
+        chosen = chosen.get(group, {})
+        config = {group: config.get(group, {})}
+    part = config[group]
+    assert isinstance(part, dict)
+    assert set(chosen) - {"defaults"} <= set(part)
+
+
+@pytest.mark.parametrize("backend", ["torch", "keras"])
+@pytest.mark.parametrize("agent", sorted(path.stem for path in (CONF / "agent").glob("*.yaml")))
+def test_every_agent_is_built_by_both_frameworks(agent: str, backend: str) -> None:
+    from tuner.build import build_run
+    from tuner.config import RunConfig
+
+    resolved = composed("train", f"backend={backend}", *SMALL, *SMALL_AGENTS[agent])
+    built = build_run(RunConfig.from_json(resolved))
+    try:
+        for part in ("agent", "network", "optimizer", "buffer", "policy", "schedule", "env"):
+            wanted = resolved[part]
+            assert isinstance(wanted, dict)
+            assert built.used[part] == _without_hydra_keys(wanted), part
+    finally:
+        built.environment().close()
+
+
+def _without_hydra_keys(node: dict[str, object]) -> dict[str, object]:
+    return {
+        key: _without_hydra_keys(value) if isinstance(value, dict) else value
+        for key, value in node.items()
+        if not key.startswith("_")
+    }
+
+
+@pytest.mark.parametrize("experiment", sorted(path.stem for path in (CONF / "experiment").glob("*.yaml")))
+def test_experiments_name_what_is_expected_of_them(experiment: str) -> None:
+    second = (CONF / "experiment" / f"{experiment}.yaml").read_text().splitlines()[1]
+    assert second.startswith("# Expected:")
+    resolve(compose(config_loader(), "train", [f"experiment={experiment}"]))

@@ -1,0 +1,200 @@
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tuner.config import RunConfig, compose, conf_folder, config_loader, to_json
+from tuner.errors import UserError
+from tuner.names import did_you_mean, nearest
+from tuner.preflight import preflight
+from tuner.signatures import Parameter, constructor_calls, signature_of
+
+
+def run_config(**changes: Any) -> dict[str, Any]:
+    config = to_json(compose(config_loader(), "train", []))
+    for path, value in changes.items():
+        section, _, key = path.partition("__")
+        config[section] = {**config[section], key: value} if key else value
+    return config
+
+
+def test_the_configuration_of_a_run_is_typed() -> None:
+    run = RunConfig.from_json(run_config())
+    assert (run.env.id, run.env.num_envs, run.training.total_steps, run.checkpoint.keep) == (
+        "CartPole-v1",
+        1,
+        50_000,
+        1,
+    )
+    assert run.agent["_target_"] == "note_rl.agents.pytorch.DQN"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"training__total_steps": 0}, "training.total_steps=0 is not possible: it must be at least 1"),
+        ({"training__max_grad_norm": 0.0}, "training.max_grad_norm=0.0 is not possible: it must be above 0"),
+        ({"training__jit_compile": "maybe"}, "training.jit_compile=maybe is not possible"),
+        ({"evaluation__num_points": 0}, "evaluation.num_points=0"),
+        ({"evaluation__num_episodes": 0}, "evaluation.num_episodes=0"),
+        ({"env__num_envs": 0}, "env.num_envs=0"),
+        ({"env__max_episode_steps": 0}, "env.max_episode_steps=0"),
+        ({"checkpoint__keep": 0}, "checkpoint.keep=0"),
+        ({"backend__device": "gpu"}, "backend.device=gpu is not possible: it must be cpu, cuda or auto"),
+        ({"seed": -1}, "seed=-1 is not possible: it must be 0 or more"),
+    ],
+)
+def test_values_out_of_range_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        RunConfig.from_json(run_config(**changes))
+    assert message in str(caught.value)
+
+
+def test_a_config_without_a_needed_part_is_refused() -> None:
+    config = run_config()
+    del config["agent"]
+    with pytest.raises(UserError, match="has no agent"):
+        RunConfig.from_json(config)
+
+
+def test_an_agent_chooses_the_groups_it_needs_and_the_command_line_wins() -> None:
+    ppo = to_json(preflight("train", ["agent=ppo"]))
+    assert ppo["buffer"]["_target_"].endswith("RolloutSettings")
+    assert ppo["policy"]["_target_"].endswith("SoftmaxPolicy")
+    assert (ppo["network"]["activation"], ppo["env"]["num_envs"], ppo["optimizer"]["learning_rate"]) == (
+        "tanh",
+        8,
+        3e-4,
+    )
+    other = to_json(preflight("train", ["agent=ppo", "network=mlp", "schedule=linear_lr", "env.num_envs=2"]))
+    assert (other["network"]["activation"], other["env"]["num_envs"]) == ("relu", 2)
+    assert other["schedule"]["learning_rate"]["start"] == 3e-4
+
+
+def test_an_experiment_overrides_the_choices_of_its_agent() -> None:
+    config = to_json(preflight("train", ["experiment=ppo_cartpole", "backend=keras"]))
+    assert config["agent"] == {
+        "_target_": "note_rl.agents.keras.PPO",
+        "gamma": 0.98,
+        "gae_lambda": 0.8,
+        "clip": 0.2,
+        "entropy_coef": 0.0,
+        "value_coef": 0.5,
+        "normalise_advantage": True,
+    }
+    assert set(config["schedule"]) == {"learning_rate", "clip"}
+
+
+def test_values_follow_what_they_refer_to() -> None:
+    config = to_json(preflight("train", ["policy.eps=0.2"]))
+    assert config["schedule"]["eps"]["end"] == 0.2
+
+
+def test_whole_numbers_may_be_written_as_powers_of_ten() -> None:
+    config = to_json(preflight("train", ["training.total_steps=1e5", "buffer.capacity=2e4"]))
+    assert repr(config["training"]["total_steps"]) == "100000"
+    assert repr(config["buffer"]["capacity"]) == "20000"
+
+
+def test_every_value_of_a_sweep_is_checked() -> None:
+    first = preflight("train", ["agent=ppo,dqn", "seed=range(1,5)"])
+    assert (first.agent._target_.rpartition(".")[2], first.seed) == ("PPO", 1)
+    with pytest.raises(UserError, match="no agent=dqnn; did you mean agent=dqn"):
+        preflight("train", ["agent=ppo,dqnn"])
+
+
+def test_composing_leaves_hydra_as_it_was() -> None:
+    from hydra.core.global_hydra import GlobalHydra
+
+    preflight("train")
+    assert not GlobalHydra.instance().is_initialized()
+
+
+def test_a_folder_of_the_user_adds_choices(tmp_path: Path) -> None:
+    (tmp_path / "optimizer").mkdir()
+    (tmp_path / "optimizer" / "slow.yaml").write_text("defaults: [adam]\nlearning_rate: 1.0e-6\n")
+    config = preflight("train", ["optimizer=slow"], tmp_path)
+    assert (config.optimizer.learning_rate, config.optimizer.beta1) == (1e-6, 0.9)
+    with pytest.raises(UserError, match="there is no such folder"):
+        preflight("train", [], tmp_path / "nothing")
+
+
+def test_conf_is_found_beside_the_package() -> None:
+    assert (conf_folder() / "base.yaml").is_file()
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "expected"),
+    [
+        ("agent.gama", ["agent.gamma", "agent.tau", "optimizer.beta1"], ["agent.gamma"]),
+        ("gamma", ["agent.gamma", "agent.tau"], ["agent.gamma"]),
+        ("agent.learning_rate", ["optimizer.learning_rate", "buffer.learning_starts"], ["optimizer.learning_rate"]),
+        ("dqn", ["dqn_cartpole", "ppo_cartpole"], ["dqn_cartpole"]),
+        ("typo", ["seed", "agent"], []),
+    ],
+)
+def test_nearest_names(name: str, known: list[str], expected: list[str]) -> None:
+    assert nearest(name, known) == expected
+
+
+def test_names_are_listed_where_none_is_near() -> None:
+    assert did_you_mean("x", ["b", "a"]) == "; there is a, b"
+    assert did_you_mean("x", []) == ""
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A package that must never be imported."""
+    folder = tmp_path / "heavy"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("from heavy.nets import Net as Alias, make\nraise ImportError('imported')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield folder
+    assert "heavy" not in sys.modules
+
+
+def test_signatures_are_read_without_importing(package: Path) -> None:
+    (package / "nets.py").write_text(
+        "from dataclasses import dataclass, field\n"
+        "class Base:\n    def __init__(self, width: int, *, depth: int | None = None, **rest): discrete_spaces(width)\n"
+        "class Net(Base):\n    pass\n"
+        "@dataclass\nclass Plain:\n    a: float\n    b: str = 'x'\n    c: int = field(init=False)\n"
+        "@dataclass\nclass Derived(Plain):\n    d: bool = True\n"
+        "def make(x, y=1): ...\n"
+    )
+    net = signature_of("heavy.Alias")
+    assert net is not None
+    assert net.is_open
+    assert net.parameters == {"width": Parameter("int", True), "depth": Parameter("int | None", False)}
+    assert constructor_calls("heavy.Alias") == {"discrete_spaces"}
+    derived = signature_of("heavy.nets.Derived")
+    assert derived is not None
+    assert list(derived.parameters) == ["a", "b", "d"]
+    made = signature_of("heavy.make")
+    assert made is not None
+    assert made.parameters == {"x": Parameter(None, True), "y": Parameter(None, False)}
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("heavy.nets.Nett", "heavy.nets has no 'Nett'; did you mean Net"),
+        ("heavy.net.Net", "no module named 'heavy.net'"),
+        ("nowhere.Net", "no module named 'nowhere'"),
+        ("heavy.nets", "is a module"),
+    ],
+)
+def test_targets_that_do_not_exist(package: Path, target: str, message: str) -> None:
+    (package / "nets.py").write_text("class Net: ...\n")
+    with pytest.raises(UserError) as caught:
+        signature_of(target)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("target", ["gymnasium.wrappers.FrameStackObservation", "optuna.samplers.TPESampler"])
+def test_signatures_of_installed_packages(target: str) -> None:
+    signature = signature_of(target)
+    assert signature is not None
+    assert {"gymnasium": "stack_size", "optuna": "multivariate"}[target.partition(".")[0]] in signature.parameters

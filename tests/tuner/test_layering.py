@@ -1,0 +1,118 @@
+"""Who may import whom, read from the source."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import note_rl
+import tuner
+
+ROOTS = [Path(package.__file__ or "").parent for package in (note_rl, tuner)]
+FILES = {path.relative_to(root.parent).as_posix(): path for root in ROOTS for path in sorted(root.rglob("*.py"))}
+
+# Third parties with a home: nobody else imports them.
+HOMES = {
+    "optuna": ("tuner/space.py", "tuner/study/", "tuner/hub.py"),
+    "sqlalchemy": ("tuner/study/",),
+    "optuna_dashboard": ("tuner/commands/dashboard.py",),
+    "wandb": ("tuner/trackers/wandb.py",),
+    "plotly": ("tuner/reporting/",),
+    "hydra": ("tuner/cli.py", "tuner/config.py", "tuner/build.py", "tuner/preflight.py", "tuner/commands/"),
+    "omegaconf": (
+        *("tuner/cli.py", "tuner/config.py", "tuner/build.py", "tuner/preflight.py", "tuner/checks.py"),
+        "tuner/commands/",
+    ),
+    "torch": (
+        "note_rl/rl_pytorch.py",
+        "note_rl/learners/pytorch.py",
+        "note_rl/optimizers/pytorch.py",
+        "note_rl/agents/pytorch/",
+    ),
+    "tensorflow": (
+        "note_rl/rl.py",
+        "note_rl/learners/keras.py",
+        "note_rl/optimizers/keras.py",
+        "note_rl/agents/keras/",
+    ),
+    "keras": ("note_rl/rl.py", "note_rl/learners/keras.py", "note_rl/optimizers/keras.py", "note_rl/agents/keras/"),
+    "ray": ("tuner/executors/ray.py",),
+}
+# From the bottom up; a module imports only from lines below its own, or from its own package.
+NOTE_RL_LAYERS = (
+    ("errors", "types"),
+    ("returns", "policy", "noise", "schedules", "seeding", "callbacks", "checkpoint", "normalise", "adaptive"),
+    ("environments", "settings", "replay", "learners.base", "learners.mirror"),
+    ("collect", "evaluation", "experience", "progress"),
+    ("trainer", "learners.keras", "learners.pytorch", "optimizers"),
+    ("agent",),
+    ("rl", "rl_pytorch"),
+    ("agents", "examples"),
+)
+TUNER_LAYERS = (
+    ("errors", "names", "quiet"),
+    ("trial", "signatures"),
+    ("records", "config"),
+    ("wording",),
+    ("executors", "trackers"),
+    ("commands",),
+    ("cli",),
+)
+
+
+def imports_of(path: Path) -> set[str]:
+    """The modules that a file imports, anywhere in it; those for type checkers only are left out."""
+    tree = ast.parse(path.read_text())
+    typing_only = {
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if node in typing_only:
+            continue
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+def layer_of(module: str, layers: tuple[tuple[str, ...], ...]) -> int | None:
+    """The line a module stands on, by its longest listed prefix."""
+    inner = module.partition(".")[2]
+    matches = [(len(name), index) for index, line in enumerate(layers) for name in line if _within(inner, name)]
+    return max(matches)[1] if matches else None
+
+
+def _within(module: str, package: str) -> bool:
+    return module == package or module.startswith(f"{package}.")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_third_parties_stay_in_their_homes(name: str) -> None:
+    for module in imports_of(FILES[name]):
+        homes = HOMES.get(module.partition(".")[0])
+        assert homes is None or name.startswith(homes), f"{name} imports {module}"
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name.startswith("note_rl/")])
+def test_note_rl_knows_nobody(name: str) -> None:
+    known = {module.partition(".")[0] for module in imports_of(FILES[name])}
+    assert not known & {"tuner", "hydra", "omegaconf", "optuna", "wandb", "rich", "psutil", "yaml"}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_imports_point_downwards(name: str) -> None:
+    package = name.partition("/")[0]
+    layers = NOTE_RL_LAYERS if package == "note_rl" else TUNER_LAYERS
+    own_module = name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    own = layer_of(own_module, layers)
+    if own is None:
+        return
+    own_part = own_module.split(".")[:2]
+    for module in imports_of(FILES[name]):
+        other = layer_of(module, layers) if module.startswith(f"{package}.") else None
+        assert other is None or other < own or module.split(".")[:2] == own_part, f"{own_module} imports {module}"

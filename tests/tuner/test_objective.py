@@ -1,0 +1,57 @@
+"""Metrics over learning curves, against numbers worked out by hand."""
+
+import pytest
+
+from tuner.errors import UserError
+from tuner.objective import AUC, METRICS, Best, Final, Metric, Mixed, make_metric
+
+CURVE = [(0.1, 0.0), (0.2, 10.0), (0.4, 20.0), (0.6, 40.0), (1.0, 30.0)]
+NINTHS = [(point / 9, float(point)) for point in range(1, 10)]
+
+
+def test_area_under_the_curve_is_the_mean_height() -> None:
+    # trapezoids: .1*5 + .2*15 + .2*30 + .4*35 = 23.5, over a width of .9
+    assert AUC()(CURVE) == pytest.approx(23.5 / 0.9)
+    assert AUC()(NINTHS) == pytest.approx(5.0)
+    assert AUC()([(0.5, 7.0)]) == 7.0
+
+
+def test_final_is_the_mean_of_the_last_fifth() -> None:
+    assert Final()(CURVE) == 30.0
+    assert Final()(NINTHS) == 8.5  # the last two of nine
+    assert Final()([(0.5, 7.0)]) == 7.0
+
+
+def test_best_is_the_maximum() -> None:
+    assert Best()(CURVE) == 40.0
+
+
+def test_mixed_is_half_of_each() -> None:
+    assert Mixed()(CURVE) == pytest.approx(0.5 * 23.5 / 0.9 + 0.5 * 30.0)
+    assert Mixed()(NINTHS) == pytest.approx(0.5 * 5.0 + 0.5 * 8.5)
+
+
+def test_sooner_is_better_where_the_end_is_the_same() -> None:
+    early = [(point / 9, 500.0 if point >= 3 else 0.0) for point in range(1, 10)]
+    late = [(point / 9, 500.0 if point >= 7 else 0.0) for point in range(1, 10)]
+    assert Final()(early) == Final()(late)
+    assert Mixed()(early) > Mixed()(late)
+
+
+@pytest.mark.parametrize("metric", [kind() for kind in METRICS.values()], ids=list(METRICS))
+def test_a_rung_scores_what_a_run_of_that_length_would_score(metric: Metric) -> None:
+    for point in range(1, 10):
+        assert metric.partial(NINTHS, point / 9) == metric(NINTHS[:point])
+    assert metric.partial(NINTHS, 1.0) == metric(NINTHS)
+
+
+@pytest.mark.parametrize("metric", [kind() for kind in METRICS.values()], ids=list(METRICS))
+def test_a_run_without_reports_has_no_score(metric: Metric) -> None:
+    with pytest.raises(ValueError, match="reported nothing"):
+        metric([])
+
+
+def test_metrics_by_name() -> None:
+    assert isinstance(make_metric("mixed"), Mixed)
+    with pytest.raises(UserError, match=r"study.metric=finall is unknown; did you mean final\?"):
+        make_metric("finall")

@@ -1,0 +1,37 @@
+"""What an installed tuner consists of."""
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tuner.config import conf_folder
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    from hatchling.builders.wheel import WheelBuilder
+
+    (path,) = WheelBuilder(str(ROOT)).build(directory=str(tmp_path_factory.mktemp("wheel")), versions=["standard"])
+    return zipfile.ZipFile(path)
+
+
+def test_the_wheel_holds_both_packages_and_every_file_of_conf(wheel: zipfile.ZipFile) -> None:
+    names = set(wheel.namelist())
+    assert {"note_rl/py.typed", "tuner/py.typed", "tuner/cli.py", "note_rl/trainer.py"} <= names
+    conf = conf_folder()
+    assert {f"tuner/conf/{path.relative_to(conf).as_posix()}" for path in conf.rglob("*.yaml")} <= names
+    assert not [name for name in names if name.startswith(("tests", "conf/"))]
+
+
+def test_the_wheel_says_what_it_is(wheel: zipfile.ZipFile) -> None:
+    (info,) = {name.partition("/")[0] for name in wheel.namelist() if ".dist-info/" in name}
+    assert "tuner = tuner.cli:main" in wheel.read(f"{info}/entry_points.txt").decode()
+    metadata = wheel.read(f"{info}/METADATA").decode()
+    assert "License-Expression: Apache-2.0" in metadata
+    assert {"keras", "torch", "report", "all", "test"} == {
+        line.partition(": ")[2] for line in metadata.splitlines() if line.startswith("Provides-Extra")
+    }
+    assert f"{info}/licenses/LICENSE" in wheel.namelist()

@@ -1,0 +1,194 @@
+"""Seeds, the rung gate, candidates, the winner, the plan."""
+
+import math
+
+import pytest
+
+from tuner.errors import UserError
+from tuner.objective import Final
+from tuner.protocol import (
+    STREAMS,
+    Pruning,
+    StudySettings,
+    choose_candidates,
+    choose_winner,
+    decide_rungs,
+    penalty,
+    plan_stages,
+    sampler_seed,
+    seed_stream,
+    stage_seeds,
+)
+from tuner.records import RunRecord
+from tuner.trial.messages import Outcome
+
+
+def run(number: int, value: float | None, stage: str = "screen", label: str = "", **changes: object) -> RunRecord:
+    fields: dict[str, object] = {"outcome": Outcome.COMPLETE, "seed": 0, "params": {}, **changes}
+    return RunRecord(number=number, stage=stage, label=label or f"trial {number}", value=value, **fields)  # type: ignore[arg-type]
+
+
+def test_the_seed_streams_are_disjoint() -> None:
+    for study_seed in (0, 1, 2**40):
+        streams = [set(seed_stream(study_seed, stream, 500)) for stream in STREAMS]
+        assert all(len(stream) == 500 for stream in streams)
+        assert len(set().union(*streams)) == 1500
+        assert all(0 <= seed < 2**31 for stream in streams for seed in stream)
+
+
+def test_more_seeds_begin_with_the_same_ones() -> None:
+    assert seed_stream(7, "test", 10)[:5] == seed_stream(7, "test", 5)
+    assert seed_stream(7, "test", 5) != seed_stream(8, "test", 5)
+
+
+def test_stages_draw_from_their_own_streams() -> None:
+    assert stage_seeds(3, "screen", 1) == seed_stream(3, "tune", 1)
+    assert stage_seeds(3, "confirm", 2) == seed_stream(3, "select", 2)
+    assert stage_seeds(3, "test", 5) == seed_stream(3, "test", 5)
+
+
+def test_a_negative_study_seed_is_refused() -> None:
+    with pytest.raises(UserError, match="seed=-1 must not be negative"):
+        seed_stream(-1, "tune", 1)
+
+
+def test_a_continued_study_has_another_sampler_seed() -> None:
+    seeds = {sampler_seed(0, num_trials) for num_trials in range(50)}
+    assert len(seeds) == 50
+    assert sampler_seed(0, 3) == sampler_seed(0, 3)
+    assert not seeds & {sampler_seed(1, num_trials) for num_trials in range(50)}
+
+
+def curves(rungs: list[float], finals: list[float]) -> list[RunRecord]:
+    """Runs of three evaluations: at 1/3 the rung's value, in the end the final one."""
+    return [
+        run(number, final, curve=((1 / 3, rung), (2 / 3, 0.0), (1.0, final)))
+        for number, (rung, final) in enumerate(zip(rungs, finals, strict=True))
+    ]
+
+
+GATE = Pruning(rungs=(1 / 3,), min_trials=4, min_rank_agreement=0.6)
+
+
+@pytest.mark.parametrize(
+    ("rungs", "agreement", "enabled"),
+    [
+        ([1.0, 2.0, 3.0, 4.0], 1.0, True),
+        ([1.0, 2.0, 4.0, 3.0], 0.8, True),
+        ([2.0, 1.0, 4.0, 3.0], 0.6, True),
+        ([2.0, 3.0, 1.0, 4.0], 0.4, False),
+        ([4.0, 3.0, 2.0, 1.0], -1.0, False),
+    ],
+)
+def test_a_rung_is_used_where_ranks_agree(rungs: list[float], agreement: float, enabled: bool) -> None:
+    decisions = decide_rungs(GATE, 3, Final(), curves(rungs, [10.0, 20.0, 30.0, 40.0]))
+    assert decisions is not None
+    (decision,) = decisions
+    assert decision.agreement == pytest.approx(agreement)
+    assert decision.enabled is enabled
+    assert (decision.point, decision.fraction) == (1, 1 / 3)
+
+
+def test_a_rung_at_which_all_score_the_same_is_not_used() -> None:
+    decisions = decide_rungs(GATE, 3, Final(), curves([9.0] * 4, [10.0, 20.0, 30.0, 40.0]))
+    assert decisions is not None
+    assert math.isnan(decisions[0].agreement)
+    assert not decisions[0].enabled
+
+
+def test_nothing_is_decided_on_too_few_complete_runs() -> None:
+    runs = curves([1.0, 2.0, 3.0, 4.0], [10.0, 20.0, 30.0, 40.0])
+    pruned = run(4, 5.0, outcome=Outcome.PRUNED, curve=((1 / 3, 5.0),))
+    diverged = run(5, -7.0, outcome=Outcome.DIVERGED, curve=((1 / 3, 9.0),))
+    assert decide_rungs(GATE, 3, Final(), [*runs[:3], pruned, diverged]) is None
+    assert decide_rungs(GATE, 3, Final(), [*runs, pruned, diverged]) is not None
+
+
+def test_rungs_stand_for_the_nearest_evaluation_and_never_for_the_last() -> None:
+    assert Pruning(rungs=(0.11, 0.33)).points(9) == (1, 3)
+    assert Pruning(rungs=(0.11, 0.33)).points(20) == (2, 7)
+    assert Pruning(rungs=(0.11, 0.33)).points(2) == (1,)
+    assert Pruning(rungs=(0.9,)).points(3) == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"rungs": (0.0,)}, "fraction of the step budget between 0 and 1"),
+        ({"rungs": (1.0,)}, "fraction of the step budget between 0 and 1"),
+        ({"min_trials": 2}, "fewer than 3"),
+        ({"min_rank_agreement": 1.5}, r"must lie in \[-1, 1\]"),
+    ],
+)
+def test_pruning_that_makes_no_sense_is_refused(changes: dict[str, object], why: str) -> None:
+    with pytest.raises(UserError, match=why):
+        Pruning(**changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"num_trials": 0}, {"num_candidates": 0}, {"num_test_seeds": 1.5}, {"retries": -1}, {"steps_per_second": 0.0}],
+)
+def test_sizes_that_make_no_study_are_refused(changes: dict[str, object]) -> None:
+    (key,) = changes
+    with pytest.raises(UserError, match=f"study.{key}="):
+        StudySettings(**changes)  # type: ignore[arg-type]
+
+
+def test_candidates_are_the_best_complete_runs() -> None:
+    runs = [
+        run(0, 5.0),
+        run(1, 9.0),
+        run(2, 99.0, outcome=Outcome.PRUNED),
+        run(3, 50.0, outcome=Outcome.DIVERGED),
+        run(4, 9.0),
+        run(5, None, outcome=Outcome.CRASHED),
+    ]
+    assert [candidate.number for candidate in choose_candidates(runs, 3)] == [1, 4, 0]
+
+
+def confirm(label: str, *values: float | None) -> list[RunRecord]:
+    crashed = Outcome.CRASHED
+    return [
+        run(number, value, "confirm", label, outcome=crashed if value is None else Outcome.COMPLETE)
+        for number, value in enumerate(values)
+    ]
+
+
+CANDIDATES = [run(0, 90.0), run(1, 80.0), run(2, 70.0)]
+
+
+def test_the_winner_has_the_best_mean_on_fresh_seeds_alone() -> None:
+    confirmed = [*confirm("trial 0", 10.0, 20.0), *confirm("trial 1", 30.0, 5.0), *confirm("trial 2", 1.0, 1.0)]
+    winner = choose_winner(confirmed, CANDIDATES)
+    assert winner is CANDIDATES[1]
+
+
+def test_of_equals_the_one_that_screened_better_wins() -> None:
+    confirmed = [*confirm("trial 2", 15.0, 15.0), *confirm("trial 1", 10.0, 20.0), *confirm("trial 0", 1.0, 2.0)]
+    assert choose_winner(confirmed, CANDIDATES) is CANDIDATES[1]
+
+
+def test_a_crash_on_a_fresh_seed_counts_as_the_worst_score() -> None:
+    # trial 0: (100 + 1) / 2 = 50.5, less than 60
+    confirmed = [*confirm("trial 0", 100.0, None), *confirm("trial 1", 60.0, 60.0), *confirm("trial 2", 1.0, 1.0)]
+    assert choose_winner(confirmed, CANDIDATES) is CANDIDATES[1]
+
+
+def test_nobody_wins_where_nothing_finished() -> None:
+    assert choose_winner(confirm("trial 0", None, None), CANDIDATES) is None
+
+
+def test_the_penalty_is_the_lower_of_random_and_worst() -> None:
+    assert penalty(9.0, [20.0, 30.0]) == 9.0
+    assert penalty(9.0, [5.0, math.nan, -math.inf]) == 5.0
+    assert penalty(None, [20.0, 5.0]) == 5.0
+    assert penalty(None, []) is None
+
+
+def test_the_plan_counts_runs_and_steps() -> None:
+    settings = StudySettings(num_trials=24, num_candidates=3, num_select_seeds=2, num_test_seeds=5)
+    plans = {plan.stage: plan for plan in plan_stages(settings, 0, 30_000)}
+    assert [plans[stage].num_runs for stage in ("screen", "confirm", "test")] == [24, 6, 10]
+    assert [plans[stage].env_steps for stage in ("screen", "confirm", "test")] == [720_000, 180_000, 300_000]
+    assert plans["test"].seeds == stage_seeds(0, "test", 5)

@@ -1,0 +1,280 @@
+import csv
+import io
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuner.results import Estimate, Finding, RunRecord, StudySummary, estimate, verdict
+from tuner.statistics import bootstrap_interval
+from tuner.trial.messages import Outcome
+from tuner.wording import describe_params, format_number, format_seconds, format_value, join_words, short_names
+
+PARAMS = {"optimizer.learning_rate": 6e-4, "agent.gamma": 0.98}
+FIVE = [490.0, 500.0, 495.0, 480.0, 500.0]
+
+
+def run(label: str, stage: str, seed: int, value: float | None, **changes: object) -> RunRecord:
+    fields: dict[str, object] = {"outcome": Outcome.COMPLETE, "params": {} if label == "default" else PARAMS}
+    return RunRecord(seed, stage, label, seed, value=value, **{**fields, **changes})  # type: ignore[arg-type]
+
+
+def study(*runs: RunRecord, winner: str | None = "trial 3") -> StudySummary:
+    return StudySummary("pole", "final score", "CartPole-v1", "dqn", "torch", runs=runs, winner_label=winner)
+
+
+def screened(*values: float) -> list[RunRecord]:
+    return [run(f"trial {number}", "screen", number, value) for number, value in enumerate(values)]
+
+
+def compared(winner: Sequence[float], default: Sequence[float], first_default_seed: int = 100) -> list[RunRecord]:
+    own = [run("trial 3", "test", 100 + index, value) for index, value in enumerate(winner)]
+    return own + [run("default", "test", first_default_seed + index, value) for index, value in enumerate(default)]
+
+
+def test_a_clear_winner() -> None:
+    confirm = [run("trial 3", "confirm", 50, 500.0), run("trial 3", "confirm", 51, 498.0)]
+    default = [200.0, 150.0, 300.0, 180.0, 210.0]
+    summary = study(*screened(100.0, 497.0, 20.0, 510.0), *confirm, *compared(FIVE, default))
+    result = verdict(summary)
+    assert result.finding is Finding.BETTER
+    # IQM of 5: weights 0, .75, 1, .75, 0 over the sorted scores.
+    assert result.winner is not None
+    assert result.default is not None
+    assert result.difference is not None
+    assert result.winner.iqm == pytest.approx((0.75 * 490 + 495 + 0.75 * 500) / 2.5)
+    assert result.default.iqm == pytest.approx((0.75 * 180 + 200 + 0.75 * 210) / 2.5)
+    assert (result.winner.low, result.winner.high) == bootstrap_interval(FIVE)
+    assert result.difference.iqm == pytest.approx(result.winner.iqm - result.default.iqm)
+    assert result.difference.points == (290.0, 350.0, 195.0, 300.0, 290.0)  # in pairs: the seeds are shared
+    assert result.improvement == 1.0
+    # Chosen by the confirm stage (mean of two), not by its lucky screening score of 510.
+    assert result.optimism == pytest.approx(499.0 - result.winner.iqm)
+    assert result.sentence.startswith(
+        "Trial 3 (learning_rate 0.0006, gamma 0.98): test IQM 495 [484.5, 500] on 5 fresh seeds, "
+        "against 197 [159, 273] for the default configuration. "
+    )
+    assert "It is better: difference +298 [+2" in result.sentence
+    assert result.details[0] == "Selection optimism +4: it was chosen by 499 on 2 seeds and scores 495 on fresh ones."
+
+
+def test_within_noise_is_counted_from_the_winners_own_spread() -> None:
+    winner = [102.0, 104.0, 104.0, 106.0]  # mean 104, variance (4 + 0 + 0 + 4) / 3
+    limit = 104 - 2 * math.sqrt(8 / 3) * math.sqrt(1 + 1 / 4)
+    values = [limit - 0.01, limit + 0.01, 300.0, 999.0, 20.0]
+    result = verdict(study(*screened(*values), *compared(winner, [1.0, 2.0, 3.0, 4.0])))
+    assert result.within_noise == 2  # not the winner itself (trial 3)
+    assert "2 of 4 other finished screening trials are within seed noise of it." in result.sentence
+    assert f"a screening score of {format_number(limit)} or more" in result.details[-1]
+
+
+def test_noise_is_not_guessed_from_two_runs() -> None:
+    result = verdict(study(*screened(1.0, 2.0, 3.0, 4.0), *compared([4.0, 4.0], [1.0, 2.0])))
+    assert result.within_noise is None
+    assert "noise" not in result.sentence
+
+
+def test_few_seeds_show_points_and_no_interval() -> None:
+    result = verdict(study(*screened(1.0, 2.0, 3.0, 4.0), *compared([480.0, 500.0], [200.0, 210.0])))
+    assert result.finding is Finding.TOO_FEW_SEEDS
+    assert result.winner == Estimate(490.0, None, None, 2, (480.0, 500.0))
+    assert "test IQM 490 (480, 500) on 2 fresh seeds, against 205 (200, 210)" in result.sentence
+    assert "[" not in result.sentence
+    assert "+285" in result.sentence
+    assert "cannot tell that from luck" in result.sentence
+
+
+@pytest.mark.parametrize("count", [2, 5])
+def test_an_equal_default_is_said_to_be_as_good(count: int) -> None:
+    result = verdict(study(*screened(1.0, 2.0, 3.0, 4.0), *compared([500.0] * count, [500.0] * count)))
+    assert result.finding is Finding.DEFAULT_AS_GOOD
+    assert "default is as good" in result.sentence
+    assert "keep it" in result.sentence
+
+
+def test_a_better_default_is_said_to_be_better() -> None:
+    result = verdict(study(*screened(1.0, 2.0, 3.0, 4.0), *compared([100.0, 110.0, 90.0, 95.0, 105.0], FIVE)))
+    assert result.finding is Finding.DEFAULT_AS_GOOD
+    assert "The default is better (difference -395" in result.sentence
+
+
+def test_an_interval_that_contains_zero_is_no_improvement() -> None:
+    result = verdict(study(*screened(1.0, 2.0, 3.0, 4.0), *compared([500.0, 10.0, 480.0, 470.0, 20.0], [100.0] * 5)))
+    assert result.finding is Finding.UNCERTAIN
+    assert result.difference is not None
+    assert result.difference.low is not None
+    assert result.difference.low < 0 < result.difference.iqm
+    assert "not statistically better" in result.sentence
+    assert "contains 0" in result.sentence
+
+
+def test_scores_on_different_seeds_are_not_paired() -> None:
+    seeds = [0.0, 100.0, 200.0, 300.0, 400.0, 500.0]
+    runs = screened(1.0, 2.0, 3.0, 4.0)
+    shifted = [value + 5 for value in seeds]
+    assert verdict(study(*runs, *compared(shifted, seeds))).finding is Finding.BETTER
+    assert verdict(study(*runs, *compared(shifted, seeds, first_default_seed=200))).finding is Finding.UNCERTAIN
+
+
+def test_the_default_itself_may_win() -> None:
+    summary = study(*screened(1.0, 2.0), *compared([], FIVE), winner="default")
+    result = verdict(summary)
+    assert result.finding is Finding.DEFAULT_AS_GOOD
+    assert result.sentence.startswith("The default configuration itself came out best: test IQM 495")
+
+
+def test_without_a_default_nothing_is_claimed() -> None:
+    result = verdict(study(*screened(1.0, 2.0, 3.0, 4.0), *compared(FIVE, [])))
+    assert result.finding is Finding.NO_COMPARISON
+    assert "whether tuning helped is unknown" in result.sentence
+
+
+def test_before_the_test_stage_only_a_tuning_score_is_known() -> None:
+    result = verdict(study(*screened(1.0, 2.0, 3.0, 4.0), winner=None))
+    assert result.finding is Finding.NOT_TESTED
+    assert result.winner is None
+    assert result.sentence.startswith(
+        "Best so far: trial 3 (learning_rate 0.0006, gamma 0.98), tuning score 4 on 1 seed. "
+        "There is no finished test stage yet"
+    )
+
+
+def test_best_so_far_is_right_for_negative_scores() -> None:
+    assert "Best so far: trial 1 " in verdict(study(*screened(-200.0, -98.0, -150.0), winner=None)).sentence
+
+
+@pytest.mark.parametrize("outcome", [None, Outcome.STOPPED])
+def test_an_unfinished_test_stage_is_no_result(outcome: Outcome | None) -> None:
+    runs = compared(FIVE, [1.0, 2.0, 3.0, 4.0, 5.0])
+    runs[-1] = replace(runs[-1], outcome=outcome, value=None)
+    result = verdict(study(*screened(1.0, 2.0, 3.0, 4.0), *runs))
+    assert result.finding is Finding.NOT_TESTED
+    assert "has not finished (1 run of 10 to go)" in result.sentence
+
+
+def test_all_failed() -> None:
+    crashed = [run(f"trial {n}", "screen", n, None, outcome=Outcome.CRASHED, reason="no GPU") for n in range(3)]
+    hungry = run("trial 3", "screen", 3, 9.0, outcome=Outcome.OUT_OF_MEMORY, reason="9 GB")
+    result = verdict(study(*crashed, hungry, winner=None))
+    assert result.finding is Finding.ALL_FAILED
+    assert result.sentence == (
+        "All 4 trials failed (3 crashed and 1 out of memory), so there is no result. Most frequent reason (3 x): no GPU"
+    )
+
+
+def test_nothing_finished_is_not_all_failed() -> None:
+    runs = [run("trial 0", "screen", 0, None, outcome=Outcome.CRASHED), run("trial 1", "screen", 1, None, outcome=None)]
+    assert verdict(study(*runs, winner=None)).sentence == "No trial has finished yet (1 crashed and 1 running)."
+    assert verdict(study(winner=None)).sentence == "No trial has finished yet (none started)."
+
+
+def test_failed_test_runs_are_counted_and_named() -> None:
+    runs = compared(FIVE, [10.0, 20.0, 30.0, 40.0, 50.0])
+    runs[0] = replace(runs[0], outcome=Outcome.DIVERGED, value=9.0)
+    runs[1] = replace(runs[1], outcome=Outcome.CRASHED, value=None)
+    result = verdict(study(*screened(1.0, 2.0, 3.0, 4.0), *runs))
+    assert result.winner is not None
+    assert result.winner.points == (9.0, 495.0, 480.0, 500.0)  # the diverged seed counts, the crashed one cannot
+    failures = "2 of 10 test runs failed (1 diverged and 1 crashed). 1 run without a score is missing from the figures."
+    assert failures in result.details
+
+
+def test_estimate_interval_starts_at_five_scores() -> None:
+    assert estimate(FIVE[:4]).low is None
+    assert estimate(FIVE).low is not None
+    assert str(estimate([3.0])) == "3"
+
+
+VALUES = st.floats(allow_nan=False)
+SCALARS = st.one_of(st.none(), st.booleans(), st.integers(-9, 9), VALUES, st.text(max_size=5))
+RUNS = st.builds(
+    RunRecord,
+    number=st.integers(0, 99),
+    stage=st.sampled_from(["screen", "confirm", "test"]),
+    label=st.text(max_size=5),
+    seed=st.integers(0, 2**32),
+    params=st.dictionaries(st.text(max_size=4), SCALARS, max_size=3),
+    outcome=st.one_of(st.none(), st.sampled_from(Outcome)),
+    value=st.one_of(st.none(), VALUES),
+    reason=st.text(max_size=5),
+    curve=st.lists(st.tuples(VALUES, VALUES), max_size=3).map(tuple),
+    seconds=st.floats(0, 1e6),
+    scores=st.dictionaries(st.text(max_size=4), VALUES, max_size=2),
+)
+
+
+@given(st.lists(RUNS, max_size=3), st.text(max_size=5))
+def test_a_summary_survives_json(runs: list[RunRecord], note: str) -> None:
+    summary = StudySummary(
+        "a",
+        "b",
+        "c",
+        "d",
+        "e",
+        tuple(runs),
+        "w",
+        importances={"x": 0.5},
+        notes=(note,),
+        versions={"numpy": "2"},
+        seed=1,
+    )
+    text = summary.to_json()
+    json.loads(text, parse_constant=pytest.fail)  # NaN and Infinity are no JSON
+    assert StudySummary.from_json(text) == summary
+
+
+def test_not_a_number_survives_json() -> None:
+    summary = StudySummary.from_json(study(run("trial 0", "screen", 0, math.nan)).to_json())
+    assert summary.runs[0].value is not None
+    assert math.isnan(summary.runs[0].value)
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", '{"format": 99, "name": "later"}'])
+def test_foreign_json_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="not a study summary of format 1"):
+        StudySummary.from_json(text)
+
+
+def test_csv_holds_every_run_and_every_parameter() -> None:
+    first = run("trial 0", "screen", 0, 1 / 3, scores={"auc": 2.5}, seconds=1.5, folder="a,b")
+    second = run(
+        "trial 1", "screen", 1, None, outcome=None, params={"agent.tau": None, "agent.n": 3}, reason='say "x"\ny'
+    )
+    rows = list(csv.DictReader(io.StringIO(study(first, second).to_csv())))
+    assert [row["outcome"] for row in rows] == ["complete", "running"]
+    assert float(rows[0]["value"]) == 1 / 3
+    assert (rows[0]["auc"], rows[0]["optimizer.learning_rate"], rows[0]["agent.n"]) == ("2.5", "0.0006", "")
+    assert (rows[1]["value"], rows[1]["agent.n"], rows[1]["reason"]) == ("", "3", 'say "x"\ny')
+    assert rows[0]["folder"] == "a,b"
+
+
+def test_short_names_leave_out_the_group_where_that_is_clear() -> None:
+    paths = ["agent.gamma", "schedule.eps.end", "schedule.clip.end", "seed"]
+    assert list(short_names(paths).values()) == ["gamma", "eps.end", "clip.end", "seed"]
+    assert list(short_names(["policy.eps", "agent.eps", "agent.tau"]).values()) == ["policy.eps", "agent.eps", "tau"]
+    assert short_names(["end", "schedule.end"]) == {"end": "end", "schedule.end": "schedule.end"}
+
+
+def test_describe_params_names_the_most_important_first() -> None:
+    params = {"a.x": 1, "a.y": True, "a.z": None, "a.v": 1e-5, "a.w": "relu"}
+    text = describe_params(params, {"a.w": 0.5, "a.z": 0.9}, limit=3)
+    assert text == "z null, w relu, x 1, ..."
+
+
+def test_numbers_are_written_for_people() -> None:
+    assert [format_number(x) for x in (498.23, -97.41, 12345.6, 0.03125, -0.0, 1e-7, math.inf)] == [
+        "498.2", "-97.41", "12,346", "0.03125", "0", "1.00e-07", "inf",
+    ]  # fmt: skip
+    assert [format_value(x) for x in (6e-4, 64, True, None, "relu")] == ["0.0006", "64", "true", "null", "relu"]
+    assert [format_value(x) for x in (0.98, 0.9, 0.99731, 0.999949, 1.0)] == ["0.98", "0.9", "0.9973", "0.999949", "1"]
+    assert [format_seconds(s) for s in (0.4, 59.6, 200, 7500)] == ["0 s", "1 min 00 s", "3 min 20 s", "2 h 05 min"]
+    assert [join_words(words) for words in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == [
+        "",
+        "a",
+        "a and b",
+        "a, b and c",
+    ]

@@ -1,0 +1,179 @@
+"""Storages: what is opened, repaired, refused, and left untouched."""
+
+import multiprocessing
+import os
+import random
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import optuna
+import pytest
+
+from tests.tuner.studies import FakeExecutor, run_study
+from tuner.errors import UserError
+from tuner.study import StudyStore
+from tuner.study.storage import file_of, open_storage, repair_journal
+
+
+def refusal(url: str) -> str:
+    with pytest.raises(UserError) as raised:
+        open_storage(url)
+    message = str(raised.value)
+    assert len(message.splitlines()) <= 2
+    return message
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "journal", "memory"])
+def test_a_study_runs_in_every_kind_of_storage(tmp_path: Path, kind: str) -> None:
+    url = "memory" if kind == "memory" else f"{kind}:///{tmp_path}/deep/in/studies"
+    first = run_study(tmp_path / "runs", url=url)
+    assert len(first.runs) == 14
+    if kind != "memory":
+        again = FakeExecutor()
+        assert run_study(tmp_path / "runs", again, url=url).runs == first.runs
+        assert again.started == []
+
+
+def test_what_was_in_memory_is_gone_and_its_folders_do_not_mislead(tmp_path: Path) -> None:
+    first = run_study(tmp_path, url="memory")
+    executor = FakeExecutor()
+    second = run_study(tmp_path, executor, url="memory")
+    assert len(executor.started) == 14
+    assert [run.value for run in first.runs] == [run.value for run in second.runs]
+
+
+def test_files_behind_urls() -> None:
+    assert file_of("sqlite:///studies.db") == Path("studies.db")
+    assert file_of("sqlite:////tmp/studies.db") == Path("/tmp/studies.db")
+    assert file_of("journal:///a/studies.journal") == Path("a/studies.journal")
+    assert file_of("sqlite:///studies.db?mode=ro") == Path("studies.db")
+
+
+def test_sqlite_writes_ahead_and_waits_for_others(tmp_path: Path) -> None:
+    with StudyStore(f"sqlite:///{tmp_path}/studies.db") as store:
+        store.open("study", "screen")
+        with closing(sqlite3.connect(tmp_path / "studies.db")) as connection:
+            assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        engine = store._storage.engine  # type: ignore[attr-defined]
+        with engine.connect() as connection:
+            assert connection.exec_driver_sql("PRAGMA busy_timeout").scalar() == 60_000
+
+
+def damaged(path: Path) -> bytes:
+    """A study database with rubbish in the middle."""
+    with StudyStore(f"sqlite:///{path}") as store:
+        study = store.open("study", "screen")
+        for _ in range(40):
+            study.add_trial(optuna.trial.create_trial(value=1.0, user_attrs={"text": "x" * 2000}))
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    content = bytearray(path.read_bytes())
+    content[8192:16384] = random.Random(0).randbytes(8192)
+    path.write_bytes(content)
+    return bytes(content)
+
+
+def test_a_damaged_database_is_refused_and_left_untouched(tmp_path: Path) -> None:
+    path = tmp_path / "studies.db"
+    content = damaged(path)
+    assert "is not a sound SQLite database" in refusal(f"sqlite:///{path}")
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("content", [b"not a database at all" * 100, b"SQLite format 3\0" + b"\1" * 500, b"x"])
+def test_a_file_that_is_no_database_is_refused_and_left_untouched(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "studies.db"
+    path.write_bytes(content)
+    message = refusal(f"sqlite:///{path}")
+    assert "it is left untouched" in message
+    assert "storage.url=sqlite:///another.db" in message
+    assert path.read_bytes() == content
+    assert os.listdir(tmp_path) == ["studies.db"]
+
+
+def test_somebody_elses_database_is_refused_and_left_untouched(tmp_path: Path) -> None:
+    path = tmp_path / "accounts.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE accounts (id INTEGER)")
+        connection.commit()
+    before = path.read_bytes()
+    assert "holds something else than studies (table accounts)" in refusal(f"sqlite:///{path}")
+    assert path.read_bytes() == before
+
+
+def test_a_database_of_another_optuna_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "studies.db"
+    StudyStore(f"sqlite:///{path}").close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = 'v99.0.0'")
+        connection.execute("UPDATE version_info SET library_version = '99.0.0', schema_version = 99")
+        connection.commit()
+    assert "was written by another version of Optuna" in refusal(f"sqlite:///{path}")
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "journal"])
+def test_a_folder_that_cannot_be_used_is_refused(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "file").write_text("in the way")
+    assert "cannot be written" in refusal(f"{kind}:///{tmp_path}/file/studies")
+    assert "cannot be written: Is a directory" in refusal(f"{kind}:///{tmp_path}")
+    with pytest.raises(UserError, match=r"study folder .* cannot be used"):
+        run_study(tmp_path / "file", url="memory")
+
+
+def test_urls_that_lead_nowhere_are_refused() -> None:
+    assert "is not a URL; write sqlite:///studies.db" in refusal("studies.db")
+    assert "no kind of database is called sqlight; did you mean sqlite?" in refusal("sqlight:///studies.db")
+
+
+def test_a_missing_driver_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "psycopg", None)
+    assert "pip install 'psycopg[binary]'" in refusal("postgresql://localhost/studies")
+
+
+RECORD = b'{"op_code":0,"worker_id":"a","study_name":"study","directions":[2]}\n'
+
+
+@pytest.mark.parametrize("torn", [b'{"op_code":4,"worker', b'{"op_code":4}', b"\x00\x00\x00", b'{"op_code":4,"wor\n'])
+def test_a_torn_last_record_is_cut_and_a_copy_kept(tmp_path: Path, torn: bytes) -> None:
+    path = tmp_path / "studies.journal"
+    path.write_bytes(RECORD + torn)
+    told: list[str] = []
+    with StudyStore(f"journal:///{path}", told.append) as store:
+        assert store.names() == ["study"]
+    assert path.read_bytes() == RECORD
+    (copy,) = tmp_path.glob("studies.journal.torn-*")
+    assert copy.read_bytes() == RECORD + torn
+    assert len(told) == 1
+    assert str(copy) in told[0]
+
+
+def test_a_sound_journal_is_not_touched(tmp_path: Path) -> None:
+    path = tmp_path / "studies.journal"
+    path.write_bytes(RECORD)
+    repair_journal(path)
+    assert path.read_bytes() == RECORD
+    assert os.listdir(tmp_path) == ["studies.journal"]
+
+
+@pytest.mark.parametrize(
+    "content", [b"hello\n" + RECORD, RECORD + b'{"op_code":4,"wor{"op_code":4}\n' + RECORD, b"[1]\n" * 9]
+)
+def test_a_damaged_journal_is_refused_and_left_untouched(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "studies.journal"
+    path.write_bytes(content)
+    message = refusal(f"journal:///{path}")
+    assert "is damaged in line" in message
+    assert "it is left untouched" in message
+    assert path.read_bytes() == content
+
+
+def open_and_close(url: str) -> str:
+    with StudyStore(url) as store:
+        return store.open("study", "screen").study_name
+
+
+def test_several_processes_can_make_the_same_database(tmp_path: Path) -> None:
+    with multiprocessing.get_context("spawn").Pool(4) as pool:
+        urls = [f"sqlite:///{tmp_path}/{number}.db" for number in range(3) for _ in range(4)]
+        assert pool.map(open_and_close, urls, chunksize=1) == ["study"] * 12

@@ -1,0 +1,300 @@
+import json
+import math
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pyarrow.parquet
+import pytest
+import yaml
+
+import tuner as package
+from note_rl.errors import DivergedError
+from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine
+from tuner.config import RunConfig, to_json
+from tuner.errors import UserError
+from tuner.preflight import preflight
+from tuner.training import run_training
+from tuner.trial.folder import acquire_lock, read_reports
+from tuner.trial.messages import JsonDict, Outcome, TrialInterrupted
+
+CASES = [(agent, backend) for backend in ("torch", "keras") for agent in ("dqn", "ppo")]
+
+
+class Reporter:
+    """Keeps what a run tells; ends it at a step if asked to."""
+
+    def __init__(self, stop_at: float = math.inf, outcome: Outcome = Outcome.STOPPED) -> None:
+        self.reported: list[tuple[float, float]] = []
+        self.used: list[JsonDict] = []
+        self.logged: list[tuple[int, dict[str, float]]] = []
+        self.progress: list[float] = []
+        self.stop_at = stop_at
+        self.outcome = outcome
+
+    def built(self, config: JsonDict) -> None:
+        self.used.append(config)
+
+    def report(self, step: float, value: float) -> None:
+        if step not in dict(self.reported):
+            self.reported.append((step, value))
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        self.logged.append((step, dict(metrics)))
+
+    def alive(self, progress: float) -> None:
+        self.progress.append(progress)
+        if progress >= self.stop_at:
+            raise TrialInterrupted(self.outcome, "enough")
+
+
+def run_config(*overrides: str, agent: str = "dqn", backend: str = "torch") -> RunConfig:
+    arguments = [*SMALL, *SMALL_AGENTS[agent], f"backend={backend}", *overrides]
+    return RunConfig.from_json(to_json(preflight("train", arguments)))
+
+
+def overrides(agent: str, backend: str) -> tuple[str, ...]:
+    return (*SMALL, *SMALL_AGENTS[agent], f"backend={backend}", "hydra.run.dir=mine")
+
+
+def evaluations(folder: Path) -> list[tuple[float, float]]:
+    result = json.loads((folder / "result.json").read_text())
+    return [(point["fraction"], point["mean_return"]) for point in result["evaluations"]]
+
+
+@pytest.mark.parametrize(("agent", "backend"), CASES)
+def test_a_run_leaves_everything_in_its_folder(tuner: CommandLine, agent: str, backend: str) -> None:
+    answer = tuner("train", *overrides(agent, backend))
+    assert (answer.status, answer.errors) == (0, "")
+    assert "watch it: tuner play mine" in answer.output
+    folder = tuner.folder / "mine"
+    assert [fraction for fraction, _ in evaluations(folder)] == [1 / 3, 2 / 3, 1.0]
+    assert read_reports(folder) == evaluations(folder)
+    history = pyarrow.parquet.read_table(folder / "history.parquet").to_pydict()
+    assert set(history) == {"mean_reward", "best_reward", "episode_reward", "step", "time"}
+    assert history["best_reward"] == list(np.maximum.accumulate(history["episode_reward"]))
+    logged = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert [line["eval/mean_return"] for line in logged if "eval/mean_return" in line][-1] == evaluations(folder)[-1][1]
+    config = yaml.safe_load((folder / "config.yaml").read_text())
+    assert (config["training"]["total_steps"], config["backend"]["name"]) == (240, backend)
+    assert (folder / "checkpoint.safetensors").is_file()
+
+
+def test_progress_is_a_line_per_evaluation_where_there_is_no_terminal(tuner: CommandLine) -> None:
+    lines = tuner("train", *overrides("dqn", "torch")).output.splitlines()
+    assert lines[0] == "training in mine"
+    assert [line.split()[0] for line in lines[1:4]] == ["33%", "67%", "100%"]
+    assert "80 steps  mean return" in lines[1]
+
+
+def test_the_folder_is_named_after_the_run(tuner: CommandLine) -> None:
+    tuner("train", *SMALL, *SMALL_AGENTS["dqn"], "seed=4")
+    assert [path.name.split("_", 2)[2] for path in (tuner.folder / "runs").iterdir()] == ["dqn_CartPole-v1_s4"]
+
+
+def test_multirun_makes_a_folder_for_each_combination(tuner: CommandLine) -> None:
+    answer = tuner("train", "-m", *SMALL, "buffer.batch_size=16", "agent=dqn,ppo", "seed=1,2", "hydra.sweep.dir=all")
+    assert (answer.status, answer.errors) == (0, "")
+    configs = [yaml.safe_load((tuner.folder / f"all/{number}/config.yaml").read_text()) for number in range(4)]
+    made = [(config["agent"]["_target_"].rpartition(".")[2], config["seed"]) for config in configs]
+    assert made == [("DQN", 1), ("DQN", 2), ("PPO", 1), ("PPO", 2)]
+
+
+@pytest.mark.parametrize(("agent", "backend"), CASES)
+def test_a_stopped_run_continues_as_if_nothing_had_been(tmp_path: Path, agent: str, backend: str) -> None:
+    config = run_config(agent=agent, backend=backend)
+    straight, stopped = Reporter(), Reporter(stop_at=0.5)
+    (tmp_path / "straight").mkdir()
+    (tmp_path / "stopped").mkdir()
+    whole = run_training(config, tmp_path / "straight", straight)
+    with pytest.raises(TrialInterrupted):
+        run_training(config, tmp_path / "stopped", stopped)
+    stopped.stop_at = math.inf
+    rest = run_training(config, tmp_path / "stopped", stopped)
+    assert stopped.reported == straight.reported
+    assert rest.evaluations == whole.evaluations
+    assert (rest.num_env_steps, rest.num_gradient_steps) == (whole.num_env_steps, whole.num_gradient_steps)
+    assert whole.returns[-len(rest.returns) :] == rest.returns
+    assert stopped.progress[-1] == 1.0
+
+
+def test_a_run_killed_between_report_and_checkpoint_does_not_report_twice(tmp_path: Path) -> None:
+    config = run_config()
+    reporter = Reporter(stop_at=0.5)
+    with pytest.raises(TrialInterrupted):
+        run_training(config, tmp_path, reporter)
+    (tmp_path / "checkpoint.safetensors").unlink()
+    reporter.stop_at = math.inf
+    before, num_logged = list(reporter.reported), len(reporter.logged)
+    run_training(config, tmp_path, reporter)
+    assert reporter.reported[: len(before)] == before
+    assert [fraction for fraction, _ in reporter.reported] == [1 / 3, 2 / 3, 1.0]
+    again = [metrics for _, metrics in reporter.logged[num_logged:] if "eval/mean_return" in metrics]
+    assert len(again) == 2, "what was reported is not evaluated again"
+
+
+def test_a_pruned_run_leaves_no_checkpoint_of_its_own(tmp_path: Path) -> None:
+    with pytest.raises(TrialInterrupted):
+        run_training(run_config(), tmp_path, Reporter(stop_at=0.1, outcome=Outcome.PRUNED))
+    assert not (tmp_path / "checkpoint.safetensors").exists()
+
+
+def test_what_was_built_is_told_before_the_first_step(tmp_path: Path) -> None:
+    reporter = Reporter(stop_at=0.0)
+    with pytest.raises(TrialInterrupted):
+        run_training(run_config("agent.gamma=0.8", "optimizer.learning_rate=0.02"), tmp_path, reporter)
+    used = reporter.used[0]
+    assert (used["agent"]["gamma"], used["optimizer"]["learning_rate"], used["seed"]) == (0.8, 0.02, 0)
+
+
+def test_scheduled_values_are_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tuner.training.LOG_INTERVAL_S", 0.0)
+    reporter = Reporter()
+    run_training(run_config("schedule.eps.fraction=0.5"), tmp_path, reporter)
+    eps = [(step, metrics["train/eps"]) for step, metrics in reporter.logged if "train/eps" in metrics]
+    assert eps[0][1] == pytest.approx(1.0)
+    assert eps[-1][1] == pytest.approx(0.05)
+    returns = [metrics["train/episode_return"] for _, metrics in reporter.logged if "train/episode_return" in metrics]
+    assert returns
+    assert all(metrics["train/env_steps_per_s"] > 0 for _, metrics in reporter.logged if "train/loss" in metrics)
+
+
+def test_older_checkpoints_are_kept_if_asked(tmp_path: Path) -> None:
+    run_training(run_config("checkpoint.keep=2", "checkpoint.save_replay=false"), tmp_path, Reporter())
+    kept = sorted(path.name for path in tmp_path.glob("checkpoint*"))
+    assert kept == [
+        "checkpoint.safetensors",
+        "checkpoint_000000000160.safetensors",
+        "checkpoint_000000000240.safetensors",
+    ]
+
+
+def test_ctrl_c_saves_and_says_how_to_continue(tuner: CommandLine) -> None:
+    stop = "+tracker.stop={_target_: tests.tuner.command_line.Interrupting, after_steps: 80}"
+    answer = tuner("train", *overrides("dqn", "torch"), stop)
+    assert answer.status == 130
+    assert answer.errors.strip() == "stopped; continue with: tuner train resume=mine"
+    assert json.loads((tuner.folder / "mine/result.json").read_text())["outcome"] == "stopped"
+    continued = tuner("train", "resume=mine", "tracker=jsonl")
+    assert (continued.status, continued.errors) == (0, "")
+    straight = tuner("train", *overrides("dqn", "torch"), "hydra.run.dir=straight")
+    assert straight.status == 0
+    assert evaluations(tuner.folder / "mine") == evaluations(tuner.folder / "straight")
+    steps = [json.loads(line)["step"] for line in (tuner.folder / "mine/metrics.jsonl").read_text().splitlines()]
+    assert steps == sorted(set(steps))
+
+
+def test_a_finished_run_continues_with_a_larger_budget(tuner: CommandLine) -> None:
+    tuner("train", *overrides("dqn", "torch"))
+    before = evaluations(tuner.folder / "mine")
+    assert "mine has all of its 240 steps; to go on training add training.total_steps=480" in tuner.refused(
+        "train", "resume=mine"
+    )
+    assert tuner("train", "resume=mine", "training.total_steps=480").status == 0
+    after = evaluations(tuner.folder / "mine")
+    assert after[:3] == [(fraction / 2, value) for fraction, value in before]
+    assert [fraction for fraction, _ in after[3:]] == [2 / 3, 1.0]
+    assert yaml.safe_load((tuner.folder / "mine/config.yaml").read_text())["training"]["total_steps"] == 480
+
+
+def test_what_makes_another_run_cannot_be_changed_on_resume(tuner: CommandLine) -> None:
+    tuner("train", *overrides("dqn", "torch"))
+    answer = tuner.refused("train", "resume=mine", "agent.gamma=0.5")
+    assert "agent.gamma cannot be changed when a run is continued, only training.total_steps" in answer
+    assert "leave -m and hydra.run.dir out" in tuner.refused("train", "-m", "resume=mine", "seed=1,2")
+
+
+def test_two_processes_cannot_train_in_one_folder(tuner: CommandLine) -> None:
+    tuner("train", *overrides("dqn", "torch"))
+    lock = acquire_lock(tuner.folder / "mine", 0.0)
+    assert lock is not None
+    answer = tuner("train", "resume=mine", "training.total_steps=480")
+    assert answer.status == 2
+    assert "another process is training in mine" in answer.errors
+
+
+ENVIRONMENT = """
+import gymnasium
+import gymnasium
+import numpy as np
+
+class MyEnv(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(-1.0, 1.0, (3,))
+    action_space = gymnasium.spaces.Discrete(2, start=1)
+    num_steps = 0
+
+    def __init__(self, fail_at=None):
+        self.fail_at = fail_at
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.time = 0
+        return self.np_random.uniform(-1, 1, 3).astype(np.float32), {}
+
+    def step(self, action):
+        assert action in (1, 2)
+        self.time += 1
+        MyEnv.num_steps += 1
+        if MyEnv.num_steps == self.fail_at:
+            self.broken()
+        return self.np_random.uniform(-1, 1, 3).astype(np.float32), 1.0, self.time == 7, False, {}
+
+    def broken(self):
+        raise KeyError("missing")
+
+gymnasium.register("MyEnv-v0", MyEnv)
+"""
+
+
+@pytest.fixture
+def own_environment(tuner: CommandLine) -> Iterator[str]:
+    (tuner.folder / "my_pkg.py").write_text(ENVIRONMENT)
+    yield "env.id=my_pkg:MyEnv-v0"
+    sys.modules.pop("my_pkg", None)
+    gymnasium.registry.pop("MyEnv-v0", None)
+
+
+def test_an_environment_of_the_users_in_the_working_directory(tuner: CommandLine, own_environment: str) -> None:
+    answer = tuner("train", *overrides("dqn", "torch"), own_environment)
+    assert (answer.status, answer.errors) == (0, "")
+    assert evaluations(tuner.folder / "mine")[-1] == (1.0, 7.0)
+    played = tuner("play", "mine")
+    assert "mean return 7 over 20 episodes" in played.output
+    assert "no film: my_pkg:MyEnv-v0 draws no pictures" in played.output
+
+
+def test_a_crash_in_the_users_code_is_shown_as_such(tuner: CommandLine, own_environment: str) -> None:
+    answer = tuner("train", *overrides("dqn", "torch"), own_environment, "+env.kwargs.fail_at=100")
+    assert answer.status == 1
+    lines = answer.errors.strip().splitlines()
+    assert lines[0].startswith("The error comes from your own code, my_pkg.py line ")
+    assert lines[-1] == "KeyError: 'missing'"
+    assert "in broken" in answer.errors
+    assert "note_rl/" not in answer.errors
+    result = json.loads((tuner.folder / "mine/result.json").read_text())
+    assert (result["outcome"], result["reason"]) == ("crashed", "KeyError: 'missing'")
+
+
+def test_a_run_that_diverges_says_so(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def diverge(*arguments: Any, **options: Any) -> None:
+        raise DivergedError("the loss became nan at gradient step 3")
+
+    monkeypatch.setattr("tuner.commands.train.run_training", diverge)
+    answer = tuner("train", *overrides("dqn", "torch"))
+    assert (answer.status, answer.errors) == (1, "tuner train: the loss became nan at gradient step 3\n")
+    assert json.loads((tuner.folder / "mine/result.json").read_text())["outcome"] == "diverged"
+
+
+def test_the_python_interface(tuner: CommandLine) -> None:
+    outcome = package.train([*SMALL, *SMALL_AGENTS["ppo"], "seed=3"], folder="here")
+    assert outcome.folder == tuner.folder / "here"
+    assert [point.num_env_steps for point in outcome.evaluations] == [80, 160, 240]
+    assert outcome.final_return == outcome.evaluations[-1].mean_return
+    assert outcome.num_env_steps == 256
+    assert len(outcome.returns) > 3
+    with pytest.raises(UserError, match=r"did you mean agent\.gamma"):
+        package.train(["agent.gama=1"])
+    package.report(0.5, 1.0)  # outside a trial: nothing happens

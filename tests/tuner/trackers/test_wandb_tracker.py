@@ -1,0 +1,230 @@
+"""Effects are read back from the files that W&B writes offline; no test needs the network or an account."""
+
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import wandb
+
+from tests.wandb_offline import OfflineRun, read_runs
+from tuner.trackers.base import RunInfo
+from tuner.trackers.wandb import WandbTracker
+
+FAKE_KEY = "0123456789" * 4
+
+
+@pytest.fixture(autouse=True)
+def no_account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """No key, no settings, nothing kept from an earlier test; the working directory is watched for stray files."""
+    for name in [name for name in os.environ if name.startswith("WANDB")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    monkeypatch.setenv("WANDB_CONFIG_DIR", str(tmp_path / "settings"))
+    cwd = tmp_path / "cwd"
+    cwd.mkdir()
+    monkeypatch.chdir(cwd)
+    yield
+    wandb.teardown()
+    assert list(cwd.iterdir()) == []
+
+
+def info(folder: Path, name: str = "screen/0", **changes: Any) -> RunInfo:
+    config = {"seed": 3, "optimizer": {"learning_rate": 1e-3}}
+    fields: dict[str, Any] = {"config": config, "job_type": "screen", "tags": ("dqn",), **changes}
+    return RunInfo(name, "my study", folder=folder / name, **fields)
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What we say; wandb's own messages go to its debug.log and nowhere else."""
+    return [record.message for record in caplog.records if record.name.startswith("tuner")]
+
+
+def delivered_runs(folder: Path) -> list[OfflineRun]:
+    """Finishing a run hands it to wandb's service process; the end of that, as at exit, is when it is on the disk."""
+    wandb.teardown()
+    return read_runs(folder, "offline-run-*/*.wandb")
+
+
+def values(run: OfflineRun) -> list[dict[str, float]]:
+    return [{key: value for key, value in row.items() if key in ("_step", "loss", "return")} for row in run.history]
+
+
+@pytest.fixture
+def dead_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key is there, and nobody listens at the server's address."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    monkeypatch.setenv("WANDB_API_KEY", FAKE_KEY)
+    monkeypatch.setenv("WANDB_BASE_URL", f"http://127.0.0.1:{port}")
+
+
+@pytest.fixture
+def blocked_init(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """`wandb.init` waits until the event is set, as it does for a server that accepts and says nothing."""
+    release, entered = threading.Event(), threading.Event()
+
+    def init(**arguments: Any) -> None:
+        entered.set()
+        release.wait()
+        raise wandb.Error("no answer")
+
+    monkeypatch.setattr(wandb, "init", init)
+    monkeypatch.setattr(release, "entered", entered, raising=False)
+    yield release
+    release.set()
+
+
+def test_two_concurrent_runs_one_completes_and_one_crashes(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    tracker = WandbTracker(project="tuner-tests")
+    good, bad = tracker.start_run(info(tmp_path, "screen/0")), tracker.start_run(info(tmp_path, "screen/1"))
+    for step in range(0, 500, 100):
+        good.log(step, {"loss": step / 4})
+        bad.log(step, {"loss": -1.0, "return": float(step)})
+    bad.finish(1, {"outcome": "crashed"})
+    good.log(500, {"loss": 125.0})
+    good.finish(0, {"outcome": "complete", "score": 497.5})
+    tracker.close(timeout_s=60)
+
+    complete, crashed = delivered_runs(tmp_path)
+    assert (complete.name, complete.group, complete.job_type) == ("screen/0", "my study", "screen")
+    assert (complete.project, complete.tags) == ("tuner-tests", ("dqn",))
+    assert complete.config == {"seed": 3, "optimizer": {"learning_rate": 1e-3}}
+    assert values(complete) == [{"_step": step, "loss": step / 4} for step in range(0, 600, 100)]
+    assert (complete.exit_code, complete.summary["score"], complete.summary["outcome"]) == (0, 497.5, "complete")
+    assert (crashed.name, crashed.exit_code, crashed.summary["outcome"]) == ("screen/1", 1, "crashed")
+    assert values(crashed) == [{"_step": step, "loss": -1, "return": step} for step in range(0, 500, 100)]
+    assert complete.files == crashed.files == ()  # no code, no console output, no list of packages
+    assert capfd.readouterr() == ("", "")
+
+
+def test_files_lie_in_the_runs_folder_or_the_directory_given(tmp_path: Path) -> None:
+    own, shared = WandbTracker(), WandbTracker(directory=tmp_path / "shared")
+    own.start_run(info(tmp_path / "own")).finish()
+    shared.start_run(info(tmp_path / "study")).finish()
+    own.close(60)
+    shared.close(60)
+    assert len(list((tmp_path / "own" / "screen" / "0" / "wandb").glob("offline-run-*"))) == 1
+    assert len(list((tmp_path / "shared" / "wandb").glob("offline-run-*"))) == 1
+
+
+def test_a_continued_run_stays_the_same_wandb_run(tmp_path: Path) -> None:
+    for first_step in (0, 100):
+        tracker = WandbTracker()
+        run = tracker.start_run(info(tmp_path))
+        run.log(first_step, {"loss": 1.0})
+        run.finish(exit_code=0)
+        tracker.close(60)
+    first, second = delivered_runs(tmp_path)
+    assert first.id == second.id
+    assert sorted(row["_step"] for row in first.history + second.history) == [0, 100]
+
+
+def test_what_was_given_may_be_changed_afterwards(tmp_path: Path) -> None:
+    config, summary = {"agent": {"gamma": 0.5}}, {"scores": [1]}
+    tracker = WandbTracker()
+    run = tracker.start_run(info(tmp_path, config=config))
+    run.finish(0, summary)
+    config["agent"]["gamma"] = 0.9
+    summary["scores"].append(2)
+    tracker.close(60)
+    (found,) = delivered_runs(tmp_path)
+    assert found.config == {"agent": {"gamma": 0.5}}
+    assert found.summary["scores"] == [1]
+
+
+def test_close_ends_open_runs_as_failed(tmp_path: Path) -> None:
+    tracker = WandbTracker()
+    run = tracker.start_run(info(tmp_path))
+    run.log(1, {"loss": 1.0})
+    tracker.close(60)
+    run.log(2, {"loss": 2.0})
+    run.finish()
+    (found,) = delivered_runs(tmp_path)
+    assert (found.exit_code, len(found.history)) == (1, 1)
+
+
+@pytest.mark.usefixtures("dead_server")
+def test_an_unreachable_server_is_one_warning_and_everything_is_recorded_offline(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    tracker = WandbTracker(server_timeout_s=1, directory=tmp_path / "study")
+    for number in range(2):
+        run = tracker.start_run(info(tmp_path, f"screen/{number}"))
+        run.log(7, {"loss": 0.5})
+        run.finish(exit_code=number)
+    tracker.close(60)
+    assert [(run.name, values(run), run.exit_code) for run in delivered_runs(tmp_path)] == [
+        ("screen/0", [{"_step": 7, "loss": 0.5}], 0),
+        ("screen/1", [{"_step": 7, "loss": 0.5}], 1),
+    ]
+    (warning,) = warnings(caplog)
+    assert "W&B cannot be used online" in warning
+    assert "connection refused" in warning
+    assert f"`wandb sync {tmp_path}/study/wandb/offline-run-*`" in warning
+    assert capfd.readouterr() == ("", "")
+
+
+def test_nothing_waits_for_a_server_that_does_not_answer(
+    tmp_path: Path, blocked_init: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    tracker = WandbTracker(mode="online", queue_size=50)
+    run = tracker.start_run(info(tmp_path))
+    assert blocked_init.entered.wait(60)
+    for step in range(80):  # each of these returns although the background thread cannot move
+        run.log(step, {"loss": 0.0})
+    run.finish()
+    tracker.close(timeout_s=0.05)
+    assert not blocked_init.is_set()
+    assert warnings(caplog) == [
+        "W&B is too slow: measurements are dropped (they are in metrics.jsonl)",
+        "W&B took longer than 0.05 s and was left behind: 1 runs not ended, 50 rows waiting",
+    ]
+
+
+def test_what_is_left_behind_is_not_taken_up_again(
+    tmp_path: Path, blocked_init: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    tracker = WandbTracker(mode="online")
+    tracker.start_run(info(tmp_path))
+    assert blocked_init.entered.wait(60)
+    tracker.close(timeout_s=0.0)
+    (thread,) = [thread for thread in threading.enumerate() if thread.name == "tracker-wandb"]
+    blocked_init.set()
+    thread.join(60)
+    assert not thread.is_alive()
+    assert len(warnings(caplog)) == 1  # that it was left behind; not that it failed after that
+
+
+def test_a_folder_that_cannot_be_made_is_one_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "file").touch()
+    tracker = WandbTracker()
+    for number in range(2):
+        run = tracker.start_run(info(tmp_path / "file", f"screen/{number}"))
+        run.log(1, {"loss": 1.0})
+        run.finish()
+    tracker.close(60)
+    (warning,) = warnings(caplog)
+    assert "W&B is off" in warning
+    assert "Not a directory" in warning
+
+
+def test_what_wandb_refuses_is_one_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    tracker = WandbTracker()
+    tracker.start_run(info(tmp_path, config={"no JSON": object()})).finish()
+    tracker.close(60)
+    (warning,) = warnings(caplog)
+    assert "not JSON serializable" in warning
+
+
+def test_disabled_does_nothing_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wandb, "init", lambda **_: pytest.fail("wandb was asked"))
+    tracker = WandbTracker(mode="disabled")
+    run = tracker.start_run(info(tmp_path))
+    run.log(1, {"loss": 1.0})
+    run.finish()
+    tracker.close()
+    assert not (tmp_path / "screen").exists()

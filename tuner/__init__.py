@@ -1,0 +1,100 @@
+"""Hyperparameter tuning for reinforcement learning.
+
+    import tuner
+
+    outcome = tuner.train(["agent=ppo", "env=acrobot"])      # as `tuner train agent=ppo env=acrobot`
+    summary = tuner.tune(["agent=ppo"])                      # as `tuner tune agent=ppo`
+
+Importing this package imports neither a framework, nor Optuna, nor Hydra: each function brings what it needs.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tuner.commands.tune import TuneResult
+    from tuner.training import TrainOutcome
+
+__all__ = ["report", "train", "tune"]
+
+
+def train(
+    overrides: Sequence[str] = (),
+    *,
+    folder: str | Path | None = None,
+    config_dir: str | Path | None = None,
+    show_progress: bool = False,
+) -> "TrainOutcome":
+    """Trains one agent in this process, as `tuner train` does.
+
+    Args:
+        overrides: As on the command line: `["agent=ppo", "agent.gamma=0.98", "seed=3"]`.
+        folder: Of the run; by default a new one under runs/.
+        config_dir: A folder with groups of your own, as --config-dir.
+        show_progress: Whether a progress bar is shown.
+
+    Returns:
+        Evaluations, returns and the folder of the run.
+
+    Raises:
+        tuner.errors.UserError: A setting is wrong; the message says what to write instead.
+        note_rl.errors.NoteRLError: What the training core refuses.
+        KeyboardInterrupt: After Ctrl-C; a checkpoint was written, `resume=FOLDER` continues.
+    """
+    from rich.console import Console
+
+    from tuner.commands import train as command
+    from tuner.preflight import check_command
+
+    overrides = list(overrides)
+    checked = check_command("train", overrides, config_dir)
+    target = checked.folder if folder is None else Path(folder).absolute()
+    command.check(checked.config, target, overrides)
+    return command.train(checked.config, target, overrides, Console() if show_progress else None)
+
+
+def tune(
+    overrides: Sequence[str] = (), *, config_dir: str | Path | None = None, show_progress: bool = False
+) -> "TuneResult":
+    """Runs a study, or what is left of it, as `tuner tune` does.
+
+    Args:
+        overrides: As on the command line: `["agent=ppo", "study.num_trials=50"]`.
+        config_dir: A folder with groups of your own, as --config-dir.
+        show_progress: Whether the live table is shown.
+
+    Returns:
+        The verdict, the winner's config and how to train it again.
+
+    Raises:
+        tuner.errors.UserError: A setting is wrong; the message says what to write instead.
+        note_rl.errors.NoteRLError: What the training core refuses.
+        tuner.study.StudyStopped: After Ctrl-C; the same call goes on.
+    """
+    from rich.console import Console
+
+    from tuner.commands import tune as command
+    from tuner.preflight import check_command
+
+    overrides = list(overrides)
+    checked = check_command("tune", overrides, config_dir)
+    command.check(checked.config, checked.folder, overrides)
+    return command.tune(checked.config, overrides, config_dir=config_dir, console=Console() if show_progress else None)
+
+
+def report(step: float, value: float) -> None:
+    """Reports an intermediate value of the trial that this process runs; outside a trial it does nothing.
+
+    Args:
+        step: Where in the run: the done fraction of its budget, in (0, 1].
+        value: The metric there.
+
+    Raises:
+        tuner.trial.messages.TrialInterrupted: The trial is to end early (pruned or stopped). Let it pass.
+    """
+    from tuner.trial.context import current_trial
+
+    trial = current_trial()
+    if trial is not None:
+        trial.report(step, value)

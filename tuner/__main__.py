@@ -1,0 +1,8 @@
+"""`python -m tuner` is `tuner`."""
+
+import sys
+
+from tuner.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

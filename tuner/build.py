@@ -1,0 +1,181 @@
+"""From a run's configuration to its objects. The only caller of `hydra.utils.instantiate`."""
+
+import functools
+import importlib
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from hydra.errors import InstantiationException
+from hydra.utils import instantiate
+
+from note_rl.environments import EnvFactory
+from note_rl.errors import NoteRLError
+from note_rl.learners.base import Learner
+from note_rl.seeding import seed_everything
+from note_rl.settings import Settings
+from note_rl.types import Array, Evaluation, TrainResult
+from tuner.config import BackendConfig, RunConfig
+from tuner.errors import UserError
+from tuner.quiet import quiet_import
+from tuner.readback import used_config
+from tuner.trial.messages import JsonDict
+
+
+class TrainableAgent(Protocol):
+    """What `tuner` uses of an agent; `note_rl.RL` and `note_rl.RL_pytorch` offer it."""
+
+    settings: Settings
+    param: Any
+    num_env_steps: int
+    num_gradient_steps: int
+    learner: Learner
+
+    def train(
+        self, *, optimizer: Any, total_steps: int, callbacks: Any, jit_compile: bool | str, p: int
+    ) -> TrainResult:
+        """See `note_rl.RL.train`."""
+
+    def evaluate(self, num_episodes: int, *, seed: int) -> Evaluation:
+        """See `note_rl.RL.evaluate`."""
+
+    def save(self, path: str | os.PathLike[str], save_data: bool) -> None:
+        """See `note_rl.RL.save`."""
+
+    def restore(self, path: str | os.PathLike[str]) -> None:
+        """See `note_rl.RL.restore`."""
+
+
+@dataclass(frozen=True)
+class BuiltRun:
+    """The objects of one training run.
+
+    Attributes:
+        config: What they were built from.
+        environment: Makes the environment of training and evaluation.
+        agent: With its settings assigned.
+        optimizer: Of the agent's parameters.
+        used: The values found in these objects, by config path.
+    """
+
+    config: RunConfig
+    environment: EnvFactory
+    agent: TrainableAgent
+    optimizer: Any
+    used: JsonDict
+
+    def choose(self, obs: Array) -> Array:
+        """Actions [E] for observations [E, *obs], without exploration."""
+        return self.agent.settings.policy.greedy(self.agent.learner.act(obs))
+
+
+def build_run(config: RunConfig) -> BuiltRun:
+    """Imports the framework, seeds everything, and builds environment, agent and optimizer.
+
+    Raises:
+        UserError: The framework or the device is missing, or a part cannot be built from its settings.
+        note_rl.errors.NoteRLError: What the training core refuses.
+    """
+    import_framework(config.backend)
+    device = _device(config.backend)
+    seed_everything(config.seed)
+    environment = build_environment(config)
+    settings = build_settings(config)
+    make_agent = _partial("agent", config.agent)
+    agent = make_agent(env=environment, network=_partial("network", config.network), device=device)
+    agent.settings = settings
+    try:
+        optimizer = _partial("optimizer", config.optimizer)(agent.param)
+    except ValueError as error:  # what the framework finds out of range
+        raise UserError(f"optimizer: {error}") from error
+    return BuiltRun(config, environment, agent, optimizer, used_config(config, environment, agent, optimizer))
+
+
+def import_framework(backend: BackendConfig) -> None:
+    """Imports what the backend needs, quietly.
+
+    Raises:
+        UserError: It is not installed.
+    """
+    modules = [backend.module, "keras"] if backend.name == "keras" else [backend.module]
+    try:
+        quiet_import(*modules)
+    except ModuleNotFoundError as error:
+        if error.name not in modules:
+            raise
+        raise UserError(
+            f"backend={backend.name} needs {error.name}, which is not installed: pip install 'note-rl[{backend.name}]'"
+        ) from error
+
+
+def build_environment(config: RunConfig) -> EnvFactory:
+    """The factory of a run's environment, wrappers included."""
+    wrappers = tuple(_build(f"wrapper.{name}", node) for name, node in config.wrapper.items())
+    return EnvFactory(config.env.id, config.env.kwargs, wrappers, config.env.max_episode_steps)
+
+
+def build_settings(config: RunConfig) -> Settings:
+    """How the agent explores and what it trains from. Imports no framework unless a part of the user's own does.
+
+    Raises:
+        UserError, note_rl.errors.NoteRLError: A value out of range or a contradiction.
+    """
+    return Settings(
+        experience=_build("buffer", config.buffer),
+        policy=_build("policy", config.policy),
+        num_envs=config.env.num_envs,
+        max_grad_norm=config.training.max_grad_norm,
+        seed=config.seed,
+        schedules={name: _build(f"schedule.{name}", node) for name, node in config.schedule.items()},
+    )
+
+
+def build_trackers(config: Mapping[str, JsonDict]) -> dict[str, Any]:
+    """The trackers named in a `tracker` section."""
+    return {name: _build(f"tracker.{name}", node) for name, node in config.items()}
+
+
+def build_node(path: str, node: Mapping[str, Any]) -> Any:
+    """Any other object that a configuration describes by `_target_` (samplers, storages, metrics...).
+
+    Args:
+        path: Where it stands in the configuration, for messages.
+        node: Resolved.
+
+    Raises:
+        UserError: It cannot be built from these settings.
+    """
+    return _build(path, node)
+
+
+def _build(path: str, node: Mapping[str, Any]) -> Any:
+    try:
+        return instantiate(dict(node), _convert_="all")
+    except InstantiationException as error:
+        cause = error.__cause__
+        if isinstance(cause, NoteRLError | UserError):
+            raise type(cause)(f"{path}: {cause}") from error
+        if isinstance(cause, TypeError | ValueError | ImportError):
+            raise UserError(f"{path} ({node.get('_target_')}) cannot be built: {cause}") from error
+        raise
+
+
+def _partial(path: str, node: Mapping[str, Any]) -> Callable[..., Any]:
+    made = _build(path, {**node, "_partial_": True})
+    assert isinstance(made, functools.partial)
+    return made
+
+
+def _device(backend: BackendConfig) -> str:
+    """The device by the framework's name for it."""
+    if backend.device == "cpu":
+        return "cpu"
+    framework = importlib.import_module(backend.module)
+    if backend.name == "keras":
+        available, name = bool(framework.config.list_physical_devices("GPU")), "gpu"
+    else:
+        available, name = bool(framework.cuda.is_available()), "cuda"
+    if not available and backend.device == "cuda":
+        raise UserError(f"backend.device=cuda, but {backend.module} finds no GPU; use backend.device=cpu or auto")
+    return name if available else "cpu"

@@ -1,0 +1,226 @@
+"""`tuner train | tune | play | report | dashboard`: picks the primary config, checks it, and hands over to Hydra.
+
+Everything behind the command is ordinary Hydra: overrides, --multirun, --cfg job, --config-dir, --help, completion.
+What the user did wrong is answered in a line or two with exit status 2.
+"""
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hydra._internal.utils import _run_hydra, get_args_parser
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException
+from omegaconf import DictConfig
+
+from note_rl.errors import DivergedError, NoteRLError
+from tuner.commands import COMMANDS, Command
+from tuner.config import conf_folder, config_loader, prepare_hydra
+from tuner.errors import UserError
+from tuner.names import did_you_mean
+from tuner.preflight import check_command, compose_or_explain
+from tuner.tracebacks import describe_crash
+
+EXIT_CRASHED = 1
+EXIT_REFUSED = 2
+EXIT_INTERRUPTED = 130
+
+_EPILOG = """\
+Settings are KEY=VALUE, choices are GROUP=NAME:
+
+  tuner train agent=ppo env=acrobot seed=3       one run; -m agent=dqn,ppo seed=1,2 for several
+  tuner train experiment=dqn_cartpole            published settings
+  tuner tune agent=ppo                           a study; the same command continues it
+  tuner play runs/NAME                           watch what was learned
+
+`tuner COMMAND --help` lists all choices and settings, `tuner COMMAND --cfg job` shows the configuration as composed."""
+
+
+@dataclass
+class Job:
+    """What Hydra calls for each run. A plain value, so that launchers can send it to other processes."""
+
+    command: Command
+    statuses: list[int] = field(default_factory=list)
+
+    def __call__(self, config: DictConfig) -> int:
+        """Runs the command in the folder that Hydra has made. One run that fails does not keep others from running."""
+        hydra = HydraConfig.get()
+        folder, overrides = Path(hydra.runtime.output_dir), tuple(hydra.overrides.task)
+        status = _answered(self.command, lambda: self.command.load().run(config, folder, overrides))
+        self.statuses.append(status)
+        return status
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The console script.
+
+    Args:
+        argv: What was typed after `tuner`; None: this process's arguments.
+
+    Returns:
+        0, or 1 if something crashed, 2 for a mistake of the user's, 130 after Ctrl-C.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())  # env.id=my_pkg:MyEnv-v0 finds my_pkg.py here, as `python` would
+    name = arguments[0] if arguments else ""
+    if name in ("", "-h", "--help", "help"):
+        sys.stdout.write(_help_page())
+        return 0
+    if name == "--version":
+        sys.stdout.write(f"tuner {_version()}\n")
+        return 0
+    if name in ("-sc", "--shell-completion"):
+        return _complete(arguments)
+    if name not in COMMANDS:
+        return _refuse(f"there is no command {name!r}{did_you_mean(name, COMMANDS)}")
+    command = COMMANDS[name]
+    try:
+        return _answered(command, lambda: _dispatch(command, arguments[1:]))
+    except KeyboardInterrupt as interruption:
+        sys.stderr.write(f"\n{interruption or 'stopped'}\n")
+        return EXIT_INTERRUPTED
+
+
+def _answered(command: Command, work: Callable[[], int]) -> int:
+    """Does some work; every error becomes an answer and an exit status."""
+    try:
+        return work()
+    except (UserError, NoteRLError) as error:
+        return _refuse(str(error), command)
+    except DivergedError as error:
+        sys.stderr.write(f"tuner {command.name}: {error}\n")
+        return EXIT_CRASHED
+    except SystemExit as error:  # argparse and Hydra's --help, --version, --cfg
+        return error.code if isinstance(error.code, int) else int(error.code is not None)
+    except BrokenPipeError:  # the reader of our output has gone: `tuner train --help | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except HydraException as error:
+        return _refuse(str(error).strip().partition("\n")[0], command)
+    except Exception as error:  # noqa: BLE001 - the border of the program: what is left is a crash, shown as such
+        sys.stderr.write(describe_crash(error))
+        return EXIT_CRASHED
+
+
+def _dispatch(command: Command, arguments: list[str]) -> int:
+    parser = get_args_parser()
+    parser.prog = f"tuner {command.name}"
+    options = parser.parse_intermixed_args(arguments)
+    options.overrides = _with_positional(command, options.overrides)
+    config_name = options.config_name or command.config_name
+    if options.help or options.cfg or options.info or options.hydra_help or options.shell_completion:
+        try:
+            return _hand_to_hydra(command, options, parser)
+        except HydraException:
+            compose_or_explain(config_loader(options.config_dir), config_name, options.overrides)
+            raise
+    multirun = options.multirun or "hydra.mode=MULTIRUN" in options.overrides
+    checked = check_command(
+        config_name, options.overrides, options.config_dir, multirun=multirun, with_run=command.is_job
+    )
+    module = command.load()
+    if not command.is_job:
+        return module.run(checked.config, checked.folder, tuple(options.overrides))
+    folder, key = (checked.sweep_folder, "sweep") if multirun else (checked.folder, "run")
+    if command.has_check:
+        module.check(checked.config, folder, tuple(options.overrides))
+    _make_folder(folder)
+    options.overrides.append(f"hydra.{key}.dir={_quoted(str(folder))}")  # or the clock would give Hydra another name
+    return _hand_to_hydra(command, options, parser)
+
+
+def _with_positional(command: Command, words: Sequence[str]) -> list[str]:
+    """A bare word becomes the setting that the command takes it for."""
+    if command.positional is None:
+        return list(words)
+    bare = [word for word in words if "=" not in word and not word.startswith("~")]
+    if len(bare) > 1:
+        raise UserError(f"takes one {command.positional}, got {' and '.join(bare)}; settings are written KEY=VALUE")
+    return [f"{command.positional}={_quoted(word)}" if word in bare else word for word in words]
+
+
+def _quoted(text: str) -> str:
+    """A value that Hydra reads back as this very text."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def _make_folder(folder: Path) -> None:
+    """Refuses a folder that cannot be made or written to, before anything runs."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".writable"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise UserError(
+            f"the folder {folder} cannot be used: {error.strerror}; choose another with hydra.run.dir=... "
+            "or start in a folder that you may write to"
+        ) from error
+
+
+def _hand_to_hydra(command: Command, options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
+    """Lets Hydra do what was asked for: print, or run the job in its folder, once or for each value of a sweep."""
+    prepare_hydra()
+    job = Job(command)
+    with _unformatted_errors():
+        _run_hydra(options, parser, job, config_path=str(conf_folder()), config_name=command.config_name)
+    return max(job.statuses, default=0)  # 0: nothing was run, or elsewhere by a launcher
+
+
+@contextmanager
+def _unformatted_errors() -> Iterator[None]:
+    """Makes Hydra raise a job's exception instead of printing it its own way."""
+    before = os.environ.get("HYDRA_FULL_ERROR")
+    os.environ["HYDRA_FULL_ERROR"] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["HYDRA_FULL_ERROR"]
+        else:
+            os.environ["HYDRA_FULL_ERROR"] = before
+
+
+def _complete(arguments: list[str]) -> int:
+    """Shell completion: the script to install, or what may follow in the line being typed (COMP_LINE)."""
+    parser = get_args_parser()
+    options = parser.parse_args(arguments)
+    words = os.environ.get("COMP_LINE", "").split(" ")
+    if any(word.startswith("query=") for word in options.overrides):
+        if len(words) <= 2:
+            sys.stdout.write(" ".join(name for name in COMMANDS if name.startswith(words[-1])) + "\n")
+            return 0
+        if words[1] not in COMMANDS:
+            return 0
+        os.environ["COMP_LINE"] = " ".join([words[0], *words[2:]])
+        return _hand_to_hydra(COMMANDS[words[1]], options, parser)
+    return _hand_to_hydra(COMMANDS["train"], options, parser)
+
+
+def _refuse(message: str, command: Command | None = None) -> int:
+    prefix = "tuner" if command is None else f"tuner {command.name}"
+    sys.stderr.write(f"{prefix}: {message}\n")
+    return EXIT_REFUSED
+
+
+def _help_page() -> str:
+    lines = ["Hyperparameter tuning for reinforcement learning.", "", "usage: tuner COMMAND ...", ""]
+    lines += [f"  {command.name:<10}{command.usage:<26}{command.summary}" for command in COMMANDS.values()]
+    return "\n".join([*lines, "", _EPILOG, ""])
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("note-rl")
+    except PackageNotFoundError:  # a checkout that was not installed
+        return str(importlib.import_module("note_rl").__version__)

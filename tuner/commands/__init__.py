@@ -1,0 +1,69 @@
+"""The commands of `tuner`, one module each.
+
+A command module has one entry point, `run(config, folder, overrides) -> int`: the composed and checked config
+(interpolations not yet resolved, Hydra's own part left out), the folder the command may write into (`hydra.run.dir` of
+its primary config, absolute), and what was typed (of a sweep, what this run is about). It returns the exit status.
+What the user did wrong is a `tuner.errors.UserError`; `tuner.cli` prints it.
+
+A module may also have `check(config, folder, overrides)`, called before the folder is made (`has_check`).
+"""
+
+import importlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, cast
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+
+class CommandModule(Protocol):
+    """What `tuner.cli` uses of a command module."""
+
+    def run(self, config: "DictConfig", folder: Path, overrides: Sequence[str]) -> int:
+        """Does it and returns the exit status."""
+
+    def check(self, config: "DictConfig", folder: Path, overrides: Sequence[str]) -> None:
+        """Refuses what can be told to be wrong before anything is written."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """What `tuner.cli` has to know of a command without importing it.
+
+    Attributes:
+        name: What is typed after `tuner`.
+        summary: One line for the help page.
+        config_name: Its primary config in conf/.
+        is_job: Run by Hydra, which makes its folder and offers --multirun; else called directly.
+        has_check: Its module has a `check`.
+        positional: The config key that a bare word on the command line is given to (`tuner play RUN`).
+        usage: What may follow the name, for the help page.
+    """
+
+    name: str
+    summary: str
+    config_name: str
+    is_job: bool = False
+    has_check: bool = False
+    positional: str | None = None
+    usage: str = "[KEY=VALUE ...]"
+
+    def load(self) -> CommandModule:
+        """The module, imported."""
+        return cast(CommandModule, importlib.import_module(f"tuner.commands.{self.name}"))
+
+
+COMMANDS = {
+    command.name: command
+    for command in (
+        Command("train", "train one agent", "train", is_job=True, has_check=True),
+        Command("tune", "search for good hyperparameters", "tune", is_job=True, has_check=True),
+        Command("play", "evaluate a trained run and film it", "play", positional="run", usage="RUN [KEY=VALUE ...]"),
+        Command(
+            "report", "write the page of a study", "tune", positional="study.name", usage="[STUDY] [KEY=VALUE ...]"
+        ),
+        Command("dashboard", "browse the studies of a storage", "dashboard", positional="storage.url", usage="[URL]"),
+    )
+}

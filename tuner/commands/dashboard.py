@@ -1,0 +1,31 @@
+"""`tuner dashboard`: Optuna's dashboard on a storage."""
+
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+
+from omegaconf import DictConfig
+from rich.console import Console
+
+from tuner.errors import UserError
+from tuner.study.storage import file_of, open_storage
+
+
+def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
+    """Serves it until Ctrl-C."""
+    del folder, overrides
+    url = str(config.storage.url)
+    if importlib.util.find_spec("optuna_dashboard") is None:
+        raise UserError("tuner dashboard needs optuna-dashboard, which is not installed: pip install 'note-rl[report]'")
+    if url.startswith(("sqlite:", "journal:")) and not file_of(url).exists():
+        raise UserError(f"there is no {file_of(url)} here: run `tuner tune` first, or give the URL of another storage")
+    storage = open_storage(url)
+    from optuna_dashboard import run_server
+
+    address = f"http://{config.host}:{config.port}"
+    Console().print(f"studies of {url} on [bold]{address}[/bold] (Ctrl-C ends it)", highlight=False, soft_wrap=True)
+    try:
+        run_server(storage, host=str(config.host), port=int(config.port))
+    except OSError as error:
+        raise UserError(f"{address} cannot be served: {error.strerror}; choose another with port=...") from error
+    return 0

@@ -1,0 +1,59 @@
+"""`tuner report`: the page of a study, from what its storage knows; the study may still be running."""
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from omegaconf import DictConfig
+from rich.console import Console
+from rich.markup import escape
+
+from tuner.errors import UserError
+from tuner.records import StudySummary
+from tuner.reporting import final_table, write_page
+from tuner.results import verdict
+from tuner.study import StudyStore, summarise
+from tuner.study.storage import IN_MEMORY, file_of
+
+
+def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
+    """Writes the page and says where it is and what is in it."""
+    del folder, overrides
+    console = Console()
+    summary, others = find(str(config.storage.url), config.study.name, Path(config.study.folder))
+    if others:
+        console.print(f"{summary.name} is the latest study; there is also {', '.join(others)}", highlight=False)
+    console.print(final_table(summary))
+    console.print(escape(verdict(summary).sentence), highlight=False)
+    page = write_page(summary, Path(config.study.folder) / summary.name)
+    console.print(f"the report is [bold]{escape(shlex.quote(str(page)))}[/bold]", highlight=False, soft_wrap=True)
+    return 0
+
+
+def find(url: str, name: str | None, folder: Path) -> tuple[StudySummary, list[str]]:
+    """A study of a storage.
+
+    Args:
+        url: Of the storage.
+        name: Of the study; None: the one that was active last.
+        folder: Where the folders of studies are.
+
+    Returns:
+        The study, and the names of the others if it was chosen among several.
+
+    Raises:
+        UserError: There is no such storage or study.
+    """
+    if url in IN_MEMORY:
+        raise UserError("storage.url=memory keeps nothing to report of; name the storage that the study was run with")
+    if url.startswith(("sqlite:", "journal:")) and not file_of(url).exists():
+        raise UserError(
+            f"there is no {file_of(url)} here: run `tuner tune` first, or name another with storage.url=..."
+        )
+    with StudyStore(url) as store:
+        names = store.names()
+        if not names:
+            raise UserError(f"there is no study in {url} yet: run `tuner tune` first")
+        chosen = str(name or names[0])
+        others = [] if name else names[1:]
+        return summarise(store, chosen, folder / chosen), others

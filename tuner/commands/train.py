@@ -1,0 +1,107 @@
+"""`tuner train`: one run in this process, or the continuation of one."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from omegaconf import DictConfig
+from rich.console import Console
+from rich.markup import escape
+
+from note_rl.errors import DivergedError
+from tuner import runs
+from tuner.build import build_trackers
+from tuner.checks import resolve
+from tuner.config import RunConfig
+from tuner.errors import UserError
+from tuner.progress import NoProgress, Progress, make_progress
+from tuner.recorder import RunRecorder
+from tuner.trackers.base import RunInfo, TrackerGroup
+from tuner.trackers.jsonl import JsonlTracker
+from tuner.training import TrainOutcome, run_training
+from tuner.trial.messages import JsonDict, Outcome, TrialInterrupted
+from tuner.trial.worker import thread_variables
+from tuner.wording import format_number, format_seconds
+
+
+def check(config: DictConfig, folder: Path, overrides: Sequence[str]) -> None:
+    """Refuses to continue what cannot be continued, and a folder that is another run's."""
+    if config.resume is None:
+        runs.check_free(folder)
+        return
+    if folder != Path(config.resume).absolute():
+        raise UserError(
+            f"resume={config.resume} continues this one run in its own folder; leave -m and hydra.run.dir out"
+        )
+    runs.resumed_config(folder, resolve(config), overrides)
+
+
+def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
+    """Trains with a progress display and says where the run is."""
+    console = Console()
+    if config.backend.device == "cpu":
+        for name, value in thread_variables(1).items():
+            os.environ.setdefault(name, value)  # small networks are several times faster with one thread
+    folder = _shortest(folder)
+    console.print(f"training in {escape(str(folder))}", highlight=False, soft_wrap=True)
+    outcome = train(config, folder, overrides, console=console)
+    console.print(
+        f"mean return [bold]{format_number(outcome.final_return)}[/bold] after {outcome.num_env_steps:,} steps "
+        f"({format_seconds(outcome.seconds)}); watch it: [bold]tuner play {escape(str(folder))}[/bold]",
+        highlight=False,
+        soft_wrap=True,
+    )
+    return 0
+
+
+def train(
+    config: DictConfig, folder: Path, overrides: Sequence[str] = (), console: Console | None = None
+) -> TrainOutcome:
+    """Trains one agent in a folder.
+
+    Args:
+        config: Composed from the primary config `train`, checked.
+        folder: Of the run; with `resume`, the folder of the run that is continued.
+        overrides: What was typed; decides what of a continued run is changed.
+        console: Where progress is shown; None: nowhere.
+
+    Raises:
+        UserError: The run cannot be continued, or its folder is in use.
+        KeyboardInterrupt: After Ctrl-C, with a checkpoint written.
+    """
+    resolved = resolve(config)
+    if resolved.pop("resume", None) is None:
+        runs.begin(folder, resolved)
+    else:
+        resolved = runs.resumed_config(folder, resolved, overrides)
+        runs.continue_with(folder, resolved)
+    run_config = RunConfig.from_json(resolved)
+    progress = NoProgress() if console is None else make_progress(console, run_config.training.total_steps)
+    return _recorded(run_config, resolved, folder, progress)
+
+
+def _recorded(config: RunConfig, resolved: JsonDict, folder: Path, progress: Progress) -> TrainOutcome:
+    """Trains; whatever the end, it is written down and the trackers are told."""
+    tracker = TrackerGroup([JsonlTracker(), *build_trackers(config.tracker).values()])
+    agent = str(config.agent["_target_"]).rpartition(".")[2]
+    info = RunInfo(folder.name, f"{agent} {config.env.id}", resolved, folder)
+    recorder = RunRecorder(info, tracker, progress, runs.steps_done(folder))
+    try:
+        with recorder.stopping_on_signals():
+            outcome = run_training(config, folder, recorder, recorder.history)
+    except TrialInterrupted as interruption:
+        recorder.failed(Outcome.STOPPED, interruption.reason)
+        raise KeyboardInterrupt(f"stopped; continue with: tuner train resume={folder}") from None
+    except DivergedError as error:
+        recorder.failed(Outcome.DIVERGED, str(error))
+        raise
+    except BaseException as error:
+        recorder.failed(Outcome.CRASHED, f"{type(error).__name__}: {error}")
+        raise
+    recorder.finished(outcome)
+    return outcome
+
+
+def _shortest(folder: Path) -> Path:
+    """Relative to the working directory where that is possible."""
+    return folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder

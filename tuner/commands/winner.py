@@ -1,0 +1,130 @@
+"""What a user takes home from a study: a command line and an experiment file, both composing the winning config."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from omegaconf import OmegaConf
+
+from tuner.config import compose, config_loader, to_json
+from tuner.trial.messages import JsonDict
+
+_OF_A_RUN_ONLY = ("seed", "checkpoint", "tracker", "resume")
+"""Parts of a training config that are not part of what was found."""
+
+
+class TrainingConfigs:
+    """Composes configs of `tuner train`, to find out what must be typed to get a given one.
+
+    Args:
+        overrides: What was typed for the study; the part that `tuner train` knows is kept.
+        config_dir: The user's own folder of groups.
+    """
+
+    def __init__(self, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
+        self._loader = config_loader(config_dir)
+        self._config_dir = config_dir
+        plain = compose(self._loader, "train", [])
+        roots = {str(key) for key in plain if key != "hydra"} | set(plain.hydra.runtime.choices)
+        roots -= {*_OF_A_RUN_ONLY, "hydra"}
+        parsed = OverridesParser.create().parse_overrides(list(overrides))
+        self.kept = [str(override.input_line) for override in parsed if _root(override) in roots]
+
+    def overrides_for(self, wanted: JsonDict, values: Mapping[str, object]) -> list[str]:
+        """Overrides of `tuner train` that compose `wanted`: what was typed, the values that were found, and the rest.
+
+        Args:
+            wanted: A run config.
+            values: Its searched values by path; they are set first, since others may refer to them.
+        """
+        found = [f"{path}={to_hydra(value)}" for path, value in values.items()]
+        overrides = [*self.kept, *found]
+        return [*overrides, *_corrections(self._composed(overrides), _judged(wanted))]
+
+    def experiment(self, wanted: JsonDict, title: str) -> str:
+        """Text of an experiment file that composes `wanted`: the choices of all groups, and every value."""
+        defaults = [{f"override /{group}": choice} for group, choice in self._choices.items()]
+        content = {"defaults": defaults, **_judged(wanted)}
+        return f"# @package _global_\n{_commented(title)}{OmegaConf.to_yaml(OmegaConf.create(content))}"
+
+    def removals(self, wanted: JsonDict) -> list[str]:
+        """Overrides that an experiment file of `wanted` needs beside it: a file can add and change, but not remove."""
+        composed = self._composed([f"{group}={choice}" for group, choice in self._choices.items()])
+        return [correction for correction in _corrections(composed, _judged(wanted)) if correction.startswith("~")]
+
+    @cached_property
+    def _choices(self) -> dict[str, str]:
+        """The choice of each group, the experiment aside: what it sets is among the values."""
+        choices = compose(self._loader, "train", self.kept).hydra.runtime.choices
+        ours = {str(group): choice for group, choice in choices.items() if "/" not in str(group) and choice is not None}
+        return {group: choice for group, choice in ours.items() if group not in ("experiment", *_OF_A_RUN_ONLY)}
+
+    def command(self, overrides: Sequence[str]) -> str:
+        """The command line with these overrides, quoted for a POSIX shell."""
+        directory = ["--config-dir", str(self._config_dir)] if self._config_dir is not None else []
+        return shlex.join(["tuner", "train", *directory, *overrides])
+
+    def experiment_command(self, folder: Path, wanted: JsonDict) -> str:
+        """The command line that trains from the experiment file in a folder; the user's own groups are still found."""
+        own = (
+            [f"hydra.searchpath=[{to_hydra(f'file://{Path(self._config_dir).absolute()}')}]"]
+            if self._config_dir
+            else []
+        )
+        line = ["tuner", "train", "--config-dir", str(folder), *own, "experiment=winner", *self.removals(wanted)]
+        return shlex.join(line)
+
+    def _composed(self, overrides: Sequence[str]) -> JsonDict:
+        return _judged(to_json(compose(self._loader, "train", overrides)))
+
+
+def _root(override: Override) -> str:
+    return str(override.key_or_group).partition(".")[0].partition("@")[0]
+
+
+def _judged(config: JsonDict) -> JsonDict:
+    return {key: value for key, value in config.items() if key not in _OF_A_RUN_ONLY}
+
+
+def _corrections(composed: JsonDict, wanted: JsonDict, prefix: str = "") -> list[str]:
+    """Overrides that turn one config into another."""
+    corrections = [f"~{prefix}{key}" for key in composed if key not in wanted]
+    for key, value in wanted.items():
+        path = f"{prefix}{key}"
+        if key not in composed:
+            corrections.append(f"++{path}={to_hydra(value)}")
+        elif isinstance(value, dict) and isinstance(composed[key], dict):
+            corrections += _corrections(composed[key], value, f"{path}.")
+        elif composed[key] != value:
+            corrections.append(f"{path}={to_hydra(value)}")
+    return corrections
+
+
+def to_hydra(value: Any) -> str:
+    """A value as Hydra's override grammar reads it back unchanged."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{key}:{to_hydra(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(map(to_hydra, value)) + "]"
+    text = str(value)
+    if text.replace("_", "").replace("-", "").isalnum() and text[0].isalpha() and text.lower() not in _RESERVED:
+        return text
+    escaped = text.replace("\\'", "\\\\'").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+_RESERVED = frozenset({"null", "true", "false", "nan", "inf"})
+
+
+def _commented(text: str) -> str:
+    return "".join(f"# {line}\n" for line in text.splitlines())

@@ -1,0 +1,219 @@
+"""The schema of a run's configuration, and where configurations come from.
+
+Configurations travel as plain JSON-able dictionaries between the parts of `tuner`; `RunConfig` is what one training
+run makes of its own. `compose` is the one way to Hydra's composition and leaves Hydra's global state alone, so it also
+works inside other Hydra applications.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Self
+
+from hydra import version as hydra_version
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra._internal.utils import create_config_search_path
+from hydra.core.config_search_path import SearchPathQuery
+from hydra.core.utils import setup_globals
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+
+from tuner.errors import UserError
+from tuner.trial.messages import JsonDict
+
+HYDRA_KEYS = frozenset({"_target_", "_partial_", "_recursive_", "_convert_", "_args_"})
+BUILT = ("agent", "network", "optimizer", "buffer", "policy")
+"""Parts of a run's config that describe one object each."""
+BUILT_MAPPINGS = ("wrapper", "schedule", "tracker")
+"""Parts that describe any number of objects by name."""
+VERSION_BASE = "1.3"  # of Hydra's behaviour
+
+
+@dataclass(frozen=True)
+class BackendConfig:
+    """Which framework trains, and where.
+
+    Attributes:
+        name: What the user calls it: torch or keras.
+        package: The package of that name in note_rl.agents and note_rl.optimizers.
+        module: What must be importable for it.
+        device: cpu, cuda, or auto.
+    """
+
+    name: str
+    package: str
+    module: str
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        """Refuses other devices."""
+        _require(self.device in ("cpu", "cuda", "auto"), "backend.device", self.device, "cpu, cuda or auto")
+
+
+@dataclass(frozen=True)
+class EnvConfig:
+    """The environment, see conf/env/."""
+
+    id: str
+    num_envs: int = 1
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    max_episode_steps: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuses values out of range."""
+        _require(self.num_envs >= 1, "env.num_envs", self.num_envs, "at least 1")
+        limit = self.max_episode_steps
+        _require(limit is None or limit >= 1, "env.max_episode_steps", limit, "at least 1, or null")
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """How long and how."""
+
+    total_steps: int
+    max_grad_norm: float | None = None
+    jit_compile: bool | str = "auto"
+
+    def __post_init__(self) -> None:
+        """Refuses values out of range."""
+        _require(self.total_steps >= 1, "training.total_steps", self.total_steps, "at least 1")
+        norm = self.max_grad_norm
+        _require(norm is None or norm > 0.0, "training.max_grad_norm", norm, "above 0, or null for no limit")
+        _require(
+            self.jit_compile in (True, False, "auto"), "training.jit_compile", self.jit_compile, "true, false or auto"
+        )
+
+
+@dataclass(frozen=True)
+class EvaluationConfig:
+    """Evaluations without exploration on an even grid over the training budget."""
+
+    num_points: int
+    num_episodes: int
+
+    def __post_init__(self) -> None:
+        """Refuses values out of range."""
+        _require(self.num_points >= 1, "evaluation.num_points", self.num_points, "at least 1")
+        _require(self.num_episodes >= 1, "evaluation.num_episodes", self.num_episodes, "at least 1")
+
+
+@dataclass(frozen=True)
+class CheckpointConfig:
+    """What is kept of a run, see conf/checkpoint/."""
+
+    save_replay: bool = True
+    keep: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuses values out of range."""
+        _require(self.keep >= 1, "checkpoint.keep", self.keep, "at least 1")
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """All that one training run needs. Parts that are built by `_target_` stay dictionaries until build.py."""
+
+    seed: int
+    backend: BackendConfig
+    env: EnvConfig
+    network: JsonDict
+    optimizer: JsonDict
+    buffer: JsonDict
+    policy: JsonDict
+    agent: JsonDict
+    training: TrainingConfig
+    evaluation: EvaluationConfig
+    wrapper: dict[str, JsonDict] = field(default_factory=dict)
+    schedule: dict[str, JsonDict] = field(default_factory=dict)
+    tracker: dict[str, JsonDict] = field(default_factory=dict)
+    checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
+
+    def __post_init__(self) -> None:
+        """Refuses a negative seed."""
+        _require(self.seed >= 0, "seed", self.seed, "0 or more")
+
+    @classmethod
+    def from_json(cls, config: Mapping[str, Any]) -> Self:
+        """From a resolved config; keys that are no part of a run (study, storage...) are left aside.
+
+        Raises:
+            UserError: A section is missing or has a value out of range. Unknown keys and wrong types are found by
+                `tuner.checks`.
+        """
+        values = {part.name: config[part.name] for part in fields(cls) if part.name in config}
+        missing = [part.name for part in fields(cls) if part.name not in values and part.name in _REQUIRED]
+        if missing:
+            raise UserError(f"the config of this run has no {missing[0]}; it should hold {', '.join(_REQUIRED)}")
+        for name, section in SECTIONS.items():
+            if name in values:
+                values[name] = section(**values[name])
+        return cls(**values)
+
+
+SECTIONS = {
+    "backend": BackendConfig,
+    "env": EnvConfig,
+    "training": TrainingConfig,
+    "evaluation": EvaluationConfig,
+    "checkpoint": CheckpointConfig,
+}
+_REQUIRED = ("seed", "backend", "env", "network", "optimizer", "buffer", "policy", "agent", "training", "evaluation")
+
+
+def _require(condition: bool, key: str, value: object, rule: str) -> None:
+    if not condition:
+        raise UserError(f"{key}={value} is not possible: it must be {rule}")
+
+
+def conf_folder() -> Path:
+    """Where the configuration groups lie: inside the installed package, or beside it in a checkout."""
+    inside = Path(__file__).resolve().parent / "conf"
+    return inside if inside.is_dir() else inside.parents[1] / "conf"
+
+
+def prepare_hydra() -> None:
+    """Fixes the version of Hydra's behaviour, and makes `${now:...}` and our own resolvers known to OmegaConf.
+
+    `${slug:TEXT}` is the text as it may stand in a path; `${either:A,B}` is A unless that is null, else B.
+    """
+    hydra_version.setbase(VERSION_BASE)
+    setup_globals()
+    OmegaConf.register_new_resolver("either", lambda first, second: second if first is None else first, replace=True)
+    OmegaConf.register_new_resolver("slug", lambda text: re.sub(r"[^\w.-]+", "-", str(text)).strip("-"), replace=True)
+
+
+def config_loader(config_dir: str | Path | None = None) -> ConfigLoaderImpl:
+    """Hydra's loader over conf/ and, if given, a user's own folder of groups.
+
+    Raises:
+        UserError: No such folder.
+    """
+    prepare_hydra()
+    search_path = create_config_search_path(str(conf_folder()))
+    if config_dir is not None:
+        folder = Path(config_dir).resolve()
+        if not folder.is_dir():
+            raise UserError(f"--config-dir {config_dir}: there is no such folder")
+        search_path.prepend("command-line", f"file://{folder}", SearchPathQuery(provider="schema"))
+    return ConfigLoaderImpl(search_path)
+
+
+def compose(loader: ConfigLoaderImpl, config_name: str, overrides: Sequence[str]) -> DictConfig:
+    """The composed configuration, with Hydra's own part under `hydra`. Hydra's exceptions pass through."""
+    return loader.load_configuration(config_name, list(overrides), run_mode=RunMode.RUN, from_shell=False)
+
+
+def to_json(config: DictConfig) -> JsonDict:
+    """The config as a plain dictionary, interpolations resolved, Hydra's own part left out.
+
+    Raises:
+        omegaconf.errors.OmegaConfBaseException: A value is missing (`???`) or refers to nothing.
+    """
+    resolved: JsonDict = {}
+    for key in map(str, config):
+        if key != "hydra":
+            value = config[key]
+            is_tree = OmegaConf.is_config(value)
+            resolved[key] = OmegaConf.to_container(value, resolve=True, throw_on_missing=True) if is_tree else value
+    return resolved

@@ -1,0 +1,121 @@
+"""What every executor does: start trials somewhere, say what happens to them, pass verdicts on."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+from tuner.trial.context import TrialContext
+from tuner.trial.messages import JsonDict, Limits, TrialResult, TrialSpec, Verdict
+
+__all__ = [
+    "Event",
+    "Executor",
+    "Limits",
+    "TrialBuilt",
+    "TrialEnded",
+    "TrialFunction",
+    "TrialLogged",
+    "TrialProgress",
+    "TrialReported",
+    "TrialStarted",
+]
+
+TrialFunction: TypeAlias = Callable[[TrialContext], object]
+"""What a trial runs in place of its spec's entry. What it returns is ignored; values are reported."""
+
+
+@dataclass(frozen=True)
+class TrialStarted:
+    """The trial's process is about to call its entry."""
+
+    key: str
+    pid: int
+
+
+@dataclass(frozen=True)
+class TrialBuilt:
+    """The objects of the run exist: seconds since the fork, and the config that was really used."""
+
+    key: str
+    seconds: float
+    config: JsonDict
+
+
+@dataclass(frozen=True)
+class TrialReported:
+    """An intermediate value. The trial waits: `Executor.answer` must be called."""
+
+    key: str
+    step: float
+    value: float
+
+
+@dataclass(frozen=True)
+class TrialLogged:
+    """Metrics to track."""
+
+    key: str
+    step: int
+    metrics: dict[str, float]
+
+
+@dataclass(frozen=True)
+class TrialProgress:
+    """The done part of the work, in [0, 1]."""
+
+    key: str
+    fraction: float
+
+
+@dataclass(frozen=True)
+class TrialEnded:
+    """The trial has ended, and no process of it is left. Its slot is free."""
+
+    key: str
+    result: TrialResult
+
+
+Event: TypeAlias = TrialStarted | TrialBuilt | TrialReported | TrialLogged | TrialProgress | TrialEnded
+
+
+class Executor(Protocol):
+    """Runs trials. Used from one thread; whatever becomes of a trial is an event, never an exception."""
+
+    @property
+    def free_slots(self) -> int:
+        """How many trials can be started now."""
+        ...
+
+    def start(self, spec: TrialSpec, folder: Path, function: TrialFunction | bytes | None = None) -> None:
+        """Start a trial.
+
+        Args:
+            spec: The trial; its key must not be running.
+            folder: Its folder, made if need be. With what an earlier attempt left in it, the trial continues.
+            function: Called in place of `spec.entry`; bytes are its cloudpickle.
+
+        Raises:
+            UserError: The folder cannot be written, or the function cannot be pickled.
+            RuntimeError: No slot is free, or the key is running.
+        """
+        ...
+
+    def wait(self, timeout_s: float | None = None) -> list[Event]:
+        """Return what has happened, in order for each trial; wait for it up to `timeout_s` seconds.
+
+        Returns an empty list when the time is up, and at once when no trial is running.
+        """
+        ...
+
+    def answer(self, key: str, verdict: Verdict) -> None:
+        """Answer a `TrialReported`. Once the trial has ended an answer is not needed, and not wrong."""
+        ...
+
+    def stop_all(self) -> None:
+        """Ask all trials to checkpoint and leave. Their ends come as events of `wait`."""
+        ...
+
+    def close(self) -> None:
+        """End all trials and leave nothing behind. Events not taken yet are lost; the folders tell."""
+        ...

@@ -1,0 +1,272 @@
+"""Trials as processes of this machine."""
+
+import importlib.util
+import os
+import selectors
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self, TypeAlias
+
+from tuner.errors import UserError
+from tuner.executors.base import (
+    Event,
+    TrialBuilt,
+    TrialEnded,
+    TrialFunction,
+    TrialLogged,
+    TrialProgress,
+    TrialReported,
+    TrialStarted,
+)
+from tuner.trial import system
+from tuner.trial.forkclient import ForkServer
+from tuner.trial.launch import SpawnLauncher
+from tuner.trial.messages import (
+    VERDICTS,
+    Alive,
+    Built,
+    Limits,
+    Log,
+    Message,
+    Refused,
+    Report,
+    Started,
+    TrialSpec,
+    Verdict,
+)
+from tuner.trial.process import TrialProcess
+from tuner.trial.worker import thread_variables
+
+Backend: TypeAlias = Literal["torch", "keras"]
+Isolation: TypeAlias = Literal["forkserver", "spawn"]
+
+_FRAMEWORK: Mapping[str, tuple[str, ...]] = {"torch": ("torch",), "keras": ("tensorflow", "keras")}
+_PRELOAD: Mapping[str, tuple[str, ...]] = {
+    "torch": (
+        "torch",
+        "torch._dynamo",  # the first optimizer would import it (1.4 s)
+        "note_rl.agents.pytorch",
+        "note_rl.optimizers.pytorch",
+    ),
+    "keras": ("tensorflow", "keras", "note_rl.agents.keras", "note_rl.optimizers.keras"),
+}
+_PRELOAD_ALWAYS = (
+    "numpy",
+    "gymnasium.envs.classic_control",
+    "hydra.utils",
+    "omegaconf._impl",  # omegaconf imports it with the first config
+    "note_rl",
+    "tuner.training",
+)
+_QUIET = {
+    "TF_CPP_MIN_LOG_LEVEL": "3",
+    "PYGAME_HIDE_SUPPORT_PROMPT": "1",
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",  # Keras imports pyarrow, whose allocator would start a thread
+}
+_TURN_S = 0.5
+_ENDING_TURN_S = 0.05
+_MEMORY_INTERVAL_S = 0.5
+
+
+class LocalExecutor:
+    """Runs each trial in a process of its own, forked from a server that has imported the backend.
+
+    Use it as a context manager, or call `close`. One thread uses one executor; several executors do not disturb each
+    other.
+
+    Args:
+        parallel: How many trials run at the same time.
+        backend: What the fork server imports; None for nothing heavy, for functions that need no framework.
+        isolation: "forkserver", or "spawn" for a fresh interpreter per trial (seconds each).
+        limits: What a trial may use.
+        threads: Threads per trial, in place of `TrialSpec.threads`.
+
+    Raises:
+        UserError: The backend is not installed, or a value is out of range.
+    """
+
+    def __init__(
+        self,
+        parallel: int = 1,
+        backend: Backend | None = None,
+        isolation: Isolation = "forkserver",
+        limits: Limits | None = None,
+        threads: int | None = None,
+    ) -> None:
+        _check_arguments(parallel, backend, isolation, threads)
+        self.parallel = parallel
+        self.limits = limits or Limits()
+        self._threads = threads
+        self._backend = backend
+        self._trials: dict[str, TrialProcess] = {}
+        self._events: deque[Event] = deque()
+        self._memory_checked_at = 0.0
+        self._is_closed = False
+        self._selector = selectors.DefaultSelector()
+        self._launcher: ForkServer | SpawnLauncher
+        if isolation == "spawn":
+            self._launcher = SpawnLauncher()
+        else:
+            preload = (*_PRELOAD[backend], *_PRELOAD_ALWAYS) if backend else ()
+            # one thread: more would be running when it forks
+            self._launcher = ForkServer(self._selector, preload, _environment(backend, threads=1))
+            self._launcher.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def free_slots(self) -> int:
+        """How many trials can be started now."""
+        return self.parallel - len(self._trials)
+
+    @property
+    def server_pid(self) -> int | None:
+        """Number of the fork server's process; None without one."""
+        return self._launcher.pid if isinstance(self._launcher, ForkServer) else None
+
+    def start(self, spec: TrialSpec, folder: Path, function: TrialFunction | bytes | None = None) -> None:
+        """Start a trial; see `Executor.start`."""
+        if self._is_closed or self.free_slots <= 0 or spec.key in self._trials:
+            what = "the executor is closed" if self._is_closed else f"{len(self._trials)} of {self.parallel} trials run"
+            raise RuntimeError(f"trial {spec.key} cannot be started: {what}")
+        if self._threads is not None:
+            spec = replace(spec, threads=self._threads)
+        environment = _environment(self._backend, spec.threads)
+        pickled = function if isinstance(function, bytes) else _pickle(function)
+        self._trials[spec.key] = TrialProcess(
+            spec, folder, self._launcher, self._selector, environment, self.limits, pickled
+        )
+
+    def wait(self, timeout_s: float | None = None) -> list[Event]:
+        """Return what has happened, waiting for it up to `timeout_s` seconds; see `Executor.wait`."""
+        deadline = float("inf") if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            remaining = deadline - time.monotonic()
+            self._turn(0.0 if self._events else max(0.0, remaining))
+            if self._events or not self._trials or remaining <= 0:
+                events = list(self._events)
+                self._events.clear()
+                return events
+
+    def answer(self, key: str, verdict: Verdict) -> None:
+        """Answer a `TrialReported`; see `Executor.answer`.
+
+        Raises:
+            RuntimeError: The trial runs and has no open report.
+        """
+        if verdict not in VERDICTS:
+            raise ValueError(f"a verdict is one of {', '.join(VERDICTS)}, not {verdict!r}")
+        if key in self._trials:
+            self._trials[key].answer(verdict)
+
+    def stop_all(self) -> None:
+        """Ask all trials to checkpoint and leave; see `Executor.stop_all`. May be called from a signal handler."""
+        for trial in list(self._trials.values()):
+            trial.stop()
+
+    def close(self) -> None:
+        """End all trials, orderly and then by force, and the fork server. Calling it again does nothing."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        try:
+            self.stop_all()
+            while self._trials:
+                self._turn(_TURN_S)
+        finally:  # an impatient second Ctrl-C comes here
+            for trial in self._trials.values():
+                trial.kill()
+            while self._trials:
+                self._turn(_TURN_S)
+            self._launcher.close()
+            self._selector.close()
+
+    def _turn(self, timeout_s: float) -> None:
+        """Wait a short time for something to happen and take it into account."""
+        is_ending = any(trial.is_ending for trial in self._trials.values())
+        if self._trials:
+            timeout_s = min(timeout_s, _ENDING_TURN_S if is_ending else _TURN_S)
+            for ready, mask in self._selector.select(timeout_s):
+                ready.data(mask)
+        now = time.monotonic()
+        self._check_memory(now)
+        for key, trial in list(self._trials.items()):
+            for message in trial.advance(now):
+                self._events.append(_event(key, message))
+            if trial.result is not None:
+                del self._trials[key]
+                self._events.append(TrialEnded(key, trial.result))
+
+    def _check_memory(self, now: float) -> None:
+        if self.limits.memory_mb is None or now - self._memory_checked_at < _MEMORY_INTERVAL_S:
+            return
+        self._memory_checked_at = now
+        trials = {trial.group: trial for trial in self._trials.values() if trial.group is not None}
+        for group, used_mb in system.memory_of_groups(trials).items():
+            trials[group].check_memory(used_mb)
+
+
+def _event(key: str, message: Message) -> Event:
+    match message:
+        case Started(pid):
+            return TrialStarted(key, pid)
+        case Built(seconds, config):
+            return TrialBuilt(key, seconds, config)
+        case Report(step, value):
+            return TrialReported(key, step, value)
+        case Log(step, metrics):
+            return TrialLogged(key, step, metrics)
+        case Alive(progress):
+            return TrialProgress(key, progress)
+        case Refused():
+            raise AssertionError("kept by TrialProcess")
+
+
+def _environment(backend: Backend | None, threads: int) -> dict[str, str]:
+    """Return the environment of a child: this process's, with threads held down and frameworks kept quiet."""
+    environment = {**_QUIET, **os.environ, **thread_variables(threads)}
+    return environment | {"KERAS_BACKEND": "tensorflow"} if backend == "keras" else environment
+
+
+def _pickle(function: TrialFunction | None) -> bytes:
+    if function is None:
+        return b""
+    import pickle
+
+    import cloudpickle  # type: ignore[import-untyped]
+
+    try:
+        pickled: bytes = cloudpickle.dumps(function)
+    except (pickle.PicklingError, TypeError, AttributeError) as error:
+        raise UserError(
+            f"the function {function!r} cannot be sent to a trial's process: {error}.\n"
+            "It must not hold on to open files, locks, processes or the like; make these inside of it."
+        ) from error
+    return pickled
+
+
+def _check_arguments(parallel: int, backend: str | None, isolation: str, threads: int | None) -> None:
+    for name, value in (("parallel", parallel), ("threads", threads)):
+        if value is not None and value < 1:
+            raise UserError(f"executor.{name} must be at least 1, not {value}")
+    if isolation not in ("forkserver", "spawn"):
+        raise UserError(f"executor.isolation must be forkserver or spawn, not {isolation!r}")
+    if backend is None:
+        return
+    if backend not in _FRAMEWORK:
+        raise UserError(f"backend must be one of {', '.join(_FRAMEWORK)}, not {backend!r}")
+    for module in _FRAMEWORK[backend]:
+        if importlib.util.find_spec(module) is None:
+            raise UserError(
+                f"backend={backend} needs {module}, which is not installed: pip install 'note-rl[{backend}]'"
+            )

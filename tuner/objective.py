@@ -1,0 +1,116 @@
+"""How the learning curve of a run becomes one score: higher is better, whatever the metric.
+
+A curve is what a run reported: deterministic evaluations at fractions of its step budget, in order. `partial` scores
+the part of a curve up to a rung in the same way for every run, so that pruners compare like with like.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tuner.errors import UserError
+from tuner.names import did_you_mean
+
+FloatArray = NDArray[np.float64]
+Curve = Sequence[tuple[float, float]]
+"""(fraction of the step budget, value) in order of the fraction."""
+
+STEP_TOLERANCE = 1e-9
+"""Fractions closer than this are the same point of the grid."""
+
+
+class Metric(ABC):
+    """A score of a whole learning curve.
+
+    Attributes:
+        name: What is typed to choose it.
+        label: What tables call it.
+    """
+
+    name: str
+    label: str
+
+    def __call__(self, curve: Curve) -> float:
+        """The score of a run.
+
+        Raises:
+            ValueError: An empty curve.
+        """
+        if not curve:
+            raise ValueError("a run that reported nothing has no score")
+        steps, values = np.asarray(curve, dtype=np.float64).T
+        return float(self._score(steps, values))
+
+    def partial(self, curve: Curve, until: float) -> float:
+        """The score of the part of the curve up to a fraction of the budget, that point included."""
+        return self([(step, value) for step, value in curve if step <= until + STEP_TOLERANCE])
+
+    @abstractmethod
+    def _score(self, steps: FloatArray, values: FloatArray) -> float:
+        """The score; both arrays [N], N >= 1."""
+
+
+class Final(Metric):
+    """The mean of the last fifth of the evaluations (at least one)."""
+
+    name = "final"
+    label = "final score"
+
+    def _score(self, steps: FloatArray, values: FloatArray) -> float:
+        return float(values[-math.ceil(len(values) / 5) :].mean())
+
+
+class AUC(Metric):
+    """Area under the curve by the trapezoid rule, divided by its width: the mean height.
+
+    It tells apart what a saturating environment makes equal in the end: who got there sooner.
+    """
+
+    name = "auc"
+    label = "area under the curve"
+
+    def _score(self, steps: FloatArray, values: FloatArray) -> float:
+        width = steps[-1] - steps[0]
+        return (
+            float(np.sum(np.diff(steps) * (values[1:] + values[:-1]) / 2) / width) if width > 0.0 else float(values[-1])
+        )
+
+
+class Best(Metric):
+    """The best evaluation of the run: optimistic by construction, for those who keep the best checkpoint."""
+
+    name = "best"
+    label = "best evaluation"
+
+    def _score(self, steps: FloatArray, values: FloatArray) -> float:
+        return float(values.max())
+
+
+class Mixed(Metric):
+    """Half the area under the curve, half the final score: soon and in the end."""
+
+    name = "mixed"
+    label = "half area under the curve, half final score"
+
+    def __init__(self) -> None:
+        self._auc, self._final = AUC(), Final()
+
+    def _score(self, steps: FloatArray, values: FloatArray) -> float:
+        return 0.5 * self._auc._score(steps, values) + 0.5 * self._final._score(steps, values)
+
+
+METRICS: dict[str, type[Metric]] = {metric.name: metric for metric in (Mixed, Final, AUC, Best)}
+
+
+def make_metric(name: str) -> Metric:
+    """The metric of that name.
+
+    Raises:
+        UserError: There is none.
+    """
+    if name not in METRICS:
+        raise UserError(f"study.metric={name} is unknown{did_you_mean(name, METRICS)}")
+    return METRICS[name]()

@@ -1,0 +1,20 @@
+"""Entry of the process that a study starts first: does everything fit together, and what does a random policy score?"""
+
+from note_rl.evaluation import random_policy_returns
+from tuner.build import build_run
+from tuner.config import RunConfig
+from tuner.trial.context import TrialContext
+
+NUM_EPISODES = 20
+
+
+def run_probe(context: TrialContext) -> None:
+    """Builds environment, agent and optimizer of the trial's config and reports the mean return of a random policy.
+
+    The score is what a run is worth that diverged or broke off: nothing was learnt.
+    """
+    config = {**context.spec.config, "seed": context.spec.seed}
+    run = build_run(RunConfig.from_json(config))
+    context.built(run.used)
+    returns = random_policy_returns(run.environment, NUM_EPISODES, context.spec.seed)
+    context.report(1.0, float(returns.mean()))

@@ -1,0 +1,252 @@
+"""The stages of a study and the rules that keep its result honest. Pure functions over records; nothing runs here.
+
+Screen wide with one seed; confirm the best few on seeds they were not chosen by; test the winner and the default
+configuration on seeds that nothing was chosen by. A score that was used to choose is too good by construction: only the
+test scores are printed as the result.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tuner.errors import UserError
+from tuner.objective import Metric
+from tuner.records import CONFIRM, SCREEN, TEST, RunRecord
+from tuner.statistics import spearman
+from tuner.trial.messages import Outcome
+
+STREAMS = ("tune", "select", "test")
+"""The seed streams: of screening, confirmation and test."""
+
+_STREAM_OF_STAGE = {SCREEN: "tune", CONFIRM: "select", TEST: "test"}
+_SAMPLER_KEY = len(STREAMS)
+_DRAWS = 2**29
+
+
+def seed_stream(study_seed: int, stream: str, count: int) -> tuple[int, ...]:
+    """The first seeds of one of the three streams of a study.
+
+    Streams are disjoint by construction, not by luck: a seed of stream i leaves the remainder i when divided by 3.
+    Asking for more gives the same ones first. All are below 2**31, as frameworks want.
+
+    Raises:
+        UserError: A negative study seed.
+    """
+    if study_seed < 0:
+        raise UserError(f"seed={study_seed} must not be negative")
+    index = STREAMS.index(stream)
+    rng = np.random.default_rng(np.random.SeedSequence(study_seed, spawn_key=(index,)))
+    draws: dict[int, None] = {}
+    while len(draws) < count:
+        draws[int(rng.integers(_DRAWS))] = None
+    return tuple(len(STREAMS) * draw + index for draw in draws)
+
+
+def stage_seeds(study_seed: int, stage: str, count: int) -> tuple[int, ...]:
+    """The seeds on which a stage runs each configuration."""
+    return seed_stream(study_seed, _STREAM_OF_STAGE[stage], count)
+
+
+def sampler_seed(study_seed: int, num_trials: int) -> int:
+    """Seed of a sampler that starts when a study already has so many trials.
+
+    A study that is continued must not draw its first points again, so the count is part of the seed.
+    """
+    return int(np.random.SeedSequence(study_seed, spawn_key=(_SAMPLER_KEY, num_trials)).generate_state(1)[0])
+
+
+@dataclass(frozen=True)
+class Pruning:
+    """When a run may be ended early.
+
+    Attributes:
+        rungs: Fractions of the step budget at which runs are compared; each stands for the nearest evaluation.
+        min_trials: Complete runs without pruning before it is decided which rungs to use.
+        min_rank_agreement: Spearman correlation of rung score and final score over these runs that a rung needs.
+    """
+
+    rungs: tuple[float, ...] = (1 / 9, 1 / 3)
+    min_trials: int = 8
+    min_rank_agreement: float = 0.6
+
+    def __post_init__(self) -> None:
+        """Refuses what makes no rung."""
+        for rung in self.rungs:
+            if not 0.0 < rung < 1.0:
+                raise UserError(f"study.pruning.rungs: {rung:g} must be a fraction of the step budget between 0 and 1")
+        if self.min_trials < 3:
+            raise UserError(f"study.pruning.min_trials={self.min_trials}: ranks of fewer than 3 runs say nothing")
+        if not -1.0 <= self.min_rank_agreement <= 1.0:
+            raise UserError(f"study.pruning.min_rank_agreement={self.min_rank_agreement:g} must lie in [-1, 1]")
+
+    def points(self, num_points: int) -> tuple[int, ...]:
+        """The evaluations, counted from 1, at which runs are compared; the last evaluation is none of them."""
+        points = {max(1, round(rung * num_points)) for rung in self.rungs}
+        return tuple(sorted(point for point in points if point < num_points))
+
+
+@dataclass(frozen=True)
+class StudySettings:
+    """How large a study is and how it judges.
+
+    Attributes:
+        metric: Name of the metric, see `tuner.objective`.
+        num_trials: Configurations screened: a total, not more on top of what there is.
+        num_candidates: Best configurations that are confirmed.
+        num_select_seeds: Fresh seeds on which each candidate is confirmed.
+        num_test_seeds: Untouched seeds on which the winner and the default configuration are compared.
+        retries: How often a run that crashed is continued from its last checkpoint.
+        max_failures: So many failures in a row end the study.
+        steps_per_second: Environment steps of one run per second, assumed by `plan=true` before anything has run.
+        pruning: When a run may be ended early.
+    """
+
+    metric: str = "mixed"
+    num_trials: int = 24
+    num_candidates: int = 3
+    num_select_seeds: int = 2
+    num_test_seeds: int = 5
+    retries: int = 1
+    max_failures: int = 5
+    steps_per_second: float = 2000.0
+    pruning: Pruning = Pruning()
+
+    def __post_init__(self) -> None:
+        """Refuses counts that make no study."""
+        for name, minimum in (
+            ("num_trials", 1),
+            ("num_candidates", 1),
+            ("num_select_seeds", 1),
+            ("num_test_seeds", 1),
+            ("retries", 0),
+            ("max_failures", 1),
+        ):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
+                raise UserError(f"study.{name}={value} must be a whole number, at least {minimum}")
+        if not self.steps_per_second > 0.0:
+            raise UserError(f"study.steps_per_second={self.steps_per_second} must be above 0")
+
+
+@dataclass(frozen=True)
+class RungDecision:
+    """Whether pruning is used at one rung, and why.
+
+    Attributes:
+        point: The evaluation, counted from 1.
+        fraction: Its share of the step budget.
+        agreement: Spearman correlation of scores there and final scores; NaN if one of them is constant.
+        enabled: Whether runs may be pruned there.
+    """
+
+    point: int
+    fraction: float
+    agreement: float
+    enabled: bool
+
+
+def decide_rungs(
+    pruning: Pruning, num_points: int, metric: Metric, screened: Sequence[RunRecord]
+) -> tuple[RungDecision, ...] | None:
+    """Which rungs predict the end well enough to prune there; None while too few runs are complete.
+
+    A rung at which all runs still score the same predicts nothing and is not used.
+    """
+    complete = [run for run in screened if run.complete and run.curve]
+    if len(complete) < pruning.min_trials:
+        return None
+    final = [_score(run) for run in complete]
+    decisions = []
+    for point in pruning.points(num_points):
+        fraction = point / num_points
+        with_rung = [run.curve[0][0] <= fraction + 1e-9 for run in complete]
+        agreement = (
+            spearman([metric.partial(run.curve, fraction) for run in complete], final) if all(with_rung) else math.nan
+        )
+        decisions.append(RungDecision(point, fraction, agreement, agreement >= pruning.min_rank_agreement))
+    return tuple(decisions)
+
+
+def _score(run: RunRecord) -> float:
+    assert run.value is not None
+    return run.value
+
+
+def choose_candidates(screened: Sequence[RunRecord], count: int) -> tuple[RunRecord, ...]:
+    """The best complete runs of the screening stage, best first; the earlier one of equals."""
+    complete = [run for run in screened if run.complete]
+    return tuple(sorted(complete, key=lambda run: (-_score(run), run.number))[:count])
+
+
+def choose_winner(confirmed: Sequence[RunRecord], candidates: Sequence[RunRecord]) -> RunRecord | None:
+    """The candidate with the best mean over its confirmation runs; of equals the one that screened better.
+
+    Screening scores decide nothing else, since each candidate was chosen for its own. A run without a score (crashed to
+    the end) counts as the worst score there is.
+
+    Args:
+        confirmed: Runs of the confirmation stage.
+        candidates: As chosen, best first.
+    """
+    known = [run.score for run in confirmed if run.score is not None]
+    if not known:
+        return None
+    worst = min(known)
+    means: dict[str, float] = {}
+    for candidate in candidates:
+        runs = [run for run in confirmed if run.label == candidate.label]
+        if any(run.complete for run in runs):
+            means[candidate.label] = float(np.mean([worst if run.score is None else run.score for run in runs]))
+    # max() keeps the first of equals, and candidates are in the order of their screening scores
+    return max((run for run in candidates if run.label in means), key=lambda run: means[run.label], default=None)
+
+
+@dataclass(frozen=True)
+class StagePlan:
+    """What one stage will cost.
+
+    Attributes:
+        stage: Its name.
+        num_configurations: Different configurations.
+        seeds: Seeds each of them runs on.
+        env_steps: Environment steps in all, if nothing is pruned.
+    """
+
+    stage: str
+    num_configurations: int
+    seeds: tuple[int, ...]
+    env_steps: int
+
+    @property
+    def num_runs(self) -> int:
+        """Runs in all."""
+        return self.num_configurations * len(self.seeds)
+
+
+def plan_stages(settings: StudySettings, study_seed: int, total_steps: int) -> tuple[StagePlan, ...]:
+    """What a study will do, stage by stage."""
+    sizes = {
+        SCREEN: (settings.num_trials, 1),
+        CONFIRM: (min(settings.num_candidates, settings.num_trials), settings.num_select_seeds),
+        TEST: (2, settings.num_test_seeds),
+    }
+    return tuple(
+        StagePlan(stage, configurations, stage_seeds(study_seed, stage, seeds), configurations * seeds * total_steps)
+        for stage, (configurations, seeds) in sizes.items()
+    )
+
+
+PENALISED = frozenset({Outcome.DIVERGED, Outcome.OUT_OF_MEMORY, Outcome.TIMED_OUT})
+"""Ends that the configuration itself is to blame for: it would end so again. They are told to the sampler with a bad
+score, so that it does not go there again; other failures tell it nothing."""
+
+
+def penalty(random_score: float | None, seen: Sequence[float]) -> float | None:
+    """The score of a run that ended in one of `PENALISED`: a random policy's, or the worst seen if that is lower.
+
+    None if there is nothing to compare with.
+    """
+    finite = [score for score in ([] if random_score is None else [random_score]) + list(seen) if math.isfinite(score)]
+    return min(finite) if finite else None

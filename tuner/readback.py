@@ -1,0 +1,94 @@
+"""The values that built objects really hold, by config path.
+
+A parameter that was dropped on the way (a misspelt argument swallowed by **kwargs, a value overwritten later) is found
+by comparing these with what was asked for. So they are read from the objects wherever these keep them; only what an
+object does not show is taken from the arguments it was called with.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from note_rl.environments import EnvFactory
+from tuner.config import RunConfig
+from tuner.trial.messages import JsonDict
+
+_OPTIMIZER_NAMES = {  # ours -> PyTorch's, Keras's
+    "learning_rate": ("lr", "learning_rate"),
+    "beta1": ("betas", "beta_1"),
+    "beta2": ("betas", "beta_2"),
+    "epsilon": ("eps", "epsilon"),
+    "rho": ("alpha", "rho"),
+    "momentum": ("momentum", "momentum"),
+    "weight_decay": ("weight_decay", "weight_decay"),
+}
+
+
+def used_config(config: RunConfig, environment: EnvFactory, agent: Any, optimizer: Any) -> JsonDict:
+    """The part of the config that went into objects, with the values found there."""
+    settings = agent.settings
+    return {
+        "seed": settings.seed,
+        "backend": asdict(config.backend),
+        "env": {
+            "id": environment.id,
+            "num_envs": settings.num_envs,
+            "kwargs": dict(environment.kwargs),
+            "max_episode_steps": environment.max_episode_steps,
+        },
+        "agent": _read(agent, config.agent),
+        "network": {**_arguments(config.network), **_network(agent, config.network)},
+        "optimizer": _optimizer(optimizer, config.optimizer),
+        "buffer": _read(settings.experience, config.buffer),
+        "policy": _read(settings.policy, config.policy),
+        "schedule": {name: _read(settings.schedules[name], node) for name, node in config.schedule.items()},
+        "wrapper": {name: _arguments(node) for name, node in config.wrapper.items()},
+        "training": {**asdict(config.training), "max_grad_norm": settings.max_grad_norm},
+        "evaluation": asdict(config.evaluation),
+        "checkpoint": asdict(config.checkpoint),
+    }
+
+
+def _arguments(node: Mapping[str, Any]) -> JsonDict:
+    return {key: value for key, value in node.items() if not (key.startswith("_") and key.endswith("_"))}
+
+
+def _read(target: object, node: Mapping[str, Any]) -> JsonDict:
+    """The attributes of an object that have the names of its arguments."""
+    return {key: _same(getattr(target, key, value), value) for key, value in _arguments(node).items()}
+
+
+def _same(found: Any, asked: Any) -> Any:
+    """What was found, as JSON. Frameworks keep single precision: 0.0010000000475 is the 0.001 that was asked for."""
+    if isinstance(asked, bool) or asked is None or isinstance(asked, str | dict):
+        return found if isinstance(found, bool | str | int | float | dict | None) else asked
+    if isinstance(asked, list):
+        return list(found) if isinstance(found, list | tuple) else asked
+    try:
+        number = float(found)
+    except (TypeError, ValueError):
+        return asked
+    return asked if math.isclose(number, asked, rel_tol=1e-6, abs_tol=1e-38) else number
+
+
+def _optimizer(optimizer: Any, node: Mapping[str, Any]) -> JsonDict:
+    found = {}
+    groups = getattr(optimizer, "param_groups", None)
+    for name, asked in _arguments(node).items():
+        torch_name, keras_name = _OPTIMIZER_NAMES.get(name, (name, name))
+        value = groups[0].get(torch_name, asked) if groups else getattr(optimizer, keras_name, asked)
+        if isinstance(value, tuple):
+            value = value[int(name == "beta2")]
+        found[name] = _same(0.0 if value is None else value, asked)  # Keras writes no decay as None
+    return found
+
+
+def _network(agent: Any, node: Mapping[str, Any]) -> JsonDict:
+    """Widths and activation of an agent's dense layers, where it shows them."""
+    show = getattr(agent, "acting_layers", None)
+    layers = show() if show is not None else None
+    if not layers:
+        return {}
+    shown = {"hidden_sizes": [len(bias) for _, bias, _ in layers[:-1]], "activation": layers[0][2]}
+    return {key: value for key, value in shown.items() if key in node}

@@ -1,0 +1,158 @@
+"""The reporter of a run that is no trial: the same files in its folder, trackers, progress, and Ctrl-C."""
+
+import json
+import os
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from types import FrameType
+
+from tuner.errors import UserError
+from tuner.progress import Progress
+from tuner.trackers.base import RunInfo, RunTracker, Tracker
+from tuner.trackers.history import History
+from tuner.training import EVALUATION_METRIC, TrainOutcome
+from tuner.trial.folder import (
+    METRICS_FILE,
+    REPORTS_FILE,
+    RESULT_FILE,
+    acquire_lock,
+    append_line,
+    cut_torn_tail,
+    read_reports,
+)
+from tuner.trial.messages import JsonDict, Outcome, TrialInterrupted
+
+_LOCK_PATIENCE_S = 1.0
+
+
+class RunRecorder:
+    """Writes reports.jsonl and history.parquet, tells trackers and the progress display, and ends the run on request.
+
+    A use as a context manager holds the folder: two processes never train in one folder.
+
+    Args:
+        info: The run.
+        tracker: Told of every metric, and of the end.
+        progress: Shown to the user.
+        num_env_steps: Steps already done, of a run that is continued; metrics behind that are about to come again.
+    """
+
+    def __init__(self, info: RunInfo, tracker: Tracker, progress: Progress, num_env_steps: int = 0) -> None:
+        self.history = History(info.folder)
+        self._info = info
+        self._tracker = tracker
+        self._progress = progress
+        self._run: RunTracker | None = None
+        self._stop_requested = threading.Event()
+        lock = acquire_lock(info.folder, _LOCK_PATIENCE_S)
+        if lock is None:
+            raise UserError(f"another process is training in {info.folder}; wait for it, or stop it")
+        self._lock = lock
+        cut_torn_tail(info.folder / REPORTS_FILE)
+        _drop_metrics_after(info.folder / METRICS_FILE, num_env_steps)
+        self._reported = dict(read_reports(info.folder))
+
+    @property
+    def reported(self) -> list[tuple[float, float]]:
+        """The (fraction, mean return) pairs so far."""
+        return list(self._reported.items())
+
+    def built(self, config: JsonDict) -> None:
+        """Training begins."""
+        del config
+        self._run = self._tracker.start_run(self._info)
+        self._progress.started()
+
+    def report(self, step: float, value: float) -> None:
+        """Notes an evaluation."""
+        if step not in self._reported:
+            with (self._info.folder / REPORTS_FILE).open("ab", buffering=0) as file:
+                append_line(file, {"step": step, "value": value}, durable=True)
+            self._reported[step] = value
+        self._progress.evaluated(step, value)
+        self._stop_if_requested()
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Hands metrics on."""
+        assert self._run is not None
+        self._run.log(step, metrics)
+        if EVALUATION_METRIC not in metrics:
+            self._progress.measured(step, metrics)
+
+    def alive(self, progress: float) -> None:
+        """Ends the run if that was asked for."""
+        self._progress.advanced(progress)
+        self._stop_if_requested()
+
+    def _stop_if_requested(self) -> None:
+        if self._stop_requested.is_set():
+            raise TrialInterrupted(Outcome.STOPPED, "interrupted")
+
+    @contextmanager
+    def stopping_on_signals(self) -> Iterator[None]:
+        """Ctrl-C and SIGTERM end the run at its next phase, with a checkpoint; a second Ctrl-C ends it at once."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def request_stop(number: int, frame: FrameType | None) -> None:
+            del frame
+            self._stop_requested.set()
+            signal.signal(number, former[signal.Signals(number)])
+
+        former = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        for number in former:
+            signal.signal(number, request_stop)
+        try:
+            yield
+        finally:
+            for number, handler in former.items():
+                signal.signal(number, handler)
+
+    def finished(self, outcome: TrainOutcome) -> None:
+        """The run came to its end."""
+        summary = {
+            "final_return": outcome.final_return,
+            "num_env_steps": outcome.num_env_steps,
+            "num_gradient_steps": outcome.num_gradient_steps,
+            "seconds": outcome.seconds,
+            "stop_reason": outcome.stop_reason,
+        }
+        evaluations = [asdict(point) for point in outcome.evaluations]
+        self._write_result({"outcome": Outcome.COMPLETE, **summary, "evaluations": evaluations})
+        self._end(0, summary)
+
+    def failed(self, outcome: Outcome, reason: str) -> None:
+        """The run ended early."""
+        self._write_result({"outcome": outcome, "reason": reason})
+        self._end(int(outcome is not Outcome.STOPPED), {"outcome": str(outcome), "reason": reason})
+
+    def _end(self, exit_code: int, summary: Mapping[str, object]) -> None:
+        self._progress.ended()
+        self.history.close()
+        if self._run is not None:
+            self._run.finish(exit_code, summary)
+        self._tracker.close()
+        os.close(self._lock)
+
+    def _write_result(self, result: Mapping[str, object]) -> None:
+        aside = self._info.folder / f".{RESULT_FILE}.{os.getpid()}"
+        aside.write_text(json.dumps(result, indent=2) + "\n")
+        aside.replace(self._info.folder / RESULT_FILE)
+
+
+def _drop_metrics_after(path: Path, num_env_steps: int) -> None:
+    """Removes the lines of an attempt that went further than its last checkpoint."""
+    cut_torn_tail(path)
+    if not path.exists():
+        return
+    lines = path.read_text().splitlines(keepends=True)
+    kept = [line for line in lines if json.loads(line)["step"] <= num_env_steps]
+    if len(kept) < len(lines):
+        aside = path.with_name(f".{path.name}.{os.getpid()}")
+        aside.write_text("".join(kept))
+        aside.replace(path)

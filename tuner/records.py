@@ -1,0 +1,192 @@
+"""What a study has to show: plain records, written by the study runner and read by verdict, tables and page.
+
+Nothing here computes a judgement; `tuner.results` does. Higher values are better everywhere.
+"""
+
+import csv
+import io
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from tuner.trial.messages import JsonDict, Outcome
+
+Scalar = bool | int | float | str | None
+"""A parameter value as it stands in a configuration."""
+
+SCREEN: Final = "screen"
+RACE: Final = "race"
+CONFIRM: Final = "confirm"
+TEST: Final = "test"
+STAGES: Final = (SCREEN, RACE, CONFIRM, TEST)
+
+FAILURES: Final = frozenset({Outcome.CRASHED, Outcome.DIVERGED, Outcome.OUT_OF_MEMORY, Outcome.TIMED_OUT})
+"""Outcomes that say something is wrong with the run itself. A stopped run is continued later; a pruned one did well
+enough to be compared."""
+
+FORMAT_VERSION: Final = 1
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """One training run of a study: a configuration, a seed, a stage.
+
+    Attributes:
+        number: number within its stage, counted from 0.
+        stage: one of `STAGES`.
+        label: which configuration it runs: "trial 7", or the study's default label.
+        seed: the run's seed.
+        params: configuration path -> sampled value. Empty for the default configuration.
+        outcome: None while it runs.
+        value: the study's metric. A run that diverged, ran out of memory or out of time has the value it is told with
+            (the score of a random policy); a crashed one has none.
+        reason: one line for anything but a complete run.
+        curve: (step, value) of each report, in order.
+        seconds: wall time.
+        folder: where the run's files are.
+        scores: further measures of the same run under their names, for instance {"final": 500.0, "auc": 431.2}.
+    """
+
+    number: int
+    stage: str
+    label: str
+    seed: int
+    params: Mapping[str, Scalar]
+    outcome: Outcome | None
+    value: float | None
+    reason: str = ""
+    curve: tuple[tuple[float, float], ...] = ()
+    seconds: float = 0.0
+    folder: str = ""
+    scores: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def complete(self) -> bool:
+        """It ran to its end and has a usable value."""
+        return self.outcome is Outcome.COMPLETE and self.score is not None
+
+    @property
+    def failed(self) -> bool:
+        """It ended because something was wrong with it."""
+        return self.outcome in FAILURES
+
+    @property
+    def score(self) -> float | None:
+        """The value where it may enter a statistic: the run has ended on its own and the value is finite.
+
+        Failed runs that carry a value count: without its diverged seeds an unstable configuration would look good.
+        """
+        ended = self.outcome is Outcome.COMPLETE or self.failed
+        return self.value if ended and self.value is not None and math.isfinite(self.value) else None
+
+
+@dataclass(frozen=True)
+class StudySummary:
+    """Everything the tables, the verdict and the page know about a study.
+
+    Attributes:
+        name: of the study.
+        metric_name: what `RunRecord.value` measures, in words ("mean of area under the curve and final return").
+        env_id: of the environment.
+        agent: name of the algorithm.
+        backend: torch or keras.
+        runs: of all stages, in the order they were started.
+        winner_label: label of the configuration the study chose; None while nothing is chosen.
+        default_label: label of the untuned configuration in the test stage.
+        importances: configuration path -> importance, any scale.
+        notes: sentences for the reader (pruning off and why, ...).
+        versions: package -> version.
+        retrain_command: command line that trains the winner again.
+        seconds: wall time of the study over all its sessions.
+        seed: of the study; all run seeds derive from it.
+        budget: what was allowed, in words -> value ("screening trials" -> 20, "environment steps per run" -> 50000).
+    """
+
+    name: str
+    metric_name: str
+    env_id: str
+    agent: str
+    backend: str
+    runs: tuple[RunRecord, ...] = ()
+    winner_label: str | None = None
+    default_label: str = "default"
+    importances: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+    retrain_command: str = ""
+    seconds: float = 0.0
+    seed: int | None = None
+    budget: Mapping[str, Scalar] = field(default_factory=dict)
+
+    def stage(self, name: str, label: str | None = None) -> tuple[RunRecord, ...]:
+        """Runs of one stage, of one label if given."""
+        return tuple(run for run in self.runs if run.stage == name and label in (None, run.label))
+
+    def params_of(self, label: str) -> Mapping[str, Scalar]:
+        """Sampled parameters of a configuration; empty for the default one or an unknown label."""
+        return next((run.params for run in self.runs if run.label == label and run.params), {})
+
+    def to_json(self) -> str:
+        """The summary as JSON text; `from_json` gives an equal summary back. NaN and infinities survive the trip."""
+        content = {"format": FORMAT_VERSION, **_encoded(asdict(self))}
+        return json.dumps(content, indent=1, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> "StudySummary":
+        """Inverse of `to_json`.
+
+        Raises:
+            ValueError: not a summary, or written by a later version.
+        """
+        content = json.loads(text)
+        if not isinstance(content, dict) or content.pop("format", None) != FORMAT_VERSION:
+            raise ValueError(f"not a study summary of format {FORMAT_VERSION}")
+        content = _decoded(content)
+        runs = tuple(_run_from(run) for run in content.pop("runs"))
+        return cls(**{**content, "runs": runs, "notes": tuple(content["notes"])})
+
+    def to_csv(self) -> str:
+        """All runs as CSV text, one line each; parameters as columns under their configuration paths."""
+        paths = list(dict.fromkeys(path for run in self.runs for path in run.params))
+        names = list(dict.fromkeys(name for run in self.runs for name in run.scores))
+        fixed_columns = ("stage", "number", "label", "seed", "outcome", "value")
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow([*fixed_columns, *names, "seconds", *paths, "reason", "folder"])
+        for run in self.runs:
+            fixed = [run.stage, run.number, run.label, run.seed, run.outcome or "running", _cell(run.value)]
+            scores = [_cell(run.scores.get(name)) for name in names]
+            params = [_cell(run.params.get(path)) for path in paths]
+            writer.writerow([*fixed, *scores, _cell(run.seconds), *params, run.reason, run.folder])
+        return text.getvalue()
+
+
+def _run_from(content: JsonDict) -> RunRecord:
+    """A run from its JSON form; the fields were written by `StudySummary.to_json`."""
+    outcome = content["outcome"]
+    curve = tuple((float(step), float(value)) for step, value in content["curve"])
+    return RunRecord(**{**content, "outcome": None if outcome is None else Outcome(outcome), "curve": curve})
+
+
+def _cell(value: Scalar) -> str:
+    """Floats in full precision, nothing for a parameter the run does not have."""
+    return "" if value is None else repr(value) if isinstance(value, float) else str(value)
+
+
+def _encoded(item: Any) -> Any:
+    """JSON has no NaN and no infinity: these become {"float": "nan"}, which `_decoded` reads."""
+    if isinstance(item, float) and not math.isfinite(item):
+        return {"float": str(item)}
+    if isinstance(item, dict):
+        return {key: _encoded(value) for key, value in item.items()}
+    return [_encoded(value) for value in item] if isinstance(item, list | tuple) else item
+
+
+def _decoded(item: Any) -> Any:
+    if isinstance(item, dict):
+        if item.keys() == {"float"} and isinstance(item["float"], str):
+            return float(item["float"])
+        return {key: _decoded(value) for key, value in item.items()}
+    return [_decoded(value) for value in item] if isinstance(item, list) else item

@@ -1,0 +1,141 @@
+"""The tables at the end of a study: the best trials with their parameters, and the test runs."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich import box
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
+
+from tuner.records import CONFIRM, RACE, SCREEN, TEST, RunRecord, StudySummary
+from tuner.results import estimate
+from tuner.wording import format_number, format_value, join_words, short_names
+
+TOP = 10
+
+
+def final_table(summary: StudySummary, top: int = TOP) -> "FinalTable":
+    """What `console.print` shows of a study: its best trials, and the test runs if there are any.
+
+    Args:
+        summary: of the study, finished or not.
+        top: how many trials.
+    """
+    return FinalTable(summary, top)
+
+
+@dataclass(frozen=True)
+class FinalTable:
+    """Shows as many parameters as the width has room for, the most important first."""
+
+    summary: StudySummary
+    top: int = TOP
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Rich's protocol."""
+        parts: list[RenderableType] = []
+        best = best_trials(self.summary, self.top)
+        if best:
+            parts.append(_widest(self.summary, best, console, options))
+        if self.summary.stage(TEST):
+            parts.append(_test_table(self.summary))
+        failed = [run for run in self.summary.runs if run.failed]
+        if failed:
+            parts.append(_failures(failed))
+        for part in parts:
+            yield part
+            yield ""
+
+
+def best_trials(summary: StudySummary, top: int) -> list[RunRecord]:
+    """The best complete screening trials, the winner first whatever its screening score."""
+    complete = [run for run in summary.stage(SCREEN) if run.complete]
+    complete.sort(key=lambda run: (run.label != summary.winner_label, -(run.score or 0.0), run.number))
+    return complete[:top]
+
+
+def _widest(
+    summary: StudySummary, best: Sequence[RunRecord], console: Console, options: ConsoleOptions
+) -> RenderableType:
+    """The table with the most parameters that still fits."""
+    paths = sorted({path: None for run in best for path in run.params}, key=lambda path: -_importance(summary, path))
+    for shown in range(len(paths), -1, -1):
+        table = _trial_table(summary, best, paths[:shown])
+        # One column less than the terminal: some wrap a line that fills them.
+        if Measurement.get(console, options, table).maximum < options.max_width or shown == 0:
+            break
+    names = short_names(paths)
+    remarks = ["* the winner"] if best[0].label == summary.winner_label else []
+    if shown < len(paths):
+        remarks.append(f"no room for {join_words(names[path] for path in paths[shown:])}")
+    return Group(table, Text(" " + "; ".join(remarks), style="dim")) if remarks else table
+
+
+def _trial_table(summary: StudySummary, best: Sequence[RunRecord], paths: Sequence[str]) -> Table:
+    all_names = short_names({path for run in best for path in run.params})
+    stages = [stage for stage in (RACE, CONFIRM) if summary.stage(stage)]
+    table = _table(f"Best trials by {summary.metric_name}")
+    table.add_column("trial", no_wrap=True)
+    for name in (SCREEN, *stages):
+        table.add_column(name, justify="right", no_wrap=True)
+    for path in paths:
+        table.add_column(Text(all_names[path]), justify="right", no_wrap=True)
+    for run in best:
+        scores = [[other.score for other in summary.stage(stage, run.label)] for stage in stages]
+        cells = [
+            Text(run.label + (" *" if run.label == summary.winner_label else "")),
+            Text(format_number(run.score or 0.0)),
+            *(Text(_mean([score for score in own if score is not None])) for own in scores),
+            *(Text(format_value(run.params[path]) if path in run.params else "") for path in paths),
+        ]
+        table.add_row(*cells, style="bold" if run.label == summary.winner_label else None)
+    return table
+
+
+def _test_table(summary: StudySummary) -> Table:
+    """One row per tested configuration: IQM with interval, and every score."""
+    table = _table("On test seeds")
+    table.add_column("configuration", no_wrap=True)
+    table.add_column("IQM", justify="right", no_wrap=True)
+    table.add_column("95 % interval", no_wrap=True)
+    table.add_column("scores")
+    width = max((len(format_number(run.score)) for run in summary.stage(TEST) if run.score is not None), default=0)
+    for label in dict.fromkeys(run.label for run in summary.stage(TEST)):
+        runs = summary.stage(TEST, label)
+        scores = [run.score for run in runs if run.score is not None]
+        name = Text(label + (" *" if label == summary.winner_label else ""))
+        if not scores:
+            table.add_row(name, "", "", f"none of {len(runs)} runs has a score")
+            continue
+        found = estimate(scores)
+        interval = "too few seeds" if found.low is None else str(found).partition(" ")[2]
+        missing = f"  ({len(runs) - len(scores)} without a score)" if len(scores) < len(runs) else ""
+        texts = [format_number(score) for score in sorted(scores, reverse=True)]
+        listed = " ".join(text.rjust(width) for text in texts)
+        table.add_row(name, format_number(found.iqm), interval, listed + missing)
+    return table
+
+
+def _failures(failed: Sequence[RunRecord]) -> Table:
+    """The kinds of failure with their most frequent reason."""
+    table = _table("Failed runs", show_header=False)
+    for kind, count in Counter(run.outcome for run in failed).most_common():
+        reasons = Counter(run.reason or "no reason given" for run in failed if run.outcome is kind)
+        table.add_row(Text(f"{count} {str(kind).replace('_', ' ')}"), Text(reasons.most_common(1)[0][0]))
+    return table
+
+
+def _table(title: str, show_header: bool = True) -> Table:
+    heading = Text(title, style="bold")
+    return Table(box=box.SIMPLE_HEAD, show_edge=False, title=heading, title_justify="left", show_header=show_header)
+
+
+def _importance(summary: StudySummary, path: str) -> float:
+    return summary.importances.get(path, 0.0)
+
+
+def _mean(scores: Sequence[float]) -> str:
+    return format_number(float(estimate(scores).iqm)) if scores else ""

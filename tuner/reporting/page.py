@@ -1,0 +1,131 @@
+"""One self-contained HTML page of a study: no network, no other file needed, light and dark, printable."""
+
+import base64
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Final
+
+from tuner.errors import UserError
+from tuner.records import StudySummary
+from tuner.reporting import figures, parameter_figures, sections
+from tuner.reporting.markup import Html, join, tag
+from tuner.results import Verdict, verdict
+from tuner.trial.messages import JsonDict
+
+PAGE_FILE: Final = "report.html"
+JSON_FILE: Final = "report.json"
+CSV_FILE: Final = "trials.csv"
+
+_HERE: Final = Path(__file__).parent
+
+
+def write_page(summary: StudySummary, folder: Path) -> Path:
+    """Write report.html, and beside it report.json (the whole summary) and trials.csv (all runs).
+
+    Args:
+        summary: of the study, finished or not.
+        folder: made if it is not there; files of an earlier report are replaced.
+
+    Returns:
+        The path of the page.
+
+    Raises:
+        UserError: plotly is not installed, or the folder cannot be written.
+    """
+    page = render_page(summary)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _write_aside(folder / JSON_FILE, summary.to_json())
+        _write_aside(folder / CSV_FILE, summary.to_csv())
+        _write_aside(folder / PAGE_FILE, page)
+    except OSError as error:
+        raise UserError(f"the report cannot be written to {folder}: {error.strerror}\nGive another folder.") from error
+    return folder / PAGE_FILE
+
+
+def render_page(summary: StudySummary) -> str:
+    """The page as text.
+
+    Raises:
+        UserError: plotly is not installed.
+    """
+    found = verdict(summary)
+    drawings = make_figures(summary, found)
+    scripts = (_plotly_source(), (_HERE / "page.js").read_text(encoding="utf-8"))
+    title = f"{summary.name}: {summary.agent} on {summary.env_id}"
+    head = tag(
+        "head",
+        Html('<meta charset="utf-8">'),
+        Html(f'<meta http-equiv="Content-Security-Policy" content="{_policy(scripts)}">'),
+        Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
+        Html('<meta name="color-scheme" content="light dark">'),
+        tag("title", title),
+        tag("style", Html((_HERE / "page.css").read_text(encoding="utf-8"))),
+    )
+    data = tag("script", _embedded(drawings), type="application/json", id="figures")
+    body = tag("body", _main(summary, found, drawings), data, *(tag("script", Html(source)) for source in scripts))
+    return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
+
+
+def make_figures(summary: StudySummary, found: Verdict) -> dict[str, JsonDict]:
+    """Id of its place in the page -> figure; those that there is nothing to draw for are left out."""
+    drawings = {
+        "comparison-figure": figures.comparison_figure(summary, found) if found.winner else None,
+        "history-figure": figures.history_figure(summary),
+        "curves-figure": figures.curves_figure(summary),
+    }
+    if not sections.importance_missing(summary):
+        drawings["importance-figure"] = parameter_figures.importance_figure(summary)
+        drawings["slices-figure"] = parameter_figures.slices_figure(summary)
+    return {name: drawing for name, drawing in drawings.items() if drawing is not None}
+
+
+def _main(summary: StudySummary, found: Verdict, drawings: dict[str, JsonDict]) -> Html:
+    parts = [
+        sections.header(summary),
+        sections.verdict_section(found),
+        sections.comparison_section(summary, found),
+        sections.history_section(summary, "history-figure" in drawings),
+        sections.curves_section("curves-figure" in drawings),
+        sections.importance_section(summary),
+        sections.trials_section(summary),
+        sections.failures_section(summary),
+        sections.reproduce_section(summary),
+        sections.about_section(summary),
+        sections.footer(),
+    ]
+    return tag("main", join(parts))
+
+
+def _embedded(content: object) -> Html:
+    """JSON that can stand in a script element: no end tag and no comment can begin in it."""
+    return Html(json.dumps(content, allow_nan=False).replace("<", "\\u003c").replace(">", "\\u003e"))
+
+
+def _policy(scripts: tuple[str, ...]) -> str:
+    """Nothing is loaded, and no script runs but these: not even one that found its way in past the escaping."""
+    hashes = [base64.b64encode(hashlib.sha256(source.encode()).digest()).decode() for source in scripts]
+    allowed = " ".join(f"'sha256-{value}'" for value in hashes)
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _plotly_source() -> str:
+    try:
+        from plotly.offline import get_plotlyjs
+    except ModuleNotFoundError as error:
+        raise UserError("the page needs plotly, which is not installed\npip install 'note-rl[report]'") from error
+    source = str(get_plotlyjs())
+    assert "</script" not in source.lower()
+    return source
+
+
+def _write_aside(path: Path, text: str) -> None:
+    """A reader sees the old file or the new one."""
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    aside.write_text(text, encoding="utf-8")
+    aside.replace(path)

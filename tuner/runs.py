@@ -1,0 +1,133 @@
+"""Run folders and the configuration in them."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from note_rl.checkpoint import read_checkpoint
+from tuner.errors import UserError
+from tuner.names import did_you_mean
+from tuner.trial.folder import CHECKPOINT_FILE, REPORTS_FILE, SPEC_FILE, read_reports
+from tuner.trial.messages import JsonDict
+
+CONFIG_FILE = "config.yaml"
+CHANGEABLE = ("training.total_steps", "evaluation.num_episodes", "checkpoint", "tracker", "backend.device")
+"""What of a run may be changed when it is continued: nothing that makes it another run."""
+
+
+def begin(folder: Path, config: Mapping[str, Any]) -> None:
+    """Makes the folder of a new run and writes its configuration.
+
+    Raises:
+        UserError: The folder holds a run already, or cannot be used.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / CONFIG_FILE).open("x") as file:
+            file.write(_to_yaml(config))
+    except FileExistsError:
+        check_free(folder)
+        raise
+    except OSError as error:
+        raise UserError(f"the folder {folder} cannot be used: {error.strerror}") from error
+
+
+def check_free(folder: Path) -> None:
+    """Refuses a folder that a run is in."""
+    if (folder / CONFIG_FILE).exists():
+        raise UserError(f"{folder} holds a run already; continue it with resume={folder}, or choose another folder")
+
+
+def read_config(folder: Path) -> JsonDict:
+    """The resolved configuration of a run of `tuner train` or of a trial of a study.
+
+    Raises:
+        UserError: No run is in that folder.
+    """
+    if (folder / CONFIG_FILE).is_file():
+        config: JsonDict = yaml.safe_load((folder / CONFIG_FILE).read_text())
+        return config
+    if (folder / SPEC_FILE).is_file():
+        spec = json.loads((folder / SPEC_FILE).read_text())
+        return {**spec["config"], "seed": spec["seed"]}
+    siblings = [str(path.parent) for path in folder.parent.glob(f"*/{CONFIG_FILE}")] if folder.parent.is_dir() else []
+    raise UserError(f"{folder} is not the folder of a run{did_you_mean(str(folder), siblings)}")
+
+
+def resumed_config(folder: Path, composed: Mapping[str, Any], overrides: Sequence[str]) -> JsonDict:
+    """The configuration to continue a run with: its own, with the few changes that leave it the same run.
+
+    Args:
+        folder: Of the run.
+        composed: The configuration that the command line gives, resolved.
+        overrides: What was typed.
+
+    Raises:
+        UserError: No such run, a setting that would make it another run, or nothing left to train.
+    """
+    own = read_config(folder)
+    for override in overrides:
+        key = override.lstrip("+~").partition("=")[0]
+        if key == "resume" or key.startswith("hydra"):
+            continue
+        allowed = next((name for name in CHANGEABLE if key == name or key.startswith(f"{name}.")), None)
+        if allowed is None:
+            raise UserError(
+                f"{key} cannot be changed when a run is continued, only {', '.join(CHANGEABLE)}; start a new run"
+            )
+        _copy_value(composed, own, allowed)
+    done, total = steps_done(folder), own["training"]["total_steps"]
+    if done >= total:
+        raise UserError(
+            f"{folder} has all of its {done:,} steps; to go on training add training.total_steps={2 * done} or so, "
+            f"to watch it: tuner play {folder}"
+        )
+    return own
+
+
+def continue_with(folder: Path, config: JsonDict) -> None:
+    """Writes down what a continued run goes on with. Of a new budget, what was reported are other fractions."""
+    before, after = (one["training"]["total_steps"] for one in (read_config(folder), config))
+    if after != before:
+        lines = [json.dumps({"step": step * before / after, "value": value}) for step, value in read_reports(folder)]
+        _replace(folder / REPORTS_FILE, "".join(f"{line}\n" for line in lines))
+    _replace(folder / CONFIG_FILE, _to_yaml(config))
+
+
+def checkpoint_of(folder: Path) -> Path:
+    """The newest checkpoint of a run.
+
+    Raises:
+        UserError: The run has none yet.
+    """
+    path = folder / CHECKPOINT_FILE
+    if not path.is_file():
+        raise UserError(f"{folder} has no checkpoint yet; the first one is written at the first evaluation")
+    return path
+
+
+def steps_done(folder: Path) -> int:
+    """Environment steps at the newest checkpoint; 0 without one."""
+    path = folder / CHECKPOINT_FILE
+    return int(read_checkpoint(path)[1]["trainer"]["clock"]["num_env_steps"]) if path.is_file() else 0
+
+
+def _copy_value(source: Mapping[str, Any], target: JsonDict, path: str) -> None:
+    *parents, last = path.split(".")
+    for parent in parents:
+        source, target = source[parent], target[parent]
+    target[last] = source[last]
+
+
+def _replace(path: Path, text: str) -> None:
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    aside.write_text(text)
+    aside.replace(path)
+
+
+def _to_yaml(config: Mapping[str, Any]) -> str:
+    return yaml.safe_dump(dict(config), sort_keys=False)

@@ -1,0 +1,284 @@
+"""Search spaces as data: nested YAML that mirrors the run config, checked against it before anything runs.
+
+    space:
+      optimizer: {learning_rate: {low: 1.0e-5, high: 1.0e-2, log: true}}
+      agent:     {gamma: {low: 0.9, high: 0.9999, transform: one_minus}}
+      buffer:    {batch_size: {low: 16, high: 256, transform: power_of_two},
+                  gradient_steps: {low: 0.125, high: 1.0, log: true, of: buffer.train_freq}}
+      network:   {activation: {choices: [relu, tanh]}}
+
+On the command line: `space.optimizer.learning_rate.high=0.1`, `~space.agent.gamma`,
+`'+space.agent.tau={low:0.001,high:1,log:true}'`.
+
+Optuna's parameters carry the name of the coordinate that is really sampled (`1-agent.gamma`, `log2(buffer.batch_size)`,
+`buffer.gradient_steps/buffer.train_freq`); the values in their own units go into the run config.
+"""
+
+import copy
+import dataclasses
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import optuna
+
+from tuner.coordinates import Coordinate, Interval, as_number
+from tuner.errors import UserError
+from tuner.leaves import is_leaf, parse_coordinate
+from tuner.names import did_you_mean
+from tuner.records import Scalar
+from tuner.trial.messages import JsonDict
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One hyperparameter that is searched.
+
+    Attributes:
+        path: Its place in the run config, dotted.
+        coordinate: How its values are walked through.
+        of: Config paths whose product the coordinate is a share of; the value is then rounded to a whole number >= 1.
+    """
+
+    path: str
+    coordinate: Coordinate
+    of: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Optuna's name of it: the coordinate that is sampled."""
+        if not self.of:
+            return self.coordinate.name(self.path)
+        whole = self.of[0] if len(self.of) == 1 else f"({'*'.join(self.of)})"
+        return self.coordinate.name(f"{self.path}/{whole}")
+
+    @property
+    def distribution(self) -> optuna.distributions.BaseDistribution:
+        """Optuna's distribution of the coordinate."""
+        domain = self.coordinate.domain
+        if not isinstance(domain, Interval):
+            return optuna.distributions.CategoricalDistribution(domain.labels)
+        if domain.integer:
+            return optuna.distributions.IntDistribution(
+                int(domain.low), int(domain.high), log=domain.log, step=int(domain.step or 1)
+            )
+        return optuna.distributions.FloatDistribution(domain.low, domain.high, log=domain.log, step=domain.step)
+
+    def value(self, drawn: Scalar, config: JsonDict) -> object:
+        """The value to train with, in its own units; `config` holds the values it is a share of."""
+        value = self.coordinate.to_value(drawn)
+        return max(1, round(as_number(value) * self._whole(config))) if self.of else value
+
+    def drawn(self, config: JsonDict) -> Scalar:
+        """The point of the coordinate that stands for the value in this config; ValueError if it is outside."""
+        value = get_path(config, self.path)
+        if not self.of:
+            return self.coordinate.to_drawn(value)
+        return self.coordinate.to_drawn(as_number(value) / self._whole(config))
+
+    def _whole(self, config: JsonDict) -> float:
+        return math.prod(as_number(get_path(config, path)) for path in self.of)
+
+    def describe(self) -> JsonDict:
+        """The parameter as plain data, the same for the same search."""
+        domain = {key: list(value) if isinstance(value, tuple) else value for key, value in
+                  dataclasses.asdict(self.coordinate.domain).items()}  # fmt: skip
+        return {"path": self.path, "scale": type(self.coordinate).__name__, "of": list(self.of), **domain}
+
+
+@dataclass(frozen=True)
+class Space:
+    """The parameters of a study, in alphabetical order of their config paths."""
+
+    parameters: tuple[Parameter, ...]
+    _by_path: dict[str, Parameter] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Indexes the parameters."""
+        object.__setattr__(self, "_by_path", {parameter.path: parameter for parameter in self.parameters})
+
+    @classmethod
+    def from_config(cls, tree: JsonDict, config: JsonDict, fixed: Iterable[str] = ()) -> "Space":
+        """The space that a `space:` node describes, checked against the config it is to vary.
+
+        Args:
+            tree: The `space` node as plain data.
+            config: The composed run config, resolved.
+            fixed: Config paths set on the command line.
+
+        Raises:
+            UserError: A path that the config does not have (names the nearest), one that is also fixed on the command
+                line, an empty or impossible range, wrong keys, an empty space.
+        """
+        leaves = dict(_leaves(tree))
+        if not leaves:
+            raise UserError(
+                "the search space is empty: choose one (space=dqn) or add to it: "
+                "'+space.agent.gamma={low: 0.9, high: 0.999}'"
+            )
+        fixed = set(fixed)
+        for path in leaves:
+            _check_path(path, config)
+            if path in fixed:
+                raise UserError(
+                    f"{path} is both fixed on the command line and searched: drop {path}=... to search it, "
+                    f"or add ~space.{path} to keep it fixed"
+                )
+        parameters = tuple(_parse(path, leaves[path], config) for path in sorted(leaves))
+        derived = {parameter.path for parameter in parameters if parameter.of}
+        for parameter in parameters:
+            for path in set(parameter.of) & derived:
+                raise UserError(
+                    f"space.{parameter.path}.of={path}, which is itself a share of something else; name what that is of"
+                )
+        return cls(parameters)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Config paths of all parameters."""
+        return tuple(self._by_path)
+
+    def distributions(self) -> dict[str, optuna.distributions.BaseDistribution]:
+        """What Optuna is asked to sample."""
+        return {parameter.name: parameter.distribution for parameter in self.parameters}
+
+    def values(self, drawn: Mapping[str, Scalar], config: JsonDict) -> JsonDict:
+        """From Optuna's parameters to values by config path, in their own units.
+
+        Args:
+            drawn: Optuna's parameters, by name.
+            config: The composed run config, for what is not searched but part of a whole (`of`).
+        """
+        current = copy.deepcopy(config)
+        values: JsonDict = {}
+        for parameter in sorted(self.parameters, key=lambda parameter: bool(parameter.of)):
+            values[parameter.path] = parameter.value(drawn[parameter.name], current)
+            set_path(current, parameter.path, values[parameter.path])
+        return {path: values[path] for path in self._by_path}
+
+    def drawn(self, config: JsonDict) -> dict[str, Scalar]:
+        """The point of the space at which this config lies.
+
+        Raises:
+            UserError: A value outside its range: Optuna would only warn and use it.
+        """
+        point: dict[str, Scalar] = {}
+        for parameter in self.parameters:
+            try:
+                point[parameter.name] = parameter.drawn(config)
+            except ValueError as error:
+                raise UserError(
+                    f"{parameter.path}={get_path(config, parameter.path)} cannot be a starting point of this search "
+                    f"({parameter.name}: {error}): widen space.{parameter.path} or use warm_start=off"
+                ) from error
+        return point
+
+    def apply(self, config: JsonDict, values: JsonDict) -> JsonDict:
+        """A copy of the config with these values in place; what refers to one of them does not follow."""
+        result = copy.deepcopy(config)
+        for path, value in values.items():
+            set_path(result, path, value)
+        return result
+
+    def describe(self) -> JsonDict:
+        """The space as plain data by Optuna name, the same for the same search: stored with the study."""
+        return {parameter.name: parameter.describe() for parameter in sorted(self.parameters, key=lambda p: p.name)}
+
+    @property
+    def fingerprint(self) -> str:
+        """Short hash that two spaces share only if they are the same search."""
+        return hashlib.sha256(json.dumps(self.describe(), sort_keys=True).encode()).hexdigest()[:16]
+
+    def difference(self, stored: JsonDict) -> list[str]:
+        """What differs from the description another space has left, one line per parameter; empty if nothing does."""
+        now = self.describe()
+        lines = []
+        for name in sorted(set(stored) | set(now)):
+            if name not in now:
+                lines.append(f"{name} was searched before and is not now")
+            elif name not in stored:
+                lines.append(f"{name} is new")
+            elif stored[name] != now[name]:
+                changed = [
+                    f"{key} was {stored[name].get(key)} and is {now[name].get(key)}"
+                    for key in sorted(set(stored[name]) | set(now[name]))
+                    if stored[name].get(key) != now[name].get(key)
+                ]
+                lines.append(f"{name}: {', '.join(changed)}")
+        return lines
+
+
+def _leaves(tree: object, prefix: str = "") -> Iterable[tuple[str, dict[str, object]]]:
+    if not isinstance(tree, dict):
+        what = "is empty: remove it with ~" + f"space.{prefix}" if tree is None else f"= {tree} is not a range"
+        hint = (
+            f"{{choices: {json.dumps(tree)}}}"
+            if isinstance(tree, list)
+            else "{low: ..., high: ...} or {choices: [...]}"
+        )
+        raise UserError(f"space.{prefix} {what}; a parameter is written as {hint}")
+    for key, node in tree.items():
+        path = f"{prefix}.{key}" if prefix else str(key)
+        if is_leaf(node):
+            yield path, node
+        else:
+            yield from _leaves(node, path)
+
+
+def _parse(path: str, leaf: dict[str, object], config: JsonDict) -> Parameter:
+    whole = leaf.get("of", [])
+    of = (whole,) if isinstance(whole, str) else tuple(whole) if isinstance(whole, list) else ()
+    if "of" in leaf and not (of and all(isinstance(part, str) for part in of)):
+        raise UserError(
+            f"space.{path}.of={whole} must be a config path or a list of them, for example buffer.train_freq"
+        )
+    for part in of:
+        _check_path(part, config, f"space.{path}.of")
+        if isinstance(value := get_path(config, part), bool) or not isinstance(value, int | float):
+            raise UserError(f"space.{path}.of={part} must be a number to take a share of, but the config has {value}")
+    current = 1.0 if of else get_path(config, path)
+    return Parameter(path, parse_coordinate(path, leaf, current), of)
+
+
+def _check_path(path: str, config: JsonDict, asked_by: str = "") -> None:
+    try:
+        value = get_path(config, path)
+    except KeyError:
+        known = list(_value_paths(config))
+        raise UserError(
+            f"{asked_by or 'space.' + path} names {path}, which the config does not have{did_you_mean(path, known)}"
+        ) from None
+    if isinstance(value, dict) and value:
+        raise UserError(
+            f"space.{path}: {path} is a group of settings; search one of them, for example {path}.{next(iter(value))}"
+        )
+
+
+def _value_paths(config: JsonDict, prefix: str = "") -> Iterable[str]:
+    for key, value in config.items():
+        path = f"{prefix}.{key}" if prefix else key
+        if isinstance(value, dict) and value:
+            yield from _value_paths(value, path)
+        else:
+            yield path
+
+
+def get_path(config: JsonDict, path: str) -> object:
+    """The value at a dotted path; KeyError if there is none."""
+    node: object = config
+    for key in path.split("."):
+        if not isinstance(node, dict) or key not in node:
+            raise KeyError(path)
+        node = node[key]
+    return node
+
+
+def set_path(config: JsonDict, path: str, value: object) -> None:
+    """Puts a value at a dotted path that exists up to its last part."""
+    *parents, last = path.split(".")
+    node = config
+    for key in parents:
+        node = node[key]
+    node[last] = value

@@ -1,0 +1,25 @@
+"""The study engine: ask Optuna, have a trial run elsewhere, tell Optuna what came of it.
+
+With `tuner.space` the only home of optuna.
+"""
+
+from tuner.study.definition import StudyDefinition
+from tuner.study.errors import StudyError, StudyStopped
+from tuner.study.listener import Listeners, StudyListener
+from tuner.study.runner import StudyRunner
+from tuner.study.store import StudyStore, quiet_optuna
+from tuner.study.summary import Winner, find_winner, summarise
+
+__all__ = [
+    "Listeners",
+    "StudyDefinition",
+    "StudyError",
+    "StudyListener",
+    "StudyRunner",
+    "StudyStopped",
+    "StudyStore",
+    "Winner",
+    "find_winner",
+    "quiet_optuna",
+    "summarise",
+]

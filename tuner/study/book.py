@@ -1,0 +1,285 @@
+"""The book of one stage: which runs there are, which is next, what came of each. Optuna's study is the paper.
+
+A run is entered before its process starts and closed with one `tell`. What is not closed is found again after any kind
+of death and continued under the same number, so nothing is run twice and nothing is forgotten.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import optuna
+from optuna.distributions import BaseDistribution, IntDistribution
+from optuna.trial import FrozenTrial, TrialState
+
+from tuner.records import SCREEN, RunRecord
+from tuner.study.definition import DEFAULT_LABEL, StudyDefinition
+from tuner.study.reading import (
+    ATTEMPTS_ATTRIBUTE,
+    ENDING_ATTRIBUTE,
+    OUTCOME_ATTRIBUTE,
+    RUN_ATTRIBUTE,
+    read_records,
+    record_of,
+)
+from tuner.trial.messages import JsonDict, Outcome
+
+DEFAULT_CANDIDATE = -1
+"""Stands for the default configuration where other candidates are known by their screening number."""
+
+_LARGEST = 2**31 - 1
+
+
+@dataclass
+class Run:
+    """A run that is not closed yet, as the controller knows it.
+
+    Attributes:
+        trial: Optuna's handle.
+        stage: Stage it belongs to.
+        label: Of its configuration: "trial 7" or "default".
+        seed: Its seed.
+        values: Searched values by config path, in their own units.
+        config: Its whole config.
+        folder: Where its files are.
+        curve: What it has reported: step -> value.
+        rungs: Rungs whose scores are in the book.
+        attempts: Earlier ends of its process: crashes and stops.
+        complaint: What is wrong with it although its process does not know.
+    """
+
+    trial: optuna.Trial
+    stage: str
+    label: str
+    seed: int
+    values: JsonDict
+    config: JsonDict
+    folder: Path
+    curve: dict[float, float] = field(default_factory=dict)
+    rungs: set[int] = field(default_factory=set)
+    attempts: list[JsonDict] = field(default_factory=list)
+    complaint: str = ""
+
+    @property
+    def number(self) -> int:
+        """Its number within its stage."""
+        return self.trial.number
+
+    @property
+    def key(self) -> str:
+        """As executors call it."""
+        return f"{self.stage}/{self.number}"
+
+    @property
+    def num_crashes(self) -> int:
+        """How often its process crashed. Stops do not count: they are the controller's doing."""
+        return sum(attempt["outcome"] == Outcome.CRASHED for attempt in self.attempts)
+
+    @property
+    def points(self) -> tuple[tuple[float, float], ...]:
+        """The curve in order."""
+        return tuple(sorted(self.curve.items()))
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What came of a run.
+
+    Attributes:
+        outcome: Its kind.
+        value: The score; None for a run that has none.
+        reason: One line for anything but a complete run.
+        seconds: Wall time of all its attempts.
+    """
+
+    outcome: Outcome
+    value: float | None
+    reason: str = ""
+    seconds: float = 0.0
+
+
+class Book(ABC):
+    """The runs of one stage. One controller writes it at a time."""
+
+    def __init__(self, study: optuna.Study, stage: str, definition: StudyDefinition) -> None:
+        self.study = study
+        self.stage = stage
+        self._definition = definition
+
+    def open_runs(self) -> list[Run]:
+        """Runs that an earlier controller has entered and not closed, oldest first."""
+        runs = []
+        for trial in self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+            run = self._run(optuna.Trial(self.study, trial._trial_id))
+            run.rungs.update(trial.intermediate_values)
+            runs.append(run)
+        return runs
+
+    @property
+    def num_open(self) -> int:
+        """Runs entered and not closed."""
+        return len(self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)))
+
+    @abstractmethod
+    def next_run(self) -> Run | None:
+        """Enters the next run; None if all are entered."""
+
+    @abstractmethod
+    def _run(self, trial: optuna.Trial) -> Run:
+        """The run behind an entry; completes an entry that was only half made."""
+
+    def note_attempt(self, run: Run, outcome: Outcome, reason: str, seconds: float) -> None:
+        """Writes down that a process of the run ended, but not the run."""
+        run.attempts.append({"outcome": outcome.value, "reason": reason, "seconds": seconds})
+        run.trial.set_user_attr(ATTEMPTS_ATTRIBUTE, run.attempts)
+
+    def report(self, run: Run, point: int, score: float) -> bool:
+        """Enters the score at a rung; whether Optuna's pruner would end the run there.
+
+        A rung that is entered already, before a controller died, is passed.
+        """
+        if point in run.rungs:
+            return False
+        run.rungs.add(point)
+        run.trial.report(score, point)
+        return run.trial.should_prune()
+
+    def tell(self, run: Run, ending: Ending) -> RunRecord:
+        """Closes a run. Everything but the closing itself can be done twice, so a kill in between costs nothing."""
+        curve = [list(point) for point in run.points]
+        run.trial.set_user_attr(OUTCOME_ATTRIBUTE, ending.outcome.value)
+        run.trial.set_user_attr(
+            ENDING_ATTRIBUTE, {"reason": ending.reason, "seconds": round(ending.seconds, 3), "curve": curve}
+        )
+        if ending.outcome is Outcome.PRUNED:
+            told = self.study.tell(run.trial, state=TrialState.PRUNED)
+        elif ending.value is None:
+            told = self.study.tell(run.trial, state=TrialState.FAIL)
+        else:
+            told = self.study.tell(run.trial, ending.value)
+        return self._record(told)
+
+    def records(self) -> tuple[RunRecord, ...]:
+        """All runs entered so far, in the order they were started."""
+        return read_records(self.study, self.stage, self._definition.study_folder)
+
+    def _record(self, trial: FrozenTrial) -> RunRecord:
+        return record_of(trial, self.stage, self._definition.study_folder)
+
+    def _folder(self, trial: optuna.Trial) -> Path:
+        return self._definition.study_folder / self.stage / str(trial.number)
+
+
+class ScreenBook(Book):
+    """Many configurations, sampled, on one seed."""
+
+    def __init__(self, study: optuna.Study, definition: StudyDefinition, seed: int) -> None:
+        super().__init__(study, SCREEN, definition)
+        self._seed = seed
+        self._distributions = definition.space.distributions()
+        trials = study.get_trials(deepcopy=False)
+        self._num_entered = sum(trial.state is not TrialState.WAITING for trial in trials)
+        if not trials and definition.warm_start == "default":
+            study.enqueue_trial(definition.space.drawn(definition.config))
+
+    @property
+    def num_entered(self) -> int:
+        """Runs entered so far."""
+        return self._num_entered
+
+    def next_run(self) -> Run | None:
+        """Samples the next configuration, up to the study's total."""
+        if self._num_entered >= self._definition.settings.num_trials:
+            return None
+        run = self._run(self.study.ask(self._distributions))
+        self._num_entered += 1
+        return run
+
+    def _run(self, trial: optuna.Trial) -> Run:
+        drawn = {name: trial._suggest(name, distribution) for name, distribution in self._distributions.items()}
+        values = self._definition.space.values(drawn, self._definition.config)
+        label = f"trial {trial.number}"
+        if RUN_ATTRIBUTE not in trial.user_attrs:
+            trial.set_user_attr(RUN_ATTRIBUTE, {"label": label, "seed": self._seed, "values": values})
+        config = self._definition.run_config(values, self._seed)
+        attempts = list(trial.user_attrs.get(ATTEMPTS_ATTRIBUTE, []))
+        return Run(trial, SCREEN, label, self._seed, values, config, self._folder(trial), attempts=attempts)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A configuration of a later stage: a screening run's, or the default one."""
+
+    number: int
+    label: str
+    values: JsonDict
+
+    @classmethod
+    def of(cls, screened: RunRecord, values: JsonDict) -> "Candidate":
+        """The configuration of a screening run."""
+        return cls(screened.number, screened.label, values)
+
+    @classmethod
+    def default(cls) -> "Candidate":
+        """The default configuration."""
+        return cls(DEFAULT_CANDIDATE, DEFAULT_LABEL, {})
+
+
+class SeedBook(Book):
+    """A few configurations, each on the same few seeds.
+
+    Optuna's parameters are the candidate's screening number and the seed. (Labels as a categorical parameter would not
+    do: Optuna forbids new choices, and a study that is continued with more trials may have new candidates.)
+    """
+
+    def __init__(
+        self,
+        study: optuna.Study,
+        stage: str,
+        definition: StudyDefinition,
+        candidates: Sequence[Candidate],
+        seeds: Sequence[int],
+    ) -> None:
+        super().__init__(study, stage, definition)
+        # seed by seed, so that an interrupted stage has all candidates on the same seeds
+        wanted = {(candidate.number, seed): candidate for seed in seeds for candidate in candidates}
+        trials = study.get_trials(deepcopy=False)
+        self._waiting = sum(trial.state is TrialState.WAITING for trial in trials)
+        for trial in trials:
+            wanted.pop(_identity(trial), None)
+        self._wanted = wanted
+
+    def next_run(self) -> Run | None:
+        """Enters the next pair of configuration and seed that has not run."""
+        if self._waiting:  # entered by a controller that died before it could start it
+            self._waiting -= 1
+        elif self._wanted:
+            number, seed = next(iter(self._wanted))
+            candidate = self._wanted.pop((number, seed))
+            config = self._definition.run_config(candidate.values, seed)
+            about = {"label": candidate.label, "seed": seed, "values": candidate.values, "config": config}
+            self.study.enqueue_trial({"candidate": number, "seed": seed}, user_attrs={RUN_ATTRIBUTE: about})
+        else:
+            return None
+        return self._run(self.study.ask(_SEED_DISTRIBUTIONS))
+
+    def _run(self, trial: optuna.Trial) -> Run:
+        for name, distribution in _SEED_DISTRIBUTIONS.items():
+            trial._suggest(name, distribution)
+        about = trial.user_attrs[RUN_ATTRIBUTE]
+        attempts = list(trial.user_attrs.get(ATTEMPTS_ATTRIBUTE, []))
+        label, seed, values, config = (about[key] for key in ("label", "seed", "values", "config"))
+        return Run(trial, self.stage, label, seed, values, config, self._folder(trial), attempts=attempts)
+
+
+_SEED_DISTRIBUTIONS: dict[str, BaseDistribution] = {
+    "candidate": IntDistribution(DEFAULT_CANDIDATE, _LARGEST),
+    "seed": IntDistribution(0, _LARGEST),
+}
+
+
+def _identity(trial: FrozenTrial) -> tuple[int, int]:
+    """Candidate and seed of a run, whether it waits, runs or has ended."""
+    drawn = {**trial.system_attrs.get("fixed_params", {}), **trial.params}
+    return int(drawn["candidate"]), int(drawn["seed"])

@@ -1,0 +1,125 @@
+"""What a study is: the search, the configuration it varies, how much of it, and what a run of it is called."""
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tuner.errors import UserError
+from tuner.objective import Metric, make_metric
+from tuner.protocol import StudySettings
+from tuner.records import Scalar
+from tuner.space import Space
+from tuner.trial.messages import JsonDict
+
+DEFAULT_LABEL = "default"
+WARM_STARTS = ("off", "default")
+_UNJUDGED = ("checkpoint", "tracker", "seed")
+"""Parts of a run config that do not change what a run scores (the study's own seed is compared apart)."""
+
+
+@dataclass(frozen=True)
+class StudyDefinition:
+    """One study, complete.
+
+    Attributes:
+        name: The same name continues the same study.
+        config: The composed run config, resolved: the default configuration that the winner must beat.
+        space: What is searched.
+        settings: How much, and how it is judged.
+        seed: Root of all randomness of the study.
+        agent: Name of the algorithm, for people.
+        folder: Where the folders of its runs go; a sub-folder of the study's name is made in it.
+        configure: From values by config path to the config with these values, in which what refers to a value follows
+            it. Without one, values are put in place and nothing follows.
+        entry: What a trial process calls, as "module:function".
+        function: Called instead of the entry; travels to the process by value.
+        probe: Entry that measures a random policy and finds out whether environment and agent fit; None: no such thing.
+        warm_start: "default" tries the default configuration first.
+        facts: Anything else worth keeping with the study, such as the command line it was started with.
+    """
+
+    name: str
+    config: JsonDict
+    space: Space
+    settings: StudySettings
+    seed: int = 0
+    agent: str = ""
+    folder: Path = Path("studies")
+    configure: Callable[[JsonDict], JsonDict] | None = None
+    entry: str = "tuner.training:run_trial"
+    function: Callable[..., Any] | None = None
+    probe: str | None = "tuner.probe:run_probe"
+    warm_start: str = "off"
+    facts: Mapping[str, Scalar] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuses names that cannot be a folder, unknown metrics and ways to start, and a start outside the space."""
+        if not self.name or "/" in self.name or self.name.startswith("."):
+            raise UserError(f"study.name={self.name!r} must be a plain name without slashes, as it is a folder too")
+        if self.warm_start not in WARM_STARTS:
+            raise UserError(f"warm_start={self.warm_start} must be {' or '.join(WARM_STARTS)}")
+        make_metric(self.settings.metric)
+        if self.warm_start == "default":
+            self.space.drawn(self.config)
+
+    @property
+    def study_folder(self) -> Path:
+        """Where everything of this study lies."""
+        return self.folder / self.name
+
+    @property
+    def metric(self) -> Metric:
+        """How a curve becomes a score."""
+        return make_metric(self.settings.metric)
+
+    @property
+    def num_points(self) -> int:
+        """Evaluations of a run: the grid on which runs report."""
+        return int(self.config.get("evaluation", {}).get("num_points", 9))
+
+    @property
+    def env_id(self) -> str:
+        """The environment, for people."""
+        return str(self.config.get("env", {}).get("id", ""))
+
+    @property
+    def backend(self) -> str:
+        """The framework, for people."""
+        return str(self.config.get("backend", {}).get("name", ""))
+
+    def run_config(self, values: JsonDict, seed: int) -> JsonDict:
+        """The config of one run: these values in place, and its own seed."""
+        config = self.configure(values) if self.configure else self.space.apply(self.config, values)
+        return {**copy.deepcopy(config), "seed": seed}
+
+    def judged_config(self) -> JsonDict:
+        """The default configuration without what does not change a score."""
+        return {key: value for key, value in self.config.items() if key not in _UNJUDGED}
+
+
+def flatten(config: JsonDict, prefix: str = "") -> JsonDict:
+    """Values by dotted path; empty mappings count as values."""
+    flat: JsonDict = {}
+    for key, value in config.items():
+        path = f"{prefix}.{key}" if prefix else key
+        if isinstance(value, dict) and value:
+            flat.update(flatten(value, path))
+        else:
+            flat[path] = value
+    return flat
+
+
+def config_difference(before: JsonDict, now: JsonDict) -> list[str]:
+    """One line for each value that differs between two configs."""
+    old, new = flatten(before), flatten(now)
+    lines = []
+    for path in sorted(set(old) | set(new)):
+        if path not in new:
+            lines.append(f"{path} was {old[path]} and is gone")
+        elif path not in old:
+            lines.append(f"{path} is new")
+        elif old[path] != new[path]:
+            lines.append(f"{path} was {old[path]} and is {new[path]}")
+    return lines

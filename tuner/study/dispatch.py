@@ -1,0 +1,290 @@
+"""Runs the runs of a stage: starts their processes, answers their reports, judges their ends, keeps the book."""
+
+import math
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tuner.executors.base import Event, Executor, TrialBuilt, TrialEnded, TrialReported
+from tuner.protocol import PENALISED, penalty
+from tuner.records import RunRecord
+from tuner.space import get_path
+from tuner.study.book import Book, Ending, Run
+from tuner.study.control import Interrupts, set_aside
+from tuner.study.definition import StudyDefinition
+from tuner.study.errors import StudyError, StudyStopped
+from tuner.study.listener import StudyListener
+from tuner.study.pruning import RungJudge
+from tuner.trial import folder as files
+from tuner.trial.messages import JsonDict, Outcome, TrialResult, TrialSpec, Verdict
+
+POLL_S = 0.5
+"""How soon a Ctrl-C is noticed while nothing happens."""
+
+LEFTOVER_PATIENCE_S = 30.0
+"""How long a process of a killed controller may take to checkpoint and leave by itself."""
+
+
+@dataclass
+class Guard:
+    """Ends a study in which nothing works.
+
+    A configuration that diverges or runs out of memory or time says something about itself; only while no run at all
+    has come to a good end do these count as failures too.
+    """
+
+    limit: int
+    num_in_a_row: int = 0
+    any_success: bool = False
+
+    def count(self, record: RunRecord) -> bool:
+        """Takes a run into account; whether it was one failure too many."""
+        if record.outcome in (Outcome.COMPLETE, Outcome.PRUNED):
+            self.any_success = True
+        failed = record.outcome is Outcome.CRASHED or (record.outcome in PENALISED and not self.any_success)
+        self.num_in_a_row = self.num_in_a_row + 1 if failed else 0
+        return self.num_in_a_row >= self.limit
+
+
+class Dispatcher:
+    """Brings the runs of a book to their ends, as many at a time as the executor has room for.
+
+    Args:
+        definition: The study.
+        executor: Runs the trials.
+        interrupts: Asks to stop.
+        listener: Told of everything.
+        random_score: What a random policy scores, if that is known.
+    """
+
+    def __init__(
+        self,
+        definition: StudyDefinition,
+        executor: Executor,
+        interrupts: Interrupts,
+        listener: StudyListener,
+        random_score: float | None = None,
+    ) -> None:
+        self._definition = definition
+        self._executor = executor
+        self._interrupts = interrupts
+        self._listener = listener
+        self._random_score = random_score
+        self._metric = definition.metric
+        self._guard = Guard(definition.settings.max_failures)
+        self._active: dict[str, Run] = {}
+        self._queue: deque[Run] = deque()
+        self._scores: list[float] = []
+
+    def run_stage(self, book: Book, judge: RungJudge | None = None, after: Callable[[], None] | None = None) -> None:
+        """Runs all that the book still has to run, what an earlier controller left half-way first.
+
+        Args:
+            book: Of the stage.
+            judge: Answers reports; without one every run goes on to its end.
+            after: Called when a run has been closed.
+
+        Raises:
+            StudyStopped: Asked to stop; open runs have checkpointed.
+            StudyError: Too many failures in a row.
+        """
+        desk = _Desk(book, judge, after)
+        self._scores = [record.score for record in book.records() if record.score is not None]
+        try:
+            self._run_all(desk)
+        except KeyboardInterrupt:  # a second Ctrl-C: at once
+            for run in self._active.values():
+                files.end_leftover(run.folder, grace_s=0.0)
+            self._executor.close()
+            raise StudyStopped(book.num_open) from None
+
+    def _run_all(self, desk: "_Desk") -> None:
+        for run in desk.book.open_runs():
+            self._take_over(desk, run)
+        while True:
+            if self._interrupts.requested:
+                self._end_processes(desk)
+                raise StudyStopped(desk.book.num_open)
+            self._fill(desk.book)
+            if not self._active:
+                return
+            for event in self._executor.wait(POLL_S):
+                self._handle(desk, event)
+
+    def _take_over(self, desk: "_Desk", run: Run) -> None:
+        """Picks up a run of an earlier controller where it is: ended, still alive, half-way, or not begun."""
+        if files.is_locked(run.folder):
+            self._listener.on_note(f"{run.key} is still running since an earlier session; waiting for it to checkpoint")
+        if not files.wait_until_free(run.folder, LEFTOVER_PATIENCE_S):
+            files.end_leftover(run.folder)
+        state = files.read_trial(run.folder)
+        if not _is_of(state.spec, run):
+            self._set_aside(run)
+            self._queue.append(run)
+            return
+        run.curve = dict(state.reports)
+        if desk.judge is not None:
+            desk.judge.catch_up(desk.book, run)
+        if state.result is None or state.result.outcome is Outcome.STOPPED:
+            self._queue.append(run)
+        else:
+            self._judge_end(desk, run, state.result)
+
+    def _fill(self, book: Book) -> None:
+        while self._executor.free_slots > 0:
+            if self._queue:
+                run = self._queue.popleft()
+            else:
+                entered = book.next_run()
+                if entered is None:
+                    return
+                run = entered
+                self._set_aside(run)
+            self._start(run)
+
+    def _set_aside(self, run: Run) -> None:
+        aside = set_aside(run.folder)
+        if aside is not None:
+            self._listener.on_note(
+                f"{run.folder} held another run, which the storage does not know; it is now {aside.name}"
+            )
+
+    def _start(self, run: Run) -> None:
+        spec = TrialSpec(
+            study=self._definition.name,
+            stage=run.stage,
+            number=run.number,
+            seed=run.seed,
+            config=run.config,
+            entry=self._definition.entry,
+        )
+        self._active[run.key] = run
+        self._executor.start(spec, run.folder, self._definition.function)
+        self._listener.on_start(run)
+
+    def _handle(self, desk: "_Desk", event: Event) -> None:
+        run = self._active.get(event.key)
+        if run is None:
+            return
+        if isinstance(event, TrialReported):
+            run.curve[event.step] = event.value
+            self._executor.answer(run.key, self._answer(desk, run, event.step))
+        elif isinstance(event, TrialBuilt):
+            run.complaint = _echo_complaint(run.values, event.config)
+        self._listener.on_event(run, event)
+        if isinstance(event, TrialEnded):
+            del self._active[run.key]
+            self._judge_end(desk, run, event.result)
+
+    def _answer(self, desk: "_Desk", run: Run, step: float) -> Verdict:
+        verdict: Verdict = "continue" if desk.judge is None else desk.judge.answer(desk.book, run, step)
+        return "stop" if run.complaint or self._interrupts.requested else verdict
+
+    def _judge_end(self, desk: "_Desk", run: Run, result: TrialResult) -> None:
+        """Closes the run, or sees to it that it goes on."""
+        seconds = result.seconds + sum(attempt["seconds"] for attempt in run.attempts)
+        if run.complaint:
+            self._close(desk, run, Ending(Outcome.CRASHED, None, run.complaint, seconds))
+        elif result.outcome is Outcome.STOPPED and self._interrupts.requested:
+            desk.book.note_attempt(run, Outcome.STOPPED, result.reason, result.seconds)
+            self._listener.on_pause(run, "stopped; it goes on from its checkpoint when the study does")
+        elif result.outcome in (Outcome.CRASHED, Outcome.STOPPED):
+            self._retry_or_close(desk, run, result, seconds)
+        elif result.outcome is Outcome.PRUNED:
+            self._close(desk, run, Ending(Outcome.PRUNED, None, result.reason, seconds))
+        elif result.outcome is Outcome.COMPLETE:
+            self._close(desk, run, self._complete(run, seconds))
+        else:
+            seen = [*self._scores, *(value for _, value in run.points)]
+            value = penalty(self._random_score, seen)
+            self._close(desk, run, Ending(result.outcome, value, result.reason, seconds))
+
+    def _complete(self, run: Run, seconds: float) -> Ending:
+        if not run.curve:
+            return Ending(Outcome.CRASHED, None, "it ended without having reported anything", seconds)
+        value = self._metric(run.points)
+        if not math.isfinite(value):
+            return Ending(Outcome.DIVERGED, penalty(self._random_score, self._scores), f"its score is {value}", seconds)
+        return Ending(Outcome.COMPLETE, value, "", seconds)
+
+    def _retry_or_close(self, desk: "_Desk", run: Run, result: TrialResult, seconds: float) -> None:
+        """A crash, or a stop that we did not ask for."""
+        reason = _likely_cause(result)
+        desk.book.note_attempt(run, Outcome.CRASHED, reason, result.seconds)
+        if run.num_crashes > self._definition.settings.retries:
+            self._close(desk, run, Ending(Outcome.CRASHED, None, reason, seconds))
+        else:
+            self._listener.on_pause(run, f"crashed ({reason}); it goes on from its last checkpoint")
+            self._queue.appendleft(run)
+
+    def _close(self, desk: "_Desk", run: Run, ending: Ending) -> None:
+        record = desk.book.tell(run, ending)
+        if record.score is not None:
+            self._scores.append(record.score)
+        self._listener.on_end(run, record)
+        if desk.after is not None:
+            desk.after()
+        if self._guard.count(record):
+            self._abandon(desk)
+            raise StudyError(
+                f"{self._guard.num_in_a_row} runs in a row failed, so the study was stopped. "
+                f"The last one, {run.key}: {record.reason or record.outcome}\n"
+                f"See {run.folder / files.OUTPUT_FILE}; once it is mended, the same command goes on."
+            )
+
+    def _abandon(self, desk: "_Desk") -> None:
+        """Stops what else runs before an error is raised; these runs stay open and go on with the study."""
+        self._interrupts.requested = True
+        self._end_processes(desk)
+
+    def _end_processes(self, desk: "_Desk") -> None:
+        self._executor.stop_all()
+        while self._active:
+            for event in self._executor.wait(POLL_S):
+                self._handle(desk, event)
+
+
+@dataclass(frozen=True)
+class _Desk:
+    """What belongs to the stage under way."""
+
+    book: Book
+    judge: RungJudge | None
+    after: Callable[[], None] | None
+
+
+def _is_of(spec: TrialSpec | None, run: Run) -> bool:
+    """Whether a folder's trial is this run and not one that the storage has forgotten."""
+    if spec is None or spec.seed != run.seed:
+        return False
+    return all(_found(spec.config, path) == value for path, value in run.values.items())
+
+
+def _echo_complaint(values: JsonDict, used: JsonDict) -> str:
+    """What is wrong if the run does not use the values that were sampled for it."""
+    for path, value in values.items():
+        found = _found(used, path)
+        if found != value:
+            what = (
+                "is not in what the run says it used"
+                if found is _MISSING
+                else f"is {found} in the objects that were built"
+            )
+            return f"{path} was sampled as {value} but {what}: the config does not reach the object"
+    return ""
+
+
+_MISSING = object()
+
+
+def _found(config: JsonDict, path: str) -> object:
+    try:
+        return get_path(config, path)
+    except KeyError:
+        return _MISSING
+
+
+def _likely_cause(result: TrialResult) -> str:
+    """One line: what the run said of its end, or the last line of its traceback."""
+    lines = [line for line in result.traceback.splitlines() if line.strip()]
+    return result.reason or (lines[-1] if lines else str(result.outcome))

@@ -1,0 +1,111 @@
+"""The study as one watches it in a terminal: gathers what the live table shows."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from rich.console import Console
+
+from tuner.executors.base import Event, TrialProgress, TrialReported
+from tuner.protocol import plan_stages
+from tuner.records import RunRecord
+from tuner.reporting.progress import RunningRun, study_progress
+from tuner.reporting.tables import LiveTable
+from tuner.study.book import Run
+from tuner.study.definition import StudyDefinition
+from tuner.study.listener import StudyListener
+from tuner.trial.messages import Outcome
+
+
+@contextmanager
+def study_display(console: Console | None, definition: StudyDefinition, parallel: int) -> Iterator[StudyListener]:
+    """A listener that shows how the study goes; without a console, one that shows nothing."""
+    if console is None:
+        yield StudyListener()
+    else:
+        with LiveTable(console) as table:
+            yield LiveDisplay(table, definition, parallel)
+
+
+@dataclass
+class _Row:
+    """A run under way, as it is shown."""
+
+    run: Run
+    began: float
+    progress: float | None = None
+    value: float | None = None
+
+
+class LiveDisplay(StudyListener):
+    """Keeps the live table up to date.
+
+    Args:
+        table: Shows it.
+        definition: The study.
+        parallel: Runs at a time, for the time left.
+    """
+
+    def __init__(self, table: LiveTable, definition: StudyDefinition, parallel: int) -> None:
+        self._table = table
+        self._title = f"{definition.name}: {definition.agent} on {definition.env_id}"
+        self._totals = {plan.stage: plan.num_runs for plan in plan_stages(definition.settings, definition.seed, 0)}
+        self._parallel = parallel
+        self._began = time.monotonic()
+        self._records: dict[tuple[str, int], RunRecord] = {}
+        self._rows: dict[str, _Row] = {}
+
+    def on_note(self, text: str) -> None:
+        """Printed above the table, where it stays."""
+        self._table.note(text)
+
+    def on_stage(self, stage: str, num_runs: int, records: Sequence[RunRecord]) -> None:
+        """Takes in what an earlier session has done."""
+        self._totals[stage] = num_runs
+        for record in records:
+            self._keep(record)
+        self._update()
+
+    def on_start(self, run: Run) -> None:
+        """A new row."""
+        self._rows[run.key] = _Row(run, time.monotonic())
+        self._update()
+
+    def on_event(self, run: Run, event: Event) -> None:
+        """How far the run is, and what it scores."""
+        row = self._rows[run.key]
+        if isinstance(event, TrialProgress):
+            row.progress = event.fraction
+        elif isinstance(event, TrialReported):
+            row.value = event.value
+            row.progress = event.step if 0.0 <= event.step <= 1.0 else row.progress
+        self._update()
+
+    def on_pause(self, run: Run, reason: str) -> None:
+        """The row goes; a crash is noted."""
+        self._rows.pop(run.key, None)
+        if run.attempts and run.attempts[-1]["outcome"] == Outcome.CRASHED:
+            self._table.note(f"{run.key}: {reason}")
+        self._update()
+
+    def on_end(self, run: Run, record: RunRecord) -> None:
+        """The row goes, the run counts; a failure is noted."""
+        self._rows.pop(run.key, None)
+        self._keep(record)
+        if record.failed and record.outcome is not None:
+            self._table.note(f"{run.key} {record.outcome.value.replace('_', ' ')}: {record.reason}")
+        self._update()
+
+    def _keep(self, record: RunRecord) -> None:
+        if record.outcome is not None:
+            self._records[record.stage, record.number] = record
+
+    def _update(self) -> None:
+        now = time.monotonic()
+        running = [
+            RunningRun(row.run.label, row.run.seed, row.progress, row.value, now - row.began)
+            for row in self._rows.values()
+        ]
+        runs = list(self._records.values())
+        self._table.update(study_progress(self._title, runs, self._totals, running, self._parallel, now - self._began))

@@ -1,0 +1,19 @@
+"""How a study can end without a result."""
+
+from tuner.errors import UserError
+
+
+class StudyStopped(Exception):  # noqa: N818 - nothing went wrong
+    """The study was asked to stop (Ctrl-C, SIGTERM) and did; the same command continues it.
+
+    Attributes:
+        num_open: Runs that stopped half-way and go on from their checkpoints.
+    """
+
+    def __init__(self, num_open: int) -> None:
+        super().__init__(f"stopped with {num_open} runs under way")
+        self.num_open = num_open
+
+
+class StudyError(UserError):
+    """The study cannot go on: too many failures in a row, or nothing left to choose from."""

@@ -1,0 +1,66 @@
+"""Who is told how a study goes: the live table, trackers."""
+
+from collections.abc import Sequence
+
+from tuner.executors.base import Event
+from tuner.records import RunRecord
+from tuner.study.book import Run
+
+
+class StudyListener:
+    """Told of everything; does nothing by itself, so that a listener writes down only what it wants to hear."""
+
+    def on_note(self, text: str) -> None:
+        """Something the user should read once."""
+
+    def on_stage(self, stage: str, num_runs: int, records: Sequence[RunRecord]) -> None:
+        """A stage begins, or goes on: its total, and the runs it has already."""
+
+    def on_start(self, run: Run) -> None:
+        """A run begins, or goes on from its checkpoint."""
+
+    def on_event(self, run: Run, event: Event) -> None:
+        """The run's process said something."""
+
+    def on_pause(self, run: Run, reason: str) -> None:
+        """The run's process ended, but the run is to be continued: now after a crash, later after a stop."""
+
+    def on_end(self, run: Run, record: RunRecord) -> None:
+        """The run is over."""
+
+
+class Listeners(StudyListener):
+    """Several listeners, told one after the other."""
+
+    def __init__(self, *listeners: StudyListener) -> None:
+        self._listeners = listeners
+
+    def on_note(self, text: str) -> None:
+        """Passed on."""
+        for listener in self._listeners:
+            listener.on_note(text)
+
+    def on_stage(self, stage: str, num_runs: int, records: Sequence[RunRecord]) -> None:
+        """Passed on."""
+        for listener in self._listeners:
+            listener.on_stage(stage, num_runs, records)
+
+    def on_start(self, run: Run) -> None:
+        """Passed on."""
+        for listener in self._listeners:
+            listener.on_start(run)
+
+    def on_event(self, run: Run, event: Event) -> None:
+        """Passed on."""
+        for listener in self._listeners:
+            listener.on_event(run, event)
+
+    def on_pause(self, run: Run, reason: str) -> None:
+        """Passed on."""
+        for listener in self._listeners:
+            listener.on_pause(run, reason)
+
+    def on_end(self, run: Run, record: RunRecord) -> None:
+        """Passed on."""
+        for listener in self._listeners:
+            listener.on_end(run, record)

@@ -1,0 +1,58 @@
+"""The first thing a new study does: one short process that builds everything and measures a random policy.
+
+It finds out whether environment and agent fit each other before anything is searched, in a process like those of the
+trials, so the controller never imports a framework.
+"""
+
+from tuner.errors import UserError
+from tuner.executors.base import Event, Executor, TrialEnded, TrialReported
+from tuner.study.control import Interrupts
+from tuner.study.definition import StudyDefinition
+from tuner.study.errors import StudyStopped
+from tuner.trial import folder as files
+from tuner.trial.messages import Outcome, TrialResult, TrialSpec
+
+PROBE = "probe"
+POLL_S = 0.5
+
+
+def run_probe(definition: StudyDefinition, executor: Executor, interrupts: Interrupts) -> float:
+    """Mean return of a random policy.
+
+    Raises:
+        UserError: The default configuration cannot be built, with the reason.
+        StudyStopped: Asked to stop.
+    """
+    assert definition.probe is not None
+    folder = definition.study_folder / PROBE / "0"
+    if not files.wait_until_free(folder, timeout_s=10.0):
+        files.end_leftover(folder)
+    config = definition.run_config({}, definition.seed)
+    executor.start(TrialSpec(definition.name, PROBE, 0, definition.seed, config, definition.probe), folder)
+    scores: list[float] = []
+    while True:
+        for event in executor.wait(POLL_S):
+            result = _take(event, executor, scores)
+            if result is not None:
+                return _judge(result, scores, definition)
+        if interrupts.requested:
+            executor.stop_all()
+
+
+def _take(event: Event, executor: Executor, scores: list[float]) -> TrialResult | None:
+    if isinstance(event, TrialReported):
+        scores.append(event.value)
+        executor.answer(event.key, "continue")
+    return event.result if isinstance(event, TrialEnded) else None
+
+
+def _judge(result: TrialResult, scores: list[float], definition: StudyDefinition) -> float:
+    if result.outcome is Outcome.COMPLETE and scores:
+        return scores[-1]
+    if result.outcome is Outcome.STOPPED:
+        raise StudyStopped(0)
+    # "EnvironmentMismatchError: DQN needs ..." is for the user without the name of the class
+    kind, _, message = result.reason.partition(": ")
+    reason = message if kind.isidentifier() and message else result.reason or str(result.outcome)
+    output = definition.study_folder / PROBE / "0" / files.OUTPUT_FILE
+    raise UserError(f"the default configuration of this study cannot run: {reason}\nMore is in {output}")

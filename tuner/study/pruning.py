@@ -1,0 +1,102 @@
+"""Ending hopeless runs early, and only where early scores are known to predict final ones."""
+
+import math
+
+from tuner.objective import Metric
+from tuner.protocol import Pruning, RungDecision, decide_rungs
+from tuner.study.book import Book, Run
+from tuner.trial.messages import JsonDict, Verdict
+
+_ON_GRID = 1e-6
+
+
+class RungJudge:
+    """Answers the reports of screening runs.
+
+    Optuna's pruner is asked at every rung of every run, so that it knows all competitors; it is obeyed only at rungs
+    that `decide_rungs` has found to predict the end.
+
+    Attributes:
+        decisions: What was decided about each rung; None until enough runs are complete.
+        num_trials: Over how many complete runs it was decided.
+    """
+
+    def __init__(self, pruning: Pruning, num_points: int, metric: Metric) -> None:
+        self.decisions: tuple[RungDecision, ...] | None = None
+        self.num_trials = pruning.min_trials
+        self._pruning = pruning
+        self._num_points = num_points
+        self._metric = metric
+        self._rungs = {*pruning.points(num_points), num_points}
+
+    def answer(self, book: Book, run: Run, step: float) -> Verdict:
+        """The verdict on a run that has just reported at this step; enters its score if that is a rung."""
+        point = self._point(step)
+        if point is None:
+            return "continue"
+        score = self._metric.partial(run.points, point / self._num_points)
+        prune = book.report(run, point, score)
+        return "prune" if prune and point in self._enabled() else "continue"
+
+    def catch_up(self, book: Book, run: Run) -> None:
+        """Enters what a run reported while nobody listened."""
+        for step, _ in run.points:
+            self.answer(book, run, step)
+
+    def decide(self, book: Book) -> bool:
+        """Decides once about the rungs when enough runs are complete; whether it did just now."""
+        if self.decisions is None:
+            records = book.records()
+            self.decisions = decide_rungs(self._pruning, self._num_points, self._metric, records)
+            self.num_trials = sum(record.complete for record in records)
+            return self.decisions is not None
+        return False
+
+    def _point(self, step: float) -> int | None:
+        point = round(step * self._num_points)
+        return (
+            point if point in self._rungs and math.isclose(step * self._num_points, point, abs_tol=_ON_GRID) else None
+        )
+
+    def _enabled(self) -> set[int]:
+        return {decision.point for decision in self.decisions or () if decision.enabled}
+
+
+def decisions_to_json(decisions: tuple[RungDecision, ...]) -> list[JsonDict]:
+    """Decisions as they are kept with the study; an undefined agreement is null."""
+    return [
+        {
+            "point": decision.point,
+            "fraction": decision.fraction,
+            "agreement": None if math.isnan(decision.agreement) else decision.agreement,
+            "enabled": decision.enabled,
+        }
+        for decision in decisions
+    ]
+
+
+def decisions_from_json(entries: list[JsonDict]) -> tuple[RungDecision, ...]:
+    """Inverse of `decisions_to_json`."""
+    return tuple(
+        RungDecision(
+            entry["point"],
+            entry["fraction"],
+            math.nan if entry["agreement"] is None else entry["agreement"],
+            entry["enabled"],
+        )
+        for entry in entries
+    )
+
+
+def describe_decisions(decisions: tuple[RungDecision, ...], num_trials: int) -> str:
+    """One sentence for the reader: where runs may be pruned, and why there."""
+    if not decisions:
+        return "No rung lies before the last evaluation, so no run can be pruned."
+    parts = []
+    for decision in decisions:
+        number = "undefined" if math.isnan(decision.agreement) else f"{decision.agreement:.2f}"
+        parts.append(f"{'on' if decision.enabled else 'off'} at {decision.fraction:.0%} of the budget ({number})")
+    return (
+        f"Pruning is {', '.join(parts)}: in brackets the rank correlation of scores there with final scores, "
+        f"over the first {num_trials} complete runs."
+    )

@@ -1,0 +1,163 @@
+"""One study from beginning to end: screen, confirm, test. Its own crash at any instant costs nothing but time."""
+
+import time
+from collections.abc import Callable
+
+import optuna
+from optuna.pruners import BasePruner, NopPruner
+from optuna.samplers import TPESampler
+
+from tuner.executors.base import Executor
+from tuner.protocol import choose_candidates, choose_winner, stage_seeds
+from tuner.records import CONFIRM, SCREEN, TEST, RunRecord, StudySummary
+from tuner.study import store as attributes
+from tuner.study.book import Book, Candidate, ScreenBook, SeedBook
+from tuner.study.control import Interrupts, set_aside, sole_controller
+from tuner.study.definition import StudyDefinition
+from tuner.study.dispatch import Dispatcher
+from tuner.study.errors import StudyError
+from tuner.study.listener import StudyListener
+from tuner.study.probing import PROBE, run_probe
+from tuner.study.pruning import RungJudge, decisions_from_json, decisions_to_json, describe_decisions
+from tuner.study.samplers import SamplerFactory, make_sampler
+from tuner.study.store import StudyStore, begin_or_continue
+from tuner.study.summary import summarise
+
+
+class StudyRunner:
+    """The one controller of a study.
+
+    Args:
+        definition: The study.
+        store: Where it is kept; this process is its only writer.
+        executor: Runs the trials. Not closed here.
+        make_sampler: Makes Optuna's sampler.
+        pruner: Optuna's pruner, asked at rungs only; None: no pruning.
+        listener: Told of everything.
+    """
+
+    def __init__(
+        self,
+        definition: StudyDefinition,
+        store: StudyStore,
+        executor: Executor,
+        make_sampler: SamplerFactory = TPESampler,
+        pruner: BasePruner | None = None,
+        listener: StudyListener | None = None,
+    ) -> None:
+        self._definition = definition
+        self._store = store
+        self._executor = executor
+        self._make_sampler = make_sampler
+        self._pruner = pruner or NopPruner()
+        self._listener = listener or StudyListener()
+        self._interrupts = Interrupts()
+
+    def run(self) -> StudySummary:
+        """Runs the study, or what is left of it.
+
+        Returns:
+            What it found.
+
+        Raises:
+            StudyStopped: Asked to stop; the same call goes on later.
+            StudyError: Nothing works, or nothing is left to choose from.
+            UserError: It cannot begin, or not go on as it began.
+        """
+        began = time.monotonic()
+        with sole_controller(self._definition.study_folder), self._interrupts.heeded():
+            screen = self._begin()
+            try:
+                self._run_stages(screen)
+            finally:
+                spent = float(screen.user_attrs.get(attributes.SECONDS, 0.0)) + time.monotonic() - began
+                screen.set_user_attr(attributes.SECONDS, round(spent, 1))
+        return summarise(self._store, self._definition.name, self._definition.study_folder)
+
+    def _begin(self) -> optuna.Study:
+        definition = self._definition
+        study = self._store.open(definition.name, SCREEN, pruner=self._pruner)
+        new = begin_or_continue(study, definition, self._store.url)
+        if new:
+            for name in (SCREEN, CONFIRM, TEST, PROBE):
+                if (aside := set_aside(definition.study_folder / name)) is not None:
+                    self._listener.on_note(
+                        f"{definition.study_folder / name} is of an earlier study and is now {aside.name}"
+                    )
+        study.sampler = make_sampler(self._make_sampler, definition.seed, len(study.get_trials(deepcopy=False)))
+        return study
+
+    def _run_stages(self, screen: optuna.Study) -> None:
+        random_score = self._probe(screen)
+        dispatcher = Dispatcher(self._definition, self._executor, self._interrupts, self._listener, random_score)
+        screened = self._screen(screen, dispatcher)
+        candidates = choose_candidates(screened, self._definition.settings.num_candidates)
+        if not candidates:
+            raise StudyError(
+                f"none of the {len(screened)} trials of study {self._definition.name} came to a good end, "
+                "so there is nothing to confirm.\nMend what the output of the trials shows and raise study.num_trials, "
+                "or begin a new study (study.name=...)."
+            )
+        confirmed = self._run_seeds(dispatcher, CONFIRM, [self._candidate(screen, run) for run in candidates])
+        winner = choose_winner(confirmed, candidates)
+        if winner is None:
+            raise StudyError(
+                f"no candidate of study {self._definition.name} finished on another seed; "
+                "see the output of the runs of its stage confirm"
+            )
+        screen.set_user_attr(attributes.WINNER, winner.label)
+        self._run_seeds(dispatcher, TEST, [self._candidate(screen, winner), Candidate.default()])
+
+    def _screen(self, study: optuna.Study, dispatcher: Dispatcher) -> tuple[RunRecord, ...]:
+        definition = self._definition
+        seed = stage_seeds(definition.seed, SCREEN, 1)[0]
+        book = ScreenBook(study, definition, seed)
+        total = max(definition.settings.num_trials, book.num_entered)
+        if book.num_open or book.num_entered < total:
+            study.set_user_attr(attributes.WINNER, None)  # more trials may bring another
+        self._listener.on_stage(SCREEN, total, book.records())
+        judge, after = self._judge(study, book)
+        dispatcher.run_stage(book, judge, after)
+        return book.records()
+
+    def _judge(self, study: optuna.Study, book: Book) -> tuple[RungJudge | None, Callable[[], None] | None]:
+        if isinstance(self._pruner, NopPruner):
+            return None, None
+        pruning = self._definition.settings.pruning
+        judge = RungJudge(pruning, self._definition.num_points, self._definition.metric)
+        if attributes.RUNGS in study.user_attrs:
+            judge.decisions = decisions_from_json(study.user_attrs[attributes.RUNGS]["decisions"])
+
+        def after() -> None:
+            if judge.decide(book):
+                assert judge.decisions is not None
+                about = {"num_trials": judge.num_trials, "decisions": decisions_to_json(judge.decisions)}
+                study.set_user_attr(attributes.RUNGS, about)
+                self._listener.on_note(describe_decisions(judge.decisions, judge.num_trials))
+
+        after()  # a controller may have died between the last run that was needed and the decision
+        return judge, after
+
+    def _run_seeds(self, dispatcher: Dispatcher, stage: str, candidates: list[Candidate]) -> tuple[RunRecord, ...]:
+        settings = self._definition.settings
+        count = settings.num_select_seeds if stage == CONFIRM else settings.num_test_seeds
+        seeds = stage_seeds(self._definition.seed, stage, count)
+        study = self._store.open(self._definition.name, stage)
+        book = SeedBook(study, stage, self._definition, candidates, seeds)
+        self._listener.on_stage(stage, len(candidates) * count, book.records())
+        dispatcher.run_stage(book)
+        return tuple(run for run in book.records() if run.seed in seeds)
+
+    def _candidate(self, screen: optuna.Study, run: RunRecord) -> Candidate:
+        trial = screen.get_trials(deepcopy=False)[run.number]
+        space, config = self._definition.space, self._definition.config
+        return Candidate(run.number, run.label, space.values(trial.params, config))
+
+    def _probe(self, study: optuna.Study) -> float | None:
+        """Measures a random policy, once; an environment and an agent that do not fit each other are found here."""
+        known: float | None = study.user_attrs.get(attributes.RANDOM_SCORE)
+        if known is not None or self._definition.probe is None:
+            return known
+        score = run_probe(self._definition, self._executor, self._interrupts)
+        study.set_user_attr(attributes.RANDOM_SCORE, score)
+        return score

@@ -1,0 +1,206 @@
+"""Opening the storage of studies: checked before Optuna touches it, so that a damaged file is left as it is.
+
+`sqlite:///studies.db`, `journal:///studies.journal`, `memory`, or any database URL that SQLAlchemy knows.
+"""
+
+import json
+import shutil
+import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import optuna
+import sqlalchemy.exc
+from optuna.storages import BaseStorage, InMemoryStorage, JournalStorage, RDBStorage
+from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
+from sqlalchemy.engine import make_url
+
+from tuner.errors import UserError
+from tuner.names import did_you_mean
+
+BUSY_TIMEOUT_S = 60
+JOURNAL_LOCK_GRACE_S = 5
+"""An append takes milliseconds; a lock file older than this was left by a process that was killed."""
+
+IN_MEMORY = ("memory", "sqlite://", "sqlite:///:memory:")
+_SQLITE_HEADER = b"SQLite format 3\0"
+_ATTEMPTS = 5
+_PAUSE_S = 0.2
+_DIALECTS = ("sqlite", "postgresql", "mysql", "mariadb")
+_PACKAGES = {"psycopg": "'psycopg[binary]'", "psycopg2": "psycopg2-binary", "MySQLdb": "mysqlclient"}
+"""What to install for a driver module whose package is called otherwise."""
+
+
+def open_storage(url: str, log: Callable[[str], None] = lambda message: None) -> BaseStorage:
+    """Opens a storage, making it where there is none.
+
+    Args:
+        url: Where it is.
+        log: Told when something had to be repaired.
+
+    Raises:
+        UserError: A damaged or foreign file (which is left untouched), a folder that cannot be used, an unknown kind of
+            URL, a missing driver, a database that does not answer or was written by a newer Optuna.
+    """
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    if url in IN_MEMORY:
+        return InMemoryStorage()
+    if url.startswith("journal:"):
+        return _open_journal(file_of(url), log)
+    return _open_database(url)
+
+
+def file_of(url: str) -> Path:
+    """The file behind a `sqlite:///` or `journal:///` URL; three slashes: relative, four: absolute."""
+    return Path(url.partition(":")[2].removeprefix("///").partition("?")[0])
+
+
+def _open_database(url: str) -> BaseStorage:
+    try:
+        dialect = make_url(url).get_backend_name()
+    except sqlalchemy.exc.ArgumentError:
+        raise UserError(
+            f"storage.url={url} is not a URL; write sqlite:///studies.db, journal:///studies.journal, memory or postgresql://..."
+        ) from None
+    engine: dict[str, Any] = {"pool_pre_ping": True}
+    if dialect == "sqlite":
+        path = file_of(url)
+        _require_usable(path)
+        _check_sqlite(path)
+        engine = {"connect_args": {"timeout": BUSY_TIMEOUT_S}, "pool_events": [(_use_write_ahead_log, "connect")]}
+    try:
+        return _connect(url, engine)
+    except ImportError as error:
+        module = getattr(error.__cause__, "name", None) or dialect
+        raise UserError(
+            f"storage.url={url} needs the driver {module}, which is not installed: "
+            f"pip install {_PACKAGES.get(module, module)}"
+        ) from error
+    except sqlalchemy.exc.NoSuchModuleError:
+        raise UserError(
+            f"storage.url={url}: no kind of database is called {dialect}{did_you_mean(dialect, _DIALECTS)}"
+        ) from None
+    except RuntimeError as error:  # Optuna's word for tables of another version
+        raise UserError(f"storage.url={url} was written by another version of Optuna: {error}") from error
+    except sqlalchemy.exc.SQLAlchemyError as error:
+        cause = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+        raise UserError(
+            f"storage.url={url} cannot be opened: {cause}; check the address, that it runs, and your rights"
+        ) from error
+
+
+def _connect(url: str, engine: dict[str, Any]) -> RDBStorage:
+    """Connects, and makes the tables of a new database; of two processes that do so at once, one has to try again."""
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return RDBStorage(url, engine_kwargs=engine)
+        except sqlalchemy.exc.DBAPIError as error:
+            if not (isinstance(error, sqlalchemy.exc.IntegrityError) or "already exists" in str(error)):
+                raise
+            time.sleep(_PAUSE_S)
+    return RDBStorage(url, engine_kwargs=engine)
+
+
+def _use_write_ahead_log(connection: sqlite3.Connection, record: object) -> None:
+    """Lets readers (the dashboard, a report) never block the writer.
+
+    Synchronous NORMAL loses nothing when a process is killed, and what a power cut may take back is still in the
+    folders of the trials.
+    """
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=NORMAL")
+
+
+def _require_usable(path: Path) -> None:
+    """Makes the folder of a storage file and sees to it that the file can be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab"):
+            pass
+    except OSError as error:
+        raise UserError(
+            f"the storage file {path} cannot be written: {error.strerror}; "
+            "choose another with storage.url=... or run elsewhere"
+        ) from error
+
+
+def _check_sqlite(path: Path) -> None:
+    """Refuses a file that is no database, damaged, or somebody else's; reads only."""
+    if path.stat().st_size == 0:
+        return
+    verdict, tables = _inspect(path)
+    if verdict != "ok":
+        raise UserError(
+            f"the storage file {path} is not a sound SQLite database ({verdict}); it is left untouched.\n"
+            "Restore a copy of it, or start a new one with storage.url=sqlite:///another.db"
+        )
+    if tables and "studies" not in tables:
+        raise UserError(
+            f"the SQLite database {path} holds something else than studies (table {min(tables)}); "
+            "it is left untouched.\nChoose another file with storage.url=sqlite:///studies.db"
+        )
+
+
+def _inspect(path: Path) -> tuple[str, set[str]]:
+    """What SQLite says of a file ("ok" or what is wrong), and the tables in it."""
+    with path.open("rb") as file:
+        if file.read(len(_SQLITE_HEADER)) != _SQLITE_HEADER:  # SQLite itself would take a short file for an empty one
+            return "file is not a database", set()
+    address = f"{path.absolute().as_uri()}?mode=ro"
+    try:
+        with closing(sqlite3.connect(address, uri=True, timeout=BUSY_TIMEOUT_S)) as connection:
+            verdict = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
+            tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    except sqlite3.DatabaseError as error:
+        return str(error), set()
+    return " ".join(verdict.split()), tables
+
+
+def _open_journal(path: Path, log: Callable[[str], None]) -> BaseStorage:
+    _require_usable(path)
+    lock = JournalFileSymlinkLock(str(path), grace_period=JOURNAL_LOCK_GRACE_S)
+    lock.acquire()
+    try:
+        repair_journal(path, log)
+    finally:
+        lock.release()
+    return JournalStorage(JournalFileBackend(str(path), lock_obj=lock))
+
+
+def repair_journal(path: Path, log: Callable[[str], None] = lambda message: None) -> None:
+    """Cuts a last line that was only half written, after a copy of the file has been put beside it.
+
+    The record was never acknowledged to the one who wrote it, so nothing is lost. Left there, the next record would be
+    glued to it and the study be unreadable for good.
+
+    Raises:
+        UserError: A line that is not the last is damaged: that is no torn write, and no part of the file is changed.
+    """
+    sound = 0
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if not (line.endswith(b"\n") and _is_record(line)):
+                if file.read(1):
+                    raise UserError(
+                        f"the journal {path} is damaged in line {number}; it is left untouched.\n"
+                        "Restore a copy of it, or start a new one with storage.url=journal:///another.journal"
+                    )
+                break
+            sound += len(line)
+    if sound == path.stat().st_size:
+        return
+    backup = path.with_name(f"{path.name}.torn-{time.strftime('%Y%m%d-%H%M%S')}")
+    shutil.copy2(path, backup)
+    with path.open("r+b") as file:
+        file.truncate(sound)
+    log(f"the last record of {path} was half written and has been cut; the file as it was is {backup}")
+
+
+def _is_record(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict) and "op_code" in json.loads(line)
+    except ValueError:
+        return False

@@ -1,0 +1,217 @@
+"""The studies of one storage: by name, with what is known of each beside its runs."""
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import metadata
+from types import TracebackType
+
+import optuna
+from optuna.pruners import BasePruner, NopPruner
+from optuna.samplers import BaseSampler, RandomSampler
+from optuna.storages import BaseStorage, RDBStorage
+
+from tuner.errors import UserError
+from tuner.names import did_you_mean
+from tuner.records import SCREEN
+from tuner.study.definition import StudyDefinition, config_difference
+from tuner.study.storage import open_storage
+from tuner.trial.messages import JsonDict
+
+FORMAT = 1
+"""Of what is kept with a study; raised when an older version could not go on with it."""
+
+DEFINITION = "definition"
+SETTINGS = "settings"
+RANDOM_SCORE = "random_score"
+RUNGS = "rungs"
+WINNER = "winner"
+SECONDS = "seconds"
+FACTS = "facts"
+
+_VERSIONED = ("note-rl", "optuna", "numpy", "gymnasium", "torch", "tensorflow", "keras")
+_BACKEND_PACKAGES = {"torch": {"torch"}, "keras": {"tensorflow", "keras"}}
+
+
+class StudyStore:
+    """Access to the studies of a storage. Study NAME has its later stages in studies NAME/confirm and NAME/test."""
+
+    def __init__(self, url: str, log: Callable[[str], None] = lambda message: None) -> None:
+        self.url = url
+        self._storage: BaseStorage = open_storage(url, log)
+
+    def __enter__(self) -> "StudyStore":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes connections; the store cannot be used any more."""
+        self._storage.remove_session()
+        if isinstance(self._storage, RDBStorage):
+            self._storage.engine.dispose()
+
+    def names(self) -> list[str]:
+        """Names of all studies, the one with the latest activity first."""
+        latest: dict[str, float] = {}
+        for summary in optuna.get_all_study_summaries(storage=self._storage):
+            name = summary.study_name.partition("/")[0]
+            started = summary.datetime_start.timestamp() if summary.datetime_start else 0.0
+            latest[name] = max(latest.get(name, 0.0), started)
+        return sorted(latest, key=lambda name: (-latest[name], name))
+
+    def open(
+        self, name: str, stage: str, sampler: BaseSampler | None = None, pruner: BasePruner | None = None
+    ) -> optuna.Study:
+        """The Optuna study of a stage, made where there is none."""
+        return optuna.create_study(
+            storage=self._storage,
+            study_name=study_name(name, stage),
+            sampler=sampler or RandomSampler(),
+            pruner=pruner or NopPruner(),
+            direction="maximize",
+            load_if_exists=True,
+        )
+
+    def find(self, name: str, stage: str = SCREEN) -> optuna.Study | None:
+        """The Optuna study of a stage, or None."""
+        try:
+            return optuna.load_study(
+                study_name=study_name(name, stage), storage=self._storage, sampler=RandomSampler(), pruner=NopPruner()
+            )
+        except KeyError:
+            return None
+
+    def require(self, name: str) -> optuna.Study:
+        """The screening study of that name.
+
+        Raises:
+            UserError: There is none, or it was not made by us.
+        """
+        study = self.find(name)
+        if study is None:
+            raise UserError(f"there is no study {name} in {self.url}{did_you_mean(name, self.names())}")
+        _check_ours(study, self.url)
+        return study
+
+    def keep_fact(self, name: str, key: str, value: str) -> None:
+        """Keeps something with a study that is not about its search, such as a command line."""
+        study = self.require(name)
+        study.set_user_attr(FACTS, {**study.user_attrs.get(FACTS, {}), key: value})
+
+
+@contextmanager
+def quiet_optuna() -> Iterator[None]:
+    """Holds back Optuna's remarks that a part of it is experimental: it was chosen in a configuration file of ours."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        yield
+
+
+def study_name(name: str, stage: str) -> str:
+    """Optuna's name for a stage: screening bears the study's own."""
+    return name if stage == SCREEN else f"{name}/{stage}"
+
+
+def _check_ours(study: optuna.Study, url: str) -> JsonDict:
+    definition: JsonDict | None = study.user_attrs.get(DEFINITION)
+    if definition is None:
+        raise UserError(
+            f"the study {study.study_name} in {url} was not made by tuner: "
+            "choose another name (study.name=...) or storage.url"
+        )
+    if definition["format"] > FORMAT:
+        raise UserError(
+            f"the study {study.study_name} was made by a later version of tuner: upgrade, or choose another study.name"
+        )
+    return definition
+
+
+def describe(definition: StudyDefinition) -> JsonDict:
+    """What a study must not change while it goes on."""
+    return {
+        "format": FORMAT,
+        "fingerprint": definition.space.fingerprint,
+        "space": definition.space.describe(),
+        "metric": definition.settings.metric,
+        "seed": definition.seed,
+        "agent": definition.agent,
+        "env": definition.env_id,
+        "backend": definition.backend,
+        "config": definition.judged_config(),
+        "warm_start": definition.warm_start,
+        "versions": versions(definition.backend),
+    }
+
+
+def begin_or_continue(study: optuna.Study, definition: StudyDefinition, url: str) -> bool:
+    """Writes down what a new study is, or sees to it that an old one goes on as it began.
+
+    Returns:
+        Whether the study is new.
+
+    Raises:
+        UserError: It was begun with another space, configuration, seed or metric; says with which.
+    """
+    new = DEFINITION not in study.user_attrs and not study.get_trials(deepcopy=False)
+    if new:
+        for key in (
+            "fingerprint",
+            "metric",
+            "agent",
+            "env",
+            "backend",
+            "versions",
+        ):  # for readers such as the dashboard
+            study.set_user_attr(key, describe(definition)[key])
+        study.set_user_attr(DEFINITION, describe(definition))
+    else:
+        _check_continues(_check_ours(study, url), definition)
+    study.set_user_attr(SETTINGS, settings_to_json(definition))
+    study.set_user_attr(FACTS, {**study.user_attrs.get(FACTS, {}), **definition.facts})
+    return new
+
+
+def settings_to_json(definition: StudyDefinition) -> JsonDict:
+    """The sizes of the study as they are now; these may grow."""
+    settings = definition.settings
+    return {
+        "num_trials": settings.num_trials,
+        "num_candidates": settings.num_candidates,
+        "num_select_seeds": settings.num_select_seeds,
+        "num_test_seeds": settings.num_test_seeds,
+        "total_steps": definition.config.get("training", {}).get("total_steps"),
+    }
+
+
+def _check_continues(before: JsonDict, definition: StudyDefinition) -> None:
+    remedy = f"go back to that, or begin another study with study.name={definition.name}-2"
+    changed = definition.space.difference(before["space"])
+    if changed:
+        raise UserError(f"study {definition.name} was begun with another search space: {_listed(changed)}.\n{remedy}")
+    now = describe(definition)
+    changed = [f"{key} was {before[key]} and is {now[key]}" for key in ("seed", "metric") if before[key] != now[key]]
+    changed += config_difference(before["config"], now["config"])
+    if changed:
+        raise UserError(f"study {definition.name} was begun with other settings: {_listed(changed)}.\n{remedy}")
+
+
+def _listed(lines: list[str], limit: int = 4) -> str:
+    rest = len(lines) - limit
+    return "; ".join(lines[:limit]) + (f"; and {rest} more" if rest > 0 else "")
+
+
+def versions(backend: str) -> dict[str, str]:
+    """Versions of what a run's score depends on, read without importing any of it."""
+    unused = set().union(*_BACKEND_PACKAGES.values()) - _BACKEND_PACKAGES.get(backend, set())
+    found = {}
+    for package in _VERSIONED:
+        if package not in unused:
+            try:
+                found[package] = metadata.version(package)
+            except metadata.PackageNotFoundError:
+                continue
+    return found

@@ -1,0 +1,65 @@
+"""Passes what happens to the runs of a study on to trackers: one tracked run per trial, grouped by study."""
+
+from collections.abc import Mapping
+
+from tuner.executors.base import Event, TrialLogged, TrialReported
+from tuner.records import RunRecord
+from tuner.study.book import Run
+from tuner.study.listener import StudyListener
+from tuner.trackers.base import RunInfo, RunTracker, Tracker
+from tuner.trial.messages import Outcome
+
+GOOD_ENDS = (Outcome.COMPLETE, Outcome.PRUNED)
+
+
+class TrackingListener(StudyListener):
+    """Told by the controller, so a run whose process crashed is closed with its exit code all the same.
+
+    Args:
+        tracker: Told of every run.
+        study: Name of the group.
+        total_steps: Environment steps of a run, to give reports their place on the trackers' axis.
+    """
+
+    def __init__(self, tracker: Tracker, study: str, total_steps: int) -> None:
+        self._tracker = tracker
+        self._study = study
+        self._total_steps = total_steps
+        self._runs: dict[str, RunTracker] = {}
+        self._steps: dict[str, int] = {}
+
+    def on_start(self, run: Run) -> None:
+        """Opens the run; one that goes on after a crash is still open."""
+        if run.key not in self._runs:
+            name = f"{run.stage}/{run.number}" if run.label == f"trial {run.number}" else f"{run.key} ({run.label})"
+            info = RunInfo(name, self._study, run.config, run.folder, (run.stage, run.label), job_type=run.stage)
+            self._runs[run.key] = self._tracker.start_run(info)
+
+    def on_event(self, run: Run, event: Event) -> None:
+        """Passes measurements on."""
+        if isinstance(event, TrialLogged):
+            self._log(run.key, event.step, event.metrics)
+        elif isinstance(event, TrialReported):
+            step = round(event.step * self._total_steps) if 0.0 < event.step <= 1.0 else round(event.step)
+            self._log(run.key, step, {"report/value": event.value, "report/step": event.step})
+
+    def on_pause(self, run: Run, reason: str) -> None:
+        """Closes the run if it goes on in another session only."""
+        if run.attempts and run.attempts[-1]["outcome"] == Outcome.STOPPED:
+            self._close(run.key, 1, {"outcome": Outcome.STOPPED.value, "reason": reason})
+
+    def on_end(self, run: Run, record: RunRecord) -> None:
+        """Closes the run with what came of it."""
+        outcome = record.outcome or Outcome.CRASHED
+        summary = {"outcome": outcome.value, "reason": record.reason, "value": record.value, **record.scores}
+        self._close(run.key, 0 if outcome in GOOD_ENDS else 1, summary)
+
+    def _log(self, key: str, step: int, metrics: dict[str, float]) -> None:
+        """Trackers want steps that do not decrease; a run that went back to a checkpoint repeats some."""
+        self._steps[key] = max(self._steps.get(key, 0), step)
+        self._runs[key].log(self._steps[key], metrics)
+
+    def _close(self, key: str, exit_code: int, summary: Mapping[str, object]) -> None:
+        if key in self._runs:
+            self._runs.pop(key).finish(exit_code, summary)
+            self._steps.pop(key, None)

@@ -1,0 +1,17 @@
+"""Where the measurements of runs go: JSON lines, a Parquet history, Weights & Biases."""
+
+from tuner.trackers.base import RunInfo, RunTracker, Tracker, TrackerGroup
+from tuner.trackers.history import History
+from tuner.trackers.jsonl import JsonlTracker, read_metrics
+from tuner.trackers.wandb import WandbTracker
+
+__all__ = [
+    "History",
+    "JsonlTracker",
+    "RunInfo",
+    "RunTracker",
+    "Tracker",
+    "TrackerGroup",
+    "WandbTracker",
+    "read_metrics",
+]

@@ -1,0 +1,96 @@
+"""What a tracker is: something that is told when a run starts, what it measures and how it ends.
+
+Trackers are told by the controller, never by a trial process. None of their methods may fail or delay a run: what goes
+wrong with a tracker is one logged warning.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from tuner.trial.messages import JsonDict
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """A run as trackers know it.
+
+    Attributes:
+        name: shown to people, "screen/7" or "trial 7 seed 3".
+        group: what it belongs to: the study's name.
+        config: everything the run was made with, its seed included.
+        folder: the run's folder; a tracker writes nowhere else unless it was given a directory of its own.
+        tags: free words.
+        job_type: what kind of run within the group: the stage.
+    """
+
+    name: str
+    group: str
+    config: JsonDict
+    folder: Path
+    tags: tuple[str, ...] = ()
+    job_type: str = "train"
+
+
+class RunTracker(Protocol):
+    """One run being tracked. Called from one thread."""
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Record measurements.
+
+        Args:
+            step: number of environment steps, not decreasing within a run.
+            metrics: name -> value; may be not finite.
+        """
+
+    def finish(self, exit_code: int = 0, summary: Mapping[str, object] | None = None) -> None:
+        """The run has ended; nothing may be logged after that.
+
+        Args:
+            exit_code: 0 for a run that did what it should (a pruned one included), else 1.
+            summary: final values: score, outcome, reason. JSON types only.
+        """
+
+
+class Tracker(Protocol):
+    """Starts tracking runs, several at a time."""
+
+    def start_run(self, info: RunInfo) -> RunTracker:
+        """Begin a run, or continue one whose folder was tracked before."""
+
+    def close(self, timeout_s: float = 10.0) -> None:
+        """Deliver what is still under way, for at most `timeout_s` seconds."""
+
+
+class TrackerGroup:
+    """Several trackers as one.
+
+    Args:
+        trackers: told in this order; none at all is allowed and does nothing.
+    """
+
+    def __init__(self, trackers: Sequence[Tracker]) -> None:
+        self._trackers = tuple(trackers)
+
+    def start_run(self, info: RunInfo) -> RunTracker:
+        """Begin the run with every tracker."""
+        return _RunGroup(tuple(tracker.start_run(info) for tracker in self._trackers))
+
+    def close(self, timeout_s: float = 10.0) -> None:
+        """Close every tracker, each within `timeout_s` seconds."""
+        for tracker in self._trackers:
+            tracker.close(timeout_s)
+
+
+@dataclass(frozen=True)
+class _RunGroup:
+    runs: tuple[RunTracker, ...]
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        for run in self.runs:
+            run.log(step, metrics)
+
+    def finish(self, exit_code: int = 0, summary: Mapping[str, object] | None = None) -> None:
+        for run in self.runs:
+            run.finish(exit_code, summary)

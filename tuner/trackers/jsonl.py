@@ -1,0 +1,107 @@
+"""Metrics as JSON lines in the run's folder: readable by anything, complete up to the last line after a kill.
+
+A trial process writes its own metrics.jsonl in the same form (`TrialContext.log`); this tracker is for runs that are no
+trials.
+"""
+
+import io
+import json
+import logging
+import math
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from tuner.trackers.base import RunInfo
+from tuner.trial.folder import METRICS_FILE, append_line, cut_torn_tail
+
+SUMMARY_FILE = "summary.json"
+
+logger = logging.getLogger(__name__)
+
+
+class JsonlTracker:
+    """Appends `{"step": 128, "train/loss": 0.5}` to metrics.jsonl of each run; finishing a run writes summary.json."""
+
+    def __init__(self) -> None:
+        self._runs: list[JsonlRun] = []
+
+    def start_run(self, info: RunInfo) -> "JsonlRun":
+        """Begin or continue the file of a run; a last line torn by a kill is cut off first."""
+        run = JsonlRun(info)
+        self._runs.append(run)
+        return run
+
+    def close(self, timeout_s: float = 10.0) -> None:
+        """Close the files of runs that nobody finished. Nothing is ever under way."""
+        for run in self._runs:
+            run.close()
+        self._runs.clear()
+
+
+class JsonlRun:
+    """One run's metrics.jsonl. A disk that refuses is one warning, and the run goes on."""
+
+    def __init__(self, info: RunInfo) -> None:
+        self._info = info
+        self._file: io.FileIO | None = None
+        path = info.folder / METRICS_FILE
+        try:
+            info.folder.mkdir(parents=True, exist_ok=True)
+            cut_torn_tail(path)
+            self._file = path.open("ab", buffering=0)  # each line reaches the operating system in one write
+        except OSError as error:
+            self._give_up(error)
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Append one line. JSON knows no NaN and no infinity: those become null."""
+        if self._file is None:
+            return
+        values = {name: float(value) for name, value in metrics.items()}
+        line = {name: value if math.isfinite(value) else None for name, value in values.items()}
+        try:
+            append_line(self._file, {"step": int(step), **line}, durable=False)
+        except OSError as error:
+            self._give_up(error)
+
+    def finish(self, exit_code: int = 0, summary: Mapping[str, object] | None = None) -> None:
+        """Close the file and write summary.json, aside and moved."""
+        if self._file is None:
+            return
+        info = self._info
+        content = {"name": info.name, "group": info.group, "job_type": info.job_type, "exit_code": exit_code}
+        aside = info.folder / f".{SUMMARY_FILE}.{os.getpid()}"
+        try:
+            aside.write_text(json.dumps({**content, "summary": dict(summary or {})}, indent=2))
+            aside.replace(info.folder / SUMMARY_FILE)
+        except OSError as error:
+            self._give_up(error)
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; nothing is written after that."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _give_up(self, error: OSError) -> None:
+        self.close()
+        logger.warning("metrics of %s are not written to %s any more: %s", self._info.name, self._info.folder, error)
+
+
+def read_metrics(folder: Path) -> Iterator[tuple[int, dict[str, float]]]:
+    """Read the (step, metrics) pairs of a run's metrics.jsonl, null as NaN; a line cut short ends the reading.
+
+    Args:
+        folder: of a run, finished or not; nothing is yielded if it has no metrics.
+    """
+    path = folder / METRICS_FILE
+    if not path.exists():
+        return
+    with path.open() as file:
+        for line in file:
+            if not line.endswith("\n"):
+                return
+            content = json.loads(line)
+            step = int(content.pop("step"))
+            yield step, {name: math.nan if value is None else float(value) for name, value in content.items()}

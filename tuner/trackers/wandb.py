@@ -1,0 +1,301 @@
+"""Weights & Biases: one W&B run per training run, grouped by study. The only module that knows `wandb`.
+
+The controller never waits for W&B: its calls are queued and made in a background thread. Whatever goes wrong there is
+one logged warning. If the server cannot be reached, this run and all later ones are recorded offline, to be uploaded
+with `wandb sync`; if even that fails, W&B is off for the rest of the session.
+"""
+
+import copy
+import logging
+import os
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from tuner.errors import UserError
+from tuner.trackers.background import BackgroundCalls
+from tuner.trackers.base import RunInfo
+from tuner.trackers.wandb_local import RUN_ID_FILE, Mode, resolve_mode, run_id_of
+from tuner.trackers.watchdog import kill_at_exit
+
+if TYPE_CHECKING:
+    import wandb
+
+EXIT_GRACE_S: Final = 5.0
+_FORBIDDEN_IN_PROJECT: Final = set("/\\#?%:")
+
+logger = logging.getLogger(__name__)
+
+
+class WandbTracker:
+    """Tracks runs with Weights & Biases.
+
+    Args:
+        project: W&B project.
+        mode: "auto", "online", "offline" or "disabled"; see `resolve_mode`.
+        directory: where W&B's files go (a folder `wandb` in it); by default each run's own folder.
+        entity: W&B user or team; by default that of the key.
+        server_timeout_s: how long the server may take to accept a run, and at its end the rest of its data.
+        queue_size: measurements that may wait; further ones are dropped, with one warning.
+
+    Raises:
+        UserError: an unknown mode, a project name that W&B does not accept, or a timeout of nothing.
+    """
+
+    def __init__(
+        self,
+        project: str = "tuner",
+        mode: str = "auto",
+        directory: Path | str | None = None,
+        entity: str | None = None,
+        server_timeout_s: float = 15.0,
+        queue_size: int = 10_000,
+    ) -> None:
+        if not project or len(project) > 128 or _FORBIDDEN_IN_PROJECT & set(project):
+            raise UserError(f"tracker.project={project!r} is no W&B project: 1-128 characters, none of / \\ # ? % :")
+        if not server_timeout_s > 0:
+            raise UserError(f"tracker.server_timeout_s={server_timeout_s} must be greater than 0")
+        self._calls = BackgroundCalls("tracker-wandb", queue_size)
+        self._session = _Session(project, entity, resolve_mode(mode), directory, server_timeout_s)
+
+    def start_run(self, info: RunInfo) -> "WandbRun":
+        """Begin a run; the same W&B run again if the folder was tracked before. Returns at once."""
+        return WandbRun(self._session, self._calls, info)
+
+    def close(self, timeout_s: float = 10.0) -> None:
+        """Deliver what is waiting, for at most `timeout_s` seconds; runs left open are closed as failed.
+
+        What could not be sent by then is told in one line. Nothing is accepted any more.
+        """
+        if self._calls.closed:
+            return
+        session = self._session
+        if session.runs_queued:
+            self._calls.submit(session.finish_open_runs)
+        if not self._calls.close(timeout_s):
+            logger.warning("W&B took longer than %g s and was left behind: %s", timeout_s, session.unsent())
+            session.abandon()
+
+
+class WandbRun:
+    """One run. Every method queues a call and returns at once."""
+
+    def __init__(self, session: "_Session", calls: BackgroundCalls, info: RunInfo) -> None:
+        self._session = session
+        self._calls = calls
+        # A copy, as the caller may go on using its dictionary while the call waits.
+        self._slot = _Slot(replace(info, config=copy.deepcopy(info.config)))
+        if session.mode != "disabled" and calls.submit(lambda: session.open(self._slot)):
+            session.runs_queued += 1
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Queue one row of the history; rows of the same step are merged by W&B."""
+        session, slot = self._session, self._slot
+        if session.mode == "disabled" or self._calls.closed:
+            return
+        row = {name: float(value) for name, value in metrics.items()}
+        if self._calls.submit(lambda: session.log(slot, int(step), row), droppable=True):
+            session.rows_queued += 1
+        else:
+            session.warn_once("dropped", "W&B is too slow: measurements are dropped (they are in metrics.jsonl)")
+
+    def finish(self, exit_code: int = 0, summary: Mapping[str, object] | None = None) -> None:
+        """Queue the end of the run."""
+        if self._session.mode != "disabled":
+            values = copy.deepcopy(dict(summary or {}))
+            self._calls.submit(lambda: self._session.finish(self._slot, exit_code, values))
+
+
+@dataclass
+class _Slot:
+    """A run as the background thread sees it. `run` is None before it is opened, after it ended, and if W&B failed."""
+
+    info: RunInfo
+    run: "wandb.Run | None" = None
+
+
+class _Session:
+    """All that talks to `wandb`; used by the background thread, apart from the counters of what was queued."""
+
+    def __init__(
+        self, project: str, entity: str | None, mode: Mode, directory: Path | str | None, server_timeout_s: float
+    ) -> None:
+        self.mode: Mode = mode
+        self.rows_queued = self.rows_sent = self.runs_queued = self.runs_ended = 0
+        self._project = project
+        self._entity = entity
+        self._directory = None if directory is None else Path(directory)
+        self._server_timeout_s = server_timeout_s
+        self._open: list[_Slot] = []
+        self._warned: set[str] = set()
+        self._abandoned = False
+        self._watched = False
+
+    def open(self, slot: _Slot) -> None:
+        """Start the run; without a server, offline."""
+        reason = None
+        if self.mode == "online":
+            try:
+                self._start(slot)
+            except _wandb_errors() as error:
+                if self._leaving():
+                    return
+                self.mode, reason = "offline", _first_line(error)
+        if self.mode == "offline" and slot.run is None:
+            try:
+                if reason is not None:  # wandb's service process keeps the id of the failed try
+                    (slot.info.folder / RUN_ID_FILE).unlink(missing_ok=True)
+                self._start(slot)
+            except _wandb_errors() as error:
+                self._switch_off(error)
+                return
+        if reason is not None:
+            later = f"`wandb sync {self._folder(slot)}/wandb/offline-run-*`"
+            self.warn_once("offline", f"W&B cannot be used online, {later} sends what is recorded instead ({reason})")
+
+    def log(self, slot: _Slot, step: int, row: dict[str, float]) -> None:
+        """Add a row to the run's history."""
+        if slot.run is not None:
+            try:
+                slot.run.log(row, step=step)
+            except _wandb_errors() as error:
+                self._switch_off(error)
+        self.rows_sent += 1
+
+    def finish(self, slot: _Slot, exit_code: int, summary: dict[str, object]) -> None:
+        """End the run; waits for its upload, up to a limit."""
+        run, slot.run = slot.run, None
+        if run is not None:
+            self._open.remove(slot)
+            try:
+                run.summary.update(summary)
+                run.finish(exit_code=exit_code)
+            except TimeoutError:
+                later = f"`wandb sync {self._folder(slot)}/wandb/run-*-{run.id}`"
+                self.warn_once("slow", f"W&B did not take all of {slot.info.name} in time, {later} sends the rest")
+            except _wandb_errors() as error:
+                self._switch_off(error)
+        self.runs_ended += 1
+
+    def finish_open_runs(self) -> None:
+        """End the runs that nobody ended: their processes are gone with the controller."""
+        for slot in list(self._open):
+            self.finish(slot, exit_code=1, summary={})
+
+    def unsent(self) -> str:
+        """What is queued or under way, in words."""
+        return f"{self.runs_queued - self.runs_ended} runs not ended, {self.rows_queued - self.rows_sent} rows waiting"
+
+    def abandon(self) -> None:
+        """Nobody waits any more: what fails from now on is not worth a word or a second try."""
+        self._abandoned = True
+
+    def _leaving(self) -> bool:
+        """Whether nobody waits any more, as after `close` or at the end of the process."""
+        return self._abandoned or not threading.main_thread().is_alive()
+
+    def warn_once(self, kind: str, message: str) -> None:
+        """Log a warning of a kind the first time only."""
+        if kind not in self._warned and not self._leaving():
+            self._warned.add(kind)
+            logger.warning("%s", message)
+
+    def _start(self, slot: _Slot) -> None:
+        import wandb  # 0.9 s, and only for who tracks with it
+
+        if self._leaving():
+            raise InterruptedError("the process is ending")  # wandb would start a new service process for nobody
+        info, folder = slot.info, self._folder(slot)
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):  # wandb would go on in the system's temporary folder
+            raise PermissionError(f"{folder} cannot be written")
+        run_id, known = run_id_of(info.folder)
+        wandb.setup(wandb.Settings(silent=True))  # messages about the key are printed outside of any run
+        if not self._watched:
+            self._watched = True
+            _disable_usage_statistics()
+            # Its exit hook waits for its service process, which was seen to hang while a server did not answer.
+            kill_at_exit("wandb-core", self._server_timeout_s + EXIT_GRACE_S)
+        slot.run = wandb.init(
+            project=self._project,
+            entity=self._entity,
+            name=info.name,
+            group=info.group,
+            job_type=info.job_type,
+            tags=info.tags,
+            config=info.config,
+            dir=folder,
+            id=run_id,
+            resume="allow" if known and self.mode == "online" else None,
+            mode=self.mode,
+            reinit="create_new",
+            settings=_settings(self._server_timeout_s),
+        )
+        self._open.append(slot)
+
+    def _folder(self, slot: _Slot) -> Path:
+        return (self._directory or slot.info.folder).absolute()
+
+    def _switch_off(self, error: Exception) -> None:
+        """Nothing more can be done with W&B in this session."""
+        import wandb
+
+        self.mode = "disabled"
+        for slot in self._open:
+            slot.run = None
+        self._open.clear()
+        self.warn_once("off", f"W&B is off for the rest of this session: {_first_line(error)}")
+        if not self._leaving() and isinstance(error, _lost_service_errors()):
+            with suppress(*_wandb_errors()):
+                wandb.teardown()  # or its hook would print a traceback at exit
+
+
+def _settings(server_timeout_s: float) -> "wandb.Settings":
+    """Quiet, without the user's code, console or git, and bounded in time."""
+    import wandb
+
+    return wandb.Settings(
+        console="off",
+        silent=True,
+        disable_code=True,
+        save_code=False,
+        disable_git=True,
+        symlink=False,  # `latest-run` links mean nothing with several runs open
+        x_save_requirements=False,
+        init_timeout=server_timeout_s,
+        finish_timeout=server_timeout_s,
+        finish_timeout_raises=True,
+        # By default the stop button of one run's page would interrupt the whole study.
+        stop_fn=lambda: logger.info("the stop button of W&B does not stop a run of a study"),
+    )
+
+
+def _wandb_errors() -> tuple[type[Exception], ...]:
+    """What wandb raises when it, its service process, the server, the disk or an argument is at fault."""
+    import wandb
+    from wandb.sdk.mailbox.mailbox_handle import ServerResponseError
+
+    return (wandb.Error, ServerResponseError, OSError, ValueError, TypeError, *_lost_service_errors())
+
+
+def _lost_service_errors() -> tuple[type[Exception], ...]:
+    """What it raises when its service process has died, or is being ended."""
+    from wandb.sdk.lib.asyncio_manager import AlreadyJoinedError, RunCancelledError
+    from wandb.sdk.mailbox import HandleAbandonedError, MailboxClosedError
+
+    return (ConnectionError, HandleAbandonedError, MailboxClosedError, AlreadyJoinedError, RunCancelledError)
+
+
+def _disable_usage_statistics() -> None:
+    """Do not send how wandb itself is used: a server that does not answer would hold up the end of the process."""
+    with suppress(ImportError):  # inner parts of wandb: they may move
+        from wandb.analytics.opentelemetry.opentelemetry_proxy import disable
+
+        disable()
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), "") or type(error).__name__

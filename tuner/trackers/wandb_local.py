@@ -1,0 +1,70 @@
+"""What the W&B tracker knows without asking `wandb`: whether runs are sent, recorded or neither, and their ids."""
+
+import netrc
+import os
+import secrets
+from pathlib import Path
+from typing import Final, Literal
+from urllib.parse import urlsplit
+
+from tuner.errors import UserError
+
+Mode = Literal["online", "offline", "disabled"]
+
+RUN_ID_FILE: Final = "wandb_run_id"
+MODES: Final = ("auto", "online", "offline", "disabled")
+DEFAULT_SERVERS: Final = ("api.wandb.ai", "api.forge.coreweave.com")
+
+_NAMES: Final[dict[str, Mode]] = {
+    "online": "online",
+    "offline": "offline",
+    "disabled": "disabled",
+    "run": "online",  # older values of WANDB_MODE
+    "dryrun": "offline",
+}
+
+
+def resolve_mode(mode: str) -> Mode:
+    """The mode that a setting stands for here.
+
+    Args:
+        mode: one of `MODES`. "auto" is what the environment variable WANDB_MODE says; where that is not set, online if
+            there is a key and offline if not.
+
+    Raises:
+        UserError: an unknown mode.
+    """
+    source = "tracker.mode"
+    if mode == "auto" and os.environ.get("WANDB_MODE"):
+        source, mode = "WANDB_MODE", os.environ["WANDB_MODE"]
+    elif mode == "auto":
+        mode = "online" if _has_key() else "offline"
+    resolved = _NAMES.get(mode)
+    if resolved is None:
+        raise UserError(f"{source}={mode} is unknown: it must be {', '.join(MODES[1:])} or auto")
+    return resolved
+
+
+def _has_key() -> bool:
+    """Whether wandb will find credentials: in the environment, or in the netrc file where `wandb login` puts them."""
+    if os.environ.get("WANDB_API_KEY") or os.environ.get("WANDB_IDENTITY_TOKEN_FILE"):
+        return True
+    server = os.environ.get("WANDB_BASE_URL")
+    try:
+        entries = netrc.netrc(os.environ.get("NETRC") or Path("~/.netrc").expanduser())
+    except (OSError, netrc.NetrcParseError):
+        return False
+    hosts = (urlsplit(server).netloc,) if server else DEFAULT_SERVERS
+    return any(host in entries.hosts for host in hosts)
+
+
+def run_id_of(folder: Path) -> tuple[str, bool]:
+    """The W&B id of the run in this folder and whether it was there before: a continued run stays one run."""
+    path = folder / RUN_ID_FILE
+    known = path.read_text().strip() if path.exists() else ""
+    if known:
+        return known, True
+    run_id = secrets.token_hex(6)
+    folder.mkdir(parents=True, exist_ok=True)
+    path.write_text(run_id)
+    return run_id, False

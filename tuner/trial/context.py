@@ -1,0 +1,249 @@
+"""The child's side of a trial while it runs: what an entry function gets, and its line to the controller."""
+
+import io
+import math
+import socket
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NoReturn
+
+from tuner.trial import folder as files
+from tuner.trial.messages import (
+    Alive,
+    Built,
+    JsonDict,
+    Launch,
+    Log,
+    Message,
+    Outcome,
+    Report,
+    TrialInterrupted,
+    TrialSpec,
+    Verdict,
+    decode_verdict,
+    encode,
+)
+
+ALIVE_INTERVAL_S = 1.0
+_POLL_INTERVAL_S = 0.1
+_CHUNK = 65536
+
+
+class Line:
+    """The child's end of the socket to its controller. Once the controller has gone it is silent and says "stop"."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket = connection
+        self._received = bytearray()
+        self._ended = ""  # why nothing more is to be expected
+
+    @property
+    def stop_reason(self) -> str:
+        """Why the line says "stop"."""
+        return self._ended or "asked to stop by the controller"
+
+    def read_launch(self) -> tuple[Launch, bytes] | None:
+        """Read the first line and the function behind it; None if the controller left before it had sent them."""
+        line = self._read_line()
+        if line is None:
+            return None
+        launch = Launch.decode(line)
+        while len(self._received) < launch.function_size:
+            if not self._receive(wait=True):
+                return None
+        function = bytes(self._received[: launch.function_size])
+        del self._received[: launch.function_size]
+        return launch, function
+
+    def send(self, message: Message) -> None:
+        """Send a message; a controller that has gone is noticed, not raised."""
+        try:
+            self._socket.sendall(encode(message))
+        except OSError:
+            self._ended = self._ended or "the controller has gone"
+
+    def wait_for_verdict(self) -> Verdict:
+        """Wait for the next verdict; "stop" at the end of the line."""
+        line = self._read_line()
+        return "stop" if line is None else decode_verdict(line)
+
+    def asks_to_stop(self) -> bool:
+        """Whether a "stop" has come unasked or the line has ended. Does not wait."""
+        while b"\n" not in self._received and self._receive(wait=False):
+            pass
+        return bool(self._received or self._ended)  # what comes while no report is open can only be a "stop"
+
+    def end(self, reason: str) -> None:
+        """Hear nothing more from the controller, so that a `wait_for_verdict` that is under way returns "stop".
+
+        For signal handlers: the system call that is interrupted is tried again and finds the end of the line.
+        """
+        self._ended = self._ended or reason
+        try:
+            self._socket.shutdown(socket.SHUT_RD)
+        except OSError:
+            return  # the other end has gone: that is an end of the line too
+
+    def detach(self) -> None:
+        """Close this process's copy of the line. For processes that the trial forks."""
+        self._socket.close()
+
+    def _read_line(self) -> bytes | None:
+        while b"\n" not in self._received:
+            if not self._receive(wait=True):
+                return None
+        line, _, rest = self._received.partition(b"\n")
+        self._received = rest
+        return bytes(line)
+
+    def _receive(self, wait: bool) -> bool:
+        """Take in what has come; False if nothing has (without `wait`) or nothing will."""
+        if self._ended:
+            return False
+        try:
+            received = self._socket.recv(_CHUNK, 0 if wait else socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:
+            received = b""
+        if not received:
+            self._ended = self._ended or "the controller has gone"
+            return False
+        self._received += received
+        return True
+
+
+class TrialContext:
+    """What the entry function of a trial works with.
+
+    `report`, `log` and `alive` raise `TrialInterrupted` when the trial has to end; an entry that keeps checkpoints
+    catches it, writes one and raises it again. A trial that returns although it was interrupted counts as
+    interrupted.
+
+    Attributes:
+        spec: The trial.
+        folder: Its folder; the entry may put files of its own there.
+        interruption: The interruption that was raised, if one was.
+    """
+
+    def __init__(self, spec: TrialSpec, folder: Path, line: Line, began: float) -> None:
+        self.spec = spec
+        self.folder = folder
+        self.interruption: TrialInterrupted | None = None
+        self._line = line
+        self._began = began
+        self._recorded = dict(files.read_reports(folder))
+        self._reports = self._open(files.REPORTS_FILE)
+        self._metrics = self._open(files.METRICS_FILE)
+        self._last_poll = 0.0
+        self._last_alive = 0.0
+
+    @property
+    def reported(self) -> list[tuple[float, float]]:
+        """The (step, value) pairs reported so far, those of earlier attempts included."""
+        return list(self._recorded.items())
+
+    def report(self, step: float, value: float) -> None:
+        """Report an intermediate value and wait for the verdict.
+
+        The value is on disk before the controller hears of it. A step that an earlier attempt has reported already
+        keeps the value it had, and that is what the controller is told: resuming does not rewrite history.
+
+        Args:
+            step: Where in the run: by convention the done fraction of the step budget, in (0, 1].
+            value: The metric there.
+
+        Raises:
+            TrialInterrupted: PRUNED or STOPPED as the controller says, STOPPED if it has gone, DIVERGED if the value
+                is not finite.
+            ValueError: The step is not finite.
+        """
+        self._raise_again()
+        step, value = float(step), float(value)
+        if not math.isfinite(step):
+            raise ValueError(f"report() needs a finite step, not {step}")
+        if not math.isfinite(value):
+            self._interrupt(Outcome.DIVERGED, f"the value reported at step {step:g} is {value}")
+        if step not in self._recorded:
+            files.append_line(self._reports, {"step": step, "value": value}, durable=True)
+            self._recorded[step] = value
+        self._line.send(Report(step, self._recorded[step]))
+        verdict = self._line.wait_for_verdict()
+        if verdict == "prune":
+            self._interrupt(Outcome.PRUNED, f"pruned at step {step:g} with {self._recorded[step]:g}")
+        if verdict == "stop":
+            self._interrupt(Outcome.STOPPED, self._line.stop_reason)
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Write metrics to metrics.jsonl and send them to be tracked.
+
+        A value that is not finite is null in the file, as JSON has no other word for it; the trackers get it as it is.
+
+        Raises:
+            TrialInterrupted: STOPPED, if the controller asks for it or has gone.
+        """
+        values = {name: float(value) for name, value in metrics.items()}
+        written = {name: value if math.isfinite(value) else None for name, value in values.items()}
+        files.append_line(self._metrics, {"step": int(step), **written}, durable=False)
+        self._line.send(Log(int(step), values))
+        self.check()
+
+    def built(self, config: JsonDict) -> None:
+        """Say that everything is built, with the config that was really used. Called once, before the first step."""
+        self._line.send(Built(time.monotonic() - self._began, config))
+
+    def alive(self, progress: float) -> None:
+        """Give a sign of life. Cheap enough for every environment step: at most one message a second is sent.
+
+        Args:
+            progress: The done part of the work, in [0, 1].
+
+        Raises:
+            TrialInterrupted: STOPPED, if the controller asks for it or has gone.
+        """
+        now = time.monotonic()
+        if now - self._last_alive >= ALIVE_INTERVAL_S:
+            self._last_alive = now
+            self._line.send(Alive(float(progress)))
+        self.check()
+
+    def check(self) -> None:
+        """Raise `TrialInterrupted` if the trial has to end. Looks at most ten times a second."""
+        self._raise_again()
+        now = time.monotonic()
+        if now - self._last_poll < _POLL_INTERVAL_S:
+            return
+        self._last_poll = now
+        if self._line.asks_to_stop():
+            self._interrupt(Outcome.STOPPED, self._line.stop_reason)
+
+    def close(self) -> None:
+        """Close the files."""
+        self._reports.close()
+        self._metrics.close()
+
+    def _open(self, name: str) -> io.FileIO:
+        return (self.folder / name).open("ab", buffering=0)
+
+    def _raise_again(self) -> None:
+        if self.interruption is not None:
+            raise self.interruption
+
+    def _interrupt(self, outcome: Outcome, reason: str) -> NoReturn:
+        self.interruption = TrialInterrupted(outcome, reason)
+        raise self.interruption
+
+
+_current: TrialContext | None = None
+
+
+def current_trial() -> TrialContext | None:
+    """Return the trial that this process runs, or None outside a trial."""
+    return _current
+
+
+def set_current_trial(context: TrialContext | None) -> None:
+    """Name the trial that this process runs. For executors."""
+    global _current
+    _current = context

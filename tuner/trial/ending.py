@@ -1,0 +1,78 @@
+"""How a child is brought to an end, and how its end is judged."""
+
+import signal
+from dataclasses import dataclass
+from enum import IntEnum
+
+from tuner.trial import system
+from tuner.trial.messages import Outcome, TrialResult
+
+
+class Step(IntEnum):
+    """What is done, one grace time after the other, to end a child."""
+
+    ASK = 0
+    TERMINATE = 1
+    KILL = 2
+    GIVE_UP = 3
+
+
+@dataclass
+class Ending:
+    """An end that the parent has decided on.
+
+    Attributes:
+        outcome: What the trial's outcome will be.
+        reason: Why, one sentence for the user.
+        step: The next step.
+        next_at: When it is due, as `time.monotonic()`.
+    """
+
+    outcome: Outcome
+    reason: str
+    step: Step
+    next_at: float = 0.0
+
+    def signal_child(self, pid: int, pidfd: int | None) -> None:
+        """Do the step, so far as it consists of signals."""
+        if self.step is Step.TERMINATE:
+            if self.outcome is Outcome.TIMED_OUT:
+                system.send_signal(pid, pidfd, signal.SIGUSR1)  # it writes to its output where it hangs
+            system.send_signal(pid, pidfd, signal.SIGTERM)
+        elif self.step is Step.KILL:
+            system.send_signal(pid, pidfd, signal.SIGKILL)  # it may not have founded its group yet
+            system.kill_group(pid)
+
+
+def judge(
+    written: TrialResult | None, ending: Ending | None, exit_code: int | None, output: str, seconds: float
+) -> TrialResult:
+    """Return the result of a child that has ended.
+
+    What the child wrote itself counts, except that a child which left orderly because a limit was reached was not just
+    stopped. Otherwise the outcome is that of whoever ended it.
+
+    Args:
+        written: The child's result.json, if it is complete.
+        ending: The end that the parent had decided on, if it had.
+        exit_code: Exit code, or minus the number of the signal that ended the child; None if nobody knows.
+        output: The last lines of its output.
+        seconds: Its wall time.
+    """
+    if written is not None and (ending is None or written.outcome is not Outcome.STOPPED):
+        return written
+    if ending is None:
+        return TrialResult(Outcome.CRASHED, describe_exit(exit_code), output, seconds)
+    trace = "" if ending.outcome is Outcome.STOPPED else output
+    return TrialResult(ending.outcome, ending.reason, trace, seconds)
+
+
+def describe_exit(exit_code: int | None) -> str:
+    """Say how a process ended that left no result."""
+    if exit_code is None:
+        return "its process ended without a result, killed or crashed; how is not known, as the fork server died too"
+    if exit_code >= 0:
+        return f"its process ended with exit code {exit_code} and left no result"
+    names = {int(number): number.name for number in signal.Signals}
+    hint = " (by the kernel if memory ran out, or by hand)" if -exit_code == signal.SIGKILL else ""
+    return f"its process was killed by {names.get(-exit_code, f'signal {-exit_code}')}{hint}"

@@ -1,0 +1,249 @@
+"""The folder of a trial: what is in it, how it is written so that a kill at any instant leaves it readable.
+
+Whole files are written aside and moved; files that grow are appended to line by line, and a last line that was cut
+short is passed over by readers and removed by the next child. Who may write is decided by a lock that the child holds
+until it ends.
+"""
+
+import fcntl
+import io
+import json
+import os
+import signal
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from tuner.errors import UserError
+from tuner.trial import system
+from tuner.trial.messages import TrialResult, TrialSpec
+
+SPEC_FILE = "trial.json"
+REPORTS_FILE = "reports.jsonl"
+METRICS_FILE = "metrics.jsonl"
+RESULT_FILE = "result.json"
+OUTPUT_FILE = "output.log"
+CHECKPOINT_FILE = "checkpoint.safetensors"
+LOCK_FILE = "lock"
+PID_FILE = "pid"
+
+_POLL_S = 0.02
+_TAIL_BYTES = 8192
+
+
+@dataclass(frozen=True)
+class FolderState:
+    """What a folder tells about its trial.
+
+    Attributes:
+        spec: The trial, or None if the folder does not exist or was never completed.
+        reports: The reported (step, value) pairs, in order.
+        result: How it ended; None if it did not come to its end.
+        alive: Whether a process holds the folder's lock.
+        pid: The process that works in the folder, None if that process is gone.
+    """
+
+    spec: TrialSpec | None
+    reports: tuple[tuple[float, float], ...]
+    result: TrialResult | None
+    alive: bool
+    pid: int | None
+
+
+def read_trial(folder: Path) -> FolderState:
+    """Read the folder of a trial, whatever state it was left in. Changes nothing and never waits."""
+    try:
+        spec = TrialSpec.from_json((folder / SPEC_FILE).read_text())
+    except (OSError, ValueError):
+        spec = None
+    return FolderState(spec, tuple(read_reports(folder)), read_result(folder), is_locked(folder), _living_pid(folder))
+
+
+def wait_until_free(folder: Path, timeout_s: float) -> bool:
+    """Wait until no process works in the folder. Returns False if one still does after `timeout_s` seconds."""
+    deadline = time.monotonic() + timeout_s
+    while is_locked(folder):
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(_POLL_S)
+    return True
+
+
+def end_leftover(folder: Path, grace_s: float = 10.0) -> bool:
+    """End what a killed controller left running in the folder: SIGTERM, `grace_s` seconds, SIGKILL to the whole group.
+
+    Only processes that are surely the trial's are touched: number and start time of the leader must be those in the pid
+    file, or the leader be gone while members of its group live on (as long as they do, its number is not given away).
+
+    Returns:
+        Whether there was anything to end.
+    """
+    noted = _noted_process(folder)
+    if noted is None:
+        return False
+    leader, started = noted
+    now = system.start_time(leader)
+    if now != started and (now is not None or not system.same_boot(started)):
+        return False  # the number is another process's by now, or nobody can say whose group it names
+    if now is not None:
+        system.send_signal(leader, None, signal.SIGTERM)
+        deadline = time.monotonic() + grace_s
+        while system.start_time(leader) == started and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+    members = system.group_members(leader)
+    if members:
+        system.kill_group(leader)
+    return now is not None or bool(members)
+
+
+def prepare(folder: Path, spec: TrialSpec) -> None:
+    """Make the folder of a trial and write its trial.json.
+
+    Raises:
+        UserError: The folder cannot be made or written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _write_aside(folder / SPEC_FILE, spec.to_json())
+    except OSError as error:
+        raise UserError(
+            f"the trial folder {folder} cannot be written: {error.strerror or error}.\n"
+            "Give a directory that you may write to."
+        ) from error
+
+
+def acquire_lock(folder: Path, patience_s: float) -> int | None:
+    """Take the folder's lock for the life of this process.
+
+    Args:
+        folder: The trial's folder.
+        patience_s: Seconds to wait for it: a look from outside (`is_locked`) holds it for an instant.
+
+    Returns:
+        The descriptor that holds it (not inherited by programs the process starts), or None if another process has it.
+    """
+    descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return descriptor
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                os.close(descriptor)
+                return None
+        time.sleep(_POLL_S)
+
+
+def is_locked(folder: Path) -> bool:
+    """Whether a process works in the folder."""
+    try:
+        descriptor = os.open(folder / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def claim(folder: Path) -> None:
+    """Note this process in the pid file and clear what an earlier attempt left unfinished. The lock must be held."""
+    pid = os.getpid()
+    (folder / RESULT_FILE).unlink(missing_ok=True)
+    _write_aside(folder / PID_FILE, json.dumps({"pid": pid, "start_time": system.start_time(pid)}))
+    for name in (REPORTS_FILE, METRICS_FILE):
+        cut_torn_tail(folder / name)
+
+
+def read_reports(folder: Path) -> list[tuple[float, float]]:
+    """Return the (step, value) pairs reported so far; a line cut short is passed over."""
+    pairs = []
+    for line in _lines(folder / REPORTS_FILE):
+        with suppress(ValueError, KeyError, TypeError):
+            entry = json.loads(line)
+            if line.endswith(b"\n"):
+                pairs.append((float(entry["step"]), float(entry["value"])))
+    return pairs
+
+
+def append_line(file: io.FileIO, fields: Mapping[str, object], durable: bool) -> None:
+    """Append one JSON line in one write; `durable` waits until it is on the disk."""
+    file.write(json.dumps(fields).encode() + b"\n")
+    if durable:
+        os.fsync(file.fileno())
+
+
+def cut_torn_tail(path: Path) -> None:
+    """Cut a file of JSON lines behind its last sound line, so that the next line is not glued to half a line."""
+    lines = _lines(path)
+    sound = 0
+    for line in lines:
+        try:
+            json.loads(line)
+        except ValueError:
+            break
+        if not line.endswith(b"\n"):
+            break
+        sound += len(line)
+    if sound < sum(map(len, lines)):
+        os.truncate(path, sound)
+
+
+def read_result(folder: Path) -> TrialResult | None:
+    """Return the trial's result, or None if there is none that is complete."""
+    try:
+        return TrialResult.from_json((folder / RESULT_FILE).read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def write_result(folder: Path, result: TrialResult) -> None:
+    """Write result.json aside and move it into place."""
+    _write_aside(folder / RESULT_FILE, result.to_json())
+
+
+def tail_of_output(folder: Path, num_lines: int = 20) -> str:
+    """Return the last lines of the trial's output."""
+    try:
+        with (folder / OUTPUT_FILE).open("rb") as file:
+            file.seek(-min(_TAIL_BYTES, file.seek(0, os.SEEK_END)), os.SEEK_END)
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return ""
+    return "\n".join(text.splitlines()[-num_lines:])
+
+
+def _lines(path: Path) -> list[bytes]:
+    try:
+        return path.read_bytes().splitlines(keepends=True)
+    except OSError:
+        return []
+
+
+def _write_aside(path: Path, text: str) -> None:
+    """Write a file so that readers see the old one or the new one, never a part, not even after a power cut."""
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    with aside.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    aside.replace(path)
+
+
+def _noted_process(folder: Path) -> tuple[int, str] | None:
+    try:
+        noted = json.loads((folder / PID_FILE).read_text())
+        return int(noted["pid"]), str(noted["start_time"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _living_pid(folder: Path) -> int | None:
+    noted = _noted_process(folder)
+    return noted[0] if noted is not None and system.start_time(noted[0]) == noted[1] else None

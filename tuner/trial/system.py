@@ -1,0 +1,137 @@
+"""What the operating system knows about processes: who is who, who lives, how much memory a group holds.
+
+Linux is asked directly (/proc, pidfds); elsewhere psutil is, and the end of a pipe stands in for a pidfd.
+"""
+
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+ON_LINUX = sys.platform == "linux"
+_PROC = Path("/proc")
+
+
+def start_time(pid: int) -> str | None:
+    """Return what tells a process from a later one with the same number, or None if it is dead or a zombie.
+
+    On Linux: the boot's id and the start in clock ticks since the boot, which no change of the clock moves.
+    """
+    if not ON_LINUX:
+        return _start_time_elsewhere(pid)
+    fields = _stat(pid)
+    if fields is None or fields[0] in "ZX":
+        return None
+    return f"{_boot_id()}:{fields[19]}"
+
+
+def group_members(group: int) -> list[int]:
+    """Return the numbers of the living processes of a process group, zombies excluded."""
+    return [pid for pid in _pids() if _group_of(pid) == group and start_time(pid) is not None]
+
+
+def memory_of_groups(groups: Iterable[int]) -> dict[int, float]:
+    """Return the resident memory of each process group, in MB (1e6 bytes)."""
+    import psutil
+
+    total = dict.fromkeys(groups, 0.0)
+    for pid in _pids():
+        group = _group_of(pid)
+        if group in total:
+            with contextlib.suppress(psutil.Error):
+                total[group] += psutil.Process(pid).memory_info().rss / 1e6
+    return total
+
+
+def open_pidfd(pid: int) -> int | None:
+    """Return a descriptor that becomes readable when the process ends; None where there are none, or it is gone."""
+    if sys.platform != "linux":
+        return None
+    try:
+        return os.pidfd_open(pid)
+    except OSError:  # an old kernel, or a process that is gone already
+        return None
+
+
+def send_signal(pid: int, pidfd: int | None, number: signal.Signals) -> None:
+    """Send a signal to one process, if it is still there; through its pidfd a recycled number is no danger."""
+    with contextlib.suppress(ProcessLookupError):
+        if pidfd is not None and sys.platform == "linux":
+            signal.pidfd_send_signal(pidfd, number)
+        else:
+            os.kill(pid, number)
+
+
+def kill_group(leader: int) -> None:
+    """Send SIGKILL to the process group that `leader` founded.
+
+    Call it only while `leader` is not reaped, or right after its end: later the number may be another's.
+    """
+    assert leader > 1, leader
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, signal.SIGKILL)
+
+
+def reap(pid: int) -> int | None:
+    """Collect a child of this process if it has ended, together with what is left of the group it founded.
+
+    Returns:
+        The exit code (minus the signal's number if a signal ended it), or None if it has not ended.
+    """
+    can_peek = hasattr(os, "waitid")  # not on macOS before Python 3.13
+    if can_peek:
+        if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+            return None
+        kill_group(pid)  # as long as the leader is not reaped, its number is nobody else's
+    ended, status = os.waitpid(pid, os.WNOHANG)
+    if not ended:
+        return None
+    if not can_peek:
+        kill_group(pid)
+    return os.waitstatus_to_exitcode(status)
+
+
+def same_boot(started: str) -> bool:
+    """Whether a `start_time` is of this boot of this machine; elsewhere than on Linux there is no telling: False."""
+    return ON_LINUX and started.startswith(f"{_boot_id()}:")
+
+
+def _pids() -> list[int]:
+    import psutil
+
+    return psutil.pids()
+
+
+def _group_of(pid: int) -> int | None:
+    try:
+        return os.getpgid(pid)
+    except OSError:
+        return None
+
+
+def _stat(pid: int) -> list[str] | None:
+    """Return the fields of /proc/PID/stat from the state (field 3 of proc_pid_stat(5)) on."""
+    try:
+        text = (_PROC / str(pid) / "stat").read_text()
+    except OSError:
+        return None
+    return text.rpartition(")")[2].split()  # the name before may hold spaces and brackets
+
+
+def _boot_id() -> str:
+    try:
+        return (_PROC / "sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def _start_time_elsewhere(pid: int) -> str | None:
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        return None if process.status() == psutil.STATUS_ZOMBIE else str(process.create_time())
+    except psutil.Error:
+        return None

@@ -1,0 +1,88 @@
+"""How numbers, parameters and durations are written for people: shared by the verdict, the tables and the page."""
+
+import math
+from collections.abc import Iterable, Mapping
+
+from tuner.records import Scalar
+
+
+def format_number(value: float) -> str:
+    """A score in at most about four significant digits: 498.2, -97.4, 0.0312, 12,346."""
+    if not math.isfinite(value):
+        return str(value)
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    text = f"{value:.4g}" if abs(value) >= 0.001 or value == 0 else f"{value:.2e}"
+    return "0" if text == "-0" else text
+
+
+def format_signed(value: float) -> str:
+    """As `format_number`, with the sign always written."""
+    text = format_number(value)
+    return text if text.startswith("-") or value == 0 else f"+{text}"
+
+
+def format_value(value: Scalar) -> str:
+    """A parameter value: a float in three significant digits, all else as it is typed on the command line.
+
+    Just below 1, where discount factors and decay rates live, the distance to 1 is what counts and has two digits:
+    0.9973.
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    if value is None:
+        return "null"
+    if not isinstance(value, float):
+        return str(value)
+    if 0.9 <= value < 1:
+        return f"{value:.{1 - math.floor(math.log10(1 - value))}f}".rstrip("0")
+    return f"{value:.3g}"
+
+
+def format_seconds(seconds: float) -> str:
+    """A duration in its two largest units: 12 s, 3 min 20 s, 2 h 05 min."""
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def short_names(paths: Iterable[str]) -> dict[str, str]:
+    """The ending of each configuration path that says what it is: without its group, if that tells it from the others.
+
+    `agent.gamma` becomes `gamma` and `schedule.eps.fraction` becomes `eps.fraction`; next to `policy.eps`, `agent.eps`
+    keeps its group.
+    """
+    parts = {path: path.split(".") for path in paths}
+    names = {}
+    for path, own in parts.items():
+        others = [other for key, other in parts.items() if key != path]
+        length = max(1, len(own) - 1)
+        unique = all(other[-length:] != own[-length:] for other in others)
+        names[path] = ".".join(own[-length:]) if unique else path
+    return names
+
+
+def describe_params(
+    params: Mapping[str, Scalar], importances: Mapping[str, float] | None = None, limit: int = 4
+) -> str:
+    """The most important parameters in one short line: `learning_rate 0.0006, gamma 0.98, ...`.
+
+    Args:
+        params: configuration path -> value.
+        importances: configuration path -> importance; decides the order. Without it: the order given.
+        limit: how many are named before the dots.
+    """
+    weights = importances or {}
+    ordered = sorted(params, key=lambda path: -weights.get(path, 0.0))
+    names = short_names(params)
+    texts = [f"{names[path]} {format_value(params[path])}" for path in ordered[:limit]]
+    return ", ".join(texts) + (", ..." if len(ordered) > limit else "")
+
+
+def join_words(words: Iterable[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    items = list(words)
+    return " and ".join(filter(None, [", ".join(items[:-1]), *items[-1:]]))
