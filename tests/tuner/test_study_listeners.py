@@ -1,6 +1,8 @@
 """What is told to trackers and shown in the terminal while a study runs."""
 
 import io
+import os
+import signal
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ from rich.console import Console
 
 from tests.tuner.studies import ControllerDied, FakeExecutor, Script, definition, learn, run_study
 from tuner.executors.base import TrialReported
-from tuner.study import StudyListener, StudyStopped
+from tuner.study import StudyStopped
 from tuner.study.display import study_display
 from tuner.study.tracking import TrackingListener
 from tuner.trackers.base import RunInfo
@@ -84,19 +86,11 @@ def _spec(run: FakeRun) -> TrialSpec:
 
 
 def test_a_run_that_is_stopped_is_closed_and_opened_again_later(tmp_path: Path) -> None:
-    class Stop(StudyListener):
-        def on_event(self, run: Any, event: object) -> None:
-            if isinstance(event, TrialReported) and event.key == "screen/2":
-                raise KeyboardInterrupt
-
     tracker = FakeTracker()
     executor = FakeExecutor()
     interrupted = TrackingListener(tracker, "study", 900)
 
     def interrupt(event: object) -> None:
-        import os
-        import signal
-
         if isinstance(event, TrialReported) and event.key == "screen/2":
             executor.on_event = lambda event: None
             os.kill(os.getpid(), signal.SIGINT)

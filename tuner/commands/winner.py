@@ -1,5 +1,6 @@
 """What a user takes home from a study: a command line and an experiment file, both composing the winning config."""
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -70,11 +71,7 @@ class TrainingConfigs:
 
     def experiment_command(self, folder: Path, wanted: JsonDict) -> str:
         """The command line that trains from the experiment file in a folder; the user's own groups are still found."""
-        own = (
-            [f"hydra.searchpath=[{to_hydra(f'file://{Path(self._config_dir).absolute()}')}]"]
-            if self._config_dir
-            else []
-        )
+        own = [f"hydra.searchpath=[{_searched(Path(self._config_dir).absolute())}]"] if self._config_dir else []
         line = ["tuner", "train", "--config-dir", str(folder), *own, "experiment=winner", *self.removals(wanted)]
         return shlex.join(line)
 
@@ -102,6 +99,12 @@ def _corrections(composed: JsonDict, wanted: JsonDict, prefix: str = "") -> list
         elif composed[key] != value:
             corrections.append(f"{path}={to_hydra(value)}")
     return corrections
+
+
+def _searched(folder: Path) -> str:
+    """A folder on Hydra's search path; quoted only if it must be, as it is quoted for the shell besides."""
+    address = f"file://{folder}"
+    return address if re.fullmatch(r"[\w./:-]+", address) else to_hydra(address)
 
 
 def to_hydra(value: Any) -> str:

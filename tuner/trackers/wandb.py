@@ -15,17 +15,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tuner.errors import UserError
 from tuner.trackers.background import BackgroundCalls
 from tuner.trackers.base import RunInfo
-from tuner.trackers.wandb_local import RUN_ID_FILE, Mode, resolve_mode, run_id_of
+from tuner.trackers.wandb_local import RUN_ID_FILE, Mode, check_settings, resolve_mode, run_id_of
 from tuner.trackers.watchdog import kill_at_exit
 
 if TYPE_CHECKING:
     import wandb
 
 EXIT_GRACE_S: Final = 5.0
-_FORBIDDEN_IN_PROJECT: Final = set("/\\#?%:")
 
 logger = logging.getLogger(__name__)
 
@@ -54,10 +52,7 @@ class WandbTracker:
         server_timeout_s: float = 15.0,
         queue_size: int = 10_000,
     ) -> None:
-        if not project or len(project) > 128 or _FORBIDDEN_IN_PROJECT & set(project):
-            raise UserError(f"tracker.project={project!r} is no W&B project: 1-128 characters, none of / \\ # ? % :")
-        if not server_timeout_s > 0:
-            raise UserError(f"tracker.server_timeout_s={server_timeout_s} must be greater than 0")
+        check_settings(project, server_timeout_s)
         self._calls = BackgroundCalls("tracker-wandb", queue_size)
         self._session = _Session(project, entity, resolve_mode(mode), directory, server_timeout_s)
 

@@ -15,6 +15,7 @@ RUN_ID_FILE: Final = "wandb_run_id"
 MODES: Final = ("auto", "online", "offline", "disabled")
 DEFAULT_SERVERS: Final = ("api.wandb.ai", "api.forge.coreweave.com")
 
+_FORBIDDEN_IN_PROJECT: Final = set("/\\#?%:")
 _NAMES: Final[dict[str, Mode]] = {
     "online": "online",
     "offline": "offline",
@@ -22,6 +23,18 @@ _NAMES: Final[dict[str, Mode]] = {
     "run": "online",  # older values of WANDB_MODE
     "dryrun": "offline",
 }
+
+
+def check_settings(project: str, server_timeout_s: float) -> None:
+    """Refuse what W&B would refuse later.
+
+    Raises:
+        UserError: a project name that W&B does not accept, or a timeout that is not positive.
+    """
+    if not project or len(project) > 128 or _FORBIDDEN_IN_PROJECT & set(project):
+        raise UserError(f"tracker.project={project!r} is no W&B project: 1-128 characters, none of / \\ # ? % :")
+    if not server_timeout_s > 0:
+        raise UserError(f"tracker.server_timeout_s={server_timeout_s} must be greater than 0")
 
 
 def resolve_mode(mode: str) -> Mode:
