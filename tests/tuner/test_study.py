@@ -457,7 +457,7 @@ def test_nothing_is_pruned_where_early_ranks_say_nothing(tmp_path: Path) -> None
 def test_without_a_pruner_nothing_is_decided(tmp_path: Path) -> None:
     summary = run_study(tmp_path, num_trials=12, pruning=Pruning(min_trials=4))
     assert {run.outcome for run in summary.stage("screen")} == {Outcome.COMPLETE}
-    assert any("No run was pruned" in note for note in summary.notes)
+    assert any("Nothing was pruned" in note for note in summary.notes)
 
 
 def test_the_decision_about_rungs_is_kept_when_the_study_goes_on(tmp_path: Path) -> None:
