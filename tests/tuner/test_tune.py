@@ -159,7 +159,7 @@ def test_ctrl_c_names_the_command_that_goes_on(tuner: CommandLine) -> None:
     answer = tuner("tune", *FAKE, *SMALL_STUDY, press)
     assert answer.status == 130
     words = " ".join(answer.output.split())
-    assert "stopped with 2 runs under way; the same command goes on: tuner tune" in words
+    assert "stopped by SIGINT with 2 runs under way; the same command goes on: tuner tune" in words
     assert tune(tuner).status == 0
     with StudyStore(STORAGE) as store:
         runs = summarise(store, "mine", tuner.folder / "studies" / "mine").runs

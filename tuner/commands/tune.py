@@ -98,7 +98,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         result = tune(config, overrides, config_dir=_config_dir(), console=console)
     except StudyStopped as stop:
         again = escape(shlex.join(["tuner", "tune", *overrides]))
-        console.print(f"stopped with {stop.num_open} runs under way; the same command goes on: [bold]{again}[/bold]")
+        console.print(f"{stop}; the same command goes on: [bold]{again}[/bold]")
         return EXIT_STOPPED
     _show(result, console)
     return 0

@@ -50,10 +50,12 @@ class Interrupts:
 
     Attributes:
         requested: Whether the study has been asked to stop.
+        reason: By which signal; empty if it was something else.
     """
 
     def __init__(self) -> None:
         self.requested = False
+        self.reason = ""
 
     @contextmanager
     def heeded(self) -> Iterator[None]:
@@ -72,6 +74,7 @@ class Interrupts:
         if self.requested:
             raise KeyboardInterrupt
         self.requested = True
+        self.reason = signal.Signals(number).name
 
 
 def set_aside(folder: Path) -> Path | None:

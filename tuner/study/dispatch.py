@@ -96,7 +96,7 @@ class Dispatcher:
             for run in self._active.values():
                 files.end_leftover(run.folder, grace_s=0.0)
             self._executor.close()
-            raise StudyStopped(book.num_open) from None
+            raise StudyStopped(book.num_open, self._interrupts.reason) from None
 
     def _run_all(self, desk: "_Desk") -> None:
         for run in desk.book.open_runs():
@@ -104,7 +104,7 @@ class Dispatcher:
         while True:
             if self._interrupts.requested:
                 self._end_processes(desk)
-                raise StudyStopped(desk.book.num_open)
+                raise StudyStopped(desk.book.num_open, self._interrupts.reason)
             self._fill(desk.book)
             if not self._active:
                 return

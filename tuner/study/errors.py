@@ -10,8 +10,8 @@ class StudyStopped(Exception):  # noqa: N818 - nothing went wrong
         num_open: Runs that stopped half-way and go on from their checkpoints.
     """
 
-    def __init__(self, num_open: int) -> None:
-        super().__init__(f"stopped with {num_open} runs under way")
+    def __init__(self, num_open: int, reason: str = "") -> None:
+        super().__init__(f"stopped{f' by {reason}' if reason else ''} with {num_open} runs under way")
         self.num_open = num_open
 
 

@@ -34,6 +34,8 @@ def run_probe(definition: StudyDefinition, executor: Executor, interrupts: Inter
         for event in executor.wait(POLL_S):
             result = _take(event, executor, scores)
             if result is not None:
+                if result.outcome is Outcome.STOPPED:
+                    raise StudyStopped(0, interrupts.reason)
                 return _judge(result, scores, definition)
         if interrupts.requested:
             executor.stop_all()
@@ -49,8 +51,6 @@ def _take(event: Event, executor: Executor, scores: list[float]) -> TrialResult 
 def _judge(result: TrialResult, scores: list[float], definition: StudyDefinition) -> float:
     if result.outcome is Outcome.COMPLETE and scores:
         return scores[-1]
-    if result.outcome is Outcome.STOPPED:
-        raise StudyStopped(0)
     # "EnvironmentMismatchError: DQN needs ..." is for the user without the name of the class
     kind, _, message = result.reason.partition(": ")
     reason = message if kind.isidentifier() and message else result.reason or str(result.outcome)

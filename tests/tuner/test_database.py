@@ -1,0 +1,83 @@
+"""Studies in a database server: a PostgreSQL of the test's own, thrown away afterwards (-m database)."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from glob import glob
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from tests.tuner.studies import ControllerDied, FakeExecutor, run_study
+from tuner.errors import UserError
+from tuner.study import StudyStore
+from tuner.study.storage import open_storage
+
+pytestmark = pytest.mark.database
+
+
+def program(name: str) -> str:
+    """Debian keeps the server's programs out of the path."""
+    found = shutil.which(name) or max(glob(f"/usr/lib/postgresql/*/bin/{name}"), default=None)
+    assert found, f"{name} is not installed; install PostgreSQL, or leave -m database out"
+    return found
+
+
+def as_server(*command: str) -> None:
+    """Runs a program of the server, which refuses to work for root, and waits for it."""
+    user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] if os.geteuid() == 0 else []
+    done = subprocess.run([*user, *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """The URL of an empty database, reached through a socket in the folder of the server alone."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        if os.geteuid() == 0:
+            shutil.chown(folder, "postgres", "postgres")
+        as_server(program("initdb"), "-D", f"{folder}/data", "-A", "trust", "-U", "tuner", "--no-sync")
+        control = [program("pg_ctl"), "-D", f"{folder}/data"]
+        as_server(*control, "-w", "-l", f"{folder}/log", "-o", f"-k {folder} -c listen_addresses='' -F", "start")
+        try:
+            yield f"postgresql+psycopg://tuner@/postgres?host={folder}"
+        finally:
+            as_server(*control, "-m", "immediate", "stop")
+
+
+def test_a_study_runs_in_a_database_server_and_is_continued(server: str, tmp_path: Path) -> None:
+    first = run_study(tmp_path / "runs", url=server)
+    assert len(first.runs) == 14
+    assert {run.outcome for run in first.runs} == {"complete"}
+    again = FakeExecutor()
+    assert run_study(tmp_path / "runs", again, url=server).runs == first.runs
+    assert again.started == []
+
+
+def test_a_controller_that_dies_is_followed_by_one_that_repeats_nothing(server: str, tmp_path: Path) -> None:
+    started: list[str] = []
+    for num_events in (9, 25, 60):
+        executor = FakeExecutor(die_after=num_events)
+        with pytest.raises(ControllerDied):
+            run_study(tmp_path / "runs", executor, url=server, name="dying")
+        started += [spec.key for spec in executor.started]
+    executor = FakeExecutor()
+    summary = run_study(tmp_path / "runs", executor, url=server, name="dying")
+    assert len(summary.runs) == 14
+    assert {run.outcome for run in summary.runs} == {"complete"}
+    finished = set(started) - {spec.key for spec in executor.started}
+    assert len(finished) + len(executor.started) == 14
+
+
+def test_studies_of_one_server_are_listed(server: str, tmp_path: Path) -> None:
+    run_study(tmp_path / "runs", url=server, name="listed")
+    with StudyStore(server) as store:
+        assert "listed" in store.names()
+
+
+def test_a_server_that_does_not_answer_is_told_in_a_line(server: str) -> None:
+    with pytest.raises(UserError, match="cannot be opened: .*; check the address, that it runs, and your rights"):
+        open_storage(server.replace("host=", "host=/nowhere"))
