@@ -3,38 +3,56 @@
 import inspect
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+from note_rl import plotting
+from note_rl.acting import acting
 from note_rl.callbacks import Hooks
-from note_rl.checkpoint import nested, read_checkpoint, under, write_checkpoint
-from note_rl.environments import EnvLike
+from note_rl.environments import Env, EnvLike
 from note_rl.errors import SettingsError
-from note_rl.evaluation import evaluate
-from note_rl.learners.base import Learner
-from note_rl.policy import GreedyQPolicy, Policy
+from note_rl.evaluation import Greedy, evaluate
+from note_rl.film import film
+from note_rl.learners.priorities import PrioritizedReplay
+from note_rl.multi_agent import joint_environments
+from note_rl.persistence import Persistent
+from note_rl.policy import Policy, exploration
 from note_rl.progress import ProgressLines
+from note_rl.saving import Saver, saving_options
 from note_rl.settings import Budget, Settings, settings_from_set
+from note_rl.train_options import TrainOptions, train_options
 from note_rl.trainer import Trainer
-from note_rl.types import Array, Evaluation, TrainResult
+from note_rl.types import Evaluation, TrainResult
 
 
-class Agent:
-    """Base of `RL` and `RL_pytorch`. A subclass gives `env`, `param`, `action` and `__call__`; see `note_rl.RL`."""
+class Agent(Persistent):
+    """Base of `RL` and `RL_pytorch`. A subclass gives `env`, `param`, `action` and `__call__`; see `note_rl.RL`.
+
+    Attributes:
+        optimizer: What train() takes when it is first called without one.
+    """
 
     env: EnvLike
     param: Any
+    optimizer: Any = None
     stop_training: bool = False
 
     def __init__(self) -> None:
+        super().__init__()
+        self.prioritized_replay = PrioritizedReplay()
         self._set_arguments: dict[str, Any] = {}
         self._settings: Settings | None = None
-        self._learner: Learner | None = None
-        self._trainer: Trainer | None = None
-        self._restored: tuple[dict[str, Array], dict[str, Any]] | None = None
+        self._optimized = False  # whether there has been an optimizer
+        self._device: str | None = None  # where set() had the parameters moved
+        self._adapted: tuple[Settings, Settings] | None = None  # what set() was told, and with train()'s arguments
 
-    def _make_learner(self) -> Learner:
-        raise TypeError("inherit from RL (Keras) or RL_pytorch, not from Agent")
+    def default_policy(self) -> Policy | None:
+        """What action()'s answers mean as long as set() was not called; None: values of actions, or the actions."""
+        return None
+
+    def _move_to(self, device: str) -> None:
+        """Moves all parameters (SettingsError where that cannot be done)."""
 
     def update_param(self) -> None:
         """Updates the target networks; agents without any leave it as it is."""
@@ -54,19 +72,25 @@ class Agent:
         """Says how to explore and what to train from. A later call changes only what it names.
 
         Args:
-            **arguments: policy: exploration object (required once).
-                pool_size: capacity of the replay pool in transitions, all environments together.
-                batch: minibatch size.
-                num_updates: gradient steps per training phase; None: one shuffled pass over the pool.
+            **arguments: policy, noise: exploration (one of them is required once); a list has one per environment, or
+                one per agent with MARL.
+                pool_size: capacity of the replay pool in transitions, all environments together (10,000).
+                batch: minibatch size (64).
+                num_updates or gradient_steps: gradient steps per training phase; None: one shuffled pass over the pool.
                 train_freq: environment steps per training phase; None: an episode.
                 learning_starts: environment steps before the first gradient step.
+                num_steps: n of n-step returns; the agent must have `gamma`.
                 update_batches, update_steps: gradient or environment steps between calls of update_param().
                 trial_count, criterion: stop when the mean return of so many episodes reaches the criterion.
                 PPO: on-policy: collect, train for some epochs, forget.
                 rollout_steps, num_epochs: steps per environment and passes of each rollout (PPO).
-                num_envs: environments stepped together.
-                max_grad_norm: global norm that gradients are scaled down to.
-                seed: root of all randomness.
+                HER: hindsight: True, "future", "final", "episode" or a `Hindsight`.
+                PR: prioritized replay (or rollout, with PPO), with initial_TD, alpha, beta, initial_ratio, lambda_.
+                TRL: triplets of one trajectory. MARL: several agents. IRL: learned reward; expert: demonstrations.
+                frame_stack: frames shown together. num_envs: environments stepped together.
+                normalise_obs, normalise_reward: by running moments.
+                gamma, gae_lambda: replace the agent's own. max_grad_norm: global norm of gradients.
+                device: where parameters are moved. seed: root of all randomness.
                 schedules: values over training progress, by name.
 
         Raises:
@@ -81,66 +105,88 @@ class Agent:
         self._set_arguments = merged
 
     def _train(
-        self,
-        optimizer: Any,
-        budget: Budget,
-        *,
-        callbacks: Sequence[Any] = (),
-        jit_compile: bool | str = "auto",
-        p: int | None = None,
+        self, optimizer: Any, budget: Budget, arguments: dict[str, Any], callbacks: Sequence[Any] = ()
     ) -> TrainResult:
-        trainer = self._ready_trainer(optimizer, jit_compile)
-        progress = ProgressLines(budget, 10 if p is None else p)
-        return trainer.run(budget, Hooks([*callbacks, progress], self))
+        options = train_options(arguments)
+        options.say_what_is_missing()
+        saving = saving_options(self, options.save_data, options.parallel_training_and_save)
+        trainer = self._ready_trainer(optimizer, options)
+        progress = ProgressLines(budget, 10 if options.p is None else options.p)
+        watching = [*callbacks, *(options.callbacks or ()), progress]
+        if saving is None:
+            return trainer.run(budget, Hooks(watching, self), self._history, options.num_store)
+        saver = Saver(saving, self._snapshot, self._saving_record, trainer.recent_mean)
+        try:
+            return trainer.run(budget, Hooks([*watching, saver], self), self._history, options.num_store)
+        finally:
+            saver.close()
 
-    def _ready_trainer(self, optimizer: Any, jit_compile: bool | str) -> Trainer:
+    def _ready_trainer(self, optimizer: Any, options: TrainOptions) -> Trainer:
         """The trainer of an earlier call, or a new one that takes over what was restored or counted before."""
-        trainer = self._trainer
-        former = None if trainer is None or trainer.settings is self.settings else trainer.get_state(False)
-        if trainer is None or former is not None:
-            seed = self.settings.seed if self.settings.seed is not None else secrets.randbits(32)
-            if self._restored is not None:
-                seed = self._restored[1]["trainer"]["seed"]
-            trainer = Trainer(self, self.learner, self.settings, seed)
-        self.learner.prepare(optimizer, self.settings.max_grad_norm, trainer.learner_schedules(), jit_compile)
-        if former is not None:
-            self._hand_over(former, trainer)
-        if self._restored is not None:
-            arrays, head = self._restored
-            self.learner.set_state(under("learner", arrays))
-            trainer.set_state(under("trainer", arrays), head["trainer"])
-            self._restored = None
+        trainer, settings = self._trainer, self._settings_for(options)
+        if optimizer is None and not self._optimized:
+            optimizer = self.optimizer
+            if optimizer is None:
+                raise SettingsError(
+                    "train() needs an optimizer when it is first called, for example optimizer=Adam(...)"
+                )
+        if settings.device is not None and settings.device != self._device:
+            if self._learner is not None:
+                raise SettingsError(
+                    f"device={settings.device!r} comes too late: set it before the agent acts or trains"
+                )
+            self._move_to(settings.device)
+            self._device = settings.device
+        if trainer is None or trainer.settings is not settings:
+            trainer = Trainer(self, self.learner, settings, self._seed(settings), former=trainer)
+        self.learner.prepare(optimizer, settings.max_grad_norm, trainer.schedules.for_learner, options.jit_compile)
+        self._optimized = True
+        self._take_over_restored(trainer)
         self._trainer = trainer
         return trainer
 
-    def _hand_over(self, former: tuple[dict[str, Array], dict[str, Any]], trainer: Trainer) -> None:
-        """Other settings, same life: counts and, where the kind of experience is the same, the pool go along."""
-        assert self._trainer is not None
-        if self._trainer.settings.experience == trainer.settings.experience:
-            trainer.experience = self._trainer.experience
-        trainer.clock = self._trainer.clock
-        if self._trainer.envs is not trainer.envs and not _shares_environments(self._trainer, trainer):
-            self._trainer.close()
+    def _settings_for(self, options: TrainOptions) -> Settings:
+        """What set() was told with what train() adds; the same object as last time if nothing has changed."""
+        told = self.settings
+        ask = getattr(self, "window_size_func", None)
+        experience = options.applied_to(told.experience, ask)
+        num_envs = options.num_envs(told.num_envs, self.env)
+        if experience is told.experience and num_envs == told.num_envs:
+            return told
+        adapted = replace(told, experience=experience, num_envs=num_envs)
+        if self._adapted is not None and self._adapted[0] is told and self._adapted[1].num_envs == num_envs:
+            former = self._adapted[1].experience
+            if type(former) is type(experience) and former.window == experience.window:
+                return self._adapted[1]
+        self._adapted = (told, adapted)
+        return adapted
 
-    @property
-    def learner(self) -> Learner:
-        """Evaluates and improves the parameters; made when first needed, after the subclass has set `param`."""
-        if self._learner is None:
-            self._learner = self._make_learner()
-        return self._learner
+    def _seed(self, settings: Settings) -> int:
+        if self._restored is not None:
+            return int(self._restored.head["trainer"]["seed"])
+        if settings.seed is not None:
+            return settings.seed
+        return self._trainer.seed if self._trainer is not None else secrets.randbits(32)
 
     @property
     def num_env_steps(self) -> int:
         """Environment steps taken over the agent's life."""
-        return self._trainer.clock.num_env_steps if self._trainer else self._restored_count("num_env_steps")
+        return self._count("num_env_steps")
 
     @property
     def num_gradient_steps(self) -> int:
         """Gradient steps taken over the agent's life."""
-        return self._trainer.clock.num_gradient_steps if self._trainer else self._restored_count("num_gradient_steps")
+        return self._count("num_gradient_steps")
 
-    def _restored_count(self, name: str) -> int:
-        return int(self._restored[1]["trainer"]["clock"][name]) if self._restored else 0
+    @property
+    def num_episodes(self) -> int:
+        """Episodes finished over the agent's life."""
+        return self._count("num_episodes")
+
+    def _count(self, name: str) -> int:
+        if self._trainer is not None:
+            return int(getattr(self._trainer.clock, name))
+        return int(self._restored.head["trainer"]["clock"][name]) if self._restored is not None else 0
 
     def evaluate(self, num_episodes: int = 10, *, seed: int = 0) -> Evaluation:
         """Plays episodes in fresh environments without exploration.
@@ -149,47 +195,68 @@ class Agent:
             num_episodes: Episodes to play.
             seed: Of the environments; the same seed gives the same episodes for the same parameters.
         """
-        policy: Policy = self._settings.policy if self._settings is not None else GreedyQPolicy()
-        return evaluate(lambda obs: policy.greedy(self.learner.act(obs)), self.env, num_episodes, seed)
+        env = self.env
+        if self._multi_agent:
+            env = joint_environments(env, getattr(self, "reward_done_func_ma", None))
+        return self._evaluate(env, num_episodes, seed)
 
-    def save(self, path: str | os.PathLike[str], save_data: bool = True) -> None:
-        """Writes everything that training needs to go on exactly, to one file.
+    @property
+    def _multi_agent(self) -> bool:
+        return self._settings is not None and self._settings.multi_agent
+
+    def _evaluate(self, env: EnvLike, num_episodes: int, seed: int) -> Evaluation:
+        return evaluate(self.greedy_in, env, num_episodes, seed)
+
+    def greedy_in(self, action_space: Any) -> Greedy:
+        """The agent acting without exploration in environments of this action space, from the start of an episode."""
+        settings = self._settings
+        if settings is None:
+            policy = self.default_policy()
+        else:
+            policy = exploration(settings.policy, None, per_agent=self._multi_agent)
+        act = acting(self.learner, self.obs_normaliser, self._multi_agent)
+        return Greedy(act, policy, action_space, 1 if settings is None else settings.experience.frame_stack)
+
+    def visualize_reward(self, path: str | os.PathLike[str] | None = None, *, window: int | None = None) -> None:
+        """Draws the return of every episode so far.
 
         Args:
-            path: Replaced in one move.
-            save_data: Whether the replay pool goes along.
+            path: File to write (.png, .pdf, ...); None: a window.
+            window: Episodes of the moving average; None: a twentieth of them.
 
         Raises:
-            CheckpointError: The file cannot be written.
+            SettingsError: No episode has ended yet.
+            ModuleNotFoundError: matplotlib is not installed.
         """
-        arrays = nested("learner", self.learner.get_state())
-        head: dict[str, Any] = {"agent": type(self).__name__}
-        if self._trainer is not None:
-            trainer_arrays, head["trainer"] = self._trainer.get_state(save_data)
-            arrays.update(nested("trainer", trainer_arrays))
-        elif self._restored is not None:
-            restored, restored_head = self._restored
-            arrays = {**restored, **arrays}
-            head["trainer"] = restored_head["trainer"]
-        write_checkpoint(path, arrays, head)
+        plotting.plot_reward(self._history, window, path)
 
-    def restore(self, path: str | os.PathLike[str]) -> None:
-        """Takes over what save() wrote. Parameters at once, the rest when train() is called next.
+    def visualize_loss(self, path: str | os.PathLike[str] | None = None, *, window: int | None = None) -> None:
+        """Draws the mean loss of every training phase so far; see `visualize_reward`."""
+        plotting.plot_loss(self._history, window, path)
+
+    def visualize_reward_loss(self, path: str | os.PathLike[str] | None = None, *, window: int | None = None) -> None:
+        """Draws both, one above the other; see `visualize_reward`."""
+        plotting.plot_reward_and_loss(self._history, window, path)
+
+    def animate_agent(
+        self, max_steps: int = 1000, path: str | os.PathLike[str] | None = None, *, seed: int = 0
+    ) -> float:
+        """Plays one episode without exploration, in a window or into a .gif or .mp4 file.
+
+        Args:
+            max_steps: Where it ends, if the episode does not end before.
+            path: None: a window.
+            seed: Of the episode.
+
+        Returns:
+            The return of what was played.
 
         Raises:
-            CheckpointError: The file is damaged, foreign, from a newer version or of another agent. The agent is as
-                it was.
+            EnvironmentMismatchError: The environment cannot be drawn.
+            SettingsError: Another kind of file.
         """
-        arrays, head = read_checkpoint(path)
-        self._restore_parameters(under("learner", arrays))
-        if self._trainer is not None:
-            self._trainer.close()
-            self._trainer = None
-        self._restored = (arrays, head) if "trainer" in head else None
+        return film(lambda make: self._evaluate(make, 1, seed).mean, self.env, self._seen_as_one, max_steps, path)
 
-    def _restore_parameters(self, state: Mapping[str, Array]) -> None:
-        self.learner.set_state(state)
-
-
-def _shares_environments(former: Trainer, trainer: Trainer) -> bool:
-    return any(env is other for env in former.envs.envs for other in trainer.envs.envs)
+    def _seen_as_one(self, env: Any) -> Env:
+        joint: Env = joint_environments(env, getattr(self, "reward_done_func_ma", None)) if self._multi_agent else env
+        return joint

@@ -1,5 +1,6 @@
 """Hooks into training."""
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,8 @@ Logs = Mapping[str, float]
 class Callback:
     """Base class of hooks; override what is needed. Set `self.agent.stop_training = True` to stop.
 
-    Any object with some of these methods will do as well.
+    Training stops at the end of the running phase (an episode, a rollout, `train_freq` steps), so that nothing is left
+    half done. Any object with some of these methods will do as well; hooks may leave out trailing arguments.
     """
 
     agent: Any = None
@@ -24,30 +26,32 @@ class Callback:
     def on_train_end(self) -> None:
         """After the last step, also when training was stopped."""
 
-    def on_episode_begin(self, episode: int) -> None:
-        """When the count of finished episodes moves on to `episode`."""
+    def on_episode_begin(self, episode: int, logs: Logs) -> None:
+        """When the count of finished episodes moves on to `episode`; logs: num_env_steps."""
 
     def on_episode_end(self, episode: int, logs: Logs) -> None:
-        """After an episode; logs: reward (its return), length, num_env_steps."""
+        """After an episode; logs: reward (its return), length, loss (of the last training phase), num_env_steps."""
 
-    def on_batch_begin(self, batch: int) -> None:
-        """Before a burst of gradient steps that begins with number `batch`."""
+    def on_batch_begin(self, batch: int, logs: Logs) -> None:
+        """Before gradient step `batch`; logs: num_env_steps. Those of a burst are announced together before it."""
 
     def on_batch_end(self, batch: int, logs: Logs) -> None:
-        """After gradient step number `batch`; logs: loss. Steps of a burst are reported together after it."""
+        """After gradient step `batch`; logs: loss. Those of a burst are reported together after it."""
 
     def on_phase_end(self, phase: int, logs: Logs) -> None:
         """After collecting and training once; logs: num_env_steps, num_gradient_steps, loss and scheduled values."""
+
+
+_NAMES = [name for name in vars(Callback) if name.startswith("on_")]
 
 
 class LambdaCallback(Callback):
     """A callback made of functions: `LambdaCallback(on_episode_end=lambda episode, logs: ...)`."""
 
     def __init__(self, **hooks: Callable[..., None]) -> None:
-        unknown = sorted(name for name in hooks if not name.startswith("on_") or not hasattr(Callback, name))
+        unknown = sorted(set(hooks) - set(_NAMES))
         if unknown:
-            known = ", ".join(name for name in vars(Callback) if name.startswith("on_"))
-            raise TypeError(f"unknown hook {unknown[0]!r}; known are {known}")
+            raise TypeError(f"unknown hook {unknown[0]!r}; known are {', '.join(_NAMES)}")
         for name, hook in hooks.items():
             setattr(self, name, hook)
 
@@ -59,17 +63,27 @@ class Hooks:
         for callback in callbacks:
             if hasattr(callback, "set_agent"):
                 callback.set_agent(agent)
-        names = [name for name in vars(Callback) if name.startswith("on_")]
-        self._hooks = {name: [getattr(c, name) for c in callbacks if _defines(c, name)] for name in names}
+        self._hooks = {name: [_lenient(getattr(c, name)) for c in callbacks if _defines(c, name)] for name in _NAMES}
 
     def __call__(self, name: str, *arguments: Any) -> None:
         """Runs one hook of all callbacks."""
-        for hook in self._hooks[name]:
-            hook(*arguments)
+        for hook, most in self._hooks[name]:
+            hook(*arguments[:most])
 
     def wants(self, name: str) -> bool:
         """Whether any callback defines this hook."""
         return bool(self._hooks[name])
+
+
+def _lenient(hook: Callable[..., None]) -> tuple[Callable[..., None], int | None]:
+    """The hook and how many positional arguments it takes; None: any number."""
+    try:
+        parameters = inspect.signature(hook).parameters.values()
+    except ValueError:  # some builtins do not tell
+        return hook, None
+    if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
+        return hook, None
+    return hook, sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
 
 
 def _defines(callback: Any, name: str) -> bool:

@@ -1,13 +1,15 @@
 """Checkpoints: one file with named arrays and a JSON head. Reading one never runs code.
 
 The file is in safetensors format. Its metadata hold one entry, `note_rl`: JSON with the format version and what is no
-array (counters, random states). It is written under a temporary name, flushed to disk and moved into place, so that a
-crash while writing leaves the former file.
+array (counters, random states), and a checksum of the arrays. It is written under a temporary name, flushed to disk and
+moved into place, so that a crash while writing leaves the former file.
 """
 
 import json
 import os
-import tempfile
+import secrets
+import stat
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -30,23 +32,26 @@ def write_checkpoint(path: str | os.PathLike[str], arrays: Mapping[str, Array], 
         CheckpointError: The folder cannot be written to.
     """
     target = Path(path)
-    metadata = {_KEY: json.dumps({"version": VERSION, **head})}
     contiguous = {name: np.asarray(values, order="C") for name, values in arrays.items()}
+    metadata = {_KEY: json.dumps({**head, "version": VERSION, "checksum": _checksum(contiguous)})}
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        mode = stat.S_IMODE(os.fstat(handle).st_mode)  # what the umask leaves; safetensors makes its files private
         os.close(handle)
     except OSError as error:
         raise CheckpointError(f"cannot write a checkpoint to {target}: {error.strerror}") from error
     try:
         save_file(contiguous, temporary, metadata)
+        os.chmod(temporary, mode)
         with open(temporary, "rb") as written:
             os.fsync(written.fileno())
         os.replace(temporary, target)
     except OSError as error:
         raise CheckpointError(f"cannot write a checkpoint to {target}: {error.strerror}") from error
     finally:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Array], dict[str, Any]]:
@@ -63,9 +68,21 @@ def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Array], dic
             metadata = file.metadata() or {}
             head = _read_head(metadata, source)
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    except OSError as error:
+        raise CheckpointError(f"cannot read the checkpoint {source}: {error.strerror}") from error
     except SafetensorError as error:
         raise CheckpointError(f"{source} is damaged or no checkpoint: {error}") from error
+    if "checksum" in head and head["checksum"] != _checksum(arrays):
+        raise CheckpointError(f"{source} is damaged: its arrays are not those that were written")
     return arrays, head
+
+
+def _checksum(arrays: Mapping[str, Array]) -> int:
+    """CRC-32 over all names and values, in the order of the names."""
+    checksum = 0
+    for name in sorted(arrays):
+        checksum = zlib.crc32(np.ascontiguousarray(arrays[name]).data, zlib.crc32(name.encode(), checksum))
+    return checksum
 
 
 def _read_head(metadata: Mapping[str, str], source: Path) -> dict[str, Any]:
@@ -75,9 +92,11 @@ def _read_head(metadata: Mapping[str, str], source: Path) -> dict[str, Any]:
         head: dict[str, Any] = json.loads(metadata[_KEY])
     except json.JSONDecodeError as error:
         raise CheckpointError(f"{source} is damaged: its head is no JSON") from error
-    if head.get("version", VERSION + 1) > VERSION:
+    if not isinstance(head, dict) or not isinstance(head.get("version"), int):
+        raise CheckpointError(f"{source} is damaged: its head names no version")
+    if head["version"] > VERSION:
         raise CheckpointError(
-            f"{source} has format version {head.get('version')}, this note_rl reads up to {VERSION}: update note_rl"
+            f"{source} has format version {head['version']}, this note_rl reads up to {VERSION}: update note_rl"
         )
     return head
 

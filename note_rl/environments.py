@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium import spaces
 
 from note_rl.errors import CheckpointError, EnvironmentMismatchError
+from note_rl.goals import GoalObservation, goal_spaces, goal_wrapper
 from note_rl.seeding import integer
 from note_rl.types import Array, BoolArray, FloatArray
 
@@ -68,9 +69,15 @@ class EnvFactory:
 
 
 def flat_observations(env: Env) -> Env:
-    """The environment with observations as one array: what is no Box already is flattened (one-hot if discrete)."""
+    """The environment with observations as one array.
+
+    Of goal observations (observation, achieved_goal, desired_goal), the first and the last are put together; what else
+    is no Box already is flattened (one-hot if discrete).
+    """
     if isinstance(env.observation_space, spaces.Box):
         return env
+    if goal_spaces(env.observation_space) is not None:
+        return GoalObservation(env)
     return gymnasium.wrappers.FlattenObservation(env)
 
 
@@ -117,11 +124,33 @@ def num_discrete_actions(env: Env, agent: str) -> int:
     """
     if isinstance(env.action_space, spaces.Discrete):
         return int(env.action_space.n)
-    name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
     raise EnvironmentMismatchError(
-        f"{agent} chooses one of several actions, but {name} has the action space {env.action_space}; "
+        f"{agent} chooses one of several actions, but {_name_of(env)} has the action space {env.action_space}; "
         "take an environment with discrete actions (env=cartpole)"
     )
+
+
+def bounded_actions(env: Env, agent: str) -> spaces.Box:
+    """The action space, for agents that choose numbers within bounds.
+
+    Raises:
+        EnvironmentMismatchError: Actions are no numbers, or have no finite bounds.
+    """
+    if not isinstance(env.action_space, spaces.Box):
+        raise EnvironmentMismatchError(
+            f"{agent} chooses vectors of numbers, but {_name_of(env)} has the action space {env.action_space}; "
+            "take an environment with continuous actions (env=pendulum)"
+        )
+    if not np.isfinite([env.action_space.low, env.action_space.high]).all():
+        raise EnvironmentMismatchError(
+            f"{agent} needs actions with finite bounds, but {_name_of(env)} has {env.action_space}; wrap it with "
+            "gymnasium.wrappers.RescaleAction"
+        )
+    return env.action_space
+
+
+def _name_of(env: Env) -> str:
+    return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
 
 
 class VectorEnvironment:
@@ -138,6 +167,10 @@ class VectorEnvironment:
         self.action_space = space
         self.observation_space = self.envs[0].observation_space
         self._action_start = int(space.start) if isinstance(space, spaces.Discrete) else None
+        num_agents = getattr(self.envs[0].unwrapped, "num_agents", None)  # of a JointEnvironment
+        self._per_agent = () if num_agents is None else (int(num_agents),)
+        self._goals = [wrapper for wrapper in map(goal_wrapper, self.envs) if wrapper is not None]
+        self.achieved_goal: FloatArray | None = None  # [E, G] in the next_obs of the last step, of tasks with a goal
         self._episode = [0] * len(self.envs)
         self._actions: list[list[Any]] = [[] for _ in self.envs]
         first = [self._restart(index) for index in range(len(self.envs))]
@@ -159,7 +192,8 @@ class VectorEnvironment:
     def _to_env(self, action: Array) -> list[Any]:
         """Actions in the form that each environment takes."""
         if self._action_start is None:
-            return list(action)
+            shape = self.action_space.shape or ()
+            return list(action if action.shape[1:] == shape else action.reshape(-1, *shape))
         numbers: list[Any] = (action + self._action_start if self._action_start else action).tolist()
         return numbers
 
@@ -172,24 +206,29 @@ class VectorEnvironment:
         Returns:
             obs [E, *obs] acted on, reward [E] float32, next_obs [E, *obs] (the true last observation where an episode
             ended), terminated [E], ended [E] (terminated or truncated); `self.obs` then shows where each goes on.
+            Of several agents, reward and terminated are [E, n].
         """
         num_envs = len(self.envs)
-        reward = np.empty(num_envs, np.float32)
+        reward = np.empty((num_envs, *self._per_agent), np.float32)
         next_obs = np.empty_like(self.obs)
-        terminated = np.zeros(num_envs, np.bool_)
+        terminated = np.zeros((num_envs, *self._per_agent), np.bool_)
         ended = np.zeros(num_envs, np.bool_)
+        achieved: list[FloatArray] = []
         previous = self.obs
         self.obs = np.empty_like(previous)
         for index, one in enumerate(self._to_env(action)):
             obs, reward[index], terminated[index], truncated, _ = self.envs[index].step(one)
             self._actions[index].append(one)
             next_obs[index] = obs
-            if terminated[index] or truncated:
+            if self._goals:
+                achieved.append(self._goals[index].achieved_goal)
+            if truncated or terminated[index].all():
                 ended[index] = True
                 self._episode[index] += 1
                 self.obs[index] = self._restart(index)
             else:
                 self.obs[index] = obs
+        self.achieved_goal = np.stack(achieved) if achieved else None
         return previous, reward, next_obs, terminated, ended
 
     def get_state(self) -> dict[str, Array]:
@@ -221,7 +260,7 @@ class VectorEnvironment:
                 obs, _, terminated, truncated, _ = env.step(action)
                 self._actions[index].append(action)
                 self.obs[index] = obs
-                if terminated or truncated:
+                if truncated or np.all(terminated):
                     self.obs[index] = self._restart(index)
                     break
         return bool(np.array_equal(self.obs, state["obs"]))

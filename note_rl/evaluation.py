@@ -1,63 +1,111 @@
-"""Evaluation on fresh environments, and the score of acting at random."""
+"""Acting without exploration, evaluation on fresh environments, and the score of acting at random."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 
 from note_rl.environments import EnvLike, VectorEnvironment, as_factory, flat_observations
 from note_rl.errors import SettingsError
+from note_rl.frames import FrameStack
+from note_rl.policy import Policy, default_policy
 from note_rl.seeding import generator
-from note_rl.types import Array, Evaluation, FloatArray
+from note_rl.types import Array, BoolArray, Evaluation, FloatArray
 
-ChooseActions = Callable[[Array], Array]
+Act = Callable[[Array], FloatArray]
+# (what E environments show [E, *obs], whether it is the first of an episode [E]) -> actions [E] or [E, A]
+Choose = Callable[[Array, BoolArray], Array]
+
+_MOST_AT_ONCE = 10
 
 
-def evaluate(choose: ChooseActions, env: EnvLike, num_episodes: int, seed: int, parallel: int = 10) -> Evaluation:
+class Greedy:
+    """Chooses actions without exploration, for environments that are stepped together.
+
+    Args:
+        act: The agent's answers [E, ...] to observations [E, *obs].
+        policy: Knows which action an answer stands for; None: the highest value, or the answer itself if actions are
+            numbers.
+        action_space: Of one environment.
+        frame_stack: Frames that the agent is shown together.
+    """
+
+    def __init__(self, act: Act, policy: Policy | None, action_space: Any, frame_stack: int = 1) -> None:
+        self._act = act
+        self._policy = default_policy(action_space) if policy is None else policy
+        self._policy.use_space(action_space)
+        self._frames = FrameStack(frame_stack)
+
+    def __call__(self, obs: Array, starts: BoolArray) -> Array:
+        """Actions [E] or [E, A].
+
+        Args:
+            obs: What the environments show. [E, *obs]
+            starts: Whether that is the first observation of an episode. [E]
+        """
+        return self._policy.greedy(self._act(self._frames.show(obs, starts)))
+
+
+def evaluate(acting_in: Callable[[Any], Choose], env: EnvLike, num_episodes: int, seed: int) -> Evaluation:
     """Plays episodes in fresh environments, several side by side.
 
     Args:
-        choose: Actions [E] for observations [E, *obs].
+        acting_in: Given the action space, says how to act: a `Greedy`, for example.
         env: What to play in; copies are made.
         num_episodes: Exactly so many episodes count. Each environment plays its share, so that short episodes are not
             preferred to long ones.
         seed: Of the environments.
-        parallel: Most environments at once.
+
+    Raises:
+        NoteRLError: The environment cannot be made, or it does not fit the agent.
     """
+    envs = _fresh_environments(env, num_episodes, seed)
+    try:
+        return _play(acting_in(envs.action_space), envs, num_episodes)
+    finally:
+        envs.close()
+
+
+def random_policy_returns(env: EnvLike, num_episodes: int, seed: int) -> FloatArray:
+    """Returns [num_episodes] of uniformly random actions: what an agent that learned nothing scores."""
+    envs = _fresh_environments(env, num_episodes, seed)
+    space = envs.action_space
+    space.seed(int(generator(seed, "random policy").integers(2**31)))
+    first = int(space.start) if isinstance(space, spaces.Discrete) else 0  # discrete actions are counted from 0 in here
+
+    def choose(obs: Array, starts: BoolArray) -> Array:
+        return np.stack([np.asarray(space.sample() - first if first else space.sample()) for _ in range(len(obs))])
+
+    try:
+        return _play(choose, envs, num_episodes).returns
+    finally:
+        envs.close()
+
+
+def _fresh_environments(env: EnvLike, num_episodes: int, seed: int) -> VectorEnvironment:
     if num_episodes < 1:
         raise SettingsError(f"num_episodes must be at least 1, got {num_episodes}")
     factory = as_factory(env)
-    envs = VectorEnvironment([flat_observations(factory()) for _ in range(min(parallel, num_episodes))], seed)
+    return VectorEnvironment([flat_observations(factory()) for _ in range(min(_MOST_AT_ONCE, num_episodes))], seed)
+
+
+def _play(choose: Choose, envs: VectorEnvironment, num_episodes: int) -> Evaluation:
     share = [num_episodes // len(envs) + (index < num_episodes % len(envs)) for index in range(len(envs))]
     returns: list[list[float]] = [[] for _ in range(len(envs))]
     lengths: list[list[int]] = [[] for _ in range(len(envs))]
     total = np.zeros(len(envs))
     steps = np.zeros(len(envs), np.int64)
-    try:
-        while any(len(done) < wanted for done, wanted in zip(returns, share, strict=True)):
-            _, reward, _, _, ended = envs.step(choose(envs.obs))
-            total += reward
-            steps += 1
-            for index in np.flatnonzero(ended):
-                returns[index].append(float(total[index]))
-                lengths[index].append(int(steps[index]))
-                total[index], steps[index] = 0.0, 0
-    finally:
-        envs.close()
+    starts = np.ones(len(envs), np.bool_)
+    while any(len(done) < wanted for done, wanted in zip(returns, share, strict=True)):
+        _, reward, _, _, starts = envs.step(choose(envs.obs, starts))
+        total += reward if reward.ndim == 1 else reward.sum(axis=-1)
+        steps += 1
+        for index in np.flatnonzero(starts):
+            returns[index].append(float(total[index]))
+            lengths[index].append(int(steps[index]))
+            total[index], steps[index] = 0.0, 0
     kept = [
         (r, n) for i, wanted in enumerate(share) for r, n in zip(returns[i][:wanted], lengths[i][:wanted], strict=True)
     ]
     return Evaluation(np.array([r for r, _ in kept]), np.array([n for _, n in kept]))
-
-
-def random_policy_returns(env: EnvLike, num_episodes: int, seed: int) -> FloatArray:
-    """Returns [num_episodes] of uniformly random actions: what an agent that learned nothing scores."""
-    probe = as_factory(env)()
-    space = probe.action_space
-    probe.close()
-    space.seed(int(generator(seed, "random policy").integers(2**31)))
-    start = int(getattr(space, "start", 0))  # discrete actions are counted from 0 in here
-
-    def choose(obs: Array) -> Array:
-        return np.stack([np.asarray(space.sample() - start if start else space.sample()) for _ in range(len(obs))])
-
-    return evaluate(choose, env, num_episodes, seed).returns

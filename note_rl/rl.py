@@ -3,6 +3,7 @@
 from typing import Any
 
 from note_rl.agent import Agent
+from note_rl.errors import SettingsError
 from note_rl.learners.base import Learner
 from note_rl.learners.keras import KerasLearner
 from note_rl.settings import Budget
@@ -19,12 +20,29 @@ class RL(Agent):
       per parameter group. a [B] int, r [B], d [B] (1 where the task ended). A sixth argument receives importance
       weights [B]. `self.discount` [B] is gamma * (1 - d); on-policy, `self.log_prob_old`, and where the agent has
       `value(s)` also `self.advantage`, `self.return_` and `self.value_old`, are [B] as well;
+    - optionally `self.prioritized_replay.update(TD)` or `.update(TD, ratio)` inside `__call__`: hands errors [B] (and
+      probability ratios [B]) over, from which prioritized replay takes its priorities;
+    - optionally `self.couples_samples = True`, where samples of a batch influence each other's loss on purpose: a loss
+      for which they do is refused otherwise, as it is usually [B] against [B, 1];
+    - optionally `reward(self, s, a, next_s)`: the learned reward [B] (IRL=True), with demonstrations at hand in
+      `__call__` as `self.expert_obs` and `self.expert_action`;
+    - with several agents (MARL=True) `action(self, s, i)` of agent i;
     - optionally `update_param(self)`: updates target networks;
-    - optionally `acting_layers(self)`: the dense layers that action() consists of, for acting in NumPy.
+    - optionally `acting_layers(self)` (or `acting_layers(self, i)`): the dense layers that action() consists of, for
+      acting in NumPy;
+    - optionally `self.normal_inputs = {"noise": (A,)}`: standard normal numbers that a loss draws on, offered to it as
+      `self.noise` [B, A];
+    - optionally `self.groups_at_sync = (0,)`: parameter groups that learn only in the steps that also move the targets.
     """
 
     def _make_learner(self) -> Learner:
         return KerasLearner(self)
+
+    def _move_to(self, device: str) -> None:
+        raise SettingsError(
+            f"device={device!r}: Keras variables stay where they were made; give device to the agent, or make it under "
+            f"tf.device({device!r})"
+        )
 
     def train(
         self,
@@ -33,30 +51,29 @@ class RL(Agent):
         episodes: int | None = None,
         *,
         total_steps: int | None = None,
-        pool_network: bool = False,
-        jit_compile: bool | str = "auto",
-        callbacks: Any = (),
-        p: int | None = None,
+        **options: Any,
     ) -> TrainResult:
         """Trains until `episodes` have ended or the agent has taken `total_steps` environment steps in its life.
 
         Args:
-            train_loss: A Keras metric that is updated with the loss of every phase.
+            train_loss: A Keras metric that is updated with the loss of every gradient step.
             optimizer: A Keras optimizer, or a list with one per parameter group; None: the one used before.
             episodes: Episodes in this call.
             total_steps: Environment steps over the agent's life.
-            pool_network: Worker processes; not available yet, so environments are stepped in this process.
-            jit_compile: Whether updates are compiled with XLA; "auto" means yes.
-            callbacks: See `note_rl.callbacks`.
-            p: Progress lines in all; 0 is silent.
+            **options: callbacks, p (progress lines, 0 is silent), jit_compile (XLA; "auto" means yes), save_data,
+                parallel_training_and_save, window_size and all others of `note_rl.train_options.TrainOptions`.
 
         Raises:
-            NoteRLError: Settings, environment and agent do not fit each other.
+            NoteRLError: Settings, environment and agent do not fit each other, or a file cannot be written.
             DivergedError: The loss became infinite or not a number.
         """
+        if train_loss is not None and not hasattr(train_loss, "update_state"):
+            raise SettingsError(
+                f"train_loss, the first argument, is a metric such as keras.metrics.Mean(), got {train_loss!r}; "
+                "an optimizer is given as optimizer=..."
+            )
         metric = [] if train_loss is None else [_MetricUpdate(train_loss)]
-        budget = Budget(total_steps=total_steps, episodes=episodes)
-        return self._train(optimizer, budget, callbacks=[*metric, *(callbacks or ())], jit_compile=jit_compile, p=p)
+        return self._train(optimizer, Budget(total_steps=total_steps, episodes=episodes), options, metric)
 
 
 class _MetricUpdate:

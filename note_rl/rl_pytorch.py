@@ -3,8 +3,9 @@
 from typing import Any
 
 from note_rl.agent import Agent
+from note_rl.errors import SettingsError
 from note_rl.learners.base import Learner
-from note_rl.learners.pytorch import PyTorchLearner
+from note_rl.learners.pytorch import PyTorchLearner, named_tensors
 from note_rl.settings import Budget
 from note_rl.types import TrainResult
 
@@ -15,16 +16,15 @@ class RL_pytorch(Agent):  # noqa: N801 (the manuals' name)
     def _make_learner(self) -> Learner:
         return PyTorchLearner(self)
 
+    def _move_to(self, device: str) -> None:
+        try:
+            for _, tensor in named_tensors(self):
+                tensor.data = tensor.data.to(device)  # the same tensors, so that optimizers go on knowing them
+        except (RuntimeError, AssertionError) as error:
+            raise SettingsError(f"device={device!r} cannot be used: {str(error).splitlines()[0]}") from error
+
     def train(
-        self,
-        optimizer: Any = None,
-        episodes: int | None = None,
-        *,
-        total_steps: int | None = None,
-        pool_network: bool = False,
-        jit_compile: bool | str = "auto",
-        callbacks: Any = (),
-        p: int | None = None,
+        self, optimizer: Any = None, episodes: int | None = None, *, total_steps: int | None = None, **options: Any
     ) -> TrainResult:
         """Trains until `episodes` have ended or the agent has taken `total_steps` environment steps in its life.
 
@@ -32,14 +32,11 @@ class RL_pytorch(Agent):  # noqa: N801 (the manuals' name)
             optimizer: A torch optimizer, or a list with one per parameter group; None: the one used before.
             episodes: Episodes in this call.
             total_steps: Environment steps over the agent's life.
-            pool_network: Worker processes; not available yet, so environments are stepped in this process.
-            jit_compile: Updates run eagerly for now, whatever is said here.
-            callbacks: See `note_rl.callbacks`.
-            p: Progress lines in all; 0 is silent.
+            **options: callbacks, p (progress lines, 0 is silent), save_data, parallel_training_and_save, window_size
+                and all others of `note_rl.train_options.TrainOptions`. Updates run eagerly whatever jit_compile says.
 
         Raises:
-            NoteRLError: Settings, environment and agent do not fit each other.
+            NoteRLError: Settings, environment and agent do not fit each other, or a file cannot be written.
             DivergedError: The loss became infinite or not a number.
         """
-        budget = Budget(total_steps=total_steps, episodes=episodes)
-        return self._train(optimizer, budget, callbacks=callbacks or (), jit_compile=jit_compile, p=p)
+        return self._train(optimizer, Budget(total_steps=total_steps, episodes=episodes), options)

@@ -10,18 +10,29 @@ from typing import Any
 
 import numpy as np
 
+from note_rl.acting import acting
 from note_rl.callbacks import Hooks
 from note_rl.checkpoint import nested, under
 from note_rl.collect.collector import Collector
+from note_rl.collect.joining import joined
 from note_rl.environments import VectorEnvironment, make_environments
-from note_rl.errors import DivergedError, SettingsError
-from note_rl.experience import Clock, Experience, ReplayExperience, RolloutExperience
-from note_rl.learners.base import LEARNING_RATE, Learner
+from note_rl.errors import DivergedError
+from note_rl.experience import Clock, Experience
+from note_rl.experience.view import agent_view, make_experience
+from note_rl.learners.base import Learner
+from note_rl.multi_agent import joint_environments
+from note_rl.normal_inputs import with_normal_inputs
+from note_rl.normalise import RewardNormaliser
+from note_rl.plotting import History
+from note_rl.policy import exploration
+from note_rl.scheduled import ScheduledValues
 from note_rl.seeding import generator
-from note_rl.settings import Budget, ReplaySettings, Settings
-from note_rl.types import Array, Episode, TrainResult
+from note_rl.settings import Budget, Settings
+from note_rl.train_options import same_pool
+from note_rl.types import Array, Episode, Steps, TrainResult
 
 _log = logging.getLogger(__name__)
+_DEFAULT_TRIAL_COUNT = 10
 
 
 @dataclass
@@ -35,38 +46,92 @@ class _Account:
 
 
 class Trainer:
-    """Brings a learner, environments and experience together and keeps the count over an agent's life."""
+    """Brings a learner, environments and experience together and keeps the count over an agent's life.
 
-    def __init__(self, agent: Any, learner: Learner, settings: Settings, seed: int) -> None:
+    Args:
+        agent: Gives the environment and, while it trains, its hyperparameters.
+        learner: Of this agent.
+        settings: What set() was told, with what train() adds.
+        seed: Root of all randomness.
+        former: The trainer of an earlier call with other settings, whose life goes on: counts and random numbers, and
+            environments and pool where they are of the same kind.
+    """
+
+    def __init__(
+        self, agent: Any, learner: Learner, settings: Settings, seed: int, former: "Trainer | None" = None
+    ) -> None:
         self.agent = agent
         self.learner = learner
         self.settings = settings
         self.seed = seed
-        self.clock = Clock()
-        self.envs = VectorEnvironment(make_environments(agent.env, settings.num_envs), seed)
-        self.collector = Collector(self.envs, settings.policy, generator(seed, "exploration"))
-        self._sampling = generator(seed, "sampling")
-        self.experience = self._make_experience()
-        recent = settings.trial_count or 1
-        self._recent: deque[float] = deque(maxlen=recent)
+        self.clock: Clock = Clock() if former is None else former.clock
+        self.policy = exploration(settings.policy, None, per_agent=settings.multi_agent)
+        self._exploring: np.random.Generator = generator(seed, "exploration") if former is None else former._exploring
+        self._sampling: np.random.Generator = generator(seed, "sampling") if former is None else former._sampling
+        self._take_hyperparameters()
+        self.schedules = ScheduledValues(settings.schedules, self.policy, agent)
+        self._act = acting(learner, agent.obs_normaliser, settings.multi_agent)
+        self._reward_normaliser = self._make_reward_normaliser(former)
+        self.envs, self.collector = self._make_collector(former)
+        self.experience = self._make_experience(former)
+        former_returns = () if former is None else former._recent
+        self._recent: deque[float] = deque(former_returns, maxlen=settings.trial_count or _DEFAULT_TRIAL_COUNT)
+        self._loss = math.nan  # of the last training phase
 
-    def _make_experience(self) -> Experience:
-        chosen = self.settings.experience
-        agent = self.agent
-        if isinstance(chosen, ReplaySettings):
-            return ReplayExperience(chosen, lambda: float(getattr(agent, "gamma", 1.0)), self._sampling)
-        chosen.check_num_envs(len(self.envs))
-        return RolloutExperience(
-            chosen,
-            gamma=lambda: float(getattr(agent, "gamma", 1.0)),
-            gae_lambda=lambda: float(getattr(agent, "gae_lambda", 0.95)),
-            value=self.learner.value if hasattr(agent, "value") else None,
-            standardised=bool(getattr(agent, "normalise_advantage", True)),
-            rng=self._sampling,
+    def _take_hyperparameters(self) -> None:
+        for name in ("gamma", "gae_lambda"):
+            value = getattr(self.settings, name)
+            if value is not None:
+                setattr(self.agent, name, value)
+
+    def _make_collector(self, former: "Trainer | None") -> tuple[VectorEnvironment, Collector]:
+        """New ones, or those of the former trainer in the middle of their episodes."""
+        settings, agent = self.settings, self.agent
+        self._env = agent.env
+        if former is not None and former._acts_in(self._env, settings):
+            former.collector.policy = self.policy
+            self.policy.bind(former.envs.action_space, len(former.envs))
+            return former.envs, former.collector
+        if former is not None:
+            former.close()
+        env = agent.env
+        if settings.multi_agent:
+            env = joint_environments(env, getattr(agent, "reward_done_func_ma", None))
+        envs = VectorEnvironment(make_environments(env, settings.num_envs), self.seed)
+        return envs, Collector(envs, self.policy, self._exploring, settings.experience.frame_stack)
+
+    def _acts_in(self, env: Any, settings: Settings) -> bool:
+        mine = self.settings
+        return (
+            self._env is env
+            and (mine.num_envs, mine.multi_agent) == (settings.num_envs, settings.multi_agent)
+            and mine.experience.frame_stack == settings.experience.frame_stack
         )
 
-    def run(self, budget: Budget, hooks: Hooks) -> TrainResult:
+    def _make_reward_normaliser(self, former: "Trainer | None") -> RewardNormaliser | None:
+        if not self.settings.normalise_reward:
+            return None
+        kept = None if former is None else former._reward_normaliser
+        return kept if kept is not None else RewardNormaliser()
+
+    def _make_experience(self, former: "Trainer | None") -> Experience:
+        """A new one; the pool of the former trainer goes along if it is of the same kind."""
+        view = agent_view(self.agent, self.learner, self.settings, self.envs, self._reward_normaliser)
+        experience = make_experience(self.settings, view, len(self.envs), self._sampling)
+        if former is not None and same_pool(former.settings.experience, self.settings.experience):
+            experience.set_state(former.experience.get_state())
+            if former.collector is not self.collector:
+                experience.interrupt()
+        return experience
+
+    def run(self, budget: Budget, hooks: Hooks, history: History, num_store: int = 1) -> TrainResult:
         """Trains until the budget is used up, the criterion is reached or somebody sets `agent.stop_training`.
+
+        Args:
+            budget: How long.
+            hooks: Told of everything.
+            history: What happens is added to it.
+            num_store: Rounds of collecting before each training phase.
 
         Raises:
             DivergedError: A loss was not finite.
@@ -77,9 +142,9 @@ class Trainer:
         hooks("on_train_begin")
         stop_reason = self._stop_reason(budget, account)
         if stop_reason is None:
-            hooks("on_episode_begin", 0)
+            hooks("on_episode_begin", 0, self._logs())
         while stop_reason is None:
-            self._phase(budget, account, hooks)
+            self._phase(budget, account, hooks, history, num_store)
             stop_reason = self._stop_reason(budget, account)
         hooks("on_train_end")
         return TrainResult(
@@ -90,50 +155,71 @@ class Trainer:
             stop_reason=stop_reason,
         )
 
-    def _phase(self, budget: Budget, account: _Account, hooks: Hooks) -> None:
-        hyperparameters = self._scheduled(budget.progress(self.clock.num_env_steps, len(account.returns)))
-        remaining = None if budget.total_steps is None else budget.total_steps - self.clock.num_env_steps
-        length = self.experience.phase_length(len(self.envs), remaining)
-        steps, episodes = self.collector.collect(self.learner.act, length)
-        self.clock.num_env_steps += steps.num_env_steps
-        self._note_episodes(episodes, account, hooks)
+    def _phase(self, budget: Budget, account: _Account, hooks: Hooks, history: History, num_store: int) -> None:
+        self.clock.progress = budget.progress(self.clock.num_env_steps, len(account.returns))
+        hyperparameters = self.schedules.move_to(self.clock.progress)
+        rounds: list[Steps] = []
+        while len(rounds) < num_store and (not rounds or self._remaining(budget) != 0):
+            rounds.append(self._collect(budget, account, hooks, history))
+        steps = joined(rounds)
+        if self._reward_normaliser is not None:
+            self._reward_normaliser.update(steps, float(getattr(self.agent, "gamma", 1.0)))
         self.experience.store(steps)
-        loss = self._train(hyperparameters, hooks)
-        account.losses.append(loss)
+        self._loss = self._train(hyperparameters, hooks)
+        if self.settings.normalise_obs:  # only now: all of a phase sees the same
+            self.agent.obs_normaliser.update(steps.obs)
+        account.losses.append(self._loss)
+        history.losses.append(self._loss)
+        history.phase_steps.append(self.clock.num_env_steps)
         self.clock.num_phases += 1
         if hooks.wants("on_phase_end"):
             logs = {
                 "num_env_steps": self.clock.num_env_steps,
                 "num_gradient_steps": self.clock.num_gradient_steps,
-                "loss": loss,
+                "loss": self._loss,
                 **hyperparameters,
-                **self._policy_numbers(),
+                **self.schedules.of_the_policy(),
             }
             hooks("on_phase_end", self.clock.num_phases, logs)
 
-    def _note_episodes(self, episodes: list[Episode], account: _Account, hooks: Hooks) -> None:
+    def _remaining(self, budget: Budget) -> int | None:
+        """Environment steps left; None: no such limit."""
+        return None if budget.total_steps is None else max(budget.total_steps - self.clock.num_env_steps, 0)
+
+    def _collect(self, budget: Budget, account: _Account, hooks: Hooks, history: History) -> Steps:
+        length = self.experience.phase_length(len(self.envs), self._remaining(budget))
+        steps, episodes = self.collector.collect(self._act, length)
+        self.clock.num_env_steps += steps.num_env_steps
         for episode in episodes:
-            number = len(account.returns)
-            account.returns.append(episode.return_)
-            account.lengths.append(episode.length)
-            account.episode_steps.append(self.clock.num_env_steps)
-            self._recent.append(episode.return_)
-            self.clock.num_episodes += 1
-            logs = {
-                "reward": episode.return_,
-                "length": float(episode.length),
-                "num_env_steps": float(self.clock.num_env_steps),
-            }
-            hooks("on_episode_end", number, logs)
-            hooks("on_episode_begin", number + 1)
+            self._note_episode(episode, account, hooks, history)
+        return steps
+
+    def _note_episode(self, episode: Episode, account: _Account, hooks: Hooks, history: History) -> None:
+        number = len(account.returns)
+        for record in (account, history):
+            record.returns.append(episode.return_)
+            record.episode_steps.append(self.clock.num_env_steps)
+        account.lengths.append(episode.length)
+        self._recent.append(episode.return_)
+        self.clock.num_episodes += 1
+        logs = {"reward": episode.return_, "length": float(episode.length), "loss": self._loss, **self._logs()}
+        hooks("on_episode_end", number, logs)
+        hooks("on_episode_begin", number + 1, self._logs())
+
+    def _logs(self) -> dict[str, float]:
+        return {"num_env_steps": float(self.clock.num_env_steps)}
 
     def _train(self, hyperparameters: Mapping[str, float], hooks: Hooks) -> float:
         """Mean loss over the gradient steps of this phase; nan if there were none."""
         losses = []
-        for sample in self.experience.bursts(self.clock):
+        for drawn in self.experience.bursts(self.clock):
+            sample = with_normal_inputs(drawn, self.agent, self._sampling)
             first = self.clock.num_gradient_steps
-            hooks("on_batch_begin", first)
-            loss = self.learner.update(sample, hyperparameters).loss
+            if hooks.wants("on_batch_begin"):
+                for offset in range(sample.num_gradient_steps):
+                    hooks("on_batch_begin", first + offset, self._logs())
+            update = self.learner.update(sample, hyperparameters)
+            loss = update.loss
             self.clock.num_gradient_steps += sample.num_gradient_steps
             losses.append(loss)
             if not np.isfinite(loss).all():
@@ -142,58 +228,33 @@ class Trainer:
                     f"the loss is no longer finite at gradient step {step}; a lower learning rate or gradient clipping "
                     "(max_grad_norm) usually helps"
                 )
+            self.experience.feedback(sample, update)
             if hooks.wants("on_batch_end"):
                 for offset, value in enumerate(loss.sum(axis=-1)):
                     hooks("on_batch_end", first + offset, {"loss": float(value)})
         return float(np.concatenate(losses).sum(axis=-1).mean()) if losses else math.nan
 
-    def _scheduled(self, progress: float) -> dict[str, float]:
-        """Moves the policy's and the agent's numbers; returns those that the learner needs."""
-        for_learner = {}
-        for name, schedule in self.settings.schedules.items():
-            value = float(schedule(progress))
-            if hasattr(self.settings.policy, name):
-                setattr(self.settings.policy, name, value)
-                continue
-            for_learner[name] = value
-            if name != LEARNING_RATE:
-                setattr(self.agent, name, value)
-        return for_learner
-
-    def _policy_numbers(self) -> dict[str, float]:
-        policy = self.settings.policy
-        return {name: float(getattr(policy, name)) for name in self.settings.schedules if hasattr(policy, name)}
-
     def _stop_reason(self, budget: Budget, account: _Account) -> str | None:
         if self.agent.stop_training:
             return "stop_training"
-        if budget.total_steps is not None and self.clock.num_env_steps >= budget.total_steps:
+        if self._remaining(budget) == 0:
             return "total_steps"
         if budget.episodes is not None and len(account.returns) >= budget.episodes:
             return "episodes"
-        criterion = self.settings.criterion
-        if criterion is not None and len(self._recent) == self._recent.maxlen and np.mean(self._recent) >= criterion:
+        criterion, mean = self.settings.criterion, self.recent_mean()
+        if criterion is not None and mean is not None and mean >= criterion:
             return "criterion"
         return None
 
-    def learner_schedules(self) -> list[str]:
-        """Names of scheduled values that are not the policy's.
-
-        Raises:
-            SettingsError: A name that is neither the policy's, the agent's nor the learning rate.
-        """
-        names = [name for name in self.settings.schedules if not hasattr(self.settings.policy, name)]
-        for name in names:
-            if name != LEARNING_RATE and not hasattr(self.agent, name):
-                raise SettingsError(
-                    f"there is a schedule for {name!r}, but neither {type(self.settings.policy).__name__} nor "
-                    f"{type(self.agent).__name__} has such a number; did you mean learning_rate?"
-                )
-        return names
+    def recent_mean(self) -> float | None:
+        """Mean return of the last `trial_count` episodes (10 if set() was not told); None before there are so many."""
+        return float(np.mean(self._recent)) if len(self._recent) == self._recent.maxlen else None
 
     def get_state(self, with_experience: bool) -> tuple[dict[str, Array], dict[str, Any]]:
         """Arrays and JSON-able values from which training goes on exactly, learner not included."""
         arrays = nested("collector", self.collector.get_state())
+        if self._reward_normaliser is not None:
+            arrays.update(nested("reward_normaliser", self._reward_normaliser.get_state()))
         if with_experience:
             arrays.update(nested("experience", self.experience.get_state()))
         head = {
@@ -201,7 +262,7 @@ class Trainer:
             "clock": asdict(self.clock),
             "recent": list(self._recent),
             "random": {
-                "exploration": self.collector.rng.bit_generator.state,
+                "exploration": self._exploring.bit_generator.state,
                 "sampling": self._sampling.bit_generator.state,
             },
         }
@@ -212,16 +273,22 @@ class Trainer:
         experience = under("experience", arrays)
         if experience:
             self.experience.set_state(experience)
+        normaliser = under("reward_normaliser", arrays)
+        if self._reward_normaliser is not None and normaliser:
+            self._reward_normaliser.set_state(normaliser)
         if not self.collector.set_state(under("collector", arrays)):
+            self.experience.interrupt()
             _log.warning(
                 "the environment did not come back to where it was (it is not deterministic given its seed): "
                 "training goes on, but not bit for bit"
             )
         self.clock = Clock(**head["clock"])
+        self._recent.clear()
         self._recent.extend(head["recent"])
-        self.collector.rng.bit_generator.state = head["random"]["exploration"]
+        self._exploring.bit_generator.state = head["random"]["exploration"]
         self._sampling.bit_generator.state = head["random"]["sampling"]
 
     def close(self) -> None:
-        """Closes the environments."""
-        self.envs.close()
+        """Closes the environments that were made here; those that the user made are the user's."""
+        if isinstance(self._env, str) or (not hasattr(self._env, "step") and not isinstance(self._env, list | tuple)):
+            self.envs.close()

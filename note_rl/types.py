@@ -26,6 +26,9 @@ class Steps:
         terminated: The task ended here; a time limit is not an end. [T, E] bool
         ended: The episode ended here, by the task or by a time limit. [T, E] bool
         log_prob: log-probability of the action under the policy that chose it, where it has one. [T, E] float32
+        extras: Further arrays per transition that are kept beside these (`achieved_goal`: of next_obs). [T, E, ...]
+
+    With several agents, an axis for them follows E everywhere but in `ended`.
     """
 
     obs: Array
@@ -35,11 +38,12 @@ class Steps:
     terminated: BoolArray
     ended: BoolArray
     log_prob: FloatArray | None = None
+    extras: Mapping[str, Array] = field(default_factory=dict)
 
     @property
     def num_env_steps(self) -> int:
         """T * E."""
-        return self.reward.size
+        return self.ended.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +60,12 @@ class Sample:
     """Minibatches for a burst of K gradient steps; every array has the leading axes [K, B].
 
     Attributes:
-        obs, action, reward, next_obs: As in `Steps`.
+        obs, action, reward, next_obs: As in `Steps`; the reward of a k-step transition is discounted and summed.
         terminated: 1.0 where the task ended, else 0.0. [K, B] float32
         discount: What the value of `next_obs` is multiplied by: gamma^k for a k-step transition, 0 where the
             task ended. [K, B] float32
-        extras: Further per-sample arrays an algorithm asks for (advantage, return_, log_prob_old, value_old).
+        extras: Further per-sample arrays an algorithm asks for (advantage, return_, log_prob_old, value_old,
+            achieved_goal, expert_obs, expert_action). [K, B, ...]
         weights: Importance weights, where sampling was not uniform. [K, B] float32
         sync: Whether the target parameters are updated after each gradient step. [K] bool
         slots: Where the transitions lie in the buffer, to hand priorities back. [K, B] int
@@ -73,7 +78,7 @@ class Sample:
     terminated: FloatArray
     discount: FloatArray
     sync: BoolArray
-    extras: Mapping[str, FloatArray] = field(default_factory=dict)
+    extras: Mapping[str, Array] = field(default_factory=dict)
     weights: FloatArray | None = None
     slots: IntArray | None = None
 
@@ -85,9 +90,17 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What a burst gave: the mean loss of each gradient step, [K, G], one column per optimizer."""
+    """What a burst gave.
+
+    Attributes:
+        loss: The mean loss of each gradient step, one column per optimizer. [K, G]
+        td_error: What the agent handed to `prioritized_replay.update(TD)`, if it did. [K, B]
+        ratio: What it handed over as `ratio`, if it did. [K, B]
+    """
 
     loss: FloatArray
+    td_error: FloatArray | None = None
+    ratio: FloatArray | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 
 from note_rl.environments import EnvFactory
 from note_rl.errors import NoteRLError
+from note_rl.evaluation import Greedy
 from note_rl.learners.base import Learner
+from note_rl.policy import Policy
 from note_rl.seeding import seed_everything
 from note_rl.settings import Settings
 from note_rl.types import Array, Evaluation, TrainResult
@@ -40,6 +43,9 @@ class TrainableAgent(Protocol):
     def evaluate(self, num_episodes: int, *, seed: int) -> Evaluation:
         """See `note_rl.RL.evaluate`."""
 
+    def greedy_in(self, action_space: Any) -> Greedy:
+        """See `note_rl.RL.greedy_in`."""
+
     def save(self, path: str | os.PathLike[str], save_data: bool) -> None:
         """See `note_rl.RL.save`."""
 
@@ -65,9 +71,19 @@ class BuiltRun:
     optimizer: Any
     used: JsonDict
 
-    def choose(self, obs: Array) -> Array:
-        """Actions [E] for observations [E, *obs], without exploration."""
-        return self.agent.settings.policy.greedy(self.agent.learner.act(obs))
+    def player(self) -> Callable[[Array], Array]:
+        """Plays one episode without exploration: actions [1] for observations [1, *obs], from the first one on."""
+        env = self.environment()
+        env.close()
+        greedy = self.agent.greedy_in(env.action_space)
+        starts = np.ones(1, np.bool_)
+
+        def choose(obs: Array) -> Array:
+            action = greedy(obs, starts.copy())
+            starts[:] = False
+            return action
+
+        return choose
 
 
 def build_run(config: RunConfig) -> BuiltRun:
@@ -123,12 +139,25 @@ def build_settings(config: RunConfig) -> Settings:
     """
     return Settings(
         experience=_build("buffer", config.buffer),
-        policy=_build("policy", config.policy),
+        policy=build_policy(config),
         num_envs=config.env.num_envs,
         max_grad_norm=config.training.max_grad_norm,
+        normalise_obs=config.training.normalise_obs,
+        normalise_reward=config.training.normalise_reward,
+        multi_agent=config.training.multi_agent,
         seed=config.seed,
         schedules={name: _build(f"schedule.{name}", node) for name, node in config.schedule.items()},
     )
+
+
+def build_policy(config: RunConfig) -> Policy:
+    """How the agent explores, with its noise if it has one.
+
+    Raises:
+        UserError, note_rl.errors.NoteRLError: A value out of range.
+    """
+    policy: Policy = _build("policy", {**config.policy, "noise": config.noise} if config.noise else config.policy)
+    return policy
 
 
 def build_trackers(config: Mapping[str, JsonDict]) -> dict[str, Any]:

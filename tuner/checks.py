@@ -12,10 +12,10 @@ from omegaconf.errors import (
     OmegaConfBaseException,
 )
 
-from note_rl.environments import num_discrete_actions
+from note_rl.environments import bounded_actions, num_discrete_actions
 from note_rl.policy import Policy
 from note_rl.settings import RolloutSettings, Settings
-from tuner.build import build_environment, build_settings
+from tuner.build import build_environment, build_policy, build_settings
 from tuner.config import BUILT, BUILT_MAPPINGS, HYDRA_KEYS, SECTIONS, BackendConfig, RunConfig, to_json
 from tuner.errors import UserError
 from tuner.names import did_you_mean
@@ -27,10 +27,12 @@ _FILLED_IN = {
     "agent": ("env", "network", "device", "state_dim", "action_dim"),
     "network": ("input_shape", "num_outputs"),
     "optimizer": ("parameters",),
+    "policy": ("noise",),
 }
 _ON_POLICY = "log_prob_old"  # an agent that reads this learns from rollouts of its own current policy
 _ASK_FOR_DISCRETE_ACTIONS = frozenset({"discrete_spaces", "num_discrete_actions"})  # functions of note_rl
-_FRAMEWORK_FREE = ("note_rl.settings.", "note_rl.policy.", "note_rl.schedules.")
+_ASK_FOR_CONTINUOUS_ACTIONS = frozenset({"continuous_spaces"})
+_FRAMEWORK_FREE = ("note_rl.settings.", "note_rl.policy.", "note_rl.noise.", "note_rl.schedules.")
 
 
 def check_config(config: DictConfig, known_keys: frozenset[str]) -> JsonDict:
@@ -209,7 +211,7 @@ def _check_shape(resolved: JsonDict) -> None:
 def _check_schedules(resolved: JsonDict) -> None:
     """A schedule must be of something there is: the learning rate, or a number of the policy or the agent."""
     known = {"learning_rate"}
-    for owner in ("policy", "agent"):
+    for owner in ("policy", "agent", *(["noise"] if resolved.get("noise") else [])):
         signature = signature_of(resolved[owner]["_target_"])
         if signature is None or signature.is_open:
             return
@@ -223,11 +225,26 @@ def _check_schedules(resolved: JsonDict) -> None:
 
 def _check_settings(run: RunConfig) -> None:
     """Lets the training core refuse contradictions, where that imports no framework."""
-    nodes = [run.buffer, run.policy, *run.schedule.values()]
+    _check_noise(run)
+    nodes = [run.buffer, run.policy, *([run.noise] if run.noise else []), *run.schedule.values()]
     if all(str(node["_target_"]).startswith(_FRAMEWORK_FREE) for node in nodes):
         settings = build_settings(run)
         if _ON_POLICY in attributes_read(str(run.agent["_target_"])):
             _check_on_policy(str(run.agent["_target_"]).rpartition(".")[2], settings)
+
+
+def _check_noise(run: RunConfig) -> None:
+    """Noise needs a policy that adds it."""
+    if not run.noise:
+        return
+    if "_target_" not in run.noise:
+        raise UserError("noise has no _target_: it says which class to build it with; noise=none is none at all")
+    signature = signature_of(str(run.policy["_target_"]))
+    if signature is not None and not signature.is_open and "noise" not in signature.parameters:
+        name = str(run.policy["_target_"]).rpartition(".")[2]
+        raise UserError(
+            f"{name} takes no noise: use noise=none, or policy=noisy for an agent whose actions are numbers"
+        )
 
 
 def _check_on_policy(agent: str, settings: Settings) -> None:
@@ -236,15 +253,23 @@ def _check_on_policy(agent: str, settings: Settings) -> None:
         raise UserError(f"{agent} learns from rollouts of its current policy: use buffer=rollout")
     if type(settings.policy).log_prob is Policy.log_prob:
         name = type(settings.policy).__name__
-        raise UserError(f"{agent} must know how likely its actions were, and {name} cannot say: use policy=softmax")
+        raise UserError(
+            f"{agent} must know how likely its actions were, and {name} cannot say: use policy=softmax, or "
+            "policy=gaussian where actions are numbers"
+        )
 
 
 def _check_environment(run: RunConfig) -> None:
-    """Makes the environment once, and compares its actions with what the agent's constructor asks for."""
+    """Makes the environment once, and compares its actions with what the agent's constructor and the policy ask for."""
     environment = build_environment(run)()
     target = str(run.agent["_target_"])
+    agent, calls = target.rpartition(".")[2], constructor_calls(target)
     try:
-        if constructor_calls(target) & _ASK_FOR_DISCRETE_ACTIONS:
-            num_discrete_actions(environment, target.rpartition(".")[2])
+        if calls & _ASK_FOR_DISCRETE_ACTIONS:
+            num_discrete_actions(environment, agent)
+        if calls & _ASK_FOR_CONTINUOUS_ACTIONS:
+            bounded_actions(environment, agent)
+        if str(run.policy["_target_"]).startswith(_FRAMEWORK_FREE):
+            build_policy(run).use_space(environment.action_space)
     finally:
         environment.close()

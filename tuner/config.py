@@ -73,6 +73,9 @@ class TrainingConfig:
 
     total_steps: int
     max_grad_norm: float | None = None
+    normalise_obs: bool = False
+    normalise_reward: bool = False
+    multi_agent: bool = False
     jit_compile: bool | str = "auto"
 
     def __post_init__(self) -> None:
@@ -124,6 +127,7 @@ class RunConfig:
     agent: JsonDict
     training: TrainingConfig
     evaluation: EvaluationConfig
+    noise: JsonDict = field(default_factory=dict)
     wrapper: dict[str, JsonDict] = field(default_factory=dict)
     schedule: dict[str, JsonDict] = field(default_factory=dict)
     tracker: dict[str, JsonDict] = field(default_factory=dict)

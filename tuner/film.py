@@ -46,13 +46,14 @@ def film_episode(choose: Choose, environment: EnvFactory, seed: int, max_frames:
     frames: list[Array] = []
     try:
         obs, _ = env.reset(seed=seed)
-        start = int(getattr(env.action_space, "start", 0))  # agents count discrete actions from 0
+        space = env.action_space
+        start = int(space.start) if isinstance(space, gymnasium.spaces.Discrete) else 0  # agents count from 0
         ended = False
         while not ended and len(frames) < max_frames:
             frames.append(_frame(env, environment.id))
             action = choose(np.asarray(obs)[None])[0]
             obs, _, terminated, truncated, _ = env.step(action + start)
-            ended = terminated or truncated
+            ended = bool(truncated or np.all(terminated))
         if len(frames) < max_frames:
             frames.append(_frame(env, environment.id))
     finally:

@@ -42,9 +42,16 @@ def used_config(config: RunConfig, environment: EnvFactory, agent: Any, optimize
         "optimizer": _optimizer(optimizer, config.optimizer),
         "buffer": _read(settings.experience, config.buffer),
         "policy": _read(settings.policy, config.policy),
+        "noise": _read(getattr(settings.policy, "noise", None), config.noise),
         "schedule": {name: _read(settings.schedules[name], node) for name, node in config.schedule.items()},
         "wrapper": {name: _arguments(node) for name, node in config.wrapper.items()},
-        "training": {**asdict(config.training), "max_grad_norm": settings.max_grad_norm},
+        "training": {
+            **asdict(config.training),
+            "max_grad_norm": settings.max_grad_norm,
+            "normalise_obs": settings.normalise_obs,
+            "normalise_reward": settings.normalise_reward,
+            "multi_agent": settings.multi_agent,
+        },
         "evaluation": asdict(config.evaluation),
         "checkpoint": asdict(config.checkpoint),
     }
@@ -61,6 +68,8 @@ def _read(target: object, node: Mapping[str, Any]) -> JsonDict:
 
 def _same(found: Any, asked: Any) -> Any:
     """What was found, as JSON. Frameworks keep single precision: 0.0010000000475 is the 0.001 that was asked for."""
+    if isinstance(asked, dict) and "_target_" in asked:
+        return _read(found, asked)  # a part of the part, as priorities of a buffer
     if isinstance(asked, bool) or asked is None or isinstance(asked, str | dict):
         return found if isinstance(found, bool | str | int | float | dict | None) else asked
     if isinstance(asked, list):
@@ -90,5 +99,6 @@ def _network(agent: Any, node: Mapping[str, Any]) -> JsonDict:
     layers = show() if show is not None else None
     if not layers:
         return {}
-    shown = {"hidden_sizes": [len(bias) for _, bias, _ in layers[:-1]], "activation": layers[0][2]}
+    num_hidden = len(layers) - (2 if hasattr(agent, "stream_size") else 1)  # streams have a size of their own
+    shown = {"hidden_sizes": [len(bias) for _, bias, _ in layers[:num_hidden]], "activation": layers[0][2]}
     return {key: value for key, value in shown.items() if key in node}

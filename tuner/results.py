@@ -29,6 +29,13 @@ NOISE_FACTOR = 2.0
 """Standard deviations to either side that hold about 95 % of a normal distribution."""
 
 
+_PARTS = {
+    "final": "Return at the end of training",
+    "auc": "Mean return over training (area under the curve)",
+}
+"""Names among the scores of a run, and what they are called here."""
+
+
 class Finding(StrEnum):
     """What can be said about the study's winner."""
 
@@ -126,7 +133,12 @@ def _tested(summary: StudySummary, label: str, scores: dict[int, float]) -> Verd
     base = Verdict(
         finding=Finding.NO_COMPARISON,
         sentence="",
-        details=(*_optimism_details(tuning, winner), *_failure_details(summary), *(noise.details if noise else ())),
+        details=(
+            *_parts_details(summary, label),
+            *_optimism_details(tuning, winner),
+            *_failure_details(summary),
+            *(noise.details if noise else ()),
+        ),
         winner=winner,
         optimism=tuning.iqm - winner.iqm if tuning else None,
         tuning=tuning,
@@ -263,6 +275,20 @@ def _noise(summary: StudySummary, label: str) -> _Noise | None:
         f"seeds ({format_number(deviation)} each, from {len(own)} runs of the winner) below its mean."
     )
     return _Noise(count, sentence, (detail,))
+
+
+def _parts_details(summary: StudySummary, label: str) -> tuple[str, ...]:
+    """The same test runs by measures that need no explanation: how good in the end, and over the whole of training."""
+    sentences = []
+    for name, words in _PARTS.items():
+        winner, default = (
+            [run.scores[name] for run in summary.stage(TEST, one) if run.score is not None and name in run.scores]
+            for one in (label, summary.default_label)
+        )
+        if winner:
+            against = f", default {estimate(default)}" if default and label != summary.default_label else ""
+            sentences.append(f"{words}: {estimate(winner)}{against}.")
+    return tuple(sentences)
 
 
 def _optimism_details(tuning: Estimate | None, winner: Estimate) -> tuple[str, ...]:

@@ -1,8 +1,15 @@
 """What an agent must know of its environment before it can build networks."""
 
+import math
 from dataclasses import dataclass
 
-from note_rl.environments import EnvLike, as_factory, flat_observations, num_discrete_actions
+import numpy as np
+from gymnasium import spaces
+
+from note_rl.environments import Env, EnvLike, as_factory, bounded_actions, flat_observations, num_discrete_actions
+from note_rl.errors import EnvironmentMismatchError
+from note_rl.frames import stacked_shape
+from note_rl.types import FloatArray
 
 
 @dataclass(frozen=True)
@@ -13,17 +20,106 @@ class DiscreteSpaces:
     num_actions: int
 
 
-def discrete_spaces(env: EnvLike, agent: str, state_dim: int | None, action_dim: int | None) -> DiscreteSpaces:
+@dataclass(frozen=True)
+class ContinuousSpaces:
+    """Shape of an observation and bounds of the action's numbers, [A] each; infinite ones are possible."""
+
+    obs_shape: tuple[int, ...]
+    low: FloatArray
+    high: FloatArray
+
+    @property
+    def action_size(self) -> int:
+        """A."""
+        return len(self.low)
+
+    @property
+    def centre(self) -> FloatArray:
+        """Middle of the range of each number, [A]."""
+        return 0.5 * (self.low + self.high)
+
+    @property
+    def scale(self) -> FloatArray:
+        """Half the range of each number, [A]."""
+        return 0.5 * (self.high - self.low)
+
+
+def discrete_spaces(
+    env: EnvLike, agent: str, state_dim: int | None, action_dim: int | None, frame_stack: int = 1
+) -> DiscreteSpaces:
     """Taken from the arguments where both are given, else read from the environment.
+
+    Args:
+        env: Where the agent acts.
+        agent: Its name, for messages.
+        state_dim: Length of an observation, or None.
+        action_dim: Number of actions, or None.
+        frame_stack: Frames that are shown to the agent together.
 
     Raises:
         EnvironmentMismatchError: The environment cannot be made or its actions are not discrete.
     """
     if state_dim is not None and action_dim is not None:
+        return DiscreteSpaces(stacked_shape((state_dim,), frame_stack), action_dim)
+    probe = flat_observations(as_factory(env)())
+    try:
+        return DiscreteSpaces(stacked_shape(_obs_shape(probe), frame_stack), num_discrete_actions(probe, agent))
+    finally:
+        probe.close()
+
+
+def continuous_spaces(env: EnvLike, agent: str, frame_stack: int = 1) -> ContinuousSpaces:
+    """Read from the environment; see `discrete_spaces` for the arguments.
+
+    Raises:
+        EnvironmentMismatchError: The environment cannot be made, or its actions are no numbers within finite bounds.
+    """
+    probe = flat_observations(as_factory(env)())
+    try:
+        return _box_spaces(probe, bounded_actions(probe, agent), frame_stack)
+    finally:
+        probe.close()
+
+
+def any_spaces(
+    env: EnvLike, agent: str, state_dim: int | None, action_dim: int | None
+) -> DiscreteSpaces | ContinuousSpaces:
+    """For agents that choose one of several actions or vectors of numbers, as the environment takes them.
+
+    Raises:
+        EnvironmentMismatchError: The environment cannot be made, or its actions are of another kind.
+    """
+    if state_dim is not None and action_dim is not None:
         return DiscreteSpaces((state_dim,), action_dim)
     probe = flat_observations(as_factory(env)())
     try:
-        shape = probe.observation_space.shape or ()
-        return DiscreteSpaces(tuple(shape), num_discrete_actions(probe, agent))
+        if isinstance(probe.action_space, spaces.Box):
+            return _box_spaces(probe, probe.action_space, 1)
+        return DiscreteSpaces(_obs_shape(probe), num_discrete_actions(probe, agent))
     finally:
         probe.close()
+
+
+def image_shape(obs_shape: tuple[int, ...]) -> tuple[int, int, int]:
+    """(height, width, channels) of an image [H, W] or [H, W, C].
+
+    Raises:
+        EnvironmentMismatchError: It is no image, or too small for the convolutions of Mnih et al. 2015.
+    """
+    height, width, channels = (*obs_shape, 1) if len(obs_shape) == 2 else obs_shape if len(obs_shape) == 3 else (0,) * 3
+    if min(height, width) < 36:
+        raise EnvironmentMismatchError(
+            f"this network looks at images [height, width, channels] of at least 36 pixels a side, and an observation "
+            f"has the shape {list(obs_shape)}; use network=mlp, or wrappers that give such images"
+        )
+    return height, width, channels
+
+
+def _box_spaces(env: Env, box: spaces.Box, frame_stack: int) -> ContinuousSpaces:
+    size = math.prod(box.shape)
+    shape = stacked_shape(_obs_shape(env), frame_stack)
+    return ContinuousSpaces(shape, box.low.reshape(size).astype(np.float32), box.high.reshape(size).astype(np.float32))
+
+
+def _obs_shape(env: Env) -> tuple[int, ...]:
+    return tuple(env.observation_space.shape or ())

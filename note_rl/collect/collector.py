@@ -1,10 +1,12 @@
 """Collecting experience in this process."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from note_rl.checkpoint import nested, under
 from note_rl.environments import VectorEnvironment
+from note_rl.frames import FrameStack
 from note_rl.policy import Policy
 from note_rl.types import Array, Episode, FloatArray, Steps
 
@@ -12,12 +14,22 @@ Act = Callable[[Array], FloatArray]
 
 
 class Collector:
-    """Lets a policy act in E environments and keeps account of their episodes."""
+    """Lets a policy act in E environments and keeps account of their episodes.
 
-    def __init__(self, envs: VectorEnvironment, policy: Policy, rng: np.random.Generator) -> None:
+    Args:
+        envs: The environments.
+        policy: Chooses actions.
+        rng: All randomness of exploration.
+        frame_stack: Frames that are shown to the agent together; what is collected holds each of them once.
+    """
+
+    def __init__(self, envs: VectorEnvironment, policy: Policy, rng: np.random.Generator, frame_stack: int = 1) -> None:
         self.envs = envs
         self.policy = policy
         self.rng = rng
+        policy.bind(envs.action_space, len(envs))
+        self._frames = FrameStack(frame_stack)
+        self._starts = np.ones(len(envs), np.bool_)  # where the next step is the first of an episode
         self._return = np.zeros(len(envs))
         self._length = np.zeros(len(envs), np.int64)
 
@@ -31,26 +43,23 @@ class Collector:
         Returns:
             The steps taken [T, E] and the episodes that ended in them, in order.
         """
-        rows: list[tuple[Array, ...]] = []
-        log_probs: list[FloatArray] = []
+        rows = _Rows()
         episodes: list[Episode] = []
         while num_steps is None or len(rows) < num_steps:
-            scores = act(self.envs.obs)
+            scores = act(self._frames.show(self.envs.obs, self._starts))
             action = self.policy.select(scores, self.rng)
             log_prob = self.policy.log_prob(scores, action)
-            obs, reward, next_obs, terminated, ended = self.envs.step(action)
-            rows.append((obs, action, reward, next_obs, terminated, ended))
-            if log_prob is not None:
-                log_probs.append(log_prob)
-            self._return += reward
+            obs, reward, next_obs, terminated, ended = self.envs.step(self.policy.for_env(action))
+            rows.add((obs, action, reward, next_obs, terminated, ended), log_prob, self.envs.achieved_goal)
+            self._return += reward if reward.ndim == 1 else reward.sum(axis=-1)
             self._length += 1
+            self._starts = ended
             if ended.any():
                 episodes.extend(self._finish(ended))
+                self.policy.reset(np.flatnonzero(ended))
                 if num_steps is None:
                     break
-        obs, action, reward, next_obs, terminated, ended = (np.stack(column) for column in zip(*rows, strict=True))
-        stacked = np.stack(log_probs).astype(np.float32) if log_probs else None
-        return Steps(obs, action, reward, next_obs, terminated, ended, stacked), episodes
+        return rows.stacked(), episodes
 
     def _finish(self, ended: Array) -> list[Episode]:
         finished = [
@@ -61,12 +70,57 @@ class Collector:
         return finished
 
     def get_state(self) -> dict[str, Array]:
-        """Where the environments are and what their running episodes have gathered."""
-        return {"return": self._return, "length": self._length, **self.envs.get_state()}
+        """Where the environments are, what their running episodes have gathered, and how far exploration has come."""
+        return {
+            "return": self._return,
+            "length": self._length,
+            "starts": self._starts,
+            **nested("policy", self.policy.get_state()),
+            **nested("frames", self._frames.get_state()),
+            **self.envs.get_state(),
+        }
 
-    def set_state(self, state: dict[str, Array]) -> bool:
+    def set_state(self, state: Mapping[str, Array]) -> bool:
         """Takes over a stored state; False if the environments could not be brought back exactly."""
+        policy = under("policy", state)
+        if policy:
+            self.policy.set_state(policy)
+        self._frames.set_state(under("frames", state))
         exact = self.envs.set_state(state)
-        self._return = np.array(state["return"]) if exact else np.zeros(len(self.envs))
-        self._length = np.array(state["length"]) if exact else np.zeros(len(self.envs), np.int64)
+        num_envs = len(self.envs)
+        self._return = np.array(state["return"]) if exact else np.zeros(num_envs)
+        self._length = np.array(state["length"]) if exact else np.zeros(num_envs, np.int64)
+        self._starts = np.array(state["starts"]) if exact else np.ones(num_envs, np.bool_)
         return exact
+
+
+class _Rows:
+    """The steps of one call, one row per step of all environments."""
+
+    def __init__(self) -> None:
+        self._columns: list[tuple[Array, ...]] = []
+        self._log_probs: list[FloatArray] = []
+        self._achieved: list[FloatArray] = []
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def add(self, row: tuple[Array, ...], log_prob: FloatArray | None, achieved_goal: FloatArray | None) -> None:
+        self._columns.append(row)
+        if log_prob is not None:
+            self._log_probs.append(log_prob)
+        if achieved_goal is not None:
+            self._achieved.append(achieved_goal)
+
+    def stacked(self) -> Steps:
+        obs, action, reward, next_obs, terminated, ended = (np.stack(c) for c in zip(*self._columns, strict=True))
+        return Steps(
+            obs=obs,
+            action=action,
+            reward=reward,
+            next_obs=next_obs,
+            terminated=terminated,
+            ended=ended,
+            log_prob=np.stack(self._log_probs).astype(np.float32) if self._log_probs else None,
+            extras={"achieved_goal": np.stack(self._achieved)} if self._achieved else {},
+        )

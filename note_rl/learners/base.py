@@ -17,6 +17,12 @@ class Learner(Protocol):
     def act(self, obs: Array) -> FloatArray:
         """Answers [E, ...] of the agent to observations [E, *obs], without gradients."""
 
+    def act_one(self, obs: Array, agent_index: int) -> FloatArray:
+        """Answers [E, ...] of one agent among several, action(s, i), to its observations [E, *obs]."""
+
+    def reward(self, obs: Array, action: Array, next_obs: Array) -> FloatArray:
+        """The agent's reward() [N] for N transitions, without gradients."""
+
     def value(self, obs: Array) -> FloatArray:
         """The agent's value() [N] for observations [N, *obs], without gradients."""
 
@@ -51,7 +57,10 @@ LEARNING_RATE = "learning_rate"
 
 @contextmanager
 def temporary_attributes(target: object, values: Mapping[str, Any]) -> Iterator[None]:
-    """Sets attributes for the time of a block and puts back what was there before."""
+    """Sets attributes for the time of a block and puts back what was there before.
+
+    Within the block, `target.__dict__.update(...)` may give the same names further values.
+    """
     missing = object()
     before = {name: target.__dict__.get(name, missing) for name in values}
     target.__dict__.update(values)
@@ -144,10 +153,22 @@ def sample_columns(sample: Sample) -> dict[str, Array]:
         "discount": sample.discount,
     }
     for name, values in sample.extras.items():
-        columns[name] = np.asarray(values, np.float32)
+        columns[name] = _in_single_precision(values)
     if sample.weights is not None:
         columns["weights"] = np.asarray(sample.weights, np.float32)
     return columns
+
+
+def _in_single_precision(values: Array) -> Array:
+    """Floating-point numbers and truth values as float32, 64-bit integers as int32, others as they are."""
+    if np.issubdtype(values.dtype, np.floating) or values.dtype == np.bool_:
+        return values.astype(np.float32, copy=False)
+    return values.astype(np.int32) if values.dtype == np.int64 else values
+
+
+def first_minibatch(sample: Sample) -> dict[str, Array]:
+    """The arrays of the first minibatch, by name; [B, ...] each."""
+    return {name: values[0] for name, values in sample_columns(sample).items()}
 
 
 CALL_ARGUMENTS = ("obs", "action", "next_obs", "reward", "terminated")

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import keras
@@ -14,13 +15,15 @@ from note_rl.learners.base import (
     LEARNING_RATE,
     check_loss_shape,
     check_state,
+    first_minibatch,
     optimizers_for,
     parameter_groups,
     sample_columns,
     takes_weights,
     temporary_attributes,
 )
-from note_rl.learners.mirror import Mirror, verified_mirror
+from note_rl.learners.checks import check_samples_apart
+from note_rl.learners.mirror import Actor
 from note_rl.types import Array, FloatArray, Sample, Update
 
 _log = logging.getLogger(__name__)
@@ -40,38 +43,44 @@ class KerasLearner:
         self._optimizers: list[tuple[Any, list[Any]]] = []
         self._max_grad_norm: float | None = None
         self._weighted = takes_weights(agent)
-        self._mirror: Mirror | None = None
-        self._mirror_decided = False
-        self._functions: dict[str, Any] = {}
+        self._groups_at_sync: Sequence[int] = getattr(agent, "groups_at_sync", ())
+        self._checked = bool(getattr(agent, "couples_samples", False))
+        self.actor = Actor(agent, self._framework_act, mirrored=True)
+        self._functions: dict[tuple[Any, ...], Any] = {}
         self._update_function: Any = None
-        self._traced: set[tuple[int, ...]] = set()
+        self._traced: set[tuple[Any, ...]] = set()
         self._refusal: AgentContractError | None = None
         self._jit = False
         self.num_traces = 0  # of the update; a change of hyperparameters must not add to it
 
     def act(self, obs: Array) -> FloatArray:
         """Scores of the actions for observations [E, *obs]."""
-        if not self._mirror_decided:
-            self._mirror_decided = True
-            layers = getattr(self.agent, "acting_layers", None)
-            self._mirror = verified_mirror(layers, self._framework_act, obs)
-        return self._mirror(obs) if self._mirror is not None else self._framework_act(obs)
+        return self.actor(obs)
 
-    def _framework_act(self, obs: Array) -> FloatArray:
-        output: FloatArray = self._evaluate("action", obs).numpy()
-        return output
+    def act_one(self, obs: Array, agent_index: int) -> FloatArray:
+        """The same of one agent among several."""
+        return self.actor(obs, agent_index)
+
+    def _framework_act(self, obs: Array, index: int | None = None) -> FloatArray:
+        return self._evaluate("action", [obs], *([] if index is None else [index]))
 
     def value(self, obs: Array) -> FloatArray:
         """What the agent expects to gain, [N], from observations [N, *obs]."""
-        output: FloatArray = self._evaluate("value", obs).numpy().reshape(-1)
-        return output
+        return self._evaluate("value", [obs]).reshape(-1)
 
-    def _evaluate(self, method: str, obs: Array) -> Any:
-        if method not in self._functions:
-            signature = [tf.TensorSpec((None, *obs.shape[1:]), obs.dtype)]
-            traced = tf.function(getattr(self.agent, method), input_signature=signature)
-            self._functions[method] = traced.get_concrete_function()
-        return self._functions[method](tf.constant(obs))
+    def reward(self, obs: Array, action: Array, next_obs: Array) -> FloatArray:
+        """What the agent's reward() says, [N], of N transitions."""
+        return self._evaluate("reward", [obs, action, next_obs]).reshape(-1)
+
+    def _evaluate(self, method: str, arrays: Sequence[Array], *further: Any) -> FloatArray:
+        key = (method, *((array.shape[1:], array.dtype.str) for array in arrays), *further)
+        if key not in self._functions:
+            signature = [tf.TensorSpec((None, *array.shape[1:]), array.dtype) for array in arrays]
+            evaluate = getattr(self.agent, method)
+            traced = tf.function(lambda *inputs: evaluate(*inputs, *further), input_signature=signature)
+            self._functions[key] = traced.get_concrete_function()
+        output: FloatArray = self._functions[key](*map(tf.constant, arrays)).numpy()
+        return output
 
     def prepare(self, optimizer: Any, max_grad_norm: float | None, hyperparameters: Sequence[str], jit: Any) -> None:
         """Takes the optimizers and compiles anew where something changed; see `Learner.prepare`."""
@@ -98,6 +107,8 @@ class KerasLearner:
 
     def update(self, sample: Sample, hyperparameters: Mapping[str, float]) -> Update:
         """One gradient step per minibatch; see `Learner.update`."""
+        if not self._checked:
+            self._check_samples_apart(sample)
         if LEARNING_RATE in hyperparameters:
             for optimizer, _ in self._optimizers:
                 optimizer.learning_rate.assign(hyperparameters[LEARNING_RATE])
@@ -105,17 +116,19 @@ class KerasLearner:
         scalars = {
             name: tf.constant(value, tf.float32) for name, value in hyperparameters.items() if name != LEARNING_RATE
         }
-        loss = self._call_compiled(columns, tf.constant(sample.sync), scalars)
-        if self._mirror is not None:
-            self._mirror.stale = True
-        return Update(loss.numpy())
+        result = self._call_compiled(columns, tf.constant(sample.sync), scalars)
+        self.actor.parameters_changed()
+        return Update(**{name: tensor.numpy() for name, tensor in result.items()})
 
     def _call_compiled(self, columns: dict[str, Any], sync: Any, scalars: dict[str, Any]) -> Any:
-        shape = tuple(columns["obs"].shape)
+        shape = tuple((name, *column.shape) for name, column in columns.items())
         if shape not in self._traced:  # traced apart from the first run, so that a refused agent is not trained
-            self._update_function.get_concrete_function(columns, sync, scalars)
-            if self._refusal is not None:
-                raise self._refusal
+            try:
+                self._update_function.get_concrete_function(columns, sync, scalars)
+            finally:
+                refusal, self._refusal = self._refusal, None
+                if refusal is not None:  # instead of what TensorFlow wrapped it into
+                    raise refusal from None
             self._traced.add(shape)
         try:
             return self._update_function(columns, sync, scalars)
@@ -127,66 +140,131 @@ class KerasLearner:
             self._compile()
             return self._update_function(columns, sync, scalars)
 
-    def _burst(self, columns: dict[str, Any], sync: Any, scalars: dict[str, Any]) -> Any:
-        """The traced loop over K minibatches. Returns losses [K, G]."""
+    def _burst(self, columns: dict[str, Any], sync: Any, scalars: dict[str, Any]) -> dict[str, Any]:
+        """The traced loop over K minibatches. Returns losses [K, G] and what was handed to the replay, [K, B] each."""
         self.num_traces += 1
-        num_gradient_steps = sync.shape[0]
-        num_losses = len(self._optimizers)
+        num_gradient_steps, batch_size = columns["reward"].shape[:2]
+        handed_over: set[str] = set()  # known once the body is traced; XLA drops the columns that nobody fills
 
-        def body(k: Any, losses: Any) -> tuple[Any, Any]:
+        def body(k: Any, rows: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
             batch = {name: column[k] for name, column in columns.items()}
             offered = {name: values for name, values in batch.items() if name not in CALL_ARGUMENTS}
             with temporary_attributes(self.agent, {**scalars, **offered}):
-                step_losses = self._gradient_step(batch)
+                step_rows = self._gradient_step(batch, sync[k])
                 tf.cond(sync[k], self._sync_targets, lambda: 0)
-            return k + 1, tf.tensor_scatter_nd_update(losses, [[k]], [step_losses])
+            handed_over.update(step_rows)
+            filled = {name: tf.tensor_scatter_nd_update(rows[name], [[k]], [row]) for name, row in step_rows.items()}
+            return k + 1, {**rows, **filled}
 
-        start = (0, tf.zeros((num_gradient_steps, num_losses)))
-        return tf.while_loop(lambda k, _: k < num_gradient_steps, body, start)[1]
+        empty = {name: tf.zeros((num_gradient_steps, batch_size)) for name in ("td_error", "ratio")}
+        empty["loss"] = tf.zeros((num_gradient_steps, len(self._optimizers)))
+        rows = tf.while_loop(lambda k, _: k < num_gradient_steps, body, (0, empty))[1]
+        return {name: rows[name] for name in handed_over}
 
-    def _gradient_step(self, batch: dict[str, Any]) -> Any:
-        with tf.GradientTape(persistent=len(self._optimizers) > 1) as tape:
-            losses = self._losses(batch)
-        gradients = [tape.gradient(loss, group) for loss, (_, group) in zip(losses, self._optimizers, strict=True)]
-        for (optimizer, parameters), group_gradients in zip(self._optimizers, gradients, strict=True):
-            dense = [
+    def _gradient_step(self, batch: dict[str, Any], sync: Any) -> dict[str, Any]:
+        """The rows of this step: losses [G], and td_error and ratio [B] if the agent handed them over."""
+        handle = self.agent.prioritized_replay
+        handle.begin(batch["reward"].shape[0])
+        with tf.GradientTape(persistent=len(self.groups) > 1) as tape:
+            try:
+                losses = self._losses(batch)
+            except AgentContractError as error:
+                self._refusal = error
+                raise
+        td_error, ratio = handle.take()
+        gradients = self._gradients(tape, losses)
+        everybody = range(len(self.groups))
+        at_once = [index for index in everybody if index not in self._groups_at_sync or len(losses) == 1]
+        if len(at_once) == len(self.groups):
+            self._step(gradients, everybody)
+        else:
+            tf.cond(sync, lambda: self._step(gradients, everybody), lambda: self._step(gradients, at_once))
+        rows = {"loss": tf.stack(self._per_optimizer(losses)), "td_error": td_error, "ratio": ratio}
+        return {name: tf.cast(row, tf.float32) for name, row in rows.items() if row is not None}
+
+    def _gradients(self, tape: Any, losses: list[Any]) -> list[list[Any]]:
+        """Per parameter group, along its own loss or the only one."""
+        if len(losses) == len(self.groups):
+            found = [tape.gradient(loss, group) for loss, group in zip(losses, self.groups, strict=True)]
+        else:
+            found = tape.gradient(losses[0], self.groups)
+        return [
+            [
                 tf.zeros_like(parameter) if gradient is None else gradient
-                for gradient, parameter in zip(group_gradients, parameters, strict=True)
+                for gradient, parameter in zip(*pair, strict=True)
             ]
+            for pair in zip(found, self.groups, strict=True)
+        ]
+
+    def _step(self, gradients: list[list[Any]], indices: Sequence[int]) -> int:
+        """Steps along the gradients of these groups, each with its own optimizer or all with the only one."""
+        single = len(self._optimizers) == 1
+        for several in [list(indices)] if single else [[index] for index in indices]:
+            optimizer = self._optimizers[0 if single else several[0]][0]
+            dense = [gradient for index in several for gradient in gradients[index]]
             if self._max_grad_norm is not None:
                 dense, _ = tf.clip_by_global_norm(dense, self._max_grad_norm)
-            optimizer.apply(dense, parameters)
-        return tf.stack(losses)
+            optimizer.apply(dense, [parameter for index in several for parameter in self.groups[index]])
+        return 0
+
+    def _per_optimizer(self, losses: list[Any]) -> list[Any]:
+        """What is reported: a loss for all groups counts for every optimizer, one optimizer for all has their sum."""
+        if len(self._optimizers) == 1:
+            return [tf.add_n(losses)]
+        return losses * len(self._optimizers) if len(losses) == 1 else losses
 
     def _losses(self, batch: dict[str, Any]) -> list[Any]:
+        """The means over the batch of what __call__ returns: one loss per parameter group, or one for all."""
         arguments = [batch[name] for name in CALL_ARGUMENTS]
         weights = batch.get("weights")
         if self._weighted:
-            arguments.append(weights if weights is not None else tf.ones_like(batch["reward"]))
+            arguments.append(weights if weights is not None else tf.ones(batch["reward"].shape[0]))
         returned = self.agent(*arguments)
         several = isinstance(returned, (list, tuple))
         batch_size = batch["reward"].shape[0]
         losses = [self._reduced(loss, weights, batch_size) for loss in (returned if several else [returned])]
-        if len(losses) == 1:
-            return losses * len(self._optimizers)
+        if len(losses) in (1, len(self.groups)):
+            return losses
         if len(self._optimizers) == 1:
             return [tf.add_n(losses)]
-        if len(losses) != len(self._optimizers):
-            raise AgentContractError(
-                f"__call__ returned {len(losses)} losses for {len(self._optimizers)} parameter groups; "
-                "give one each, or one in all"
-            )
-        return losses
+        raise AgentContractError(
+            f"__call__ returned {len(losses)} losses for {len(self.groups)} parameter groups; "
+            "give one each, or one in all"
+        )
 
     def _reduced(self, loss: Any, weights: Any, batch_size: int) -> Any:
-        try:
-            check_loss_shape(tuple(loss.shape), batch_size)
-        except AgentContractError as error:
-            self._refusal = error  # raised after tracing: TensorFlow would wrap it into an error of its own
-            return tf.reduce_mean(loss)
+        check_loss_shape(tuple(loss.shape), batch_size)
         if loss.shape.rank == 0:
             return loss
         return tf.reduce_mean(loss * weights if weights is not None and not self._weighted else loss)
+
+    def _check_samples_apart(self, sample: Sample) -> None:
+        with self._nothing_changes():
+            check_samples_apart(self._losses_of, first_minibatch(sample))
+        self._checked = True
+
+    def _losses_of(self, columns: Mapping[str, Array]) -> FloatArray:
+        """Losses [G] of one minibatch, by name [b, ...]; evaluated eagerly, so that errors are plain ones."""
+        batch = {name: tf.constant(values) for name, values in columns.items()}
+        offered = {name: values for name, values in batch.items() if name not in CALL_ARGUMENTS}
+        with temporary_attributes(self.agent, offered):
+            self.agent.prioritized_replay.begin(len(columns["reward"]))
+            losses = self._per_optimizer(self._losses(batch))
+            self.agent.prioritized_replay.take()
+        return _array(tf.stack(losses))
+
+    @contextmanager
+    def _nothing_changes(self) -> Iterator[None]:
+        """Puts back attributes and variables, random states among them, as they were before the block."""
+        attributes = dict(vars(self.agent))
+        variables = [(variable, _array(variable)) for _, variable in named_variables(self.agent)]
+        try:
+            yield
+        finally:
+            vars(self.agent).clear()
+            vars(self.agent).update(attributes)
+            for variable, before in variables:
+                variable.assign(before)
 
     def _sync_targets(self) -> int:
         self.agent.update_param()
@@ -210,8 +288,7 @@ class KerasLearner:
         check_state(state, variables)
         for name, variable in variables.items():
             variable.assign(state[name])
-        if self._mirror is not None:
-            self._mirror.stale = True
+        self.actor.parameters_changed()
 
 
 def named_variables(agent: Any) -> Iterator[tuple[str, Any]]:
@@ -227,6 +304,8 @@ def _named_variables_in(name: str, value: Any) -> Iterator[tuple[str, Any]]:
             yield f"{name}/{index}", variable
     elif isinstance(value, (tf.Variable, keras.Variable)):
         yield name, value
+    elif isinstance(value, keras.random.SeedGenerator):
+        yield f"{name}/state", value.state
     elif isinstance(value, Mapping):
         for key, one in value.items():
             yield from _named_variables_in(f"{name}/{key}", one)

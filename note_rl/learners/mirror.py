@@ -4,14 +4,19 @@ One observation through a 64-64 network costs about 10 us here against 50-450 us
 would be most of the time that collecting takes.
 """
 
+import inspect
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from note_rl.types import Array, FloatArray
 
-# (kernel [in, out], bias [out], name of the activation)
-DenseLayer = tuple[FloatArray, FloatArray, str]
+Activation = Callable[[FloatArray], FloatArray]
+# (kernel [in, out], bias [out], the activation or its name)
+DenseLayer = tuple[FloatArray, FloatArray, str | Activation]
+ReadLayers = Callable[[], Sequence[DenseLayer] | None]
 
 
 def _softmax(x: FloatArray) -> FloatArray:
@@ -20,12 +25,26 @@ def _softmax(x: FloatArray) -> FloatArray:
     return shares
 
 
-_ACTIVATIONS: dict[str, Callable[[FloatArray], FloatArray]] = {
+_ACTIVATIONS: dict[str, Activation] = {
     "linear": lambda x: x,
     "relu": lambda x: np.maximum(x, 0.0),
     "tanh": np.tanh,
+    "elu": lambda x: np.where(x > 0.0, x, np.expm1(np.minimum(x, 0.0))),
+    "silu": lambda x: 0.5 * x * (1.0 + np.tanh(0.5 * x)),  # x * sigmoid(x), which cannot overflow in this form
     "softmax": _softmax,
 }
+
+
+def scaled_tanh(centre: FloatArray, scale: FloatArray) -> Activation:
+    """Gives centre + scale * tanh(x): how deterministic actors stay within the bounds of their actions."""
+    return lambda x: centre + scale * np.tanh(x)
+
+
+def with_constant_outputs(layers: list[DenseLayer], constants: FloatArray) -> list[DenseLayer]:
+    """The layers with further outputs behind those of the last one that are the same for all inputs."""
+    *hidden, (kernel, bias, activation) = layers
+    wider = np.pad(kernel, ((0, 0), (0, len(constants))))
+    return [*hidden, (wider, np.concatenate([bias, constants]), activation)]
 
 
 class Mirror:
@@ -35,7 +54,7 @@ class Mirror:
         layers: Called again whenever parameters have changed.
     """
 
-    def __init__(self, layers: Callable[[], Sequence[DenseLayer] | None]) -> None:
+    def __init__(self, layers: ReadLayers) -> None:
         self._read = layers
         self._layers: Sequence[DenseLayer] = ()
         self.stale = True
@@ -47,18 +66,17 @@ class Mirror:
             self.stale = False
         x: FloatArray = obs.reshape(len(obs), -1)
         for kernel, bias, activation in self._layers:
-            x = _ACTIVATIONS[activation](x @ kernel + bias)
+            activate = _ACTIVATIONS[activation] if isinstance(activation, str) else activation
+            x = activate(x @ kernel + bias)
         return x
 
     @staticmethod
     def supports(layers: Sequence[DenseLayer]) -> bool:
         """Whether every activation is known here."""
-        return all(activation in _ACTIVATIONS for _, _, activation in layers)
+        return all(not isinstance(activation, str) or activation in _ACTIVATIONS for _, _, activation in layers)
 
 
-def verified_mirror(
-    layers: Callable[[], Sequence[DenseLayer] | None] | None, act: Callable[[Array], FloatArray], obs: Array
-) -> Mirror | None:
+def verified_mirror(layers: ReadLayers | None, act: Callable[[Array], FloatArray], obs: Array) -> Mirror | None:
     """A mirror that was seen to agree with the framework on the given observations [E, *obs], or None."""
     if layers is None or obs.dtype != np.float32:
         return None
@@ -66,4 +84,46 @@ def verified_mirror(
     if read is None or not Mirror.supports(read):
         return None
     mirror = Mirror(layers)
-    return mirror if np.allclose(mirror(obs), act(obs), rtol=1e-4, atol=1e-5) else None
+    answers, expected = mirror(obs), act(obs)
+    agree = answers.shape == expected.shape and np.allclose(answers, expected, rtol=1e-4, atol=1e-5)
+    return mirror if agree else None
+
+
+class Actor:
+    """Answers observations in NumPy where the agent's layers allow it, else through the framework.
+
+    Args:
+        agent: May have `acting_layers()`, or `acting_layers(i)` where there are several agents.
+        framework_act: (observations [E, *obs], index of the agent or None) -> answers [E, ...].
+        mirrored: Whether NumPy may be used at all: the parameters are in the memory of the CPU.
+    """
+
+    def __init__(self, agent: Any, framework_act: Callable[[Array, int | None], FloatArray], mirrored: bool) -> None:
+        self._agent = agent
+        self._framework_act = framework_act
+        self._mirrored = mirrored
+        self._mirrors: dict[int | None, Mirror | None] = {}
+
+    def __call__(self, obs: Array, index: int | None = None) -> FloatArray:
+        """Answers [E, ...] to observations [E, *obs], of one agent among several if an index is given."""
+        if index not in self._mirrors:
+            layers = self._layers(index) if self._mirrored else None
+            self._mirrors[index] = verified_mirror(layers, lambda obs: self._framework_act(obs, index), obs)
+        mirror = self._mirrors[index]
+        return mirror(obs) if mirror is not None else self._framework_act(obs, index)
+
+    def _layers(self, index: int | None) -> ReadLayers | None:
+        layers = getattr(self._agent, "acting_layers", None)
+        if layers is None or bool(inspect.signature(layers).parameters) != (index is not None):
+            return None
+        return layers if index is None else partial(layers, index)
+
+    def is_mirrored(self, index: int | None = None) -> bool:
+        """Whether actions are worked out in NumPy; decided at the first one."""
+        return self._mirrors.get(index) is not None
+
+    def parameters_changed(self) -> None:
+        """The layers are read again before the next answer."""
+        for mirror in self._mirrors.values():
+            if mirror is not None:
+                mirror.stale = True

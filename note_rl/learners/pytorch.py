@@ -1,6 +1,7 @@
 """The PyTorch learner."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -13,14 +14,19 @@ from note_rl.learners.base import (
     LEARNING_RATE,
     check_loss_shape,
     check_state,
+    first_minibatch,
     optimizers_for,
     parameter_groups,
     sample_columns,
     takes_weights,
     temporary_attributes,
 )
-from note_rl.learners.mirror import Mirror, verified_mirror
+from note_rl.learners.checks import check_samples_apart
+from note_rl.learners.mirror import Actor
+from note_rl.learners.pytorch_steps import Stepper
 from note_rl.types import Array, FloatArray, Sample, Update
+
+_RANDOM = "random/torch"  # torch draws from one global generator per device
 
 
 class PyTorchLearner:
@@ -30,30 +36,35 @@ class PyTorchLearner:
         self.agent = agent
         self.groups: list[list[Tensor]] = parameter_groups(agent.param)
         self.device = self.groups[0][0].device
+        self.actor = Actor(agent, self._framework_act, mirrored=self.device.type == "cpu")
         self._optimizers: list[tuple[torch.optim.Optimizer, list[Tensor]]] = []
         self._max_grad_norm: float | None = None
         self._weighted = takes_weights(agent)
-        self._mirror: Mirror | None = None
-        self._mirror_decided = False
+        self._groups_at_sync: Sequence[int] = getattr(agent, "groups_at_sync", ())
+        self._checked = bool(getattr(agent, "couples_samples", False))
 
     def act(self, obs: Array) -> FloatArray:
         """Scores of the actions for observations [E, *obs]."""
-        if not self._mirror_decided:
-            self._mirror_decided = True
-            if self.device.type == "cpu":
-                layers = getattr(self.agent, "acting_layers", None)
-                self._mirror = verified_mirror(layers, self._framework_act, obs)
-        return self._mirror(obs) if self._mirror is not None else self._framework_act(obs)
+        return self.actor(obs)
 
-    def _framework_act(self, obs: Array) -> FloatArray:
-        with torch.inference_mode():
-            output: FloatArray = self.agent.action(self._tensor(obs)).cpu().numpy()
-        return output
+    def act_one(self, obs: Array, agent_index: int) -> FloatArray:
+        """The same of one agent among several."""
+        return self.actor(obs, agent_index)
+
+    def _framework_act(self, obs: Array, index: int | None = None) -> FloatArray:
+        return self._evaluate(self.agent.action, [obs], *([] if index is None else [index]))
 
     def value(self, obs: Array) -> FloatArray:
         """What the agent expects to gain, [N], from observations [N, *obs]."""
+        return self._evaluate(self.agent.value, [obs]).reshape(-1)
+
+    def reward(self, obs: Array, action: Array, next_obs: Array) -> FloatArray:
+        """What the agent's reward() says, [N], of N transitions."""
+        return self._evaluate(self.agent.reward, [obs, action, next_obs]).reshape(-1)
+
+    def _evaluate(self, method: Any, arrays: Sequence[Array], *further: Any) -> FloatArray:
         with torch.inference_mode():
-            output: FloatArray = self.agent.value(self._tensor(obs)).reshape(-1).cpu().numpy()
+            output: FloatArray = method(*map(self._tensor, arrays), *further).cpu().numpy()
         return output
 
     def prepare(self, optimizer: Any, max_grad_norm: float | None, hyperparameters: Sequence[str], jit: Any) -> None:
@@ -64,61 +75,116 @@ class PyTorchLearner:
 
     def update(self, sample: Sample, hyperparameters: Mapping[str, float]) -> Update:
         """One gradient step per minibatch; see `Learner.update`."""
-        for optimizer, _ in self._optimizers:
-            if LEARNING_RATE in hyperparameters:
+        if not self._checked:
+            self._check_samples_apart(sample)
+        if LEARNING_RATE in hyperparameters:
+            for optimizer, _ in self._optimizers:
                 for group in optimizer.param_groups:
                     group["lr"] = hyperparameters[LEARNING_RATE]
-        columns = {name: self._tensor(values) for name, values in sample_columns(sample).items()}
-        losses = []
-        for k, sync in enumerate(sample.sync.tolist()):
-            batch = {name: values[k] for name, values in columns.items()}
-            with temporary_attributes(self.agent, _offered(batch)):
-                losses.append(self._gradient_step(batch))
+        columns = {name: self._tensor(values).unbind(0) for name, values in sample_columns(sample).items()}
+        steppers = [Stepper(optimizer, parameters) for optimizer, parameters in self._optimizers]
+        losses: list[Tensor] = []
+        handed_over = []
+        handle = self.agent.prioritized_replay
+        offered_names = [name for name in columns if name not in CALL_ARGUMENTS]
+        with temporary_attributes(self.agent, dict.fromkeys(offered_names)):
+            for k, sync in enumerate(sample.sync.tolist()):
+                batch = {name: values[k] for name, values in columns.items()}
+                vars(self.agent).update((name, batch[name]) for name in offered_names)
+                handle.begin(len(batch["reward"]))
+                losses += self._gradient_step(batch, steppers, sync)
+                handed_over.append(handle.take())
                 if sync:
                     self._sync_targets()
-        if self._mirror is not None:
-            self._mirror.stale = True
-        return Update(torch.stack(losses).cpu().numpy())
+        self.actor.parameters_changed()
+        td_errors, ratios = zip(*handed_over, strict=True)
+        loss = torch.stack(losses).reshape(len(handed_over), -1)
+        return Update(_array(loss), _stacked(td_errors), _stacked(ratios))
 
-    def _gradient_step(self, batch: dict[str, Tensor]) -> Tensor:
-        """Losses [G], one per parameter group, after having stepped along their gradients."""
+    def _gradient_step(self, batch: dict[str, Tensor], steppers: list[Stepper], sync: bool) -> list[Tensor]:
+        """Losses, one per optimizer, after having stepped along the gradients of each group."""
         losses = self._losses(batch)
-        for index, (loss, (_, parameters)) in enumerate(zip(losses, self._optimizers, strict=True)):
-            shared = index + 1 < len(losses)
-            gradients = torch.autograd.grad(loss, parameters, retain_graph=shared, allow_unused=True)
-            for parameter, gradient in zip(parameters, gradients, strict=True):
-                parameter.grad = gradient
-            if self._max_grad_norm is not None:
-                nn.utils.clip_grad_norm_(parameters, self._max_grad_norm)
-        for optimizer, _ in self._optimizers:
-            optimizer.step()
-        return torch.stack([loss.detach() for loss in losses])
+        gradients = self._gradients(losses, sync)
+        if len(steppers) == 1:
+            gradients = [[gradient for group in gradients for gradient in group]]
+        for stepper, of_optimizer in zip(steppers, gradients, strict=True):
+            stepper.step(of_optimizer, self._max_grad_norm)
+        return self._per_optimizer([loss.detach() for loss in losses])
+
+    def _per_optimizer(self, losses: list[Tensor]) -> list[Tensor]:
+        """What is reported: a loss for all groups counts for every optimizer, one optimizer for all has their sum."""
+        if len(self._optimizers) == 1:
+            return [torch.stack(losses).sum()]
+        return losses * len(self._optimizers) if len(losses) == 1 else losses
+
+    def _gradients(self, losses: list[Tensor], sync: bool) -> list[list[Tensor | None]]:
+        """Per parameter group, along its own loss or the only one; None for groups that wait for a sync."""
+        if len(losses) == len(self.groups):
+            due = [sync or index not in self._groups_at_sync for index in range(len(losses))]
+            last = max((index for index, one in enumerate(due) if one), default=0)
+            return [
+                list(torch.autograd.grad(loss, group, retain_graph=index < last, allow_unused=True))
+                if due[index]
+                else [None] * len(group)
+                for index, (loss, group) in enumerate(zip(losses, self.groups, strict=True))
+            ]
+        parameters = [parameter for group in self.groups for parameter in group]
+        flat = iter(torch.autograd.grad(losses[0], parameters, allow_unused=True))
+        return [[next(flat) for _ in group] for group in self.groups]
 
     def _losses(self, batch: dict[str, Tensor]) -> list[Tensor]:
+        """The means over the batch of what __call__ returns: one loss per parameter group, or one for all."""
         arguments = [batch[name] for name in CALL_ARGUMENTS]
         weights = batch.get("weights")
         if self._weighted:
-            arguments.append(weights if weights is not None else torch.ones_like(batch["reward"]))
+            arguments.append(weights if weights is not None else torch.ones(len(batch["reward"]), device=self.device))
         returned = self.agent(*arguments)
         several = isinstance(returned, (list, tuple))
         batch_size = len(batch["reward"])
         losses = [self._reduced(loss, weights, batch_size) for loss in (returned if several else [returned])]
-        if len(losses) == 1:
-            return losses * len(self._optimizers)
+        if len(losses) in (1, len(self.groups)):
+            return losses
         if len(self._optimizers) == 1:
             return [torch.stack(losses).sum()]
-        if len(losses) != len(self._optimizers):
-            raise AgentContractError(
-                f"__call__ returned {len(losses)} losses for {len(self._optimizers)} parameter groups; "
-                "give one each, or one in all"
-            )
-        return losses
+        raise AgentContractError(
+            f"__call__ returned {len(losses)} losses for {len(self.groups)} parameter groups; "
+            "give one each, or one in all"
+        )
 
     def _reduced(self, loss: Tensor, weights: Tensor | None, batch_size: int) -> Tensor:
         check_loss_shape(tuple(loss.shape), batch_size)
         if loss.ndim == 0:
             return loss
         return (loss * weights).mean() if weights is not None and not self._weighted else loss.mean()
+
+    def _check_samples_apart(self, sample: Sample) -> None:
+        with self._nothing_changes():
+            check_samples_apart(self._losses_of, first_minibatch(sample))
+        self._checked = True
+
+    def _losses_of(self, columns: Mapping[str, Array]) -> FloatArray:
+        """Losses [G] of one minibatch, by name [b, ...]."""
+        batch = {name: self._tensor(values) for name, values in columns.items()}
+        with temporary_attributes(self.agent, _offered(batch)):
+            self.agent.prioritized_replay.begin(len(batch["reward"]))
+            losses = torch.stack(self._per_optimizer([loss.detach() for loss in self._losses(batch)]))
+            self.agent.prioritized_replay.take()
+        return _array(losses)
+
+    @contextmanager
+    def _nothing_changes(self) -> Iterator[None]:
+        """Puts back attributes, tensors and the random state as they were before the block."""
+        attributes = dict(vars(self.agent))
+        tensors = [(tensor, tensor.detach().clone()) for _, tensor in named_tensors(self.agent)]
+        try:
+            with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
+                yield
+        finally:
+            vars(self.agent).clear()
+            vars(self.agent).update(attributes)
+            with torch.no_grad():
+                for tensor, before in tensors:
+                    tensor.copy_(before)
 
     def _sync_targets(self) -> None:
         with torch.no_grad():
@@ -131,15 +197,18 @@ class PyTorchLearner:
         return tensor.to(self.device)
 
     def get_state(self) -> dict[str, Array]:
-        """Every tensor of the agent and every slot of its optimizers."""
+        """Every tensor of the agent, every slot of its optimizers, and the state of torch's random numbers."""
         state = {f"agent/{name}": _array(tensor) for name, tensor in named_tensors(self.agent)}
         for index, (optimizer, _) in enumerate(self._optimizers):
             for name, tensor in _slots(optimizer):
                 state[f"optimizer/{index}/{name}"] = _array(tensor)
+        state[f"{_RANDOM}/cpu"] = _array(torch.get_rng_state())
+        if self.device.type == "cuda":
+            state[f"{_RANDOM}/cuda"] = _array(torch.cuda.get_rng_state(self.device))
         return state
 
     def set_state(self, state: Mapping[str, Array]) -> None:
-        """Takes over parameters, and slots where optimizers are there already."""
+        """Takes over parameters and random state, and slots where optimizers are there already."""
         tensors = dict(named_tensors(self.agent))
         check_state(state, {f"agent/{name}": tensor for name, tensor in tensors.items()})
         with torch.no_grad():
@@ -147,8 +216,11 @@ class PyTorchLearner:
                 tensor.copy_(torch.from_numpy(np.array(state[f"agent/{name}"])))
         for index, (optimizer, _) in enumerate(self._optimizers):
             _load_slots(optimizer, state, f"optimizer/{index}/")
-        if self._mirror is not None:
-            self._mirror.stale = True
+        if f"{_RANDOM}/cpu" in state:
+            torch.set_rng_state(torch.from_numpy(np.array(state[f"{_RANDOM}/cpu"])))
+        if f"{_RANDOM}/cuda" in state and self.device.type == "cuda":
+            torch.cuda.set_rng_state(torch.from_numpy(np.array(state[f"{_RANDOM}/cuda"])), self.device)
+        self.actor.parameters_changed()
 
 
 def _offered(batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -191,6 +263,12 @@ def _load_slots(optimizer: torch.optim.Optimizer, state: Mapping[str, Array], pr
             index, _, slot = name.removeprefix(prefix).partition("/")
             slots.setdefault(int(index), {})[slot] = torch.from_numpy(np.array(values))
     optimizer.load_state_dict({"state": slots, "param_groups": optimizer.state_dict()["param_groups"]})
+
+
+def _stacked(rows: Sequence[Tensor | None]) -> FloatArray | None:
+    """[K, B] of rows [B] as float32; None where some are missing."""
+    present = [row.detach() for row in rows if row is not None]
+    return _array(torch.stack(present).float()) if len(present) == len(rows) else None
 
 
 def _array(tensor: Tensor) -> Array:

@@ -1,24 +1,86 @@
-"""Replay: a ring to store in and a sampler that says what to read."""
+"""Replay: a ring to store in, a sampler that says what to read, and a reader that makes minibatches of it."""
 
+import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
+from note_rl.replay.episodes import EpisodeIndex
+from note_rl.replay.frame_ring import FrameRing
+from note_rl.replay.readers import Reader, Transitions, one_step
 from note_rl.replay.ring import Ring
-from note_rl.replay.samplers import Sampler, UniformSampler
+from note_rl.replay.samplers import PrioritizedSampler, Sampler, UniformSampler
 from note_rl.types import Array, BoolArray, FloatArray, IntArray, Sample, Steps
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """What a buffer is composed of.
+
+    Attributes:
+        sampler: Chooses slots; None: uniformly.
+        reader: Makes transitions of slots.
+        episodes: Kept up to date for readers that need it.
+        frame_stack: Frames of an observation as it is read.
+        chained: Whether the reader looks at neighbours in time, so that what is stored must be one unbroken story.
+    """
+
+    sampler: Sampler | None = None
+    reader: Reader = one_step
+    episodes: EpisodeIndex | None = None
+    frame_stack: int = 1
+    chained: bool = False
 
 
 class ReplayBuffer:
     """The newest `capacity` transitions, read back in minibatches."""
 
-    def __init__(self, capacity: int, sampler: Sampler | None = None) -> None:
-        self.ring = Ring(capacity)
-        self.sampler = sampler or UniformSampler()
+    def __init__(self, capacity: int, parts: Parts | None = None) -> None:
+        self.parts = parts or Parts()
+        self.capacity = capacity
+        self.sampler: Sampler = self.parts.sampler or UniformSampler()
+        self.ring = self._make_ring(False)
+
+    def _make_ring(self, images: bool) -> Ring:
+        num_frames = self.parts.frame_stack
+        return FrameRing(self.capacity, num_frames) if num_frames > 1 or images else Ring(self.capacity)
 
     def add(self, steps: Steps) -> None:
-        """Stores T*E transitions over the oldest."""
-        self.ring.add(steps)
+        """Stores T*E transitions over the oldest. Images are stored once, not a second time as what is seen next."""
+        num_envs = steps.ended.shape[1]
+        if self.ring.num_envs == 0 and steps.obs.dtype == np.uint8 and steps.obs.ndim >= 4:
+            self.ring = self._make_ring(True)
+        if self.ring.num_envs not in (0, num_envs) and (self.parts.chained or isinstance(self.ring, FrameRing)):
+            _log.warning(
+                "the pool was gathered in %d environments side by side and is now filled from %d: what it holds cannot "
+                "be read on as episodes, and is forgotten",
+                self.ring.num_envs,
+                num_envs,
+            )
+            self._forget()
+        slots = self.ring.add(steps)
+        if self.parts.episodes is not None:
+            self.parts.episodes.add(steps, slots, self.ring.num_slots)
+        self.sampler.added(slots, self.ring)
+
+    def _forget(self) -> None:
+        self.drop_oldest(len(self))
+        self.ring = self._make_ring(isinstance(self.ring, FrameRing))
+        if self.parts.episodes is not None:
+            self.parts.episodes.set_state({})
+
+    def drop_oldest(self, count: int) -> None:
+        """Forgets so many of the oldest."""
+        self.sampler.dropped(self.ring.drop_oldest(count))
+
+    def interrupt(self) -> None:
+        """What is stored next does not continue the episodes that are running in the pool."""
+        self.ring.interrupt()
+        if self.parts.episodes is not None:
+            self.parts.episodes.interrupt()
 
     def sample(self, shape: tuple[int, int], gamma: float, sync: BoolArray, rng: np.random.Generator) -> Sample:
         """K minibatches of B transitions for one burst.
@@ -29,24 +91,41 @@ class ReplayBuffer:
             sync: Whether targets are updated after each gradient step. [K]
             rng: Chooses the slots.
         """
-        slots, weights = self.sampler.draw(shape, len(self), rng)
-        return self.gather(slots, gamma, sync, weights)
+        slots, weights = self.sampler.draw(shape, self.ring, rng)
+        return self.gather(slots, gamma, sync, rng, weights)
 
-    def gather(self, slots: IntArray, gamma: float, sync: BoolArray, weights: FloatArray | None = None) -> Sample:
-        """The transitions at the given slots [K, B]."""
-        data = self.ring.read(slots)
-        terminated = data["terminated"].astype(np.float32)
+    def gather(
+        self,
+        slots: IntArray,
+        gamma: float,
+        sync: BoolArray,
+        rng: np.random.Generator,
+        weights: FloatArray | None = None,
+    ) -> Sample:
+        """The transitions at the given slots [K, B]; see sample()."""
+        read: Transitions = self.parts.reader(self.ring, slots, gamma, rng)
         return Sample(
-            obs=data["obs"],
-            action=data["action"],
-            reward=data["reward"],
-            next_obs=data["next_obs"],
-            terminated=terminated,
-            discount=np.float32(gamma) * (1.0 - terminated),
+            obs=read.obs,
+            action=read.action,
+            reward=read.reward,
+            next_obs=read.next_obs,
+            terminated=read.terminated,
+            discount=read.discount,
+            extras=read.extras,
             sync=sync,
             weights=weights,
             slots=slots,
         )
+
+    def update_priorities(self, slots: IntArray, td_error: FloatArray) -> None:
+        """New TD errors [K, B] of the transitions at slots [K, B]; without priorities, nothing happens."""
+        if isinstance(self.sampler, PrioritizedSampler):
+            self.sampler.update(slots.ravel(), td_error.ravel())
+
+    @property
+    def num_live(self) -> int:
+        """How many transitions can be sampled: those stored, less those given up for their low priority."""
+        return self.sampler.num_live if isinstance(self.sampler, PrioritizedSampler) else len(self)
 
     def __len__(self) -> int:
         """How many transitions are stored."""
@@ -54,8 +133,21 @@ class ReplayBuffer:
 
     def get_state(self) -> dict[str, Array]:
         """All that is stored, as named arrays."""
-        return self.ring.get_state()
+        episodes = self.parts.episodes.get_state() if self.parts.episodes is not None else {}
+        return {
+            **self.ring.get_state(),
+            **{f"sampler/{name}": values for name, values in self.sampler.get_state().items()},
+            **{f"episodes/{name}": values for name, values in episodes.items()},
+        }
 
     def set_state(self, state: Mapping[str, Array]) -> None:
-        """Takes over a stored state; refuses one of another capacity (CheckpointError)."""
+        """Takes over a stored state; refuses one of another capacity or kind (CheckpointError)."""
+        self.ring = self._make_ring("frames/counts" in state)
         self.ring.set_state(state)
+        if self.parts.episodes is not None:
+            self.parts.episodes.set_state(_under("episodes/", state))
+        self.sampler.set_state(_under("sampler/", state), self.ring)
+
+
+def _under(prefix: str, state: Mapping[str, Array]) -> dict[str, Array]:
+    return {name.removeprefix(prefix): values for name, values in state.items() if name.startswith(prefix)}

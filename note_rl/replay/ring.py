@@ -5,85 +5,168 @@ from collections.abc import Mapping
 import numpy as np
 
 from note_rl.errors import CheckpointError
-from note_rl.types import Array, IntArray, Steps
+from note_rl.types import Array, BoolArray, IntArray, Steps
+
+_EXTRAS = "extras/"
 
 
 class Ring:
     """Keeps the newest `capacity` transitions; writing over the oldest costs O(N) for N new ones.
 
-    Slots are numbered 0 to capacity-1. Steps of E environments are stored in the order [time, environment], so the
-    successor of a transition of the same environment lies E slots further on.
+    Transitions lie in slots. Steps of E environments are stored in the order [time, environment], so the successor of a
+    transition in the same environment lies E slots further on, modulo the number of slots. The age of a transition
+    counts from the oldest that is kept (0) to the newest (size-1). Dropping the oldest only moves the beginning.
+
+    Args:
+        capacity: Most transitions kept.
+        margin: Steps per environment beyond these that are still there to be looked back at, but not kept.
     """
 
-    def __init__(self, capacity: int) -> None:
+    stored: tuple[str, ...] = ("obs", "action", "reward", "next_obs", "terminated", "ended")
+
+    def __init__(self, capacity: int, margin: int = 0) -> None:
         self.capacity = capacity
         self.size = 0
         self.head = 0  # the slot that is written next
+        self.num_slots = capacity  # once something is stored, and with the margin
+        self.num_envs = 0  # E of what is stored; 0: nothing yet
+        self._margin = margin
+        self._written = 0  # slots that have ever held anything
         self._fields: dict[str, Array] = {}
 
     def add(self, steps: Steps) -> IntArray:
         """Stores all T*E transitions, oldest first.
 
         Returns:
-            The slots written [min(T*E, capacity)].
+            The slots written, in that order: min(T*E, number of slots) of them.
         """
-        columns = {name: _flatten(getattr(steps, name)) for name in _FIELDS}
-        count = len(columns["reward"])
+        columns = {name: _flatten(getattr(steps, name)) for name in self.stored}
+        columns.update({_EXTRAS + name: _flatten(values) for name, values in steps.extras.items()})
+        count = steps.num_env_steps
+        self.num_envs = steps.ended.shape[1]
         if not self._fields:
             self._allocate(columns)
-        skipped = max(count - self.capacity, 0)
-        slots = (self.head + np.arange(skipped, count)) % self.capacity
+        skipped = max(count - self.num_slots, 0)
+        slots = (self.head + np.arange(skipped, count)) % self.num_slots
         for name, values in columns.items():
             self._fields[name][slots] = values[skipped:]
-        self.head = (self.head + count) % self.capacity
+        self.head = (self.head + count) % self.num_slots
         self.size = min(self.size + count, self.capacity)
+        self._written = min(self._written + count, self.num_slots)
         return slots
 
-    def read(self, slots: IntArray) -> dict[str, Array]:
-        """The stored fields at these slots; each array has the shape of `slots` in front."""
-        return {name: values[slots] for name, values in self._fields.items()}
+    def drop_oldest(self, count: int) -> IntArray:
+        """Forgets so many of the oldest; costs nothing but naming them.
+
+        Returns:
+            The slots that are no longer kept.
+        """
+        slots = self.slots(np.arange(min(max(count, 0), self.size)))
+        self.size -= len(slots)
+        return slots
+
+    def slots(self, ages: IntArray) -> IntArray:
+        """Where the transitions of these ages lie; -1 is the one before the oldest kept."""
+        found: IntArray = (self.head - self.size + ages) % self.num_slots
+        return found
+
+    def ages(self, slots: IntArray) -> IntArray:
+        """How long after the oldest kept these were stored; slots that are not kept give size or more."""
+        ages: IntArray = (slots - (self.head - self.size)) % self.num_slots
+        return ages
+
+    def ahead(self, slots: IntArray, steps: IntArray | int) -> IntArray:
+        """Slots so many steps later in the same environment (earlier where negative)."""
+        moved: IntArray = (slots + steps * self.num_envs) % self.num_slots
+        return moved
+
+    def interrupt(self) -> None:
+        """What is stored next is no continuation: running episodes count as cut off by a time limit here."""
+        if self.size:
+            self._fields["ended"][self.newest()] = True
+
+    def newest(self) -> IntArray:
+        """The slots of the last step of each environment."""
+        return self.slots(np.arange(max(self.size - self.num_envs, 0), self.size))
+
+    def column(self, name: str, slots: IntArray) -> Array:
+        """One stored field at these slots, whose shape comes in front; an extra is found by its own name."""
+        return self._fields[name if name in self._fields else _EXTRAS + name][slots]
+
+    def obs(self, slots: IntArray) -> Array:
+        """What the agent saw: [..., *obs]."""
+        return self._fields["obs"][slots]
+
+    def next_obs(self, slots: IntArray) -> Array:
+        """What it saw next: [..., *obs]."""
+        return self._fields["next_obs"][slots]
+
+    def extras(self, slots: IntArray) -> dict[str, Array]:
+        """Further fields by name."""
+        return {
+            name.removeprefix(_EXTRAS): values[slots]
+            for name, values in self._fields.items()
+            if name.startswith(_EXTRAS)
+        }
+
+    def has(self, name: str) -> bool:
+        """Whether there is such a field or extra."""
+        return name in self._fields or _EXTRAS + name in self._fields
 
     @property
     def obs_nbytes(self) -> int:
-        """Bytes of one observation as stored; 0 before anything is."""
+        """Bytes of one observation as it is read; 0 before anything is stored."""
         return self._fields["obs"][0].nbytes if self._fields else 0
 
+    @property
+    def nbytes(self) -> int:
+        """Memory taken."""
+        return sum(values.nbytes for values in self._fields.values())
+
     def _allocate(self, like: Mapping[str, Array]) -> None:
+        self.num_slots = self.capacity + self._margin * self.num_envs
         self._fields = {
-            name: np.zeros((self.capacity, *values.shape[1:]), _compact(name, values)) for name, values in like.items()
+            name: np.zeros((self.num_slots, *values.shape[1:]), _compact(name, values)) for name, values in like.items()
         }
 
     def get_state(self) -> dict[str, Array]:
         """The written part of every field, in slot order, and where writing goes on."""
-        state: dict[str, Array] = {name: values[: self.size] for name, values in self._fields.items()}
-        state["position"] = np.array([self.head, self.size, self.capacity], np.int64)
+        state: dict[str, Array] = {name: values[: self._written] for name, values in self._fields.items()}
+        state["position"] = np.array([self.head, self.size, self.capacity, self._written, self.num_envs], np.int64)
         return state
 
     def set_state(self, state: Mapping[str, Array]) -> None:
         """Takes over a stored state.
 
         Raises:
-            CheckpointError: The state is of a ring of another capacity.
+            CheckpointError: The state is of a ring of another capacity or kind.
         """
-        head, size, capacity = (int(number) for number in state["position"])
+        head, size, capacity, written, num_envs = (int(number) for number in state["position"])
         if capacity != self.capacity:
             raise CheckpointError(
                 f"the checkpoint's replay pool has capacity {capacity}, this agent's {self.capacity}: "
                 f"set it to {capacity}"
             )
-        fields = {name: state[name] for name in _FIELDS if name in state}
-        if fields:
+        fields = {name: state[name] for name in state if name in self.stored or name.startswith(_EXTRAS)}
+        missing = [name for name in self.stored if name not in fields]
+        if num_envs and missing:
+            raise CheckpointError(f"the checkpoint's replay pool was stored in another way: it lacks {missing[0]!r}")
+        self.num_envs = num_envs
+        self._fields = {}
+        if num_envs:
             self._allocate(fields)
             for name, values in fields.items():
-                self._fields[name][:size] = values
-        self.head, self.size = head, size
+                self._fields[name][:written] = values
+        self.head, self.size, self._written = head, size, written
 
     def __len__(self) -> int:
-        """How many transitions are stored."""
+        """How many transitions are kept."""
         return self.size
 
 
-_FIELDS = ("obs", "action", "reward", "next_obs", "terminated", "ended")
+def episode_starts(ended: BoolArray, over: BoolArray) -> BoolArray:
+    """Which steps begin an episode, [T, E], from where episodes end [T, E] and what was over before the first [E]."""
+    return np.concatenate([over[None], ended[:-1]])
 
 
 def _flatten(values: Array) -> Array:

@@ -1,27 +1,42 @@
-"""On-policy experience: one rollout, its advantages, and the epochs of minibatches made of it."""
+"""On-policy experience: one rollout, its advantages, and the minibatches made of it."""
 
 from collections.abc import Callable
 
 import numpy as np
 
+from note_rl.replay.frame_ring import FrameRing
+from note_rl.replay.options import RolloutPriority
 from note_rl.returns import generalised_advantage, standardise
-from note_rl.types import Array, FloatArray, Sample, Steps
+from note_rl.types import Array, BoolArray, FloatArray, IntArray, Sample, Steps
 
 ValueFunction = Callable[[Array], FloatArray]
+RewardFunction = Callable[[Array, Array, Array], FloatArray]
+_STACKS_AT_ONCE = 2048  # stacks of frames are large: never all of a rollout in memory
 
 
 class Rollout:
-    """T*E transitions of the current policy, ready to be read in shuffled minibatches and then forgotten."""
+    """T*E transitions of the current policy, ready to be read in minibatches and then forgotten.
 
-    def __init__(self, steps: Steps, gamma: float) -> None:
-        self._columns = {
-            name: _flatten(getattr(steps, name)) for name in ("obs", "action", "reward", "next_obs", "terminated")
-        }
-        self._extras: dict[str, FloatArray] = {}
+    Args:
+        steps: The transitions.
+        gamma: Discount of one step.
+        frames: A ring whose newest transitions these are, from which stacks of frames are read; None: observations are
+            those of `steps`.
+    """
+
+    def __init__(self, steps: Steps, gamma: float, frames: FrameRing | None = None) -> None:
+        names = ("action", "reward", "terminated") if frames is not None else _COLUMNS
+        self._columns = {name: _flatten(getattr(steps, name)) for name in names}
+        self._extras: dict[str, Array] = {name: _flatten(values) for name, values in steps.extras.items()}
         self._gamma = gamma
         self._steps = steps
+        self._frames = frames
         if steps.log_prob is not None:
             self._extras["log_prob_old"] = _flatten(steps.log_prob)
+
+    def __len__(self) -> int:
+        """T * E."""
+        return self._steps.num_env_steps
 
     def add_advantages(self, value: ValueFunction, gae_lambda: float, standardised: bool) -> None:
         """Adds advantage, return_ and value_old to what minibatches offer.
@@ -34,39 +49,119 @@ class Rollout:
         """
         steps = self._steps
         shape = steps.reward.shape
-        value_old = value(self._columns["obs"]).reshape(shape)
-        next_value = value(self._columns["next_obs"]).reshape(shape)
+        value_old, next_value = (self._values(value, name).reshape(shape) for name in ("obs", "next_obs"))
+        reward = self._columns["reward"].reshape(shape)
         advantage, return_ = generalised_advantage(
-            steps.reward, value_old, next_value, steps.terminated, steps.ended, self._gamma, gae_lambda
+            reward, value_old, next_value, steps.terminated, steps.ended, self._gamma, gae_lambda
         )
         self._extras["advantage"] = _flatten(standardise(advantage) if standardised else advantage)
         self._extras["return_"] = _flatten(return_)
         self._extras["value_old"] = _flatten(value_old)
 
-    def sample(self, num_epochs: int, batch_size: int, rng: np.random.Generator) -> Sample:
-        """All minibatches of all epochs as one burst: each epoch reads every transition at most once, shuffled.
+    def replace_reward(self, reward: RewardFunction) -> None:
+        """Learns from another reward: [n] of (obs, action, next_obs), each [n, ...]. Comes before advantages."""
+        parts = [
+            reward(self._seen("obs", index), self._columns["action"][index], self._seen("next_obs", index))
+            for index in self._pieces()
+        ]
+        self._columns["reward"] = np.concatenate(parts).astype(np.float32).reshape(len(self))
+
+    def _values(self, value: ValueFunction, name: str) -> FloatArray:
+        return np.concatenate([value(self._seen(name, index)) for index in self._pieces()])
+
+    def _pieces(self) -> list[IntArray]:
+        """All indices; in pieces where the observations of all together would fill the memory."""
+        at_once = len(self) if self._frames is None else _STACKS_AT_ONCE
+        return [np.arange(first, min(first + at_once, len(self))) for first in range(0, len(self), at_once)]
+
+    def _seen(self, name: str, index: IntArray) -> Array:
+        """`obs` or `next_obs` of the transitions at index [...]."""
+        if self._frames is None:
+            return self._columns[name][index]
+        slots = self._frames.slots(len(self._frames) - len(self) + index)
+        return self._frames.obs(slots) if name == "obs" else self._frames.next_obs(slots)
+
+    def epochs(self, num_epochs: int, batch_size: int, rng: np.random.Generator) -> IntArray:
+        """The minibatches of all epochs [K, B]: each epoch reads every transition at most once, shuffled.
 
         Where T*E is no multiple of the batch size, each epoch leaves out a different random rest.
         """
-        size = len(self._columns["reward"])
+        size = len(self)
         num_batches = size // batch_size
         used = num_batches * batch_size
         order = np.concatenate([rng.permutation(size)[:used] for _ in range(num_epochs)])
-        slots = order.reshape(num_epochs * num_batches, batch_size)
-        terminated = self._columns["terminated"][slots].astype(np.float32)
-        sync = np.zeros(len(slots), np.bool_)
-        sync[-1] = True
+        return order.reshape(num_epochs * num_batches, batch_size)
+
+    def gather(self, index: IntArray, sync: BoolArray) -> Sample:
+        """The transitions at index [K, B] as minibatches, with the target updates [K] that go with them."""
+        terminated = self._columns["terminated"][index].astype(np.float32)
         return Sample(
-            obs=self._columns["obs"][slots],
-            action=self._columns["action"][slots],
-            reward=self._columns["reward"][slots],
-            next_obs=self._columns["next_obs"][slots],
+            obs=self._seen("obs", index),
+            action=self._columns["action"][index],
+            reward=self._columns["reward"][index],
+            next_obs=self._seen("next_obs", index),
             terminated=terminated,
             discount=np.float32(self._gamma) * (1.0 - terminated),
             sync=sync,
-            extras={name: values[slots] for name, values in self._extras.items()},
-            slots=slots,
+            extras={name: values[index] for name, values in self._extras.items()},
+            slots=index,
         )
+
+    def sample(self, num_epochs: int, batch_size: int, rng: np.random.Generator) -> Sample:
+        """All minibatches of all epochs as one burst, targets updated at the end."""
+        index = self.epochs(num_epochs, batch_size, rng)
+        sync = np.zeros(len(index), np.bool_)
+        sync[-1] = True
+        return self.gather(index, sync)
+
+
+class RolloutScores:
+    """How much there still is to be learned from each transition of a rollout, and minibatches drawn by that.
+
+    A transition is drawn with probability score^alpha / sum of score^alpha, where
+    score = lambda * |TD| + (1 - lambda) * |ratio - 1| + epsilon. Minibatches are drawn stratified.
+
+    Args:
+        priority: The numbers.
+        size: T * E.
+    """
+
+    def __init__(self, priority: RolloutPriority, size: int) -> None:
+        self.priority = priority
+        self._td_error = np.full(size, priority.initial_td)
+        self._ratio = np.full(size, priority.initial_ratio)
+        self._live = np.ones(size, np.bool_)
+
+    @property
+    def scores(self) -> FloatArray:
+        """[N], 0 where a transition was given up."""
+        weight = self.priority.lambda_
+        score = weight * np.abs(self._td_error) + (1.0 - weight) * np.abs(self._ratio - 1.0)
+        return np.where(self._live, score + self.priority.epsilon, 0.0)
+
+    def draw(self, shape: tuple[int, int], rng: np.random.Generator) -> IntArray:
+        """Indices [K, B]."""
+        scores = self.scores
+        running = np.cumsum(np.where(scores > 0.0, scores**self.priority.alpha, 0.0))
+        mass = (np.arange(shape[1]) + rng.random(shape)) * (running[-1] / shape[1])
+        index: IntArray = np.searchsorted(running, np.minimum(mass, np.nextafter(running[-1], 0.0)), side="right")
+        return index
+
+    def update(self, index: IntArray, td_error: FloatArray, ratio: FloatArray | None) -> None:
+        """New TD errors and ratios [n] of the transitions at index [n]; without ratios, the former stay."""
+        self._td_error[index] = td_error
+        if ratio is not None:
+            self._ratio[index] = ratio
+
+    def keep_highest(self, number: int) -> None:
+        """Gives up all but so many of the highest score."""
+        live = np.flatnonzero(self._live)
+        excess = len(live) - max(number, 1)
+        if excess > 0:
+            self._live[live[np.argpartition(self.scores[live], excess - 1)[:excess]]] = False
+
+
+_COLUMNS = ("obs", "action", "reward", "next_obs", "terminated")
 
 
 def _flatten(values: Array) -> Array:

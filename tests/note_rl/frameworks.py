@@ -45,6 +45,21 @@ class Framework:
 
         return tf.Variable(values, dtype=tf.float32)
 
+    def mean(self, tensor: Any) -> Any:
+        if self.package == "pytorch":
+            return tensor.mean()
+        import tensorflow as tf
+
+        return tf.reduce_mean(tensor)
+
+    def numbers(self, tensor: Any) -> Any:
+        """In single precision."""
+        if self.package == "pytorch":
+            return tensor.float()
+        import tensorflow as tf
+
+        return tf.cast(tensor, tf.float32)
+
     def stop(self, tensor: Any) -> Any:
         if self.package == "pytorch":
             return tensor.detach()

@@ -1,5 +1,8 @@
 import json
 import os
+import signal
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -76,3 +79,58 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(CheckpointError, match="cannot write"):
         write_checkpoint(tmp_path / "file" / "agent", ARRAYS, {})
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_a_file_has_the_mode_that_the_umask_leaves(tmp_path, umask, mode):
+    before = os.umask(umask)
+    try:
+        write_checkpoint(tmp_path / "agent", ARRAYS, {})
+    finally:
+        os.umask(before)
+    assert (tmp_path / "agent").stat().st_mode & 0o777 == mode
+
+
+def test_a_single_wrong_bit_is_noticed(tmp_path):
+    path = tmp_path / "agent"
+    write_checkpoint(path, ARRAYS, {})
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(CheckpointError, match="damaged: its arrays"):
+        read_checkpoint(path)
+
+
+@pytest.mark.parametrize("head", ["[1]", "{}", '{"version": "new"}'])
+def test_a_head_without_a_version_is_refused(tmp_path, head):
+    path = tmp_path / "agent"
+    save_file(ARRAYS, path, {"note_rl": head})
+    with pytest.raises(CheckpointError, match="names no version"):
+        read_checkpoint(path)
+
+
+_KILLED_WHILE_WRITING = """
+import os, signal, sys
+import numpy as np
+from note_rl import checkpoint
+
+save_file = checkpoint.save_file
+
+def dying(arrays, path, metadata):
+    save_file(arrays, path, metadata)
+    os.truncate(path, 100)  # half of it has reached the disk
+    os.kill(os.getpid(), signal.SIGKILL)
+
+checkpoint.write_checkpoint(sys.argv[1], {"a": np.zeros(1000)}, {"number": 1})
+checkpoint.save_file = dying
+checkpoint.write_checkpoint(sys.argv[1], {"a": np.ones(1000)}, {"number": 2})
+"""
+
+
+def test_a_process_killed_while_writing_leaves_the_former_file(tmp_path):
+    path = tmp_path / "agent"
+    child = subprocess.run([sys.executable, "-c", _KILLED_WHILE_WRITING, str(path)], check=False)
+    assert child.returncode == -signal.SIGKILL
+    arrays, head = read_checkpoint(path)
+    assert head["number"] == 1
+    assert not arrays["a"].any()

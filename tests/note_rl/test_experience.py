@@ -3,13 +3,26 @@ import logging
 import numpy as np
 import pytest
 
-from note_rl.experience import Clock, ReplayExperience, RolloutExperience
-from note_rl.settings import ReplaySettings, RolloutSettings
-from tests.note_rl.test_replay import steps
+from note_rl.demonstrations import Demonstrations
+from note_rl.errors import AgentContractError, NoteRLError
+from note_rl.experience import AgentView, Clock, ReplayExperience, RolloutExperience
+from note_rl.replay.hindsight import GoalFunctions
+from note_rl.settings import Hindsight, Priority, ReplaySettings, RolloutPriority, RolloutSettings, Window
+from note_rl.types import Update
+from tests.note_rl.replay.story import part, random_story, steps
 
 
-def replay(**settings):
-    return ReplayExperience(ReplaySettings(**settings), lambda: 0.9, np.random.default_rng(0))
+def replay(view=None, seed=0, **settings):
+    view = view or AgentView(gamma=lambda: 0.9)
+    return ReplayExperience(ReplaySettings(**settings), view, np.random.default_rng(seed))
+
+
+def rollout(view=None, **settings):
+    return RolloutExperience(RolloutSettings(**settings), view or AgentView(), np.random.default_rng(0))
+
+
+def update_with(sample, td_error=None, ratio=None):
+    return Update(np.zeros((sample.num_gradient_steps, 1)), td_error, ratio)
 
 
 def test_nothing_is_learned_before_it_starts():
@@ -82,9 +95,7 @@ def test_one_pass_warns_once_when_it_becomes_expensive(caplog):
 
 
 def test_rollout_is_forgotten_after_training():
-    settings = RolloutSettings(num_steps=4, batch_size=2, num_epochs=2)
-    rng = np.random.default_rng(0)
-    experience = RolloutExperience(settings, lambda: 0.9, lambda: 0.95, None, True, rng)
+    experience = rollout(num_steps=4, batch_size=2, num_epochs=2)
     assert experience.phase_length(8, remaining=1) == 4
     experience.store(steps(0, 4))
     (sample,) = experience.bursts(Clock())
@@ -92,3 +103,260 @@ def test_rollout_is_forgotten_after_training():
     assert "advantage" not in sample.extras
     with pytest.raises(AssertionError):
         list(experience.bursts(Clock()))
+
+
+def pool(experience):
+    """Rewards of what is kept, the oldest first."""
+    ring = experience.buffer.ring
+    return ring.column("reward", ring.slots(np.arange(len(ring)))).tolist()
+
+
+def test_priorities_of_a_burst_are_known_to_the_next_one():
+    experience = replay(batch_size=64, gradient_steps=64, capacity=64, priority=Priority(alpha=1.0))
+    experience.store(steps(0, 64))
+    bursts = experience.bursts(Clock(num_env_steps=64))
+    sample = next(bursts)
+    assert sample.num_gradient_steps == 32
+    assert len(np.unique(sample.slots)) == 64  # stratified: equal priorities are each drawn once
+    experience.feedback(sample, update_with(sample, np.where(sample.reward == 5.0, 1.0, 1e-9)))
+    second = next(bursts)
+    assert (second.reward == 5.0).mean() > 0.99
+    assert next(bursts, None) is None
+
+
+def test_beta_follows_the_progress_of_training():
+    experience = replay(batch_size=2, gradient_steps=1, priority=Priority(beta=0.4))
+    experience.store(steps(0, 4))
+    next(experience.bursts(Clock(num_env_steps=4, progress=0.5)))
+    assert experience.buffer.sampler.beta == pytest.approx(0.7)
+
+
+def test_one_pass_with_priorities_has_as_many_steps():
+    experience = replay(batch_size=2, gradient_steps=None, capacity=100, priority=Priority())
+    experience.store(steps(0, 27))
+    samples = list(experience.bursts(Clock(num_env_steps=27)))
+    assert [sample.num_gradient_steps for sample in samples] == [8, 4, 1]
+    assert all(sample.weights is not None for sample in samples)
+
+
+def test_priorities_that_are_never_told_are_asked_for():
+    experience = replay(batch_size=2, gradient_steps=1, priority=Priority())
+    experience.store(steps(0, 4))
+    (sample,) = experience.bursts(Clock(num_env_steps=4))
+    with pytest.raises(AgentContractError, match=r"prioritized_replay\.update"):
+        experience.feedback(sample, update_with(sample))
+
+
+def test_without_priorities_feedback_does_nothing():
+    experience = replay(batch_size=2, gradient_steps=1)
+    experience.store(steps(0, 4))
+    (sample,) = experience.bursts(Clock(num_env_steps=4))
+    experience.feedback(sample, update_with(sample))
+    assert pool(experience) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("window", "kept"),
+    [
+        (Window(size=4), 4),
+        (Window(size=0.25), 5),
+        (Window(size=lambda: 3), 3),
+        (Window(size=lambda process: 3 if process is None else 0), 3),
+    ],
+)
+def test_a_window_keeps_the_newest(window, kept):
+    experience = replay(capacity=20, batch_size=2, window=window)
+    for first in range(0, 18, 6):
+        experience.store(steps(first, 6))
+        assert pool(experience) == list(range(first + 6 - kept, first + 6))
+
+
+def test_clearing_drops_the_oldest_every_so_many():
+    experience = replay(capacity=100, batch_size=2, window=Window(clearing_freq=10, clear_size=4))
+    lengths = []
+    for first in range(0, 36, 6):
+        experience.store(steps(first, 6))
+        lengths.append(len(experience.buffer))
+    # 10 is passed in the second, 20 in the fourth, 30 with the fifth
+    assert lengths == [6, 8, 14, 16, 18, 24]
+    assert pool(experience) == list(range(12, 36))
+
+
+def test_at_a_target_update_the_highest_priorities_stay():
+    window = Window(on_sync=3)
+    settings = {"batch_size": 1, "gradient_steps": 32, "target_update_interval": 32, "capacity": 8}
+    experience = replay(priority=Priority(alpha=1.0), window=window, **settings)
+    experience.store(steps(0, 8))
+    experience.buffer.update_priorities(np.arange(8)[None], np.array([[1.0, 9, 1, 9, 1, 9, 1, 1]]))
+    (sample,) = experience.bursts(Clock(num_env_steps=8))
+    assert sample.sync.any()
+    experience.feedback(sample, update_with(sample, np.where(sample.reward % 2 == 1, 9.0, 1.0)))
+    assert experience.buffer.num_live == 3
+    (sample,) = experience.bursts(Clock(num_env_steps=8))
+    assert set(sample.reward.ravel().tolist()) <= {1, 3, 5, 7}
+
+
+def test_at_a_target_update_the_newest_stay_where_there_are_no_priorities():
+    experience = replay(batch_size=1, gradient_steps=2, target_update_interval=4, window=Window(on_sync=lambda p: 3))
+    experience.store(steps(0, 8))
+    for done, left in ((0, 8), (2, 3)):
+        (sample,) = experience.bursts(Clock(num_env_steps=8, num_gradient_steps=done))
+        experience.feedback(sample, update_with(sample))
+        assert len(experience.buffer) == left
+    assert pool(experience) == [5, 6, 7]
+
+
+def learned(obs, action, next_obs):
+    return 100.0 * action + obs[:, 0] + 10.0 * next_obs[:, 0]
+
+
+def test_the_learned_reward_is_worked_out_when_sampled():
+    experts = Demonstrations(np.arange(6.0, dtype=np.float32)[:, None], np.arange(6))
+    experience = replay(AgentView(reward=learned), batch_size=5, gradient_steps=3, learned_reward=True, expert=experts)
+    experience.store(steps(0, 9))
+    (sample,) = experience.bursts(Clock(num_env_steps=9))
+    number = sample.action
+    np.testing.assert_allclose(sample.reward, 111.0 * number + 5.0)
+    assert sample.extras["expert_obs"].shape == (3, 5, 1)
+    np.testing.assert_array_equal(sample.extras["expert_obs"][..., 0], sample.extras["expert_action"])
+    assert max(pool(experience)) == 8.0
+
+
+def test_the_learned_reward_of_a_rollout_goes_into_its_advantages():
+    view = AgentView(reward=learned, value=lambda obs: 0.0 * obs[:, 0], standardise_advantage=False)
+    experts = Demonstrations(np.zeros((2, 1), np.float32), np.zeros(2, np.int64))
+    experience = rollout(view, num_steps=4, batch_size=4, num_epochs=1, learned_reward=True, expert=experts)
+    experience.store(steps(0, 4, ended=(0, 1, 2, 3)))
+    (sample,) = experience.bursts(Clock())
+    np.testing.assert_allclose(sample.extras["advantage"], 111.0 * sample.action + 5.0)
+    assert sample.extras["expert_obs"].shape == (1, 4, 1)
+
+
+@pytest.mark.parametrize("make", [replay, rollout])
+def test_a_learned_reward_needs_an_agent_that_has_one(make):
+    with pytest.raises(AgentContractError, match="reward"):
+        make(learned_reward=True)
+
+
+def test_what_is_stored_stays_as_it_came_when_normalised():
+    view = AgentView(normalise_obs=lambda obs: obs * 2.0, normalise_reward=lambda reward: reward / 2.0)
+    experience = replay(view, batch_size=4, gradient_steps=1)
+    experience.store(steps(0, 4))
+    (sample,) = experience.bursts(Clock(num_env_steps=4))
+    np.testing.assert_allclose(sample.obs[..., 0], 2.0 * sample.action)
+    np.testing.assert_allclose(sample.next_obs[..., 0], 2.0 * sample.action + 1.0)
+    np.testing.assert_allclose(sample.reward, sample.action / 2.0)
+    assert pool(experience) == [0, 1, 2, 3]
+    taken = rollout(view, num_steps=4, batch_size=4, num_epochs=1)
+    taken.store(steps(0, 4))
+    (sample,) = taken.bursts(Clock())
+    np.testing.assert_allclose(sample.obs[..., 0], 2.0 * sample.action)
+    np.testing.assert_allclose(sample.reward, sample.action / 2.0)
+
+
+def test_n_steps_need_a_gamma():
+    with pytest.raises(AgentContractError, match="gamma"):
+        replay(AgentView(), num_steps=3)
+
+
+def test_hindsight_needs_the_reward_of_goals():
+    with pytest.raises(AgentContractError, match="reward_done_func"):
+        replay(hindsight=Hindsight())
+
+
+def test_triplets_wait_for_an_episode_that_is_long_enough():
+    experience = replay(trajectories=True, batch_size=2, gradient_steps=1)
+    experience.store(steps(0, 4, ended=(0, 1, 2, 3)))
+    assert list(experience.bursts(Clock(num_env_steps=4))) == []
+    experience.store(steps(4, 3))
+    (sample,) = experience.bursts(Clock(num_env_steps=7))
+    assert sample.obs.shape == (1, 2, 2, 1)
+
+
+def test_a_rollout_updates_targets_every_so_many_gradient_steps_if_told():
+    experience = rollout(num_steps=8, batch_size=2, num_epochs=2, target_update_interval=3)
+    experience.store(steps(0, 8))
+    (sample,) = experience.bursts(Clock(num_gradient_steps=1))
+    assert np.flatnonzero(sample.sync).tolist() == [1, 4, 7]
+
+
+def test_prioritized_minibatches_follow_the_scores_within_a_rollout():
+    priority = RolloutPriority(lambda_=1.0, alpha=1.0)
+    experience = rollout(num_steps=16, batch_size=8, num_epochs=8, priority=priority, window=9)
+    experience.store(steps(0, 16))
+    lengths, last = [], None
+    for sample in experience.bursts(Clock()):
+        lengths.append(sample.num_gradient_steps)
+        experience.feedback(sample, update_with(sample, np.where(sample.action == 3, 50.0, 1e-6), np.ones((8, 8))))
+        last = sample
+    assert lengths == [8, 8]
+    assert (last.action == 3).mean() > 0.95
+    with pytest.raises(AssertionError):
+        next(experience.bursts(Clock()))
+
+
+def goals():
+    def reward_done(achieved, desired):
+        done = (achieved == desired).all(axis=-1)
+        return np.where(done, 0.0, -1.0), done
+
+    return AgentView(
+        gamma=lambda: 0.9,
+        reward=lambda obs, action, next_obs: obs[:, 0],
+        goals=GoalFunctions(reward_done, with_goal=lambda obs, goal: obs + goal[:, :1]),
+    )
+
+
+FAMILY = {
+    "uniform": {},
+    "prioritized": {"priority": Priority()},
+    "three steps": {"num_steps": 3},
+    "prioritized three steps": {"num_steps": 3, "priority": Priority()},
+    "hindsight": {"hindsight": Hindsight()},
+    "prioritized hindsight": {"hindsight": Hindsight(strategy="episode"), "priority": Priority()},
+    "triplets": {"trajectories": True},
+    "learned reward": {"learned_reward": True},
+    "frames": {"frame_stack": 3, "priority": Priority(), "num_steps": 2},
+    "window": {"window": Window(clearing_freq=13, clear_size=5, size=40, on_sync=30), "priority": Priority()},
+    "one pass": {"gradient_steps": None},
+}
+
+
+@pytest.mark.parametrize("kind", FAMILY)
+def test_a_restored_experience_goes_on_bit_for_bit(kind):
+    settings = {"capacity": 60, "batch_size": 8, "gradient_steps": 3, **FAMILY[kind]}
+    story = random_story(np.random.default_rng(0), 120, 2)
+
+    def train(experience, rng, first, last):
+        experience._rng = rng
+        seen = []
+        for t in range(first, last, 3):
+            experience.store(part(story, t, t + 3))
+            for sample in experience.bursts(Clock(num_env_steps=2 * t, progress=t / 120)):
+                seen.append(sample)
+                td_error = np.cos(sample.obs.sum(axis=tuple(range(2, sample.obs.ndim))))
+                experience.feedback(sample, update_with(sample, td_error))
+        return seen
+
+    rng, other_rng = np.random.default_rng(1), np.random.default_rng(2)
+    one, other = replay(goals(), **settings), replay(goals(), **settings)
+    train(one, rng, 0, 60)
+    other.set_state({name: np.array(values) for name, values in one.get_state().items()})
+    other_rng.bit_generator.state = rng.bit_generator.state
+    for a, b in zip(train(one, rng, 60, 120), train(other, other_rng, 60, 120), strict=True):
+        for name in ("obs", "action", "reward", "next_obs", "terminated", "discount", "weights", "slots", "sync"):
+            np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
+
+
+def test_demonstrations_come_back_from_their_file(tmp_path):
+    pairs = Demonstrations(np.arange(8, dtype=np.float32).reshape(4, 2), np.arange(4))
+    pairs.save(tmp_path / "expert.npz")
+    read = Demonstrations.load(tmp_path / "expert.npz")
+    np.testing.assert_array_equal(read.obs, pairs.obs)
+    np.testing.assert_array_equal(read.action, pairs.action)
+    (tmp_path / "other.npz").write_bytes(b"nothing of the kind")
+    for name in ("other.npz", "missing.npz"):
+        with pytest.raises(NoteRLError, match="cannot read demonstrations"):
+            Demonstrations.load(tmp_path / name)
+    with pytest.raises(NoteRLError, match="one action per observation"):
+        Demonstrations(np.zeros((3, 1)), np.zeros(2))

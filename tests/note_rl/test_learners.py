@@ -10,24 +10,9 @@ from note_rl.seeding import seed_everything
 from note_rl.types import Sample
 from tests.note_rl.environments import Counting
 from tests.note_rl.frameworks import frameworks
+from tests.note_rl.samples import ready, sample
 
 pytestmark = pytest.mark.parametrize("framework", frameworks())
-
-
-def sample(num_gradient_steps=3, batch_size=4, sync=False, seed=0, **extras):
-    rng = np.random.default_rng(seed)
-    shape = (num_gradient_steps, batch_size)
-    terminated = (rng.random(shape) < 0.3).astype(np.float32)
-    return Sample(
-        obs=rng.normal(size=(*shape, 2)).astype(np.float32),
-        action=rng.integers(2, size=shape).astype(np.int32),
-        reward=rng.normal(size=shape).astype(np.float32),
-        next_obs=rng.normal(size=(*shape, 2)).astype(np.float32),
-        terminated=terminated,
-        discount=np.float32(0.9) * (1 - terminated),
-        sync=np.full(num_gradient_steps, sync),
-        extras={name: rng.normal(size=shape).astype(np.float32) for name in extras},
-    )
 
 
 def part(whole, k):
@@ -39,11 +24,6 @@ def part(whole, k):
 def dqn(framework, seed=0, **options):
     seed_everything(seed)
     return framework.agents.DQN(hidden_size=(8,), env=Counting, **options)
-
-
-def ready(framework, agent, optimizer=None, clip=None, names=()):
-    agent.learner.prepare(optimizer or framework.optimizers.sgd(agent.param, 0.1), clip, names, "auto")
-    return agent.learner
 
 
 def perceptron(layers, x):
@@ -180,11 +160,28 @@ def test_each_group_is_trained_by_its_own_loss_only(framework):
     assert framework.array(agent.second)[0] == pytest.approx(1.0 - 0.01 * 5.0)
 
 
-def test_one_optimizer_trains_all_groups_by_the_sum(framework):
+def test_one_optimizer_trains_each_group_by_its_own_loss_only(framework):
     agent = TwoLosses().build(framework)
-    ready(framework, agent, framework.optimizers.sgd(agent.param, 0.1)).update(sample(1), {})
-    assert framework.array(agent.first)[0] == pytest.approx(1.0 - 0.1 * 8.0)
-    assert framework.array(agent.second)[0] == pytest.approx(1.0 - 0.1 * 8.0)
+    update = ready(framework, agent, framework.optimizers.sgd(agent.param, 0.1)).update(sample(1), {})
+    assert framework.array(agent.first)[0] == pytest.approx(1.0 - 0.1 * 3.0)
+    assert framework.array(agent.second)[0] == pytest.approx(1.0 - 0.1 * 5.0)
+    assert update.loss.tolist() == [[8.0]]
+
+
+@pytest.mark.parametrize("num_optimizers", [1, 2])
+def test_groups_may_wait_for_the_steps_that_move_the_targets(framework, num_optimizers):
+    agent = TwoLosses().build(framework)
+    agent.groups_at_sync = (0,)
+    make = framework.optimizers.adam
+    optimizers = [make(group, 0.1) for group in agent.param] if num_optimizers == 2 else make(agent.param, 0.1)
+    learner = ready(framework, agent, optimizers)
+    moved = []
+    for sync in (False, True, False, False, True, True):
+        before = [framework.array(agent.first)[0], framework.array(agent.second)[0]]
+        learner.update(sample(1, sync=sync), {})
+        after = [framework.array(agent.first)[0], framework.array(agent.second)[0]]
+        moved.append([bool(one != other) for one, other in zip(before, after, strict=True)])
+    assert moved == [[False, True], [True, True], [False, True], [False, True], [True, True], [True, True]]
 
 
 def test_as_many_optimizers_as_groups_are_needed(framework):
@@ -254,7 +251,7 @@ def test_acting_in_numpy_agrees_with_the_framework_and_follows_updates(framework
     learner = ready(framework, agent)
     obs = np.random.default_rng(0).normal(size=(5, 2)).astype(np.float32)
     first = learner.act(obs)
-    assert learner._mirror is not None
+    assert learner.actor.is_mirrored()
     np.testing.assert_allclose(first, learner._framework_act(obs), rtol=1e-5, atol=1e-6)
     learner.update(sample(4), {})
     np.testing.assert_allclose(learner.act(obs), learner._framework_act(obs), rtol=1e-5, atol=1e-6)

@@ -175,9 +175,11 @@ def test_divergence_is_an_error_that_says_what_to_do(framework):
 
 
 def test_a_continuous_environment_is_refused(framework):
-    for name in ("DQN", "PPO"):
-        with pytest.raises(EnvironmentMismatchError, match=f"{name} chooses one of several actions"):
-            getattr(framework.agents, name)(env="Pendulum-v1")
+    with pytest.raises(EnvironmentMismatchError, match="DQN chooses one of several actions"):
+        framework.agents.DQN(env="Pendulum-v1")
+    agent, optimizer = ppo(framework, env="Pendulum-v1")
+    with pytest.raises(EnvironmentMismatchError, match="SoftmaxPolicy chooses one of several actions"):
+        agent.train(optimizer=optimizer, total_steps=64, p=0)
 
 
 def test_evaluation_is_deterministic_and_leaves_training_alone(framework):

@@ -21,9 +21,21 @@ SMALL = (
     "network.hidden_sizes=[8]",
 )
 """A run of a second."""
+_OFF_POLICY = ("buffer.learning_starts=64", "buffer.batch_size=16", "buffer.train_freq=8")
+_ON_POLICY = ("env.num_envs=2", "buffer.num_steps=16", "buffer.batch_size=16", "buffer.num_epochs=2")
 SMALL_AGENTS = {
-    "dqn": ("agent=dqn", "buffer.learning_starts=64", "buffer.batch_size=16", "buffer.train_freq=8"),
-    "ppo": ("agent=ppo", "env.num_envs=2", "buffer.num_steps=16", "buffer.batch_size=16", "buffer.num_epochs=2"),
+    "dqn": ("agent=dqn", *_OFF_POLICY),
+    "double_dqn": ("agent=double_dqn", *_OFF_POLICY),
+    "dueling_dqn": ("agent=dueling_dqn", *_OFF_POLICY),
+    "prioritized_dqn": ("agent=prioritized_dqn", *_OFF_POLICY),
+    "ddpg": ("agent=ddpg", "env=pendulum", *_OFF_POLICY),
+    "td3": ("agent=td3", "env=pendulum", *_OFF_POLICY),
+    "sac": ("agent=sac", "env=pendulum", *_OFF_POLICY),
+    "ppo_continuous": ("agent=ppo_continuous", "env=pendulum", *_ON_POLICY),
+    "ddpg_her": ("agent=ddpg_her", *_OFF_POLICY),
+    "ppo": ("agent=ppo", *_ON_POLICY),
+    "gail": ("agent=gail", *_ON_POLICY),
+    "maddpg": ("agent=maddpg", *_OFF_POLICY),
 }
 
 

@@ -9,6 +9,7 @@ from tests.tuner.command_line import CommandLine
 from tuner.commands import COMMANDS
 
 ROOT = Path(__file__).parents[2]
+AGENTS = sorted(path.stem for path in (ROOT / "conf" / "agent").glob("*.yaml"))
 
 
 def in_a_process(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -41,7 +42,7 @@ def test_help_of_a_command_lists_choices_and_settings(tuner: CommandLine) -> Non
     answer = tuner("train", "--help")
     assert answer.status == 0
     assert answer.output.startswith("usage: tuner train ")
-    assert "agent: dqn, ppo" in answer.output
+    assert f"agent: {', '.join(AGENTS)}" in answer.output.replace("\n  ", " ")
     assert "total_steps: 50000" in answer.output
 
 
@@ -74,8 +75,8 @@ def test_mistakes_are_explained_before_printing_too(tuner: CommandLine) -> None:
     [
         ("tuner tr", {"train"}),
         ("tuner ", set(COMMANDS)),
-        ("tuner train agent=", {"agent=dqn", "agent=ppo"}),
-        ("tuner train agent=p", {"agent=ppo"}),
+        ("tuner train agent=td", {"agent=td3"}),
+        ("tuner train agent=pp", {"agent=ppo", "agent=ppo_continuous"}),
         ("tuner train agent=ppo agent.cl", {"agent.clip="}),
         ("tuner nonsense x", set()),
     ],
@@ -122,7 +123,8 @@ def test_importing_the_package_imports_next_to_nothing(tmp_path: Path) -> None:
 def test_as_a_module_and_from_a_pipe(tmp_path: Path) -> None:
     finished = in_a_process("-m", "tuner", "train", "agent=ppoo", folder=tmp_path)
     assert (finished.returncode, finished.stdout) == (2, "")
-    assert finished.stderr == "tuner train: there is no agent=ppoo; did you mean agent=ppo? (there is dqn, ppo)\n"
+    choices = ", ".join(AGENTS)
+    assert finished.stderr == f"tuner train: there is no agent=ppoo; did you mean agent=ppo? (there is {choices})\n"
     script = f"{sys.executable} -m tuner train --help | head -1"
     piped = subprocess.run(
         script, shell=True, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True

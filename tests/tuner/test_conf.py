@@ -19,6 +19,7 @@ RUN_GROUPS = (
     "env",
     "wrapper",
     "buffer",
+    "noise",
     "policy",
     "optimizer",
     "schedule",
@@ -28,9 +29,20 @@ RUN_GROUPS = (
 CHOICES = sorted(path.relative_to(CONF).with_suffix("").as_posix() for path in CONF.glob("*/*.yaml"))
 NEEDS = {  # choices that fit only one agent
     "buffer/rollout": "agent=ppo",
+    "env/coordination": "agent=maddpg",
+    "env/pointreach": "agent=ddpg_her",
     "policy/softmax": "agent=ppo",
     "schedule/linear_decay": "agent=ppo",
+    "space/ddpg": "agent=ddpg",
+    "space/ddpg_her": "agent=ddpg_her",
+    "space/dueling_dqn": "agent=dueling_dqn",
+    "space/gail": "agent=gail",
+    "space/maddpg": "agent=maddpg",
+    "space/prioritized_dqn": "agent=prioritized_dqn",
     "space/ppo": "agent=ppo",
+    "space/ppo_continuous": "agent=ppo_continuous",
+    "space/sac": "agent=sac",
+    "space/td3": "agent=td3",
 }
 
 
@@ -87,7 +99,7 @@ def test_every_agent_is_built_by_both_frameworks(agent: str, backend: str) -> No
     resolved = composed("train", f"backend={backend}", *SMALL, *SMALL_AGENTS[agent])
     built = build_run(RunConfig.from_json(resolved))
     try:
-        for part in ("agent", "network", "optimizer", "buffer", "policy", "schedule", "env"):
+        for part in ("agent", "network", "optimizer", "buffer", "noise", "policy", "schedule", "env"):
             wanted = resolved[part]
             assert isinstance(wanted, dict)
             assert built.used[part] == _without_hydra_keys(wanted), part

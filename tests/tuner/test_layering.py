@@ -26,6 +26,7 @@ HOMES = {
     "torch": (
         "note_rl/rl_pytorch.py",
         "note_rl/learners/pytorch.py",
+        "note_rl/learners/pytorch_steps.py",
         "note_rl/optimizers/pytorch.py",
         "note_rl/agents/pytorch/",
     ),
@@ -41,13 +42,27 @@ HOMES = {
 # From the bottom up; a module imports only from lines below its own, or from its own package.
 NOTE_RL_LAYERS = (
     ("errors", "types"),
-    ("returns", "policy", "noise", "schedules", "seeding", "callbacks", "checkpoint", "normalise", "adaptive"),
-    ("environments", "settings", "replay", "learners.base", "learners.mirror"),
-    ("collect", "evaluation", "experience", "progress"),
-    ("trainer", "learners.keras", "learners.pytorch", "optimizers"),
+    ("frames", "goals", "noise", "replay.options"),
+    ("returns", "policy", "schedules", "seeding", "callbacks", "checkpoint", "normalise", "adaptive"),
+    (
+        "environments",
+        "settings",
+        "replay",
+        "learners.base",
+        "learners.checks",
+        "learners.mirror",
+        "learners.priorities",
+    ),
+    (
+        *("collect", "evaluation", "experience", "progress", "multi_agent", "normal_inputs", "train_options"),
+        *("acting", "film", "plotting", "saving", "scheduled"),
+    ),
+    ("trainer", "learners.keras", "learners.pytorch", "learners.pytorch_steps", "optimizers"),
+    ("persistence",),
     ("agent",),
     ("rl", "rl_pytorch"),
-    ("agents", "examples"),
+    ("agents",),
+    ("examples",),
 )
 TUNER_LAYERS = (
     ("errors", "names", "quiet"),

@@ -60,10 +60,12 @@ def accidents(spec: TrialSpec, attempt: int) -> Script:
 
 def test_every_run_is_opened_once_and_closed_with_what_came_of_it(tmp_path: Path) -> None:
     tracker = FakeTracker()
-    run_study(tmp_path, FakeExecutor(2, accidents), listener=TrackingListener(tracker, "study", 900))
+    run_study(
+        tmp_path, FakeExecutor(2, accidents), listener=TrackingListener(tracker, "study", 900, tmp_path / "study")
+    )
     runs = {run.info.name: run for run in tracker.runs}
     assert len(runs) == len(tracker.runs) == 6 + 4 + 4
-    assert {run.info.group for run in tracker.runs} == {"study"}
+    assert {(run.info.group, run.info.group_folder) for run in tracker.runs} == {("study", tmp_path / "study")}
     assert [run.info.job_type for run in tracker.runs] == ["screen"] * 6 + ["confirm"] * 4 + ["test"] * 4
     assert all(len(run.ends) == 1 for run in tracker.runs)
     assert [runs[f"screen/{number}"].ends[0][0] for number in range(6)] == [0, 1, 0, 1, 0, 0]
@@ -88,7 +90,7 @@ def _spec(run: FakeRun) -> TrialSpec:
 def test_a_run_that_is_stopped_is_closed_and_opened_again_later(tmp_path: Path) -> None:
     tracker = FakeTracker()
     executor = FakeExecutor()
-    interrupted = TrackingListener(tracker, "study", 900)
+    interrupted = TrackingListener(tracker, "study", 900, tmp_path / "study")
 
     def interrupt(event: object) -> None:
         if isinstance(event, TrialReported) and event.key == "screen/2":
@@ -102,7 +104,7 @@ def test_a_run_that_is_stopped_is_closed_and_opened_again_later(tmp_path: Path) 
     assert tracker.runs[-1].ends[0][0] == 1
     assert tracker.runs[-1].ends[0][1]["outcome"] == "stopped"
     again = FakeTracker()
-    run_study(tmp_path, listener=TrackingListener(again, "study", 900))
+    run_study(tmp_path, listener=TrackingListener(again, "study", 900, tmp_path / "study"))
     assert again.runs[0].info.name == "screen/2"
     assert again.runs[0].info.folder == tracker.runs[-1].info.folder
     assert again.runs[0].ends[0][0] == 0

@@ -36,7 +36,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         console.print(f"no film: {played.environment.id} draws no pictures (render_mode rgb_array)", highlight=False)
     elif config.gif is not None:
         path = run_folder / config.gif
-        frames, fps = film_episode(played.choose, played.environment, config.seed, config.max_frames)
+        frames, fps = film_episode(played.player(), played.environment, config.seed, config.max_frames)
         write_gif(path, frames, fps)
         console.print(f"film of one episode: {escape(str(path))}", highlight=False, soft_wrap=True)
     return 0

@@ -133,7 +133,8 @@ def tune(
         sampler = build_node("sampler", {**resolved["sampler"], "_partial_": True})
         pruner = build_node("pruner", resolved["pruner"])
     tracker = TrackerGroup(list(build_trackers(resolved["tracker"]).values()))
-    tracking = TrackingListener(tracker, definition.name, int(resolved["training"]["total_steps"]))
+    total_steps = int(resolved["training"]["total_steps"])
+    tracking = TrackingListener(tracker, definition.name, total_steps, definition.study_folder)
     with study_display(console, definition, int(resolved["executor"].get("parallel", 1))) as display:
         listeners = Listeners(display, tracking, listener or StudyListener())
         with StudyStore(resolved["storage"]["url"], display.on_note) as store:

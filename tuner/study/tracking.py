@@ -1,6 +1,7 @@
 """Passes what happens to the runs of a study on to trackers: one tracked run per trial, grouped by study."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from tuner.executors.base import Event, TrialLogged, TrialReported
 from tuner.records import RunRecord
@@ -19,12 +20,14 @@ class TrackingListener(StudyListener):
         tracker: Told of every run.
         study: Name of the group.
         total_steps: Environment steps of a run, to give reports their place on the trackers' axis.
+        folder: Of the study.
     """
 
-    def __init__(self, tracker: Tracker, study: str, total_steps: int) -> None:
+    def __init__(self, tracker: Tracker, study: str, total_steps: int, folder: Path) -> None:
         self._tracker = tracker
         self._study = study
         self._total_steps = total_steps
+        self._folder = folder
         self._runs: dict[str, RunTracker] = {}
         self._steps: dict[str, int] = {}
 
@@ -32,7 +35,8 @@ class TrackingListener(StudyListener):
         """Opens the run; one that goes on after a crash is still open."""
         if run.key not in self._runs:
             name = f"{run.stage}/{run.number}" if run.label == f"trial {run.number}" else f"{run.key} ({run.label})"
-            info = RunInfo(name, self._study, run.config, run.folder, (run.stage, run.label), job_type=run.stage)
+            tags = (run.stage, run.label)
+            info = RunInfo(name, self._study, run.config, run.folder, tags, run.stage, group_folder=self._folder)
             self._runs[run.key] = self._tracker.start_run(info)
 
     def on_event(self, run: Run, event: Event) -> None:

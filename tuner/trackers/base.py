@@ -20,9 +20,11 @@ class RunInfo:
         name: shown to people, "screen/7" or "trial 7 seed 3".
         group: what it belongs to: the study's name.
         config: everything the run was made with, its seed included.
-        folder: the run's folder; a tracker writes nowhere else unless it was given a directory of its own.
+        folder: the run's folder.
         tags: free words.
         job_type: what kind of run within the group: the stage.
+        group_folder: where a tracker may keep files of all runs of the group side by side; None: in `folder`. It writes
+            nowhere else unless it was given a directory of its own.
     """
 
     name: str
@@ -31,6 +33,7 @@ class RunInfo:
     folder: Path
     tags: tuple[str, ...] = ()
     job_type: str = "train"
+    group_folder: Path | None = None
 
 
 class RunTracker(Protocol):

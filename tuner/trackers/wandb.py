@@ -34,7 +34,8 @@ class WandbTracker:
     Args:
         project: W&B project.
         mode: "auto", "online", "offline" or "disabled"; see `resolve_mode`.
-        directory: where W&B's files go (a folder `wandb` in it); by default each run's own folder.
+        directory: where W&B's files go (a folder `wandb` in it); by default the folder of the
+            study, so that one `wandb sync` sends all its runs, or of the run where there is no study.
         entity: W&B user or team; by default that of the key.
         server_timeout_s: how long the server may take to accept a run, and at its end the rest of its data.
         queue_size: measurements that may wait; further ones are dropped, with one warning.
@@ -232,7 +233,7 @@ class _Session:
         self._open.append(slot)
 
     def _folder(self, slot: _Slot) -> Path:
-        return (self._directory or slot.info.folder).absolute()
+        return (self._directory or slot.info.group_folder or slot.info.folder).absolute()
 
     def _switch_off(self, error: Exception) -> None:
         """Nothing more can be done with W&B in this session."""

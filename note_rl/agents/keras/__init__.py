@@ -1,6 +1,13 @@
 """Agents in Keras."""
 
+from note_rl.agents.keras.ddpg import DDPG
+from note_rl.agents.keras.double_dqn import DoubleDQN
 from note_rl.agents.keras.dqn import DQN
+from note_rl.agents.keras.dueling_dqn import DuelingDQN
+from note_rl.agents.keras.gail import GAIL
+from note_rl.agents.keras.maddpg import MADDPG
 from note_rl.agents.keras.ppo import PPO
+from note_rl.agents.keras.sac import SAC
+from note_rl.agents.keras.td3 import TD3
 
-__all__ = ["DQN", "PPO"]
+__all__ = ["DDPG", "DQN", "GAIL", "MADDPG", "PPO", "SAC", "TD3", "DoubleDQN", "DuelingDQN"]

@@ -14,6 +14,9 @@ from note_rl.rl import RL
 class DQN(RL):
     """Q-learning with a replay pool and a target network, for discrete actions.
 
+    Plain, n-step or prioritized is a matter of the replay: targets use `self.discount`, and every loss hands its TD
+    errors over.
+
     Args:
         state_dim: Length of an observation; None: read from the environment, as action_dim.
         hidden_size: Width of the hidden layers, one number or one per layer; a single number means two layers.
@@ -22,6 +25,7 @@ class DQN(RL):
         network: Makes a network from (observation shape, number of outputs); None: an `MLP` of `hidden_size`.
         gamma: Discount of one step.
         tau: Share of the online parameters taken over at each target update; 1 copies.
+        frame_stack: Frames that the agent is shown together, as in set().
         device: Where the networks live, as TensorFlow names it.
     """
 
@@ -35,10 +39,11 @@ class DQN(RL):
         network: MakeNetwork | None = None,
         gamma: float = 0.99,
         tau: float = 1.0,
+        frame_stack: int = 1,
         device: str = "cpu",
     ) -> None:
         super().__init__()
-        spaces = discrete_spaces(env, "DQN", state_dim, action_dim)
+        spaces = discrete_spaces(env, type(self).__name__, state_dim, action_dim, frame_stack)
         hidden = (hidden_size, hidden_size) if isinstance(hidden_size, int) else hidden_size
         make = network or (lambda shape, outputs: MLP(shape, outputs, hidden))
         self.env = env
@@ -55,11 +60,16 @@ class DQN(RL):
         """Q-values [B, A]."""
         return self.q_net(s)
 
+    def next_value(self, next_s: tf.Tensor) -> tf.Tensor:
+        """What the states that follow are worth [B]: max_a Q_target(s', a)."""
+        return tf.reduce_max(self.target_q_net(next_s), axis=1)
+
     def __call__(self, s: tf.Tensor, a: tf.Tensor, next_s: tf.Tensor, r: tf.Tensor, d: tf.Tensor) -> tf.Tensor:
-        """Huber loss [B] between Q(s, a) and r + discount * max_a' Q_target(s', a')."""
-        target = r + self.discount * tf.reduce_max(self.target_q_net(next_s), axis=1)  # [B]
-        q = tf.gather(self.q_net(s), a, axis=1, batch_dims=1)  # [B]
-        error = tf.abs(q - tf.stop_gradient(target))
+        """Huber loss [B] between Q(s, a) and r + discount * next_value(s')."""
+        target = tf.stop_gradient(r + self.discount * self.next_value(next_s))  # [B]
+        td_error = target - tf.gather(self.q_net(s), a, axis=1, batch_dims=1)  # [B]
+        self.prioritized_replay.update(td_error)
+        error = tf.abs(td_error)
         return tf.where(error < 1.0, 0.5 * tf.square(error), error - 0.5)
 
     def update_param(self) -> None:
@@ -67,5 +77,6 @@ class DQN(RL):
         soft_update(self.target_q_net, self.q_net, self.tau)
 
     def acting_layers(self) -> list[DenseLayer] | None:
-        """The online network's layers, if it is an `MLP`."""
-        return self.q_net.dense_layers() if isinstance(self.q_net, MLP) else None
+        """The online network's layers, if it can tell them as an `MLP` does."""
+        dense_layers = getattr(self.q_net, "dense_layers", None)
+        return None if dense_layers is None else dense_layers()

@@ -4,17 +4,25 @@ from collections.abc import Callable, Sequence
 
 import keras
 import numpy as np
+import tensorflow as tf
 
+from note_rl.agents.spaces import ContinuousSpaces, image_shape
 from note_rl.errors import SettingsError
-from note_rl.learners.mirror import DenseLayer
+from note_rl.learners.mirror import DenseLayer, scaled_tanh
 
 _ACTIVATIONS = ("relu", "tanh", "elu", "silu")
 
 MakeNetwork = Callable[[tuple[int, ...], int], keras.Model]
 
 
-def _small_uniform() -> keras.initializers.Initializer:
+def small_uniform() -> keras.initializers.Initializer:
+    """Uniform in +-1/sqrt(fan in)."""
     return keras.initializers.VarianceScaling(1 / 3, mode="fan_in", distribution="uniform")
+
+
+def as_numbers(x: tf.Tensor) -> tf.Tensor:
+    """What networks take: bytes of images as 0 to 1, whole numbers as they are, all in single precision."""
+    return tf.cast(x, tf.float32) / 255.0 if x.dtype == tf.uint8 else tf.cast(x, tf.float32)
 
 
 class MLP(keras.Sequential):  # type: ignore[misc]  # Keras ships no types
@@ -38,11 +46,15 @@ class MLP(keras.Sequential):  # type: ignore[misc]  # Keras ships no types
     ) -> None:
         if activation not in _ACTIVATIONS:
             raise SettingsError(f"unknown activation {activation!r}; known are {', '.join(_ACTIVATIONS)}")
-        hidden = [keras.layers.Dense(size, activation, kernel_initializer=_small_uniform()) for size in hidden_sizes]
-        last = keras.layers.Dense(num_outputs, kernel_initializer=_small_uniform())
+        hidden = [keras.layers.Dense(size, activation, kernel_initializer=small_uniform()) for size in hidden_sizes]
+        last = keras.layers.Dense(num_outputs, kernel_initializer=small_uniform())
         flatten = [] if len(input_shape) == 1 else [keras.layers.Flatten()]
         super().__init__([keras.Input(input_shape), *flatten, *hidden, last])
         self.hidden_activation = activation
+
+    def call(self, inputs: tf.Tensor, training: bool | None = None, mask: tf.Tensor | None = None) -> tf.Tensor:
+        """[B, *input_shape] -> [B, num_outputs]."""
+        return super().call(as_numbers(inputs), training=training, mask=mask)
 
     def start_orthogonal(self, output_gain: float) -> None:
         """Orthogonal weights of gain sqrt(2), the last layer's of `output_gain`, and biases 0, as PPO starts.
@@ -68,6 +80,81 @@ class MLP(keras.Sequential):  # type: ignore[misc]  # Keras ships no types
             )
             for layer in dense
         ]
+
+
+class CNN(keras.Model):  # type: ignore[misc]
+    """The convolutional network of Mnih et al. 2015 for images [H, W, C] or [H, W] of 36 pixels or more a side.
+
+    Args:
+        input_shape: Shape of one observation, channels last.
+        num_outputs: Width of the last layer.
+        hidden_sizes: Widths of the layers between the convolutions and the last one.
+    """
+
+    def __init__(self, input_shape: tuple[int, ...], num_outputs: int, hidden_sizes: Sequence[int] = (512,)) -> None:
+        super().__init__()
+        layers = keras.layers
+        self.convolutions = keras.Sequential(
+            [
+                keras.Input(image_shape(input_shape)),
+                layers.Conv2D(32, 8, 4, activation="relu", kernel_initializer=small_uniform()),
+                layers.Conv2D(64, 4, 2, activation="relu", kernel_initializer=small_uniform()),
+                layers.Conv2D(64, 3, 1, activation="relu", kernel_initializer=small_uniform()),
+                layers.Flatten(),
+            ]
+        )
+        self.head = MLP(self.convolutions.output_shape[1:], num_outputs, hidden_sizes)
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        """[B, *input_shape] -> [B, num_outputs]."""
+        x = as_numbers(x if x.shape.rank == 4 else x[..., None])
+        return self.head(self.convolutions(x))
+
+
+class TanhActor(keras.Model):  # type: ignore[misc]
+    """A network whose outputs are brought between the bounds of the action by tanh: [B, *obs] -> [B, A]."""
+
+    def __init__(self, make: MakeNetwork, spaces: ContinuousSpaces) -> None:
+        super().__init__()
+        self.net = make(spaces.obs_shape, spaces.action_size)
+        self.centre = spaces.centre
+        self.scale = spaces.scale
+
+    def call(self, s: tf.Tensor) -> tf.Tensor:
+        """Actions [B, A]."""
+        return self.centre + self.scale * tf.tanh(self.net(s))
+
+    def dense_layers(self) -> list[DenseLayer] | None:
+        """For acting in NumPy, if the network is an `MLP`."""
+        if not isinstance(self.net, MLP):
+            return None
+        *hidden, (kernel, bias, _) = self.net.dense_layers()
+        return [*hidden, (kernel, bias, scaled_tanh(self.centre, self.scale))]
+
+
+class QNetwork(keras.Model):  # type: ignore[misc]
+    """Q(s, a) [B]: the action, brought to [-1, 1], joins a flat observation, or what is seen in an image.
+
+    Args:
+        make: Makes the network from (input shape, number of outputs). Of images, it makes one with
+            `num_features` outputs and an `MLP` goes on from there.
+        spaces: Of observations and actions.
+        num_features: Numbers that an image is summed up in.
+    """
+
+    def __init__(self, make: MakeNetwork, spaces: ContinuousSpaces, num_features: int = 64) -> None:
+        super().__init__()
+        self.centre = spaces.centre
+        self.scale = spaces.scale
+        flat = len(spaces.obs_shape) == 1
+        self.encoder = None if flat else make(spaces.obs_shape, num_features)
+        num_inputs = (spaces.obs_shape[0] if flat else num_features) + spaces.action_size
+        self.net = make((num_inputs,), 1) if flat else MLP((num_inputs,), 1)
+
+    def call(self, s: tf.Tensor, a: tf.Tensor) -> tf.Tensor:
+        """Values [B] of actions [B, A] in states [B, *obs]."""
+        seen = s if self.encoder is None else self.encoder(s)
+        return self.net(tf.concat([seen, (a - self.centre) / self.scale], axis=1))[:, 0]
 
 
 def soft_update(target: keras.Model, online: keras.Model, tau: float) -> None:

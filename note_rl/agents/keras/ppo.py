@@ -1,31 +1,39 @@
 """Proximal policy optimization in Keras (Schulman et al. 2017, https://arxiv.org/abs/1707.06347)."""
 
+import math
 from collections.abc import Sequence
 
 import tensorflow as tf
 
 from note_rl.agents.keras.networks import MLP, MakeNetwork
-from note_rl.agents.spaces import discrete_spaces
+from note_rl.agents.spaces import DiscreteSpaces, any_spaces
 from note_rl.environments import EnvLike
-from note_rl.learners.mirror import DenseLayer
+from note_rl.learners.mirror import DenseLayer, with_constant_outputs
+from note_rl.policy import GaussianPolicy, Policy, SoftmaxPolicy
 from note_rl.rl import RL
+
+_LOG_ROOT_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
 class PPO(RL):
-    """Clipped policy gradient with generalised advantages, for discrete actions.
+    """Clipped policy gradient with generalised advantages, for discrete and for continuous actions.
+
+    Acts with `SoftmaxPolicy` where it chooses one of several actions, with `GaussianPolicy` where actions are numbers.
 
     Args:
         state_dim: Length of an observation; None: read from the environment, as action_dim.
         hidden_size: Width of the hidden layers, one number or one per layer; a single number means two layers.
-        action_dim: Number of actions.
+        action_dim: Number of actions to choose one of.
         env: Environment, id, list or factory.
         network: Makes a network from (observation shape, number of outputs); None: a tanh `MLP` of `hidden_size`.
         gamma: Discount of one step.
         gae_lambda: Weight of long against short returns in the advantage.
         clip: How far the probability ratio may leave 1 before the gradient is cut.
+        clip_value: How far the value may leave that of the rollout before its gradient is cut; None: any distance.
         entropy_coef: Weight of the entropy bonus.
         value_coef: Weight of the value loss.
         normalise_advantage: Whether advantages get mean 0 and deviation 1 over the rollout.
+        initial_log_std: Log deviation of continuous actions at the start; it is learned, the same for all states.
         device: Where the networks live, as TensorFlow names it.
     """
 
@@ -40,51 +48,91 @@ class PPO(RL):
         gamma: float = 0.99,
         gae_lambda: float = 0.95,
         clip: float = 0.2,
+        clip_value: float | None = None,
         entropy_coef: float = 0.0,
         value_coef: float = 0.5,
         normalise_advantage: bool = True,
+        initial_log_std: float = 0.0,
         device: str = "cpu",
     ) -> None:
         super().__init__()
-        spaces = discrete_spaces(env, "PPO", state_dim, action_dim)
+        spaces = any_spaces(env, "PPO", state_dim, action_dim)
+        num_outputs = spaces.num_actions if isinstance(spaces, DiscreteSpaces) else spaces.action_size
         hidden = (hidden_size, hidden_size) if isinstance(hidden_size, int) else hidden_size
         make = network or (lambda shape, outputs: MLP(shape, outputs, hidden, activation="tanh"))
         self.env = env
         self.gamma = gamma
         self.gae_lambda = gae_lambda
         self.clip = clip
+        self.clip_value = clip_value
         self.entropy_coef = entropy_coef
         self.value_coef = value_coef
         self.normalise_advantage = normalise_advantage
+        self.initial_log_std = initial_log_std
         with tf.device(device):
-            self.actor = make(spaces.obs_shape, spaces.num_actions)
+            self.actor = make(spaces.obs_shape, num_outputs)
             self.critic = make(spaces.obs_shape, 1)
+            start = [initial_log_std] * num_outputs
+            self.log_std = None if isinstance(spaces, DiscreteSpaces) else tf.Variable(start, dtype=tf.float32)
         for net, output_gain in ((self.actor, 0.01), (self.critic, 1.0)):
             if isinstance(net, MLP):
                 net.start_orthogonal(output_gain)
-        self.param = [self.actor.trainable_variables, self.critic.trainable_variables]
+        self.param = [list(self.actor.trainable_variables), list(self.critic.trainable_variables)]
+        if self.log_std is not None:
+            self.param[0].append(self.log_std)
         self.log_prob_old: tf.Tensor
         self.advantage: tf.Tensor
         self.return_: tf.Tensor
+        self.value_old: tf.Tensor
 
     def action(self, s: tf.Tensor) -> tf.Tensor:
-        """Probabilities [B, A]."""
-        return tf.nn.softmax(self.actor(s))
+        """Probabilities [B, A], or of continuous actions means and log deviations [B, 2A]."""
+        outputs = self.actor(s)
+        if self.log_std is None:
+            return tf.nn.softmax(outputs)
+        return tf.concat([outputs, tf.zeros_like(outputs) + self.log_std], axis=-1)
 
     def value(self, s: tf.Tensor) -> tf.Tensor:
         """V(s) [B]."""
         return self.critic(s)[:, 0]
 
+    def _log_prob_and_entropy(self, s: tf.Tensor, a: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Log-probability of a in s [B], and the entropy of pi(.|s), [B] or the same number for all states."""
+        outputs = self.actor(s)
+        if self.log_std is None:
+            log_probs = tf.nn.log_softmax(outputs)  # [B, A]
+            chosen = tf.gather(log_probs, a, axis=1, batch_dims=1)
+            return chosen, -tf.reduce_sum(tf.exp(log_probs) * log_probs, axis=-1)
+        distance = (a - outputs) * tf.exp(-self.log_std)
+        log_normal = -0.5 * tf.square(distance) - self.log_std - _LOG_ROOT_2PI  # [B, A]
+        return tf.reduce_sum(log_normal, axis=-1), tf.reduce_sum(self.log_std + _LOG_ROOT_2PI + 0.5)
+
     def __call__(self, s: tf.Tensor, a: tf.Tensor, next_s: tf.Tensor, r: tf.Tensor, d: tf.Tensor) -> tf.Tensor:
         """Loss [B]: clipped surrogate (eq. 7), squared value error, minus the entropy bonus (eq. 9)."""
-        log_probs = tf.nn.log_softmax(self.actor(s))  # [B, A]
-        ratio = tf.exp(tf.gather(log_probs, a, axis=1, batch_dims=1) - self.log_prob_old)
+        log_prob, entropy = self._log_prob_and_entropy(s, a)
+        ratio = tf.exp(log_prob - self.log_prob_old)
         clipped = tf.clip_by_value(ratio, 1.0 - self.clip, 1.0 + self.clip)
         surrogate = tf.minimum(ratio * self.advantage, clipped * self.advantage)
-        entropy = -tf.reduce_sum(tf.exp(log_probs) * log_probs, axis=-1)
-        value_error = tf.square(self.value(s) - self.return_)
+        value_error = self._value_error(self.value(s))
+        self.prioritized_replay.update(tf.sqrt(value_error), ratio)
         return -surrogate + self.value_coef * value_error - self.entropy_coef * entropy
+
+    def _value_error(self, value: tf.Tensor) -> tf.Tensor:
+        """Squared distance [B] to the return; if clipped, the larger one of the value and the clipped value."""
+        error = tf.square(value - self.return_)
+        if self.clip_value is None:
+            return error
+        clipped = self.value_old + tf.clip_by_value(value - self.value_old, -self.clip_value, self.clip_value)
+        return tf.maximum(error, tf.square(clipped - self.return_))
+
+    def default_policy(self) -> Policy:
+        """Until set() says otherwise."""
+        return SoftmaxPolicy() if self.log_std is None else GaussianPolicy()
 
     def acting_layers(self) -> list[DenseLayer] | None:
         """The actor's layers, if it is an `MLP`."""
-        return self.actor.dense_layers("softmax") if isinstance(self.actor, MLP) else None
+        if not isinstance(self.actor, MLP):
+            return None
+        if self.log_std is None:
+            return self.actor.dense_layers("softmax")
+        return with_constant_outputs(self.actor.dense_layers(), self.log_std.numpy())

@@ -15,6 +15,9 @@ from note_rl.rl_pytorch import RL_pytorch
 class DQN(RL_pytorch):
     """Q-learning with a replay pool and a target network, for discrete actions.
 
+    Plain, n-step or prioritized is a matter of the replay: targets use `self.discount`, and every loss hands its TD
+    errors over.
+
     Args:
         state_dim: Length of an observation; None: read from the environment, as action_dim.
         hidden_size: Width of the hidden layers, one number or one per layer; a single number means two layers.
@@ -23,6 +26,7 @@ class DQN(RL_pytorch):
         network: Makes a network from (observation shape, number of outputs); None: an `MLP` of `hidden_size`.
         gamma: Discount of one step.
         tau: Share of the online parameters taken over at each target update; 1 copies.
+        frame_stack: Frames that the agent is shown together, as in set().
         device: Where the networks live.
     """
 
@@ -36,10 +40,11 @@ class DQN(RL_pytorch):
         network: MakeNetwork | None = None,
         gamma: float = 0.99,
         tau: float = 1.0,
+        frame_stack: int = 1,
         device: str = "cpu",
     ) -> None:
         super().__init__()
-        spaces = discrete_spaces(env, "DQN", state_dim, action_dim)
+        spaces = discrete_spaces(env, type(self).__name__, state_dim, action_dim, frame_stack)
         hidden = (hidden_size, hidden_size) if isinstance(hidden_size, int) else hidden_size
         make = network or (lambda shape, outputs: MLP(shape, outputs, hidden))
         self.env = env
@@ -56,11 +61,16 @@ class DQN(RL_pytorch):
         q: Tensor = self.q_net(s)
         return q
 
+    def next_value(self, next_s: Tensor) -> Tensor:
+        """What the states that follow are worth [B]: max_a Q_target(s', a)."""
+        return self.target_q_net(next_s).amax(1)  # type: ignore[no-any-return]  # torch types no call of a module
+
     def __call__(self, s: Tensor, a: Tensor, next_s: Tensor, r: Tensor, d: Tensor) -> Tensor:
-        """Huber loss [B] between Q(s, a) and r + discount * max_a' Q_target(s', a')."""
+        """Huber loss [B] between Q(s, a) and r + discount * next_value(s')."""
         with torch.no_grad():
-            target = r + self.discount * self.target_q_net(next_s).amax(1)  # [B]
-        q = self.q_net(s).gather(1, a[:, None])[:, 0]  # [B]
+            target = r + self.discount * self.next_value(next_s)  # [B]
+        q = self.q_net(s).gather(1, a.unsqueeze(1)).squeeze(1)  # [B]
+        self.prioritized_replay.update(target - q.detach())
         return nn.functional.smooth_l1_loss(q, target, reduction="none")
 
     def update_param(self) -> None:
@@ -68,5 +78,6 @@ class DQN(RL_pytorch):
         soft_update(self.target_q_net, self.q_net, self.tau)
 
     def acting_layers(self) -> list[DenseLayer] | None:
-        """The online network's layers, if it is an `MLP`."""
-        return self.q_net.dense_layers() if isinstance(self.q_net, MLP) else None
+        """The online network's layers, if it can tell them as an `MLP` does."""
+        dense_layers = getattr(self.q_net, "dense_layers", None)
+        return None if dense_layers is None else dense_layers()

@@ -8,12 +8,18 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from note_rl.agents.spaces import ContinuousSpaces, image_shape
 from note_rl.errors import SettingsError
-from note_rl.learners.mirror import DenseLayer
+from note_rl.learners.mirror import DenseLayer, scaled_tanh
 
 _ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "elu": nn.ELU, "silu": nn.SiLU}
 
 MakeNetwork = Callable[[tuple[int, ...], int], nn.Module]
+
+
+def as_numbers(x: Tensor) -> Tensor:
+    """What networks take: bytes of images as 0 to 1, whole numbers as they are, all in single precision."""
+    return x.float() / 255.0 if x.dtype == torch.uint8 else x.float()
 
 
 class MLP(nn.Module):
@@ -46,7 +52,7 @@ class MLP(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, *input_shape] -> [B, num_outputs]."""
-        x = x.flatten(1)
+        x = as_numbers(x).flatten(1)
         for linear in self.linears[:-1]:
             x = self.act(linear(x))
         return cast(Tensor, self.linears[-1](x))
@@ -71,6 +77,83 @@ class MLP(nn.Module):
             )
             for index, linear in enumerate(self.linears)
         ]
+
+
+class CNN(nn.Module):
+    """The convolutional network of Mnih et al. 2015 for images [H, W, C] or [H, W] of 36 pixels or more a side.
+
+    Args:
+        input_shape: Shape of one observation, channels last.
+        num_outputs: Width of the last layer.
+        hidden_sizes: Widths of the layers between the convolutions and the last one.
+    """
+
+    def __init__(self, input_shape: tuple[int, ...], num_outputs: int, hidden_sizes: Sequence[int] = (512,)) -> None:
+        super().__init__()
+        height, width, channels = image_shape(input_shape)
+        self.convolutions = nn.Sequential(
+            *(nn.Conv2d(channels, 32, 8, 4), nn.ReLU()),
+            *(nn.Conv2d(32, 64, 4, 2), nn.ReLU()),
+            *(nn.Conv2d(64, 64, 3, 1), nn.ReLU(), nn.Flatten()),
+        )
+        with torch.no_grad():
+            num_features = self.convolutions(torch.zeros(1, channels, height, width)).shape[1]
+        self.head = MLP((num_features,), num_outputs, hidden_sizes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, *input_shape] -> [B, num_outputs]."""
+        x = as_numbers(x if x.ndim == 4 else x[..., None])
+        return cast(Tensor, self.head(self.convolutions(x.permute(0, 3, 1, 2)).relu()))
+
+
+class TanhActor(nn.Module):
+    """A network whose outputs are brought between the bounds of the action by tanh: [B, *obs] -> [B, A]."""
+
+    def __init__(self, make: MakeNetwork, spaces: ContinuousSpaces) -> None:
+        super().__init__()
+        self.net = make(spaces.obs_shape, spaces.action_size)
+        self.centre: Tensor
+        self.scale: Tensor
+        self.register_buffer("centre", torch.from_numpy(spaces.centre))
+        self.register_buffer("scale", torch.from_numpy(spaces.scale))
+
+    def forward(self, s: Tensor) -> Tensor:
+        """Actions [B, A]."""
+        return cast(Tensor, self.centre + self.scale * self.net(s).tanh())
+
+    def dense_layers(self) -> list[DenseLayer] | None:
+        """For acting in NumPy, if the network is an `MLP`."""
+        if not isinstance(self.net, MLP):
+            return None
+        *hidden, (kernel, bias, _) = self.net.dense_layers()
+        return [*hidden, (kernel, bias, scaled_tanh(self.centre.numpy(), self.scale.numpy()))]
+
+
+class QNetwork(nn.Module):
+    """Q(s, a) [B]: the action, brought to [-1, 1], joins a flat observation, or what is seen in an image.
+
+    Args:
+        make: Makes the network from (input shape, number of outputs). Of images, it makes one with
+            `num_features` outputs and an `MLP` goes on from there.
+        spaces: Of observations and actions.
+        num_features: Numbers that an image is summed up in.
+    """
+
+    def __init__(self, make: MakeNetwork, spaces: ContinuousSpaces, num_features: int = 64) -> None:
+        super().__init__()
+        self.centre: Tensor
+        self.scale: Tensor
+        self.register_buffer("centre", torch.from_numpy(spaces.centre))
+        self.register_buffer("scale", torch.from_numpy(spaces.scale))
+        flat = len(spaces.obs_shape) == 1
+        self.encoder: nn.Module = nn.Identity() if flat else make(spaces.obs_shape, num_features)
+        num_inputs = (spaces.obs_shape[0] if flat else num_features) + spaces.action_size
+        self.net = make((num_inputs,), 1) if flat else MLP((num_inputs,), 1)
+
+    def forward(self, s: Tensor, a: Tensor) -> Tensor:
+        """Values [B] of actions [B, A] in states [B, *obs]."""
+        both = torch.cat([self.encoder(s), (a - self.centre) / self.scale], dim=1)
+        return cast(Tensor, self.net(both)[:, 0])
 
 
 def soft_update(target: nn.Module, online: nn.Module, tau: float) -> None:

@@ -101,13 +101,16 @@ def test_two_concurrent_runs_one_completes_and_one_crashes(tmp_path: Path, capfd
     assert capfd.readouterr() == ("", "")
 
 
-def test_files_lie_in_the_runs_folder_or_the_directory_given(tmp_path: Path) -> None:
+def test_files_lie_in_the_runs_folder_the_studys_or_the_directory_given(tmp_path: Path) -> None:
     own, shared = WandbTracker(), WandbTracker(directory=tmp_path / "shared")
     own.start_run(info(tmp_path / "own")).finish()
+    for number in range(2):
+        own.start_run(info(tmp_path / "study", f"screen/{number}", group_folder=tmp_path / "study")).finish()
     shared.start_run(info(tmp_path / "study")).finish()
     own.close(60)
     shared.close(60)
     assert len(list((tmp_path / "own" / "screen" / "0" / "wandb").glob("offline-run-*"))) == 1
+    assert len(list((tmp_path / "study" / "wandb").glob("offline-run-*"))) == 2
     assert len(list((tmp_path / "shared" / "wandb").glob("offline-run-*"))) == 1
 
 

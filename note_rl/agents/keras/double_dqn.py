@@ -1,0 +1,17 @@
+"""Double DQN in Keras (van Hasselt et al. 2016, https://arxiv.org/abs/1509.06461)."""
+
+import tensorflow as tf
+
+from note_rl.agents.keras.dqn import DQN
+
+
+class DoubleDQN(DQN):
+    """DQN whose online network chooses the next action and whose target network says what it is worth.
+
+    One network doing both takes the largest of several estimates, which is too large on average.
+    """
+
+    def next_value(self, next_s: tf.Tensor) -> tf.Tensor:
+        """Q_target(s', argmax_a Q(s', a)) [B] (the target of the paper's section on Double DQN)."""
+        chosen = tf.argmax(self.q_net(next_s), axis=1)  # [B]
+        return tf.gather(self.target_q_net(next_s), chosen, axis=1, batch_dims=1)

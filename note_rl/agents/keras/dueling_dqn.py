@@ -1,0 +1,96 @@
+"""Dueling DQN in Keras (Wang et al. 2016, https://arxiv.org/abs/1511.06581)."""
+
+from collections.abc import Sequence
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from note_rl.agents.keras.dqn import DQN
+from note_rl.agents.keras.networks import MLP, MakeNetwork, small_uniform
+from note_rl.environments import EnvLike
+from note_rl.learners.mirror import DenseLayer
+
+
+class DuelingNetwork(keras.Model):  # type: ignore[misc]  # Keras ships no types
+    """Q(s, a) = V(s) + A(s, a) - mean_a A(s, a) (eq. 9), from a shared part and two streams.
+
+    Args:
+        shared: Gives the hidden layers of both streams side by side, before their activation. [B, 2 * stream_size]
+        stream_size: Width of each.
+        num_actions: A.
+    """
+
+    def __init__(self, shared: keras.Model, stream_size: int, num_actions: int) -> None:
+        super().__init__()
+        self.shared = shared
+        self.value = keras.layers.Dense(1, kernel_initializer=small_uniform())
+        self.advantage = keras.layers.Dense(num_actions, kernel_initializer=small_uniform())
+        for head in (self.value, self.advantage):
+            head.build((None, stream_size))
+        self.built = True
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        """[B, *obs] -> [B, A]."""
+        for_value, for_advantage = tf.split(tf.nn.relu(self.shared(x)), 2, axis=1)
+        advantage = self.advantage(for_advantage)
+        return self.value(for_value) + advantage - tf.reduce_mean(advantage, axis=1, keepdims=True)
+
+    def dense_layers(self) -> list[DenseLayer] | None:
+        """The same as plain layers: after the streams' activation, all that follows is one linear map."""
+        if not isinstance(self.shared, MLP):
+            return None
+        (value, value_bias), (advantage, advantage_bias) = (
+            (np.asarray(head.kernel.numpy()), np.asarray(head.bias.numpy())) for head in (self.value, self.advantage)
+        )
+        centred = advantage - advantage.mean(axis=1, keepdims=True)  # [stream, A]
+        kernel = np.concatenate([np.broadcast_to(value, centred.shape), centred])  # [2 * stream, A]
+        bias = value_bias + advantage_bias - advantage_bias.mean()
+        return [*self.shared.dense_layers("relu"), (kernel, bias, "linear")]
+
+
+def dueling(make: MakeNetwork, stream_size: int = 64) -> MakeNetwork:
+    """A maker of dueling networks whose shared part is made by another maker."""
+    return lambda shape, num_actions: DuelingNetwork(make(shape, 2 * stream_size), stream_size, num_actions)
+
+
+class DuelingDQN(DQN):
+    """DQN whose network estimates the value of a state and the advantage of each action apart.
+
+    The value is learned from every transition, whichever action it took. With DoubleDQN:
+    `DoubleDQN(network=dueling(MLP))`.
+
+    Args:
+        network: Makes what both streams share from (observation shape, number of outputs); None: an `MLP`.
+        stream_size: Width of the hidden layer of each stream.
+        state_dim, hidden_size, action_dim, env, gamma, tau, frame_stack, device: As for `DQN`.
+    """
+
+    def __init__(
+        self,
+        state_dim: int | None = None,
+        hidden_size: int | Sequence[int] = (64,),
+        action_dim: int | None = None,
+        *,
+        env: EnvLike = "CartPole-v1",
+        network: MakeNetwork | None = None,
+        stream_size: int = 64,
+        gamma: float = 0.99,
+        tau: float = 1.0,
+        frame_stack: int = 1,
+        device: str = "cpu",
+    ) -> None:
+        hidden = (hidden_size,) if isinstance(hidden_size, int) else hidden_size
+        shared = network or (lambda shape, outputs: MLP(shape, outputs, hidden))
+        super().__init__(
+            state_dim,
+            hidden,
+            action_dim,
+            env=env,
+            network=dueling(shared, stream_size),
+            gamma=gamma,
+            tau=tau,
+            frame_stack=frame_stack,
+            device=device,
+        )
+        self.stream_size = stream_size

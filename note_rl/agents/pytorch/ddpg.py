@@ -1,0 +1,76 @@
+"""Deep deterministic policy gradient in PyTorch (Lillicrap et al. 2016, https://arxiv.org/abs/1509.02971)."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from note_rl.agents.pytorch.networks import MLP, MakeNetwork, QNetwork, TanhActor, soft_update
+from note_rl.agents.spaces import continuous_spaces
+from note_rl.environments import EnvLike
+from note_rl.learners.mirror import DenseLayer
+from note_rl.rl_pytorch import RL_pytorch
+
+
+class DDPG(RL_pytorch):
+    """An actor that climbs the critic's values, for actions that are numbers within bounds.
+
+    Args:
+        hidden_size: Width of the hidden layers, one number or one per layer; a single number means two layers.
+        env: Environment, id, list or factory.
+        network: Makes a network from (input shape, number of outputs); None: an `MLP` of `hidden_size`.
+        gamma: Discount of one step.
+        tau: Share of the online parameters taken over at each target update.
+        frame_stack: Frames that are shown together; the same as in set().
+        device: Where the networks live.
+    """
+
+    def __init__(
+        self,
+        hidden_size: int | Sequence[int] = (400, 300),
+        *,
+        env: EnvLike = "Pendulum-v1",
+        network: MakeNetwork | None = None,
+        gamma: float = 0.99,
+        tau: float = 0.005,
+        frame_stack: int = 1,
+        device: str = "cpu",
+    ) -> None:
+        super().__init__()
+        spaces = continuous_spaces(env, "DDPG", frame_stack)
+        hidden = (hidden_size, hidden_size) if isinstance(hidden_size, int) else hidden_size
+        make = network or (lambda shape, outputs: MLP(shape, outputs, hidden))
+        self.env = env
+        self.gamma = gamma
+        self.tau = tau
+        self.frame_stack = frame_stack
+        self.actor = TanhActor(make, spaces).to(device)
+        self.critic = QNetwork(make, spaces).to(device)
+        self.target_actor = TanhActor(make, spaces).to(device).requires_grad_(False)
+        self.target_critic = QNetwork(make, spaces).to(device).requires_grad_(False)
+        soft_update(self.target_actor, self.actor, 1.0)
+        soft_update(self.target_critic, self.critic, 1.0)
+        self.param = [list(self.actor.parameters()), list(self.critic.parameters())]
+        self.discount: Tensor
+
+    def action(self, s: Tensor) -> Tensor:
+        """Actions [B, A]."""
+        a: Tensor = self.actor(s)
+        return a
+
+    def __call__(self, s: Tensor, a: Tensor, next_s: Tensor, r: Tensor, d: Tensor) -> list[Tensor]:
+        """Losses [B] of actor and critic: -Q(s, mu(s)), and (Q(s, a) - r - discount * Q'(s', mu'(s')))^2."""
+        with torch.no_grad():
+            target = r + self.discount * self.target_critic(next_s, self.target_actor(next_s))  # [B]
+        error = self.critic(s, a) - target
+        self.prioritized_replay.update(error.detach())
+        return [-self.critic(s, self.actor(s)), error.square()]
+
+    def update_param(self) -> None:
+        """Moves the targets towards the online networks."""
+        soft_update(self.target_actor, self.actor, self.tau)
+        soft_update(self.target_critic, self.critic, self.tau)
+
+    def acting_layers(self) -> list[DenseLayer] | None:
+        """The actor's layers, if its network is an `MLP`."""
+        return self.actor.dense_layers()

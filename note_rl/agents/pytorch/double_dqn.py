@@ -1,0 +1,18 @@
+"""Double DQN in PyTorch (van Hasselt et al. 2016, https://arxiv.org/abs/1509.06461)."""
+
+from torch import Tensor
+
+from note_rl.agents.pytorch.dqn import DQN
+
+
+class DoubleDQN(DQN):
+    """DQN whose online network chooses the next action and whose target network says what it is worth.
+
+    One network doing both takes the largest of several estimates, which is too large on average.
+    """
+
+    def next_value(self, next_s: Tensor) -> Tensor:
+        """Q_target(s', argmax_a Q(s', a)) [B] (the target of the paper's section on Double DQN)."""
+        chosen = self.q_net(next_s).argmax(1, keepdim=True)  # [B, 1]
+        value: Tensor = self.target_q_net(next_s).gather(1, chosen).squeeze(1)
+        return value

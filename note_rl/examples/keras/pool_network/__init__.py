@@ -1,0 +1,1 @@
+"""Agents in Keras that act in several environments side by side."""

@@ -1,0 +1,1 @@
+"""Agents in PyTorch that act in several environments side by side."""

@@ -1,0 +1,27 @@
+"""Several environments for one agent, as the manuals' pools have them."""
+
+import copy
+from typing import Any
+
+import gymnasium
+
+from note_rl.environments import as_factory
+from note_rl.errors import SettingsError
+
+
+def side_by_side(env: Any, processes: int | None) -> Any:
+    """A list of so many environments like `env`; None: `env` itself.
+
+    Args:
+        env: An id, a factory, or an environment, which is copied.
+        processes: How many. They will be spread over as many worker processes; for now they are stepped in this one.
+    """
+    if processes is None:
+        return env
+    if processes < 1:
+        raise SettingsError(f"processes must be at least 1, got {processes}")
+    if isinstance(env, str | gymnasium.Env):
+        make = as_factory(env)
+    else:
+        make = (lambda: copy.deepcopy(env)) if hasattr(env, "step") and not isinstance(env, type) else env
+    return [make() for _ in range(processes)]

@@ -1,0 +1,158 @@
+"""What both ways of training from experience share, and what they ask of the agent."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from note_rl.demonstrations import Demonstrations, Expert, as_demonstrations
+from note_rl.errors import AgentContractError
+from note_rl.replay.hindsight import GoalFunctions
+from note_rl.types import Array, FloatArray, Sample, Steps, Update
+
+RewardFunction = Callable[[Array, Array, Array], FloatArray]
+
+
+@dataclass
+class Clock:
+    """What has been counted over the agent's life, and how far the present call of train() has come (0 to 1)."""
+
+    num_env_steps: int = 0
+    num_gradient_steps: int = 0
+    num_episodes: int = 0
+    num_phases: int = 0
+    progress: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentView:
+    """What experience asks of the agent, as plain functions of arrays; the trainer makes it.
+
+    Attributes:
+        gamma: Discount of one step by now; None: the agent has none, and nothing is discounted.
+        gae_lambda: Weight of long against short returns by now.
+        value: Values [N] of observations [N, *obs]; None: no advantages are worked out.
+        reward: The learned reward [N] of (obs, action, next_obs), each [N, ...].
+        goals: What hindsight needs to know of the task.
+        standardise_advantage: Whether advantages get mean 0 and deviation 1 over a rollout.
+        normalise_obs: Observations [..., *obs] as the agent is to see them; None: as stored.
+        normalise_reward: Rewards of any shape as they are to be learned from; None: as stored.
+    """
+
+    gamma: Callable[[], float] | None = None
+    gae_lambda: Callable[[], float] = lambda: 0.95
+    value: Callable[[Array], FloatArray] | None = None
+    reward: RewardFunction | None = None
+    goals: GoalFunctions | None = None
+    standardise_advantage: bool = True
+    normalise_obs: Callable[[Array], Array] | None = None
+    normalise_reward: Callable[[FloatArray], FloatArray] | None = None
+
+    def discount(self) -> float:
+        """Gamma; 1 for an agent that has none."""
+        return 1.0 if self.gamma is None else self.gamma()
+
+
+class Experience(Protocol):
+    """Says how much to collect, keeps it, and turns it into bursts of minibatches."""
+
+    def phase_length(self, num_envs: int, remaining: int | None) -> int | None:
+        """Steps per environment to collect before the next training phase; None: until an episode ends."""
+
+    def store(self, steps: Steps) -> None:
+        """Takes in what was collected."""
+
+    def interrupt(self) -> None:
+        """What is stored next does not continue the running episodes: environments were made anew."""
+
+    def bursts(self, clock: Clock) -> Iterator[Sample]:
+        """The training phase: minibatches, one burst after the other; nothing while it is too early to learn.
+
+        Each burst is drawn when it is asked for, and so knows the feedback() of those before.
+        """
+
+    def feedback(self, sample: Sample, update: Update) -> None:
+        """What became of a burst: new priorities, where there are any."""
+
+    def get_state(self) -> dict[str, Array]:
+        """What a checkpoint must hold to go on exactly."""
+
+    def set_state(self, state: Mapping[str, Array]) -> None:
+        """Takes over a stored state."""
+
+
+class Dressing:
+    """What is done to every minibatch before the agent gets it: learned reward, expert, normalisation.
+
+    Args:
+        view: The agent.
+        learned_reward: Whether its reward() replaces that of the environment.
+        expert: Demonstrations that go with every minibatch.
+    """
+
+    def __init__(self, view: AgentView, learned_reward: bool, expert: Expert | None) -> None:
+        if learned_reward and view.reward is None:
+            raise AgentContractError(
+                "IRL=True learns from the agent's own reward: define reward(self, s, a, next_s) -> [B]"
+            )
+        self._view = view
+        self._reward = view.reward if learned_reward else None
+        self._expert: Demonstrations | None = None if expert is None else as_demonstrations(expert)
+
+    def learned(self, obs: Array, action: Array, next_obs: Array, otherwise: FloatArray) -> FloatArray:
+        """The reward to learn from, [...]: the agent's, if it learns one, of observations as the agent sees them."""
+        if self._reward is None:
+            normalise = self._view.normalise_reward
+            return otherwise if normalise is None else normalise(otherwise)
+        lead = otherwise.ndim
+        reward = self._reward(*(values.reshape(-1, *values.shape[lead:]) for values in (obs, action, next_obs)))
+        return np.asarray(reward, np.float32).reshape(otherwise.shape)
+
+    def seen(self, obs: Array) -> Array:
+        """Observations as the agent is to see them."""
+        return obs if self._view.normalise_obs is None else self._view.normalise_obs(obs)
+
+    def with_expert(self, sample: Sample, rng: np.random.Generator) -> Sample:
+        """The minibatches with `expert_obs` and `expert_action` [K, B, ...]."""
+        if self._expert is None:
+            return sample
+        pairs = self._expert.sample((sample.reward.shape[0], sample.reward.shape[1]), rng)
+        pairs["expert_obs"] = self.seen(pairs["expert_obs"])
+        return replace(sample, extras={**sample.extras, **pairs})
+
+    def dressed(self, sample: Sample, rng: np.random.Generator) -> Sample:
+        """Everything, for minibatches that come from a pool."""
+        obs, next_obs = self.seen(sample.obs), self.seen(sample.next_obs)
+        reward = self.learned(obs, sample.action, next_obs, sample.reward)
+        return self.with_expert(replace(sample, obs=obs, next_obs=next_obs, reward=reward), rng)
+
+
+def check_handed_over(update: Update) -> FloatArray:
+    """The TD errors of an update.
+
+    Raises:
+        AgentContractError: The agent gave none.
+    """
+    if update.td_error is None:
+        raise AgentContractError(
+            "PR=True draws transitions by their TD error, but __call__ never says it: call "
+            "self.prioritized_replay.update(TD) there, TD being target minus prediction [B]"
+        )
+    return update.td_error
+
+
+def fixed_chunks(total: int, largest: int) -> list[tuple[int, int]]:
+    """Ranges of length `largest` and one rest: at most two lengths, whatever the phase."""
+    return [(first, min(first + largest, total)) for first in range(0, total, largest)]
+
+
+def ladder_chunks(total: int, largest: int) -> list[tuple[int, int]]:
+    """Ranges whose lengths are powers of two, for totals that change from phase to phase."""
+    chunks = []
+    first = 0
+    while first < total:
+        length = min(1 << (total - first).bit_length() - 1, 1 << largest.bit_length() - 1)
+        chunks.append((first, first + length))
+        first += length
+    return chunks

@@ -1,0 +1,192 @@
+"""Training from a replay pool."""
+
+import logging
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from note_rl.errors import AgentContractError
+from note_rl.experience.base import AgentView, Clock, Dressing, check_handed_over, fixed_chunks, ladder_chunks
+from note_rl.experience_settings import ReplaySettings
+from note_rl.replay.buffer import Parts, ReplayBuffer
+from note_rl.replay.episodes import EpisodeIndex
+from note_rl.replay.hindsight import HindsightReader
+from note_rl.replay.options import ask
+from note_rl.replay.readers import NStep, Reader, one_step
+from note_rl.replay.samplers import PrioritizedSampler
+from note_rl.replay.trajectories import TripletReader
+from note_rl.types import Array, BoolArray, IntArray, Sample, Steps, Update
+
+_log = logging.getLogger(__name__)
+_MAX_BURST = 512  # gradient steps per framework call: enough to amortise the call, little enough to stay responsive
+_MAX_PRIORITIZED_BURST = 32  # priorities change between bursts only: the same with an eye on their age
+_MAX_BURST_BYTES = 64 * 2**20
+
+
+class ReplayExperience:
+    """Trains from a replay pool, `gradient_steps` after every `train_freq` environment steps.
+
+    Args:
+        settings: What was chosen.
+        view: What is asked of the agent.
+        rng: Chooses what is read.
+
+    Raises:
+        AgentContractError: The agent lacks what the settings need.
+    """
+
+    def __init__(self, settings: ReplaySettings, view: AgentView, rng: np.random.Generator) -> None:
+        self.settings = settings
+        self.buffer = ReplayBuffer(settings.capacity, make_parts(settings, view))
+        self._view = view
+        self._dressing = Dressing(view, settings.learned_reward, settings.expert)
+        self._rng = rng
+        self._new_steps = 0
+        self._since_clearing = 0
+        self._warned = False
+
+    def phase_length(self, num_envs: int, remaining: int | None) -> int | None:
+        """`train_freq` environment steps, rounded up to whole steps of all environments."""
+        if self.settings.train_freq is None:
+            return None
+        wanted = self.settings.train_freq if remaining is None else min(self.settings.train_freq, remaining)
+        return -(-wanted // num_envs)
+
+    def store(self, steps: Steps) -> None:
+        """Adds the steps to the pool, and drops what the window leaves out."""
+        self.buffer.add(steps)
+        self._new_steps = steps.num_env_steps
+        window = self.settings.window
+        if window is None:
+            return
+        if window.clearing_freq is not None and window.clear_size is not None:
+            rounds, self._since_clearing = divmod(self._since_clearing + self._new_steps, window.clearing_freq)
+            self.buffer.drop_oldest(rounds * window.clear_size)
+        if window.size is not None:
+            size = window.size
+            keep = ask(size) if callable(size) else size if isinstance(size, int) else int(size * self.buffer.capacity)
+            self.buffer.drop_oldest(len(self.buffer) - keep)
+
+    def interrupt(self) -> None:
+        """The running episodes of the pool are over."""
+        self.buffer.interrupt()
+
+    def bursts(self, clock: Clock) -> Iterator[Sample]:
+        """Minibatches for one phase, in bursts of a few fixed sizes so that compiled code is reused."""
+        settings = self.settings
+        if not self._ready(clock):
+            return
+        sampler = self.buffer.sampler
+        prioritized = isinstance(sampler, PrioritizedSampler)
+        if isinstance(sampler, PrioritizedSampler):
+            sampler.progress = clock.progress
+        if settings.gradient_steps is not None:
+            slots, chunks = None, fixed_chunks(settings.gradient_steps, self._max_burst())
+        else:
+            slots = self._one_pass()
+            chunks = ladder_chunks(len(slots), self._max_burst())
+        sync = self._sync(chunks[-1][1], clock)
+        for first, last in chunks:
+            if slots is None or prioritized:
+                shape = (last - first, settings.batch_size)
+                sample = self.buffer.sample(shape, self._view.discount(), sync[first:last], self._rng)
+            else:
+                sample = self.buffer.gather(slots[first:last], self._view.discount(), sync[first:last], self._rng)
+            yield self._dressing.dressed(sample, self._rng)
+
+    def _ready(self, clock: Clock) -> bool:
+        buffer = self.buffer
+        if clock.num_env_steps < self.settings.learning_starts or len(buffer) < self.settings.batch_size:
+            return False
+        if buffer.num_live == 0:
+            return False
+        reader = buffer.parts.reader
+        return not isinstance(reader, TripletReader) or reader.possible(buffer.ring)
+
+    def feedback(self, sample: Sample, update: Update) -> None:
+        """New priorities; where targets were updated, the window then keeps the highest of them, or the newest."""
+        if self.settings.priority is not None:
+            assert sample.slots is not None
+            self.buffer.update_priorities(sample.slots, check_handed_over(update))
+        window = self.settings.window
+        if window is None or window.on_sync is None or not sample.sync.any():
+            return
+        keep = max(ask(window.on_sync) if callable(window.on_sync) else window.on_sync, self.settings.batch_size)
+        if isinstance(self.buffer.sampler, PrioritizedSampler):
+            self.buffer.sampler.keep_highest(keep)
+        else:
+            self.buffer.drop_oldest(len(self.buffer) - keep)
+
+    def _one_pass(self) -> IntArray:
+        """Every stored transition once, shuffled, the rest of the division left out: [K, B]."""
+        batch_size = self.settings.batch_size
+        num_batches = len(self.buffer) // batch_size
+        if num_batches > 100 * self._new_steps and not self._warned:
+            self._warned = True
+            _log.warning(
+                "each phase passes over the whole pool: now %d gradient steps for %d new environment steps; "
+                "set num_updates to train less often",
+                num_batches,
+                self._new_steps,
+            )
+        ages = self._rng.permutation(len(self.buffer))[: num_batches * batch_size].reshape(-1, batch_size)
+        return self.buffer.ring.slots(ages)
+
+    def _sync(self, num_gradient_steps: int, clock: Clock) -> BoolArray:
+        """After which of the coming gradient steps the targets are updated: [K]."""
+        every = self.settings.target_update_env_steps
+        if every is not None:  # environment steps do not pass while training: the targets move between phases
+            before = (clock.num_env_steps - self._new_steps) // every
+            sync = np.zeros(num_gradient_steps, np.bool_)
+            sync[-1] = clock.num_env_steps // every > before
+            return sync
+        done = clock.num_gradient_steps + np.arange(num_gradient_steps + 1)
+        return np.diff(done // (self.settings.target_update_interval or 1)) > 0
+
+    def _max_burst(self) -> int:
+        """Gradient steps for which a burst is neither too large for the memory nor, with priorities, too old."""
+        per_transition = 2 * self.buffer.ring.obs_nbytes * (2 if self.settings.trajectories else 1)
+        largest = _MAX_BURST if self.settings.priority is None else _MAX_PRIORITIZED_BURST
+        return max(1, min(largest, _MAX_BURST_BYTES // max(self.settings.batch_size * per_transition, 1)))
+
+    def get_state(self) -> dict[str, Array]:
+        """The pool, and how far it is to the next clearing."""
+        return {**self.buffer.get_state(), "since_clearing": np.array(self._since_clearing, np.int64)}
+
+    def set_state(self, state: Mapping[str, Array]) -> None:
+        """Takes over a stored pool."""
+        self.buffer.set_state(state)
+        self._since_clearing = int(state.get("since_clearing", 0))
+
+
+def make_parts(settings: ReplaySettings, view: AgentView) -> Parts:
+    """What the pool is composed of.
+
+    Raises:
+        AgentContractError: The agent has no gamma for n steps, or knows no goals for hindsight.
+    """
+    episodes = EpisodeIndex() if settings.hindsight is not None or settings.trajectories else None
+    reader: Reader = one_step
+    if settings.num_steps > 1:
+        if view.gamma is None:
+            raise AgentContractError(
+                f"num_steps={settings.num_steps} sums discounted rewards, but the agent has no attribute gamma: set "
+                "self.gamma, or give gamma to set()"
+            )
+        reader = NStep(settings.num_steps)
+    elif settings.hindsight is not None and episodes is not None:
+        if view.goals is None:
+            raise AgentContractError(
+                "HER=True needs the reward of any pair of goals: an environment with compute_reward(achieved, desired, "
+                "info), or an agent that defines reward_done_func(self, achieved_goal, desired_goal) -> (reward, done)"
+            )
+        reader = HindsightReader(settings.hindsight, view.goals, episodes)
+    elif settings.trajectories and episodes is not None:
+        reader = TripletReader(episodes)
+    return Parts(
+        sampler=None if settings.priority is None else PrioritizedSampler(settings.priority),
+        reader=reader,
+        episodes=episodes,
+        frame_stack=settings.frame_stack,
+        chained=reader is not one_step,
+    )

@@ -1,0 +1,118 @@
+"""Training from the rollout just taken."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from note_rl.experience.base import AgentView, Clock, Dressing, check_handed_over, fixed_chunks
+from note_rl.experience_settings import RolloutSettings
+from note_rl.replay.frame_ring import FrameRing
+from note_rl.replay.options import ask
+from note_rl.replay.rollout import Rollout, RolloutScores
+from note_rl.types import Array, BoolArray, IntArray, Sample, Steps, Update
+
+_MAX_PRIORITIZED_BURST = 8  # scores change between bursts only
+
+
+class RolloutExperience:
+    """Trains from each rollout for some epochs, then forgets it.
+
+    Args:
+        settings: What was chosen.
+        view: What is asked of the agent.
+        rng: Shuffles.
+
+    Raises:
+        AgentContractError: The agent lacks what the settings need.
+    """
+
+    def __init__(self, settings: RolloutSettings, view: AgentView, rng: np.random.Generator) -> None:
+        self.settings = settings
+        self._view = view
+        self._dressing = Dressing(view, settings.learned_reward, settings.expert)
+        self._rng = rng
+        self._rollout: Rollout | None = None
+        self._scores: RolloutScores | None = None
+        self._frames: FrameRing | None = None  # holds the frames before a rollout, too
+
+    def phase_length(self, num_envs: int, remaining: int | None) -> int | None:
+        """Always whole rollouts: a shorter last one would be another problem."""
+        return self.settings.num_steps
+
+    def store(self, steps: Steps) -> None:
+        """Keeps the rollout and works out its advantages, if the agent has a value function."""
+        view = self._view
+        if self.settings.frame_stack > 1:
+            self._add_frames(steps)
+        elif view.normalise_obs is not None:
+            steps = replace(steps, obs=view.normalise_obs(steps.obs), next_obs=view.normalise_obs(steps.next_obs))
+        if not self.settings.learned_reward and view.normalise_reward is not None:
+            steps = replace(steps, reward=view.normalise_reward(steps.reward))
+        self._rollout = Rollout(steps, view.discount(), self._frames)
+        if self.settings.learned_reward and view.reward is not None:
+            self._rollout.replace_reward(view.reward)
+        if view.value is not None:
+            self._rollout.add_advantages(view.value, view.gae_lambda(), view.standardise_advantage)
+        if self.settings.priority is not None:
+            self._scores = RolloutScores(self.settings.priority, len(self._rollout))
+
+    def _add_frames(self, steps: Steps) -> None:
+        if self._frames is None or self._frames.capacity != steps.num_env_steps:
+            self._frames = FrameRing(steps.num_env_steps, self.settings.frame_stack)
+        self._frames.add(steps)
+
+    def interrupt(self) -> None:
+        """The next rollout begins with new episodes."""
+        if self._frames is not None:
+            self._frames.interrupt()
+
+    def bursts(self, clock: Clock) -> Iterator[Sample]:
+        """All epochs over the rollout in one burst, or by priority in short ones; then it is forgotten."""
+        rollout, settings = self._rollout, self.settings
+        assert rollout is not None, "store() comes first"
+        if self._scores is None:
+            index = rollout.epochs(settings.num_epochs, settings.batch_size, self._rng)
+            yield self._dressed(rollout, index, self._sync(len(index), clock))
+        else:
+            total = settings.num_epochs * (len(rollout) // settings.batch_size)
+            sync = self._sync(total, clock)
+            for first, last in fixed_chunks(total, _MAX_PRIORITIZED_BURST):
+                index = self._scores.draw((last - first, settings.batch_size), self._rng)
+                yield self._dressed(rollout, index, sync[first:last])
+        self._rollout = self._scores = None
+
+    def _dressed(self, rollout: Rollout, index: IntArray, sync: BoolArray) -> Sample:
+        return self._dressing.with_expert(rollout.gather(index, sync), self._rng)
+
+    def _sync(self, num_gradient_steps: int, clock: Clock) -> BoolArray:
+        """After which of the coming gradient steps the targets are updated: [K]."""
+        every = self.settings.target_update_interval
+        if every is None:
+            sync = np.zeros(num_gradient_steps, np.bool_)
+            sync[-1] = True
+            return sync
+        done = clock.num_gradient_steps + np.arange(num_gradient_steps + 1)
+        return np.diff(done // every) > 0
+
+    def feedback(self, sample: Sample, update: Update) -> None:
+        """New scores; where targets were updated, the window then keeps the highest of them."""
+        if self._scores is None:
+            return
+        assert sample.slots is not None
+        ratio = None if update.ratio is None else update.ratio.ravel()
+        self._scores.update(sample.slots.ravel(), check_handed_over(update).ravel(), ratio)
+        window = self.settings.window
+        if window is not None and sample.sync.any():
+            keep = ask(window) if callable(window) else window
+            self._scores.keep_highest(max(keep, self.settings.batch_size))
+
+    def get_state(self) -> dict[str, Array]:
+        """Between phases there is no rollout, but the frames before the next one."""
+        return {} if self._frames is None else self._frames.get_state()
+
+    def set_state(self, state: Mapping[str, Array]) -> None:
+        """Takes over the frames before the next rollout."""
+        if "position" in state:
+            self._frames = FrameRing(int(state["position"][2]), self.settings.frame_stack)
+            self._frames.set_state(state)

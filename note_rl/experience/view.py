@@ -1,0 +1,52 @@
+"""The agent as experience sees it, and the experience that settings ask for."""
+
+from typing import Any
+
+import numpy as np
+
+from note_rl.environments import VectorEnvironment
+from note_rl.experience.base import AgentView, Experience
+from note_rl.experience.replay import ReplayExperience
+from note_rl.experience.rollout import RolloutExperience
+from note_rl.goals import goal_layout
+from note_rl.learners.base import Learner
+from note_rl.normalise import RewardNormaliser
+from note_rl.replay.hindsight import goal_functions
+from note_rl.settings import ReplaySettings, Settings
+
+
+def agent_view(
+    agent: Any, learner: Learner, settings: Settings, envs: VectorEnvironment, reward: RewardNormaliser | None
+) -> AgentView:
+    """What experience asks of an agent.
+
+    Args:
+        agent: Whose gamma and gae_lambda are read anew each time, as schedules may move them.
+        learner: Evaluates its value() and reward().
+        settings: Whether observations are normalised.
+        envs: Environments, which may show goals.
+        reward: Normalises rewards; None: they stay as they are.
+    """
+    return AgentView(
+        gamma=(lambda: float(agent.gamma)) if hasattr(agent, "gamma") else None,
+        gae_lambda=lambda: float(getattr(agent, "gae_lambda", 0.95)),
+        value=learner.value if hasattr(agent, "value") else None,
+        reward=learner.reward if hasattr(agent, "reward") else None,
+        goals=goal_functions(agent, goal_layout(envs.envs[0])),
+        standardise_advantage=bool(getattr(agent, "normalise_advantage", True)),
+        normalise_obs=agent.obs_normaliser if settings.normalise_obs else None,
+        normalise_reward=reward,
+    )
+
+
+def make_experience(settings: Settings, view: AgentView, num_envs: int, rng: np.random.Generator) -> Experience:
+    """Replay or rollouts.
+
+    Raises:
+        NoteRLError: The agent or the number of environments does not fit.
+    """
+    chosen = settings.experience
+    if isinstance(chosen, ReplaySettings):
+        return ReplayExperience(chosen, view, rng)
+    chosen.check_num_envs(num_envs)
+    return RolloutExperience(chosen, view, rng)

@@ -1,0 +1,163 @@
+"""Films of the trained agent: a window, a gif (Pillow) or an mp4 file (moviepy, extra `video`)."""
+
+import copy
+import importlib
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from note_rl.environments import Env, EnvFactory
+from note_rl.errors import EnvironmentMismatchError, SettingsError
+from note_rl.types import Array
+
+_MIN_FRAME_MS = 20  # viewers slow down what is shorter
+_DEFAULT_FPS = 30
+
+AsGymnasium = Callable[[Any], Env]
+Play = Callable[[Callable[[], Env]], float]
+
+
+def film(play: Play, env: Any, seen_as: AsGymnasium, max_steps: int, path: str | os.PathLike[str] | None) -> float:
+    """Plays one episode and shows it in a window, or writes it to a .gif or .mp4 file.
+
+    Args:
+        play: Plays one episode in an environment of the given factory and returns its return.
+        env: What the agent acts in.
+        seen_as: Turns what was made into an environment of Gymnasium's kind (several agents into a joint one).
+        max_steps: The film ends there, if the episode does not end before.
+        path: None: a window.
+
+    Returns:
+        The return of what was played.
+
+    Raises:
+        SettingsError: Another suffix, no step at all, or a file that cannot be written.
+        EnvironmentMismatchError: The environment draws no pictures.
+    """
+    if max_steps < 1:
+        raise SettingsError(f"max_steps must be at least 1, got {max_steps}")
+    if path is None:
+        return play(lambda: FilmedEnvironment(seen_as(drawing_environment(env, "human")), max_steps, None))
+    write = _film_writer(Path(path))
+    frames: list[Array] = []
+    drawn = seen_as(drawing_environment(env, "rgb_array"))
+    total = play(lambda: FilmedEnvironment(drawn, max_steps, frames))
+    _written(write, Path(path), frames, int(drawn.metadata.get("render_fps") or _DEFAULT_FPS))
+    return total
+
+
+class FilmedEnvironment(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Ends the first episode after `max_steps` and keeps its pictures; a window draws itself."""
+
+    def __init__(self, env: Env, max_steps: int, frames: list[Array] | None) -> None:
+        super().__init__(env)
+        self._left = max_steps
+        self._frames = frames
+        self._filming = True
+
+    def reset(self, **arguments: Any) -> Any:
+        """The first picture; whatever comes after the first episode is no longer of interest."""
+        returned = self.env.reset(**arguments)
+        self._keep()
+        return returned
+
+    def step(self, action: Any) -> Any:
+        """One more picture."""
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        self._left -= 1
+        self._keep()
+        truncated = truncated or self._left <= 0
+        self._filming = self._filming and not (truncated or np.all(terminated))
+        return obs, reward, terminated, truncated, info
+
+    def _keep(self) -> None:
+        if self._frames is None or not self._filming:
+            return
+        frame = self.env.render()
+        if not isinstance(frame, np.ndarray) or frame.ndim != 3:
+            raise EnvironmentMismatchError(f"{self.env} draws no pictures: it needs the render mode rgb_array")
+        self._frames.append(frame)
+
+
+def drawing_environment(env: Any, render_mode: str) -> Any:
+    """A fresh environment like `env`, made so that it draws.
+
+    Raises:
+        EnvironmentMismatchError: It cannot draw in this mode.
+    """
+    if isinstance(env, list | tuple):
+        return drawing_environment(env[0], render_mode)
+    if isinstance(env, str):
+        env = EnvFactory(env)
+    if isinstance(env, EnvFactory):
+        return replace(env, kwargs={**env.kwargs, "render_mode": render_mode})()
+    if not isinstance(env, type) and hasattr(env, "step"):
+        made = copy.deepcopy(env) if getattr(env, "spec", None) is None else env
+    else:
+        made = env()
+    spec = getattr(made, "spec", None)
+    if spec is not None and made.render_mode != render_mode:
+        return gymnasium.make(spec, render_mode=render_mode)
+    inner = getattr(made, "unwrapped", made)
+    modes = (getattr(inner, "metadata", None) or {}).get("render_modes") or ()
+    if getattr(inner, "render_mode", None) != render_mode:
+        if render_mode not in modes:
+            raise EnvironmentMismatchError(
+                f"{type(inner).__name__} cannot be drawn: its metadata name the render modes {list(modes)}, and "
+                f"{render_mode!r} is needed"
+            )
+        inner.render_mode = render_mode
+    return made
+
+
+WriteFilm = Callable[[Path, list[Array], int], None]
+
+
+def _film_writer(path: Path) -> WriteFilm:
+    writers: dict[str, tuple[str, str, WriteFilm]] = {
+        ".gif": ("PIL.Image", "pillow", _write_gif),
+        ".mp4": ("moviepy", "note-rl[video]", _write_mp4),
+    }
+    if path.suffix not in writers:
+        raise SettingsError(f"path={str(path)!r}: films are written as .gif or .mp4")
+    module, package, write = writers[path.suffix]
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != module.partition(".")[0]:
+            raise
+        raise ModuleNotFoundError(
+            f"writing {path.suffix} files needs {error.name}, which is not installed: pip install '{package}'",
+            name=error.name,
+        ) from error
+    return write
+
+
+def _written(write: WriteFilm, path: Path, frames: list[Array], fps: int) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(path, frames, fps)
+    except OSError as error:
+        raise SettingsError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def _write_gif(path: Path, frames: list[Array], fps: int) -> None:
+    image = importlib.import_module("PIL.Image")
+    pictures = [image.fromarray(frame).quantize(64) for frame in frames]
+    duration = max(_MIN_FRAME_MS, round(1000 / fps))
+    pictures[0].save(path, "GIF", save_all=True, append_images=pictures[1:], duration=duration, loop=0)
+
+
+def _write_mp4(path: Path, frames: list[Array], fps: int) -> None:
+    moviepy = importlib.import_module("moviepy")
+    even = [frame[: len(frame) // 2 * 2, : frame.shape[1] // 2 * 2] for frame in frames]  # H.264 needs even sides
+    clip = moviepy.ImageSequenceClip(even, fps=fps)
+    try:
+        clip.write_videofile(str(path), codec="libx264", audio=False, logger=None)
+    finally:
+        clip.close()

@@ -1,0 +1,63 @@
+"""Several frames shown together: what a stack looks like, and stacking while acting."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from note_rl.types import Array, BoolArray
+
+
+def stacked_shape(frame_shape: tuple[int, ...], num_frames: int) -> tuple[int, ...]:
+    """Shape of a stack: [H, W] -> [H, W, n], [H, W, C] -> [H, W, n*C], [D] -> [n*D]; 1 frame is the frame itself."""
+    if num_frames == 1:
+        return frame_shape
+    if len(frame_shape) == 2:
+        return (*frame_shape, num_frames)
+    return (*frame_shape[:-1], frame_shape[-1] * num_frames)
+
+
+def join_frames(frames: Sequence[Array], frame_rank: int) -> Array:
+    """One stack of n arrays [..., *frame], the oldest first, along the last axis.
+
+    Args:
+        frames: The oldest first.
+        frame_rank: Axes of one frame; two get a new last axis.
+    """
+    if len(frames) == 1:
+        return frames[0]
+    return np.stack(frames, axis=-1) if frame_rank == 2 else np.concatenate(frames, axis=-1)
+
+
+class FrameStack:
+    """The newest frames of E environments. At the start of an episode its first frame fills the whole stack."""
+
+    def __init__(self, num_frames: int) -> None:
+        self.num_frames = num_frames
+        self._frames: Array | None = None  # [n, E, *frame], the oldest first
+
+    def show(self, frame: Array, starts: BoolArray) -> Array:
+        """Takes in the current frame and returns the stack that ends with it.
+
+        Args:
+            frame: [E, *frame]
+            starts: Whether it is the first of its episode. [E]
+
+        Returns:
+            [E, *stacked], see `stacked_shape`.
+        """
+        if self.num_frames == 1:
+            return frame
+        if self._frames is None:
+            self._frames = np.repeat(frame[None], self.num_frames, axis=0)
+        else:
+            self._frames = np.concatenate([self._frames[1:], frame[None]])
+            self._frames[:, starts] = frame[starts]
+        return join_frames(list(self._frames), frame.ndim - 1)
+
+    def get_state(self) -> dict[str, Array]:
+        """The frames kept."""
+        return {} if self._frames is None else {"frames": self._frames}
+
+    def set_state(self, state: Mapping[str, Array]) -> None:
+        """Takes over a stored state."""
+        self._frames = np.array(state["frames"]) if "frames" in state else None

@@ -1,0 +1,95 @@
+"""Environments with a goal: observations of three parts, seen as one vector that ends with the desired goal."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from note_rl.types import Array, FloatArray
+
+_PARTS = frozenset({"observation", "achieved_goal", "desired_goal"})
+
+
+@dataclass(frozen=True)
+class GoalLayout:
+    """Where the goal stands in an observation, and what it is worth to achieve one.
+
+    Attributes:
+        obs_size: Length of the observation proper, at the front.
+        goal_size: Length of the desired goal, behind it.
+        compute_reward: The environment's compute_reward(achieved, desired, info), where it has one.
+        compute_terminated: Its compute_terminated, with the same arguments; None: achieving a goal ends nothing.
+    """
+
+    obs_size: int
+    goal_size: int
+    compute_reward: Callable[..., Any] | None
+    compute_terminated: Callable[..., Any] | None = None
+
+
+class GoalObservation(gymnasium.ObservationWrapper[FloatArray, Any, Any]):
+    """Shows a dictionary of observation, achieved and desired goal as (observation, desired goal) in one vector.
+
+    `achieved_goal` [G] holds what was achieved in the observation shown last.
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
+        super().__init__(env)
+        parts = goal_spaces(env.observation_space)
+        assert parts is not None
+        observation, goal = parts
+        low = np.concatenate([_flat(observation.low), _flat(goal.low)])
+        high = np.concatenate([_flat(observation.high), _flat(goal.high)])
+        self.observation_space = spaces.Box(low, high, dtype=np.float32)
+        self.layout = GoalLayout(
+            obs_size=_flat(observation.low).size,
+            goal_size=_flat(goal.low).size,
+            compute_reward=getattr(env.unwrapped, "compute_reward", None),
+            compute_terminated=getattr(env.unwrapped, "compute_terminated", None),
+        )
+        self.achieved_goal: FloatArray = np.zeros(self.layout.goal_size, np.float32)
+
+    def observation(self, observation: Any) -> FloatArray:
+        """[obs_size + goal_size] float32."""
+        self.achieved_goal = _flat(observation["achieved_goal"])
+        return np.concatenate([_flat(observation["observation"]), _flat(observation["desired_goal"])])
+
+
+def goal_spaces(space: spaces.Space[Any]) -> tuple[spaces.Box, spaces.Box] | None:
+    """The spaces of observation and goal where this is one of goal observations, else None."""
+    if not isinstance(space, spaces.Dict) or set(space.spaces) != _PARTS:
+        return None
+    boxes = [_as_box(space.spaces[name]) for name in ("observation", "desired_goal", "achieved_goal")]
+    if any(box is None for box in boxes) or boxes[1].shape != boxes[2].shape:  # type: ignore[union-attr]
+        return None
+    return boxes[0], boxes[1]  # type: ignore[return-value]
+
+
+def _as_box(space: spaces.Space[Any]) -> spaces.Box | None:
+    """Bits are numbers too."""
+    if isinstance(space, spaces.MultiBinary):
+        return spaces.Box(0.0, 1.0, space.shape, np.float32)
+    return space if isinstance(space, spaces.Box) else None
+
+
+def goal_wrapper(env: gymnasium.Env[Any, Any]) -> GoalObservation | None:
+    """The `GoalObservation` among an environment's wrappers, if there is one."""
+    current: Any = env
+    while isinstance(current, gymnasium.Wrapper):
+        if isinstance(current, GoalObservation):
+            return current
+        current = current.env
+    return None
+
+
+def goal_layout(env: gymnasium.Env[Any, Any]) -> GoalLayout | None:
+    """The layout of an environment that `environments.flat_observations` has made flat; None where there is no goal."""
+    wrapper = goal_wrapper(env)
+    return None if wrapper is None else wrapper.layout
+
+
+def _flat(values: Array) -> FloatArray:
+    return np.asarray(values, np.float32).reshape(-1)

@@ -1,0 +1,165 @@
+"""Curves of a training run. matplotlib (extra `plot`) is imported when the first one is drawn."""
+
+import importlib
+import logging
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from note_rl.errors import SettingsError
+from note_rl.types import Array, FloatArray
+
+_log = logging.getLogger(__name__)
+_RETURN_COLOUR, _LOSS_COLOUR = "tab:blue", "tab:red"
+
+
+@dataclass
+class History:
+    """What an agent has gone through in its life, for curves.
+
+    Attributes:
+        returns: Undiscounted return of every finished episode.
+        episode_steps: Environment steps taken when it ended.
+        losses: Mean loss of every training phase; nan before learning starts.
+        phase_steps: Environment steps taken at its end.
+    """
+
+    returns: list[float] = field(default_factory=list)
+    episode_steps: list[int] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)
+    phase_steps: list[int] = field(default_factory=list)
+
+    def get_state(self) -> dict[str, Array]:
+        """As arrays, for a checkpoint."""
+        return {
+            "returns": np.asarray(self.returns, np.float64),
+            "episode_steps": np.asarray(self.episode_steps, np.int64),
+            "losses": np.asarray(self.losses, np.float64),
+            "phase_steps": np.asarray(self.phase_steps, np.int64),
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Array]) -> "History":
+        """From the arrays of a checkpoint; empty where it has none."""
+        return cls(**{name: state[name].tolist() for name in cls().get_state() if name in state})
+
+
+def moving_average(values: Sequence[float], window: int) -> FloatArray:
+    """Mean of each value and up to `window` - 1 before it, nan left out; nan where nothing else is. [n] -> [n]."""
+    array = np.asarray(values, np.float64)
+    known = np.isfinite(array)
+    total = np.concatenate([[0.0], np.cumsum(np.where(known, array, 0.0))])
+    count = np.concatenate([[0], np.cumsum(known)])
+    first = np.maximum(np.arange(1, len(array) + 1) - window, 0)
+    last = np.arange(1, len(array) + 1)
+    number = count[last] - count[first]
+    mean: FloatArray = np.where(number > 0, (total[last] - total[first]) / np.maximum(number, 1), np.nan)
+    return mean
+
+
+def plot_reward(history: History, window: int | None, path: str | os.PathLike[str] | None) -> None:
+    """Return of each episode and its moving average."""
+    _require(history.returns, "visualize_reward", "no episode has ended yet")
+    figure, axes = _figure("visualize_reward")
+    _draw_returns(axes, np.arange(1, len(history.returns) + 1), history.returns, window)
+    axes.set_xlabel("episode")
+    axes.legend()
+    _show_or_save(figure, path)
+
+
+def plot_loss(history: History, window: int | None, path: str | os.PathLike[str] | None) -> None:
+    """Mean loss of each training phase and its moving average, over environment steps."""
+    _require(np.isfinite(history.losses), "visualize_loss", "no gradient step was taken yet")
+    figure, axes = _figure("visualize_loss")
+    _draw_losses(axes, history, window)
+    axes.set_xlabel("environment steps")
+    axes.legend()
+    _show_or_save(figure, path)
+
+
+def plot_reward_and_loss(history: History, window: int | None, path: str | os.PathLike[str] | None) -> None:
+    """Returns above, losses below, over the same environment steps."""
+    _require(history.returns, "visualize_reward_loss", "no episode has ended yet")
+    _require(np.isfinite(history.losses), "visualize_reward_loss", "no gradient step was taken yet")
+    figure, axes = _figure("visualize_reward_loss", num_rows=2)
+    _draw_returns(axes[0], history.episode_steps, history.returns, window)
+    _draw_losses(axes[1], history, window)
+    axes[0].legend()
+    axes[1].legend()
+    axes[1].set_xlabel("environment steps")
+    _show_or_save(figure, path)
+
+
+def _require(values: Any, method: str, otherwise: str) -> None:
+    if not np.size(values) or not np.any(np.ones_like(values, np.bool_) if isinstance(values, list) else values):
+        raise SettingsError(f"{method}() has nothing to draw: {otherwise}; call train() first")
+
+
+def _pyplot(method: str) -> Any:
+    try:
+        return importlib.import_module("matplotlib.pyplot")
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "matplotlib":
+            raise
+        raise ModuleNotFoundError(
+            f"{method}() needs matplotlib, which is not installed: pip install 'note-rl[plot]'", name="matplotlib"
+        ) from error
+
+
+def _figure(method: str, num_rows: int = 1) -> tuple[Any, Any]:
+    pyplot = _pyplot(method)
+    figure, axes = pyplot.subplots(num_rows, figsize=(8.0, 1.5 + 3.0 * num_rows), sharex=True, layout="constrained")
+    return figure, axes
+
+
+def _smoothing(length: int, window: int | None) -> int:
+    return window if window is not None else max(1, length // 20)
+
+
+def _draw_returns(axes: Any, x: Any, returns: Sequence[float], window: int | None) -> None:
+    window = _smoothing(len(returns), window)
+    axes.plot(x, returns, color=_RETURN_COLOUR, alpha=0.3, linewidth=1, label="return of an episode")
+    average = moving_average(returns, window)
+    axes.plot(x, average, color=_RETURN_COLOUR, linewidth=2, label=f"mean of {window}" if window > 1 else None)
+    axes.set_ylabel("return")
+    axes.grid(alpha=0.3)
+
+
+def _draw_losses(axes: Any, history: History, window: int | None) -> None:
+    losses, steps = np.asarray(history.losses), np.asarray(history.phase_steps)
+    known = np.isfinite(losses)
+    losses, steps = losses[known], steps[known]
+    window = _smoothing(len(losses), window)
+    axes.plot(steps, losses, color=_LOSS_COLOUR, alpha=0.3, linewidth=1, label="loss of a training phase")
+    average = moving_average(losses.tolist(), window)
+    axes.plot(steps, average, color=_LOSS_COLOUR, linewidth=2, label=f"mean of {window}" if window > 1 else None)
+    axes.set_ylabel("loss")
+    axes.grid(alpha=0.3)
+
+
+def _show_or_save(figure: Any, path: str | os.PathLike[str] | None) -> None:
+    pyplot = importlib.import_module("matplotlib.pyplot")
+    try:
+        if path is not None:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            figure.savefig(path, dpi=120)
+        elif _shows_windows(pyplot):
+            pyplot.show()
+        else:
+            _log.warning(
+                "there is no window to show the figure in (matplotlib draws with %s): give a path, for example "
+                "path='curve.png'",
+                pyplot.get_backend(),
+            )
+    finally:
+        pyplot.close(figure)
+
+
+def _shows_windows(pyplot: Any) -> bool:
+    backends = importlib.import_module("matplotlib.backends")
+    hidden = backends.backend_registry.list_builtin(backends.BackendFilter.NON_INTERACTIVE)
+    return pyplot.get_backend().lower() not in {str(name).lower() for name in hidden}

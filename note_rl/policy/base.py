@@ -1,0 +1,67 @@
+"""What the training core asks of a policy."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from note_rl.types import Array, FloatArray, IntArray
+
+
+class Policy(ABC):
+    """Chooses actions from the agent's answers to a batch of observations."""
+
+    def __init__(self) -> None:
+        self._generator: np.random.Generator | None = None
+
+    def bind(self, action_space: Any, num_envs: int) -> None:
+        """Called once by whoever collects with this policy.
+
+        Args:
+            action_space: Of one environment.
+            num_envs: E, how many environments are stepped together.
+
+        Raises:
+            EnvironmentMismatchError, SettingsError: The policy cannot act there.
+        """
+        self.use_space(action_space)
+
+    def use_space(self, action_space: Any) -> None:  # noqa: B027 (most policies need nothing of the kind)
+        """Learns which actions there are; enough to act without exploration. May be called again and again.
+
+        Raises:
+            EnvironmentMismatchError: The policy does not choose such actions.
+        """
+
+    @abstractmethod
+    def select(self, scores: FloatArray, rng: np.random.Generator) -> Array:
+        """Explored actions, [E] int or [E, A] float, for the agent's answers [E, ...]."""
+
+    def greedy(self, scores: FloatArray) -> Array:
+        """Actions without exploration, as the environment takes them; here [E], the highest of scores [E, A]."""
+        action: IntArray = np.argmax(scores, axis=-1)
+        return action
+
+    def log_prob(self, scores: FloatArray, action: Array) -> FloatArray | None:
+        """log-probability (or density) [E] of having chosen `action`, or None where the policy does not define one."""
+        return None
+
+    def for_env(self, action: Array) -> Array:
+        """What the environments are given where select() chose `action`; the same, unless it has to be clipped."""
+        return action
+
+    def reset(self, env_indices: IntArray) -> None:  # noqa: B027
+        """Told of the environments [k] whose episode has just started."""
+
+    def get_state(self) -> dict[str, Array]:
+        """What a checkpoint must hold, besides the generator, to go on exactly."""
+        return {}
+
+    def set_state(self, state: Mapping[str, Array]) -> None:  # noqa: B027
+        """Takes over a stored state."""
+
+    def _own_generator(self) -> np.random.Generator:
+        if self._generator is None:
+            self._generator = np.random.default_rng()
+        return self._generator

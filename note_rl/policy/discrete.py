@@ -1,0 +1,292 @@
+"""Choosing one of several actions."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from note_rl.errors import AgentContractError, EnvironmentMismatchError, SettingsError
+from note_rl.policy.base import Policy
+from note_rl.types import Array, FloatArray, IntArray
+
+ClipRange = tuple[float, float]
+
+
+class DiscretePolicy(Policy):
+    """Base of the policies that choose from scores [E, A], one value or probability per action."""
+
+    def use_space(self, action_space: Any) -> None:
+        """Refuses continuous actions."""
+        if isinstance(action_space, spaces.Box):
+            raise EnvironmentMismatchError(
+                f"{type(self).__name__} chooses one of several actions, but the environment takes {action_space}; "
+                "use GaussianPolicy (policy=gaussian) for an agent that returns mean and log deviation, NoisyPolicy "
+                "(policy=noisy) for one that returns actions, or an environment with discrete actions"
+            )
+
+    def select_action(self, scores: Any, /) -> Any:
+        """The action for one vector of scores [A]."""
+        return int(self.select(np.asarray(scores)[None], self._own_generator())[0])
+
+
+def _check_probability(**values: float) -> None:
+    for name, value in values.items():
+        if not 0.0 <= value <= 1.0:
+            raise SettingsError(f"{name} is a probability: between 0 and 1, got {value}")
+
+
+def _check_positive(**values: float) -> None:
+    for name, value in values.items():
+        if value <= 0.0:
+            raise SettingsError(f"{name} must be above 0, got {value}")
+
+
+def _check_clip(clip: ClipRange) -> None:
+    if len(clip) != 2 or clip[0] >= clip[1]:
+        raise SettingsError(f"clip must be (lowest, highest), got {tuple(clip)}")
+
+
+def _sample_rows(probabilities: FloatArray, rng: np.random.Generator) -> IntArray:
+    """One index per row of [E, ..., A], by inversion of the cumulative sum."""
+    cumulative = np.cumsum(probabilities, axis=-1)
+    threshold = rng.random((*probabilities.shape[:-1], 1)) * cumulative[..., -1:]
+    index: IntArray = np.minimum((cumulative <= threshold).sum(axis=-1), probabilities.shape[-1] - 1)
+    return index
+
+
+def _sample_boltzmann(scores: FloatArray, tau: float, clip: ClipRange, rng: np.random.Generator) -> IntArray:
+    """One action per row with probability proportional to exp(score / tau)."""
+    logits = np.clip(np.asarray(scores, np.float64) / tau, *clip)
+    return _sample_rows(np.exp(logits - logits.max(axis=-1, keepdims=True)), rng)
+
+
+def _with_random_rows(action: IntArray, share: float, num_actions: int, rng: np.random.Generator) -> IntArray:
+    """The actions [E, ...], a share of them replaced by any action, each equally likely."""
+    explore = rng.random(action.shape) < share
+    if explore.any():
+        action[explore] = rng.integers(num_actions, size=int(explore.sum()))
+    return action
+
+
+class GreedyQPolicy(DiscretePolicy):
+    """Always the action of the highest value."""
+
+    def select(self, scores: FloatArray, rng: np.random.Generator) -> Array:
+        """Actions [E]; the generator is not used."""
+        return self.greedy(scores)
+
+
+class EpsGreedyQPolicy(DiscretePolicy):
+    """With probability `eps` any action, each equally likely; else the one of the highest value."""
+
+    def __init__(self, eps: float = 0.1) -> None:
+        super().__init__()
+        _check_probability(eps=eps)
+        self.eps = eps
+
+    def select(self, scores: FloatArray, rng: np.random.Generator) -> Array:
+        """Actions [E]."""
+        return _with_random_rows(self.greedy(scores), self.eps, scores.shape[-1], rng)
+
+
+class AdaptiveEpsGreedyPolicy(DiscretePolicy):
+    """Epsilon-greedy with an epsilon that falls by itself: eps_min + (eps_max - eps_min) * exp(-eps_decay * steps).
+
+    Args:
+        eps_max: Probability of exploring in the first step.
+        eps_min: Where it ends.
+        eps_decay: Share of the way to the end that each environment step takes; 1e-3: two thirds after 1,000 steps.
+    """
+
+    def __init__(self, eps_max: float = 1.0, eps_min: float = 0.05, eps_decay: float = 1e-3) -> None:
+        super().__init__()
+        _check_probability(eps_max=eps_max, eps_min=eps_min)
+        if eps_min > eps_max:
+            raise SettingsError(f"eps falls from eps_max to eps_min, got eps_max={eps_max} below eps_min={eps_min}")
+        _check_positive(eps_decay=eps_decay)
+        self.eps_max = eps_max
+        self.eps_min = eps_min
+        self.eps_decay = eps_decay
+        self.num_steps = 0
+
+    @property
+    def eps(self) -> float:
+        """Probability of exploring in the next step."""
+        return self.eps_min + (self.eps_max - self.eps_min) * float(np.exp(-self.eps_decay * self.num_steps))
+
+    def select(self, scores: FloatArray, rng: np.random.Generator) -> Array:
+        """Actions [E]; counts E steps."""
+        action = _with_random_rows(self.greedy(scores), self.eps, scores.shape[-1], rng)
+        self.num_steps += len(scores)
+        return action
+
+    def get_state(self) -> dict[str, Array]:
+        """How far epsilon has fallen."""
+        return {"num_steps": np.array(self.num_steps, np.int64)}
+
+    def set_state(self, state: Mapping[str, Array]) -> None:
+        """Takes over a stored state."""
+        self.num_steps = int(state["num_steps"])
+
+
+class BoltzmannQPolicy(DiscretePolicy):
+    """Actions with probability proportional to exp(value / tau), clipped first (Sutton & Barto 2018, section 2.8)."""
+
+    def __init__(self, tau: float = 1.0, clip: ClipRange = (-500.0, 500.0)) -> None:
+        super().__init__()
+        if tau <= 0.0:
+            raise SettingsError(f"tau is a temperature: above 0, got {tau}")
+        _check_clip(clip)
+        self.tau = tau
+        self.clip = clip
+
+    def select(self, scores: FloatArray, rng: np.random.Generator) -> Array:
+        """Actions [E]."""
+        return _sample_boltzmann(scores, self.tau, self.clip, rng)
+
+
+class MaxBoltzmannQPolicy(DiscretePolicy):
+    """With probability `eps` an action drawn as by `BoltzmannQPolicy`, else the best one (Wiering 1999)."""
+
+    def __init__(self, eps: float = 0.1, tau: float = 1.0, clip: ClipRange = (-500.0, 500.0)) -> None:
+        super().__init__()
+        _check_probability(eps=eps)
+        _check_positive(tau=tau)
+        _check_clip(clip)
+        self.eps = eps
+        self.tau = tau
+        self.clip = clip
+
+    def select(self, scores: FloatArray, rng: np.random.Generator) -> Array:
+        """Actions [E]."""
+        action = self.greedy(scores)
+        explore = rng.random(action.shape) < self.eps
+        if explore.any():
+            action[explore] = _sample_boltzmann(scores[explore], self.tau, self.clip, rng)
+        return action
+
+
+class BoltzmannGumbelQPolicy(DiscretePolicy):
+    """The action of the highest value + C / sqrt(times chosen) * Gumbel noise (Cesa-Bianchi et al. 2017, section 4).
+
+    Each action counts as chosen once at the start. All environments count together, and choices made in the same step
+    do not see each other.
+
+    Args:
+        C: About the deviation of a reward.
+    """
+
+    def __init__(self, C: float = 1.0) -> None:  # noqa: N803 (the manuals' name)
+        super().__init__()
+        _check_positive(C=C)
+        self.C = C
+        self.action_counts: IntArray | None = None  # [A]
+
+    def select(self, scores: FloatArray, rng: np.random.Generator) -> Array:
+        """Actions [E]."""
+        num_actions = scores.shape[-1]
+        if self.action_counts is None:
+            self.action_counts = np.ones(num_actions, np.int64)
+        spread = self.C / np.sqrt(self.action_counts)  # [A]
+        action: IntArray = np.argmax(scores + spread * rng.gumbel(size=scores.shape), axis=-1)
+        self.action_counts += np.bincount(action.ravel(), minlength=num_actions)
+        return action
+
+    def select_action(self, scores: Any, step_counter: int | None = None, /) -> Any:
+        """The action for one vector of scores [A]; a step counter of 0 forgets the counts."""
+        if step_counter == 0:
+            self.action_counts = None
+        return super().select_action(scores)
+
+    def get_state(self) -> dict[str, Array]:
+        """How often each action was chosen."""
+        return {} if self.action_counts is None else {"action_counts": self.action_counts}
+
+    def set_state(self, state: Mapping[str, Array]) -> None:
+        """Takes over a stored state."""
+        self.action_counts = np.array(state["action_counts"]) if "action_counts" in state else None
+
+
+class SoftmaxPolicy(DiscretePolicy):
+    """Samples from the probabilities that the agent's action() returns, as actor-critic agents do."""
+
+    def select(self, scores: FloatArray, rng: np.random.Generator) -> Array:
+        """Actions [E]. Scores that are no probabilities are refused."""
+        first = scores.reshape(-1, scores.shape[-1])[0]
+        if scores.min() < 0.0 or abs(float(first.sum()) - 1.0) > 1e-3:
+            raise AgentContractError(
+                "SoftmaxPolicy samples from probabilities, but action() returned scores that do not sum to 1 "
+                f"(first row: {np.round(first, 3).tolist()}); end it with a softmax or use BoltzmannQPolicy"
+            )
+        return _sample_rows(scores, rng)
+
+    def log_prob(self, scores: FloatArray, action: Array) -> FloatArray:
+        """log-probability [E] of the actions chosen."""
+        chosen = np.take_along_axis(scores, action[..., None], axis=-1)[..., 0]
+        return np.log(np.maximum(chosen, np.finfo(np.float32).tiny))
+
+    def select_action(self, nb_actions: Any, probs: Any = None, /) -> Any:
+        """The action for one vector of probabilities [A]; their number may come first, as in the manuals."""
+        return super().select_action(nb_actions if probs is None else probs)
+
+
+class GumbelSoftmaxPolicy(DiscretePolicy):
+    """Samples from softmax(logits) by the Gumbel trick; with probability `eps` any action (Jang et al. 2017).
+
+    Where the environment takes vectors, the action is a one-hot vector instead of a number.
+
+    Args:
+        temperature: Of the soft samples; the lower, the nearer to one-hot. The action chosen does not depend on it.
+        eps: Probability of any action, each equally likely.
+    """
+
+    def __init__(self, temperature: float = 1.0, eps: float = 0.01) -> None:
+        super().__init__()
+        _check_positive(temperature=temperature)
+        _check_probability(eps=eps)
+        self.temperature = temperature
+        self.eps = eps
+        self._one_hot = False
+
+    def use_space(self, action_space: Any) -> None:
+        """Vectors are one-hot, numbers are indices."""
+        self._one_hot = isinstance(action_space, spaces.Box)
+
+    def select(self, scores: FloatArray, rng: np.random.Generator) -> Array:
+        """Actions [E], or [E, A] one-hot, for logits [E, A]."""
+        perturbed = scores + rng.gumbel(size=scores.shape)
+        return self._as_action(
+            _with_random_rows(np.argmax(perturbed, axis=-1), self.eps, scores.shape[-1], rng), scores
+        )
+
+    def greedy(self, scores: FloatArray) -> Array:
+        """The action of the highest logit."""
+        return self._as_action(np.argmax(scores, axis=-1), scores)
+
+    def _as_action(self, index: IntArray, scores: FloatArray) -> Array:
+        return np.eye(scores.shape[-1], dtype=np.float32)[index] if self._one_hot else index
+
+    def onehot_from_logits(self, logits: FloatArray) -> FloatArray:
+        """One-hot rows [E, A] of the highest logits, a share `eps` of them of any action instead."""
+        index = np.argmax(logits, axis=-1)
+        chosen = _with_random_rows(index, self.eps, logits.shape[-1], self._own_generator())
+        one_hot: FloatArray = np.eye(logits.shape[-1])[chosen]
+        return one_hot
+
+    def sample_gumbel(self, shape: tuple[int, ...], eps: float = 1e-20) -> FloatArray:
+        """Gumbel noise -log(-log(U)); `eps` keeps the logarithms finite."""
+        uniform = self._own_generator().random(shape)
+        noise: FloatArray = -np.log(-np.log(uniform + eps) + eps)
+        return noise
+
+    def gumbel_softmax_sample(self, logits: FloatArray) -> FloatArray:
+        """Soft samples [E, A]: softmax((logits + Gumbel noise) / temperature)."""
+        perturbed = (logits + self.sample_gumbel(logits.shape)) / self.temperature
+        shares: FloatArray = np.exp(perturbed - perturbed.max(axis=-1, keepdims=True))
+        shares /= shares.sum(axis=-1, keepdims=True)
+        return shares
+
+    def gumbel_softmax(self, logits: FloatArray) -> FloatArray:
+        """One-hot samples [E, A]."""
+        return self.onehot_from_logits(self.gumbel_softmax_sample(logits))

@@ -1,0 +1,163 @@
+"""What can be chosen about replay, one frozen dataclass per choice, each refusing nonsense."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from note_rl.errors import SettingsError
+
+WindowFunction = Callable[..., int]
+Strategy = Literal["future", "final", "episode"]
+
+
+def at_least(minimum: float, **values: float | None) -> None:
+    """Refuses named values below a minimum; None passes.
+
+    Raises:
+        SettingsError: Naming the first such value.
+    """
+    for name, value in values.items():
+        if value is not None and value < minimum:
+            raise SettingsError(f"{name} must be at least {minimum}, got {value}")
+
+
+def within(lowest: float, highest: float, **values: float) -> None:
+    """Refuses named values outside of [lowest, highest].
+
+    Raises:
+        SettingsError: Naming the first such value.
+    """
+    for name, value in values.items():
+        if not lowest <= value <= highest:
+            raise SettingsError(f"{name} must lie between {lowest} and {highest}, got {value}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Priority:
+    """Prioritized replay, proportional variant (Schaul et al. 2016, https://arxiv.org/abs/1511.05952).
+
+    Attributes:
+        alpha: Exponent of priorities: 0 samples uniformly, 1 in proportion to the TD error.
+        beta: Exponent of importance weights at the start; it reaches 1 with the end of training.
+        initial_td: TD error that a transition is taken to have before it is known; the largest seen, if that is more.
+        epsilon: Added to every absolute TD error, so that nothing is never sampled again.
+    """
+
+    alpha: float = 0.7
+    beta: float = 0.4
+    initial_td: float = 7.0
+    epsilon: float = 1e-6
+
+    def __post_init__(self) -> None:
+        """Refuses values out of range."""
+        within(0.0, 1.0, alpha=self.alpha, beta=self.beta)
+        if self.initial_td <= 0.0:
+            raise SettingsError(f"initial_TD must be above 0, got {self.initial_td}, or nothing new is read")
+        if self.epsilon <= 0.0:
+            raise SettingsError(f"epsilon must be above 0, got {self.epsilon}, or a TD error of 0 is for ever")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RolloutPriority:
+    """Prioritized minibatches within a rollout: score = lambda_ * |TD| + (1 - lambda_) * |ratio - 1|.
+
+    Attributes:
+        initial_ratio: Ratio of new to old probability before it is known.
+        initial_td: TD error before it is known.
+        lambda_: Weight of the TD error against the ratio's deviation.
+        alpha: Exponent of scores: 0 samples uniformly.
+        epsilon: Added to every score.
+    """
+
+    initial_ratio: float = 1.0
+    initial_td: float = 7.0
+    lambda_: float = 0.5
+    alpha: float = 0.7
+    epsilon: float = 1e-6
+
+    def __post_init__(self) -> None:
+        """Refuses values out of range."""
+        within(0.0, 1.0, alpha=self.alpha, lambda_=self.lambda_)
+        at_least(0.0, initial_ratio=self.initial_ratio, initial_TD=self.initial_td)
+        if self.epsilon <= 0.0:
+            raise SettingsError(f"epsilon must be above 0, got {self.epsilon}: a score of 0 would never be read again")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hindsight:
+    """Hindsight experience replay (Andrychowicz et al. 2017, https://arxiv.org/abs/1707.01495).
+
+    Attributes:
+        strategy: Which achieved goal of the same episode stands in: one not earlier than the transition ("future"),
+            the last ("final") or any ("episode").
+        fraction: Share of a minibatch that gets another goal.
+    """
+
+    strategy: Strategy = "future"
+    fraction: float = 0.8
+
+    def __post_init__(self) -> None:
+        """Refuses unknown strategies and shares out of range."""
+        if self.strategy not in get_args(Strategy):
+            raise SettingsError(f"strategy must be one of {', '.join(get_args(Strategy))}, got {self.strategy!r}")
+        within(0.0, 1.0, fraction=self.fraction)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    """How the pool is kept shorter than its capacity.
+
+    Attributes:
+        size: Newest transitions kept after each collection: a number, a share of the capacity in (0, 1), or a function
+            that is asked for the number.
+        clearing_freq: After so many stored transitions, ...
+        clear_size: ... the so many oldest are dropped.
+        on_sync: Transitions kept whenever the targets are updated, those of the highest priority where there are
+            priorities, else the newest: a number, or a function that is asked for it.
+    """
+
+    size: int | float | WindowFunction | None = None
+    clearing_freq: int | None = None
+    clear_size: int | None = None
+    on_sync: int | WindowFunction | None = None
+
+    def __post_init__(self) -> None:
+        """Refuses values out of range and halves of a pair."""
+        if isinstance(self.size, float) and not 0.0 < self.size < 1.0:
+            raise SettingsError(
+                f"window_size={self.size} is a share and must lie between 0 and 1; a number of transitions is an int"
+            )
+        if isinstance(self.size, int):
+            at_least(1, window_size=self.size)
+        if isinstance(self.on_sync, int):
+            at_least(1, window_size_pr=self.on_sync)
+        if (self.clearing_freq is None) != (self.clear_size is None):
+            raise SettingsError(
+                f"clearing_freq={self.clearing_freq} and window_size_={self.clear_size} belong together: every how "
+                "many stored transitions, and how many of the oldest are dropped then"
+            )
+        if self.clearing_freq is not None and self.clear_size is not None:
+            at_least(1, clearing_freq=self.clearing_freq, window_size_=self.clear_size)
+            if self.clear_size >= self.clearing_freq:
+                raise SettingsError(
+                    f"window_size_={self.clear_size} transitions dropped for every clearing_freq={self.clearing_freq} "
+                    "stored would empty the pool; drop fewer than are stored"
+                )
+
+    def least(self, capacity: int) -> int | None:
+        """The smallest number of transitions that is known beforehand to be kept in a full pool."""
+        known = [number for number in (self.size, self.on_sync) if isinstance(number, int)]
+        if isinstance(self.size, float):
+            known.append(int(self.size * capacity))
+        if self.clear_size is not None:
+            known.append(capacity - self.clear_size)
+        return min(known, default=None)
+
+
+def ask(function: WindowFunction, process: Any = None) -> int:
+    """The number that a window function gives; it may take the number of a process (None: the whole pool)."""
+    number = function(process) if inspect.signature(function).parameters else function()
+    if int(number) < 0:
+        raise SettingsError(f"the window function gave {number}: it is asked how many transitions to keep")
+    return int(number)

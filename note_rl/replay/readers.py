@@ -1,0 +1,104 @@
+"""From slots of a ring to transitions of one step, or of n."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from note_rl.replay.ring import Ring
+from note_rl.types import Array, FloatArray, IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Transitions:
+    """What a minibatch holds of the pool; the shape of the slots that were read is in front of every array.
+
+    Attributes:
+        obs, action, reward, next_obs: As in `Sample`.
+        terminated: Whether the task ended, 0.0 or 1.0.
+        discount: gamma^k for k steps, 0 where the task ended.
+        extras: Further arrays by name.
+    """
+
+    obs: Array
+    action: Array
+    reward: FloatArray
+    next_obs: Array
+    terminated: FloatArray
+    discount: FloatArray
+    extras: Mapping[str, Array] = field(default_factory=dict)
+
+
+class Reader(Protocol):
+    """Makes transitions of slots."""
+
+    def __call__(self, ring: Ring, slots: IntArray, gamma: float, rng: np.random.Generator) -> Transitions:
+        """The transitions at slots [K, B].
+
+        Args:
+            ring: Where they lie.
+            slots: Which ones.
+            gamma: Discount of one step.
+            rng: For readers that choose something themselves.
+        """
+
+
+def one_step(ring: Ring, slots: IntArray, gamma: float, rng: np.random.Generator) -> Transitions:
+    """The transitions as they were stored; see `Reader`."""
+    terminated = ring.column("terminated", slots).astype(np.float32)
+    return Transitions(
+        obs=ring.obs(slots),
+        action=ring.column("action", slots),
+        reward=ring.column("reward", slots),
+        next_obs=ring.next_obs(slots),
+        terminated=terminated,
+        discount=np.float32(gamma) * (1.0 - terminated),
+        extras=ring.extras(slots),
+    )
+
+
+class NStep:
+    """Reads n steps of the same environment as one transition (Sutton & Barto 2018, eq. 7.1).
+
+    The reward is the sum of gamma^i * r_(t+i), the next observation that after the last of these steps. Where the
+    episode ends before, or nothing further is stored, there are fewer steps, and the discount is gamma to the power of
+    their true number.
+
+    Args:
+        num_steps: n.
+    """
+
+    def __init__(self, num_steps: int) -> None:
+        self.num_steps = num_steps
+
+    def __call__(self, ring: Ring, slots: IntArray, gamma: float, rng: np.random.Generator) -> Transitions:
+        """See `Reader`."""
+        num_taken = self._num_taken(ring, slots)
+        reward = np.array(ring.column("reward", slots), np.float64)
+        trailing = (...,) + (None,) * (reward.ndim - slots.ndim)  # rewards may be one per agent
+        for step in range(1, self.num_steps):
+            further = ring.column("reward", ring.ahead(slots, step))
+            reward += np.where((step < num_taken)[trailing], gamma**step * further, 0.0)
+        last = ring.ahead(slots, num_taken - 1)
+        terminated = ring.column("terminated", last).astype(np.float32)
+        discount = np.power(np.float64(gamma), num_taken)[trailing] * (1.0 - terminated)
+        return Transitions(
+            obs=ring.obs(slots),
+            action=ring.column("action", slots),
+            reward=reward.astype(np.float32),
+            next_obs=ring.next_obs(last),
+            terminated=terminated,
+            discount=discount.astype(np.float32),
+            extras=ring.extras(slots),
+        )
+
+    def _num_taken(self, ring: Ring, slots: IntArray) -> IntArray:
+        """How many steps can be taken from each slot: 1 to n."""
+        stored = (len(ring) - 1 - ring.ages(slots)) // ring.num_envs + 1
+        taken = np.ones(slots.shape, np.int64)
+        going_on = np.ones(slots.shape, np.bool_)
+        for step in range(1, self.num_steps):
+            going_on &= ~ring.column("ended", ring.ahead(slots, step - 1)) & (step < stored)
+            taken += going_on
+        return taken

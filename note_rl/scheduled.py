@@ -1,0 +1,47 @@
+"""Moving the numbers of policy, agent and optimizer along their schedules."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from note_rl.errors import SettingsError
+from note_rl.learners.base import LEARNING_RATE
+from note_rl.policy import Policy
+from note_rl.schedules import Schedule
+
+
+class ScheduledValues:
+    """Knows which schedule belongs to the policy (each of several, if it is a list) and which to the agent.
+
+    Raises:
+        SettingsError: A name that is neither the policy's, the agent's nor the learning rate.
+    """
+
+    def __init__(self, schedules: Mapping[str, Schedule], policy: Policy, agent: Any) -> None:
+        self._schedules = schedules
+        self._agent = agent
+        policies: list[Policy] = [policy, *getattr(policy, "policies", ())]
+        self._owners = {name: [one for one in policies if hasattr(one, name)] for name in schedules}
+        self.for_learner = [name for name in schedules if not self._owners[name]]
+        for name in self.for_learner:
+            if name != LEARNING_RATE and not hasattr(agent, name):
+                raise SettingsError(
+                    f"there is a schedule for {name!r}, but neither {type(policy).__name__} nor "
+                    f"{type(agent).__name__} has such a number; did you mean learning_rate?"
+                )
+
+    def move_to(self, progress: float) -> dict[str, float]:
+        """Sets everything to its value at this progress; returns what the learner must be told."""
+        for_learner = {}
+        for name, schedule in self._schedules.items():
+            value = float(schedule(progress))
+            for owner in self._owners[name]:
+                setattr(owner, name, value)
+            if not self._owners[name]:
+                for_learner[name] = value
+                if name != LEARNING_RATE:
+                    setattr(self._agent, name, value)
+        return for_learner
+
+    def of_the_policy(self) -> dict[str, float]:
+        """The policy's scheduled numbers as they are now."""
+        return {name: float(getattr(owners[0], name)) for name, owners in self._owners.items() if owners}

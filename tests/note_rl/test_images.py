@@ -1,0 +1,113 @@
+"""Images, whole numbers and stacks of frames as observations, in both frameworks."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from note_rl.errors import EnvironmentMismatchError
+from note_rl.policy import EpsGreedyQPolicy, NoisyPolicy, SoftmaxPolicy
+from note_rl.seeding import seed_everything
+from note_rl.settings import ReplaySettings, RolloutSettings, Settings
+from tests.note_rl.frameworks import frameworks
+
+pytestmark = pytest.mark.parametrize("framework", frameworks())
+
+
+class Picture(gymnasium.Env):
+    """A bright square is on the left or on the right; pointing to it is worth 1. With `delay`, only a frame ago."""
+
+    def __init__(self, continuous=False, delay=False, channels=()):
+        self.observation_space = spaces.Box(0, 255, (36, 36, *channels), np.uint8)
+        self.action_space = spaces.Box(-1, 1, (1,)) if continuous else spaces.Discrete(2)
+        self.continuous, self.delay = continuous, delay
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.side = int(self.np_random.integers(2))
+        self.steps = 0
+        return self._picture(True), {}
+
+    def step(self, action):
+        self.steps += 1
+        pointed = float(action[0] > 0) if self.continuous else action
+        reward = float(pointed == self.side) if self.steps == 2 or not self.delay else 0.0
+        return self._picture(not self.delay), reward, self.steps == 2, False, {}
+
+    def _picture(self, shown):
+        picture = np.zeros(self.observation_space.shape, np.uint8)
+        if shown:
+            picture[:, 18 * self.side : 18 * self.side + 18] = 255
+        return picture
+
+
+def network(framework, name="CNN", **options):
+    import importlib
+
+    made = getattr(importlib.import_module(f"note_rl.agents.{framework.package}.networks"), name)
+    return lambda shape, outputs: made(shape, outputs, **options)
+
+
+def test_bytes_are_seen_as_0_to_1(framework):
+    seed_everything(0)
+    env = lambda: Picture(channels=(3,))  # noqa: E731
+    agent = framework.agents.DQN(env=env, network=network(framework, hidden_sizes=(8,)))
+    picture = np.random.default_rng(0).integers(0, 256, (2, 36, 36, 3)).astype(np.uint8)
+    scores = agent.learner.act(picture)
+    assert scores.shape == (2, 2)
+    np.testing.assert_allclose(agent.learner.act((picture / 255).astype(np.float32)), scores, rtol=1e-3, atol=1e-5)
+    flat = framework.agents.DQN(env=env, hidden_size=(4,))
+    np.testing.assert_allclose(
+        flat.learner._framework_act(picture), flat.learner._framework_act(picture.astype(np.float32) / 255), rtol=1e-3
+    )
+
+
+def test_whole_numbers_stay_what_they_are(framework):
+    class Number(gymnasium.Env):
+        observation_space = spaces.Box(0, 9, (2,), np.int64)
+        action_space = spaces.Discrete(2)
+
+    agent = framework.agents.DQN(env=Number, hidden_size=(4,))
+    numbers = np.array([[3, 9]], np.int64)
+    np.testing.assert_allclose(agent.learner.act(numbers), agent.learner.act(numbers.astype(np.float32)), rtol=1e-5)
+
+
+def test_pictures_that_are_too_small_are_refused(framework):
+    with pytest.raises(EnvironmentMismatchError, match=r"at least 36 pixels a side.*\[20, 20, 1\]"):
+        network(framework)((20, 20, 1), 2)
+
+
+def test_what_a_frame_ago_showed_is_remembered_by_a_stack(framework):
+    seed_everything(2)
+    agent = framework.agents.DQN(env=lambda: Picture(delay=True), hidden_size=(16,), gamma=0.9, frame_stack=2, tau=1.0)
+    experience = ReplaySettings(
+        **{"capacity": 400, "batch_size": 32, "learning_starts": 64, "train_freq": 8, "gradient_steps": 8},
+        **{"target_update_interval": 20, "frame_stack": 2},
+    )
+    agent.settings = Settings(experience=experience, policy=EpsGreedyQPolicy(0.2), seed=2)
+    agent.train(optimizer=framework.optimizers.adam(agent.param, 3e-3), total_steps=500, p=0)
+    assert agent.evaluate(20).returns.tolist() == [1.0] * 20
+
+
+def test_convolutions_learn_to_point(framework):
+    seed_everything(0)
+    made = network(framework, hidden_sizes=(16,))
+    agent = framework.agents.PPO(env=Picture, network=made, gamma=0.5)
+    experience = RolloutSettings(num_steps=16, batch_size=32, num_epochs=6)
+    agent.settings = Settings(experience=experience, policy=SoftmaxPolicy(), num_envs=4, seed=0)
+    agent.train(optimizer=framework.optimizers.adam(agent.param, 1e-3), total_steps=512, jit_compile=False, p=0)
+    assert agent.evaluate(20).returns.tolist() == [2.0] * 20
+
+
+def test_an_actor_and_its_critic_see_pictures(framework):
+    seed_everything(0)
+    made = network(framework, hidden_sizes=(16,))
+    agent = framework.agents.DDPG(env=lambda: Picture(continuous=True), network=made, gamma=0.5)
+    experience = ReplaySettings(capacity=100, batch_size=8, learning_starts=8, train_freq=8, gradient_steps=2)
+    agent.settings = Settings(experience=experience, policy=NoisyPolicy(num_random_steps=100), seed=0)
+    before = framework.parameters(agent)
+    optimizer = framework.optimizers.adam(agent.param, 1e-3)
+    result = agent.train(optimizer=optimizer, total_steps=16, jit_compile=False, p=0)
+    assert np.isfinite(result.losses[-1])
+    for old, new in zip(before, framework.parameters(agent), strict=True):
+        assert not np.array_equal(old, new)

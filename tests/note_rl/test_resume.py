@@ -1,0 +1,114 @@
+"""Training 2N steps is training N, saving, restoring elsewhere and training N more, bit for bit."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from note_rl.callbacks import LambdaCallback
+from note_rl.checkpoint import read_checkpoint
+from note_rl.noise import OrnsteinUhlenbeckProcess
+from note_rl.policy import EpsGreedyQPolicy, GaussianPolicy, SoftmaxPolicy, SquashedGaussianPolicy
+from note_rl.seeding import seed_everything
+from tests.note_rl.frameworks import frameworks
+
+REPLAY = {"pool_size": 300, "batch": 8, "num_updates": 3, "learning_starts": 20, "train_freq": 16}
+
+
+@dataclass(frozen=True)
+class Case:
+    agent: str
+    env: str
+    settings: dict[str, Any]
+    arguments: dict[str, Any] = field(default_factory=dict)
+    total_steps: int = 128
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+CASES = {
+    "replay": Case("DQN", "CartPole-v1", {"policy": EpsGreedyQPolicy(0.2), "update_batches": 4, **REPLAY}),
+    "prioritized": Case("DQN", "CartPole-v1", {"policy": EpsGreedyQPolicy(0.2), "PR": True, **REPLAY}),
+    "n_step_windows": Case(
+        "DQN",
+        "CartPole-v1",
+        {"policy": EpsGreedyQPolicy(0.2), "num_steps": 3, "num_envs": 2, **REPLAY},
+        options={"clearing_freq": 50, "window_size_": 20, "num_store": 2},
+    ),
+    "rollout": Case(
+        "PPO",
+        "CartPole-v1",
+        {"policy": SoftmaxPolicy(), "PPO": True, "rollout_steps": 16, "batch": 16, "num_epochs": 2, "num_envs": 2},
+        {"hidden_size": (8,)},
+    ),
+    "normalised_prioritized_gaussian_rollout": Case(
+        "PPO",
+        "Pendulum-v1",
+        {
+            "policy": GaussianPolicy(),
+            **{"PPO": True, "PR": True, "rollout_steps": 64, "batch": 16, "num_epochs": 2},
+            **{"normalise_obs": True, "normalise_reward": True},
+        },
+        total_steps=512,
+    ),
+    "noise_with_a_memory": Case(
+        "DDPG",
+        "Pendulum-v1",
+        {"noise": OrnsteinUhlenbeckProcess(0.15, sigma=0.2), **REPLAY, "train_freq": 50},
+        total_steps=400,
+    ),
+    "noise_in_the_loss": Case(
+        "SAC", "Pendulum-v1", {"policy": SquashedGaussianPolicy(), **REPLAY, "train_freq": 50}, total_steps=400
+    ),
+}
+
+
+def make(framework, case, seed=3):
+    make_agent = getattr(framework.agents, case.agent)  # imports the framework, which is then seeded
+    seed_everything(seed)
+    agent = make_agent(**{"hidden_size": (8,), **case.arguments}, env=case.env)
+    agent.set(seed=seed, **case.settings)
+    if isinstance(agent.param[0], (list, tuple)) and case.agent != "PPO":
+        return agent, [framework.optimizers.adam(group, 1e-2) for group in agent.param]
+    return agent, framework.optimizers.adam(agent.param, 1e-2)
+
+
+KERAS = ("replay", "prioritized", "rollout", "noise_in_the_loss")  # the rest differs in NumPy only, and tracing is slow
+
+
+@pytest.mark.parametrize(
+    ("framework", "name"),
+    [
+        pytest.param(*framework.values, name, id=f"{framework.id}-{name}")
+        for framework in frameworks()
+        for name in CASES
+        if framework.id == "pytorch" or name in KERAS
+    ],
+)
+def test_in_two_halves_it_is_the_same(framework, name, tmp_path):
+    case = CASES[name]
+    options = {"jit_compile": False, "p": 0, **case.options}  # compiling would be most of the time
+    whole, optimizer = make(framework, case)
+    straight = whole.train(optimizer=optimizer, total_steps=case.total_steps, **options)
+    first, optimizer = make(framework, case)
+    stop = LambdaCallback(
+        on_phase_end=lambda phase, logs: setattr(first, "stop_training", 2 * logs["num_env_steps"] >= case.total_steps)
+    )
+    half = first.train(optimizer=optimizer, total_steps=case.total_steps, callbacks=[stop], **options)
+    assert half.stop_reason == "stop_training"
+    first.save(tmp_path / "half")
+    second, optimizer = make(framework, case, seed=99)  # other weights and seed until it is restored
+    second.restore(tmp_path / "half")
+    middle = second.evaluate(2)
+    assert middle.returns.tolist() == first.evaluate(2).returns.tolist()
+    rest = second.train(optimizer=optimizer, total_steps=case.total_steps, **options)
+    assert half.returns + rest.returns == straight.returns
+    assert rest.num_gradient_steps == straight.num_gradient_steps > half.num_gradient_steps > 0
+    files = []
+    for agent in (second, whole):
+        agent.save(tmp_path / "end")
+        files.append(read_checkpoint(tmp_path / "end"))
+    (arrays, head), (expected, expected_head) = files
+    assert head == expected_head  # the checksum of everything is in it, too
+    assert arrays.keys() == expected.keys()
+    np.testing.assert_array_equal(np.array(half.losses + rest.losses), np.array(straight.losses))

@@ -1,0 +1,159 @@
+"""A loss whose samples influence each other by accident is refused before it trains, in both frameworks."""
+
+import numpy as np
+import pytest
+
+from note_rl.errors import AgentContractError
+from note_rl.types import Sample
+from tests.note_rl.frameworks import frameworks
+from tests.note_rl.samples import ready, sample
+
+pytestmark = pytest.mark.parametrize("framework", frameworks())
+
+COUPLED = r"samples influence each other.*\[B, 1\] broadcast against them to \[B, B\].*couples_samples = True"
+
+
+def agent_with(framework, loss, **attributes):
+    """Weights (1, 2) and the given loss(self, s, r, d)."""
+
+    class Agent(framework.base()):
+        def __init__(self):
+            super().__init__()
+            self.w = framework.variable([[1.0], [2.0]])
+            self.param = [self.w]
+            vars(self).update(attributes)
+
+        def action(self, s):
+            return s @ self.w
+
+        def __call__(self, s, a, next_s, r, d):
+            return loss(self, s, r, d)
+
+    return Agent()
+
+
+def alike(batch_size=8):
+    """Transitions as those of CartPole: every reward 1, none the last."""
+    batch = sample(2, batch_size)
+    return Sample(
+        obs=batch.obs,
+        action=batch.action,
+        reward=np.ones_like(batch.reward),
+        next_obs=batch.next_obs,
+        terminated=np.zeros_like(batch.terminated),
+        discount=np.full_like(batch.discount, 0.9),
+        sync=batch.sync,
+    )
+
+
+@pytest.mark.parametrize("batch", [sample(1, 64), sample(2, 3), sample(2, 2), alike(), alike(5)])
+def test_values_of_shape_b_1_against_targets_of_shape_b(framework, batch):
+    agent = agent_with(framework, lambda self, s, r, d: framework.mean((s @ self.w - r) ** 2))
+    with pytest.raises(AgentContractError, match=COUPLED):
+        ready(framework, agent).update(batch, {})
+    np.testing.assert_array_equal(framework.array(agent.w), [[1.0], [2.0]])
+
+
+def test_the_mistake_in_the_ends_alone(framework):
+    def loss(self, s, r, d):
+        return framework.mean((s @ self.w * (1.0 - d)) ** 2)
+
+    with pytest.raises(AgentContractError, match=COUPLED):
+        ready(framework, agent_with(framework, loss)).update(alike(), {})
+
+
+def test_the_loss_at_fault_is_named(framework):
+    def losses(self, s, r, d):
+        v = s @ self.w
+        return [framework.mean((v[:, 0] - r) ** 2), framework.mean((v - r) ** 2)]
+
+    agent = agent_with(framework, losses)
+    agent.param = [[agent.w], [framework.variable([1.0])]]
+    optimizers = [framework.optimizers.sgd(group, 0.1) for group in agent.param]
+    with pytest.raises(AgentContractError, match="in the loss 1 that"):
+        ready(framework, agent, optimizers).update(alike(), {})
+
+
+LOSSES = {
+    "per sample": lambda f, self, s, r, d: ((s @ self.w)[:, 0] - r) ** 2,
+    "mean": lambda f, self, s, r, d: f.mean(((s @ self.w)[:, 0] - r) ** 2),
+    "sum": lambda f, self, s, r, d: 4.0 * f.mean(((s @ self.w)[:, 0] - r) ** 2) * len(r) / 4.0,
+    "regularised": lambda f, self, s, r, d: f.mean(((s @ self.w)[:, 0] - r) ** 2) + 100.0 * f.mean(self.w**2),
+    "large": lambda f, self, s, r, d: 1e6 * f.mean(((s @ self.w)[:, 0] - r) ** 2),
+    "constant": lambda f, self, s, r, d: f.mean(self.w),
+    "infinite": lambda f, self, s, r, d: f.mean(((s @ self.w)[:, 0] - r) ** 2) * float("inf"),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("batch", [sample(1, 64), alike(), sample(1, 1)])
+def test_losses_whose_samples_stand_apart_pass(framework, name, batch):
+    agent = agent_with(framework, lambda *arguments: LOSSES[name](framework, *arguments))
+    assert ready(framework, agent).update(batch, {}).loss.shape == (len(batch.reward), 1)
+
+
+def test_samples_may_be_coupled_on_purpose(framework):
+    def loss(self, s, r, d):
+        v = (s @ self.w)[:, 0]
+        return framework.mean((v - framework.mean(v)) ** 2)
+
+    with pytest.raises(AgentContractError, match=COUPLED):
+        ready(framework, agent_with(framework, loss)).update(alike(), {})
+    agent = agent_with(framework, loss, couples_samples=True)
+    v = alike().obs[0] @ np.array([1.0, 2.0], np.float32)
+    assert ready(framework, agent).update(alike(), {}).loss[0, 0] == pytest.approx(v.var(), rel=1e-5)
+
+
+def test_losses_that_draw_random_numbers_are_left_alone(framework):
+    agent = agent_with(framework, lambda self, s, r, d: framework.mean(self.noise(s.shape[0]) * (s @ self.w)[:, 0]))
+    agent.noise = random_numbers(framework)
+    ready(framework, agent).update(sample(2), {})
+
+
+def random_numbers(framework):
+    if framework.package == "pytorch":
+        import torch
+
+        return torch.randn
+    import keras
+
+    generator = keras.random.SeedGenerator(0)
+    return lambda size: keras.random.normal((size,), seed=generator)
+
+
+def test_the_check_leaves_no_trace(framework):
+    """Counters, variables and random numbers go on as if only the update had evaluated the loss."""
+
+    def loss(self, s, r, d):
+        self.calls = getattr(self, "calls", 0) + 1
+        add(self.total)
+        return ((s @ self.w)[:, 0] - r) ** 2 * self.noise(s.shape[0])
+
+    def add(total):
+        if framework.package == "pytorch":
+            total.data += 1.0
+        else:
+            total.assign_add([1.0])
+
+    results = []
+    for couples in (False, True):  # True: no check
+        agent = agent_with(framework, loss, couples_samples=couples)
+        agent.total = framework.variable([0.0])
+        generator, agent.noise = seeded_numbers(framework)
+        agent.generator = generator
+        losses = ready(framework, agent).update(sample(3), {}).loss
+        assert framework.array(agent.total)[0] == 3.0
+        results.append((losses.tolist(), agent.calls))
+    assert results[0] == results[1]
+
+
+def seeded_numbers(framework):
+    if framework.package == "pytorch":
+        import torch
+
+        torch.manual_seed(0)
+        return None, torch.rand
+    import keras
+
+    generator = keras.random.SeedGenerator(0)
+    return generator, lambda size: keras.random.uniform((size,), seed=generator)
