@@ -66,6 +66,14 @@ class Parameter:
             )
         return optuna.distributions.FloatDistribution(domain.low, domain.high, log=domain.log, step=domain.step)
 
+    @property
+    def ends(self) -> tuple[Scalar, ...]:
+        """The outermost points of the coordinate, or all of them where they are choices."""
+        domain = self.coordinate.domain
+        if not isinstance(domain, Interval):
+            return domain.labels
+        return (int(domain.low), int(domain.high)) if domain.integer else (domain.low, domain.high)
+
     def value(self, drawn: Scalar, config: JsonDict) -> object:
         """The value to train with, in its own units; `config` holds the values it is a share of."""
         value = self.coordinate.to_value(drawn)
@@ -121,6 +129,11 @@ class Space:
         fixed = set(fixed)
         for path in leaves:
             _check_path(path, config)
+            if _is_of_the_protocol(path):
+                raise UserError(
+                    f"space.{path} cannot be searched: seeds, budgets and evaluations are the same for all trials, or "
+                    "their scores could not be compared"
+                )
             if path in fixed:
                 raise UserError(
                     f"{path} is both fixed on the command line and searched: drop {path}=... to search it, "
@@ -240,6 +253,10 @@ def _parse(path: str, leaf: dict[str, object], config: JsonDict) -> Parameter:
             raise UserError(f"space.{path}.of={part} must be a number to take a share of, but the config has {value}")
     current = 1.0 if of else get_path(config, path)
     return Parameter(path, parse_coordinate(path, leaf, current), of)
+
+
+def _is_of_the_protocol(path: str) -> bool:
+    return path in ("seed", "training.total_steps") or path.startswith(("evaluation.", "checkpoint.", "backend."))
 
 
 def _check_path(path: str, config: JsonDict, asked_by: str = "") -> None:

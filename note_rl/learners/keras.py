@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from note_rl.errors import AgentContractError, SettingsError
@@ -23,6 +22,7 @@ from note_rl.learners.base import (
     temporary_attributes,
 )
 from note_rl.learners.checks import check_samples_apart
+from note_rl.learners.keras_variables import as_array, named_variables, optimizer_slots
 from note_rl.learners.mirror import Actor
 from note_rl.types import Array, FloatArray, Sample, Update
 
@@ -251,13 +251,13 @@ class KerasLearner:
             self.agent.prioritized_replay.begin(len(columns["reward"]))
             losses = self._per_optimizer(self._losses(batch))
             self.agent.prioritized_replay.take()
-        return _array(tf.stack(losses))
+        return as_array(tf.stack(losses))
 
     @contextmanager
     def _nothing_changes(self) -> Iterator[None]:
         """Puts back attributes and variables, random states among them, as they were before the block."""
         attributes = dict(vars(self.agent))
-        variables = [(variable, _array(variable)) for _, variable in named_variables(self.agent)]
+        variables = [(variable, as_array(variable)) for _, variable in named_variables(self.agent)]
         try:
             yield
         finally:
@@ -272,54 +272,20 @@ class KerasLearner:
 
     def get_state(self) -> dict[str, Array]:
         """Every variable of the agent and every slot of its optimizers."""
-        state = {f"agent/{name}": _array(variable) for name, variable in named_variables(self.agent)}
+        state = {f"agent/{name}": as_array(variable) for name, variable in named_variables(self.agent)}
         for index, (optimizer, _) in enumerate(self._optimizers):
-            for name, variable in _slots(optimizer):
-                state[f"optimizer/{index}/{name}"] = _array(variable)
+            for name, variable in optimizer_slots(optimizer):
+                state[f"optimizer/{index}/{name}"] = as_array(variable)
         return state
 
     def set_state(self, state: Mapping[str, Array]) -> None:
         """Takes over parameters, and slots where optimizers are there already."""
         variables = {f"agent/{name}": variable for name, variable in named_variables(self.agent)}
         for index, (optimizer, _) in enumerate(self._optimizers):
-            slots = {f"optimizer/{index}/{name}": variable for name, variable in _slots(optimizer)}
+            slots = {f"optimizer/{index}/{name}": variable for name, variable in optimizer_slots(optimizer)}
             if any(name in state for name in slots):
                 variables.update(slots)
         check_state(state, variables)
         for name, variable in variables.items():
             variable.assign(state[name])
         self.actor.parameters_changed()
-
-
-def named_variables(agent: Any) -> Iterator[tuple[str, Any]]:
-    """Variables of everything the agent holds, under the names of its attributes."""
-    for name, value in vars(agent).items():
-        if name != "param":
-            yield from _named_variables_in(name, value)
-
-
-def _named_variables_in(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, keras.Layer):
-        for index, variable in enumerate(value.variables):
-            yield f"{name}/{index}", variable
-    elif isinstance(value, (tf.Variable, keras.Variable)):
-        yield name, value
-    elif isinstance(value, keras.random.SeedGenerator):
-        yield f"{name}/state", value.state
-    elif isinstance(value, Mapping):
-        for key, one in value.items():
-            yield from _named_variables_in(f"{name}/{key}", one)
-    elif isinstance(value, (list, tuple)):
-        for index, one in enumerate(value):
-            yield from _named_variables_in(f"{name}/{index}", one)
-
-
-def _slots(optimizer: Any) -> Iterator[tuple[str, Any]]:
-    """The optimizer's variables but for the learning rate, which stays that of the optimizer at hand."""
-    for index, variable in enumerate(optimizer.variables):
-        if variable is not optimizer._learning_rate:
-            yield str(index), variable
-
-
-def _array(variable: Any) -> Array:
-    return np.asarray(variable.numpy())

@@ -111,13 +111,13 @@ class AdaptiveEpsGreedyPolicy(DiscretePolicy):
         self.num_steps = 0
 
     @property
-    def eps(self) -> float:
+    def current_eps(self) -> float:
         """Probability of exploring in the next step."""
         return self.eps_min + (self.eps_max - self.eps_min) * float(np.exp(-self.eps_decay * self.num_steps))
 
     def select(self, scores: FloatArray, rng: np.random.Generator) -> Array:
         """Actions [E]; counts E steps."""
-        action = _with_random_rows(self.greedy(scores), self.eps, scores.shape[-1], rng)
+        action = _with_random_rows(self.greedy(scores), self.current_eps, scores.shape[-1], rng)
         self.num_steps += len(scores)
         return action
 

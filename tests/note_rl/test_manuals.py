@@ -46,7 +46,15 @@ class Snippet:
 
 
 SNIPPETS = {
-    "DQN": Snippet("DQN", (4, 128, 2), DQN_SET, "eps", {"pool_network": False}),
+    "DQN": Snippet(
+        "DQN",
+        (4, 128, 2),
+        DQN_SET,
+        "eps",
+        {"pool_network": False},
+        correction="to learn: num_updates=30 and 200 episodes, as the printed settings move the target after each pass "
+        "over a pool of a few minibatches, and Q-values diverge",
+    ),
     "DQN by keywords, stopped by a criterion": Snippet(
         "DQN",
         {"state_dim": 4, "hidden_size": 128, "action_dim": 2},

@@ -114,13 +114,13 @@ def test_clipped_values_are_equally_likely():
 def test_adaptive_eps_falls_by_the_steps_it_has_chosen():
     policy = AdaptiveEpsGreedyPolicy(eps_max=1.0, eps_min=0.2, eps_decay=0.01)
     scores = np.tile(np.array([0.0, 1.0], np.float32), (50, 1))
-    assert policy.eps == 1.0
+    assert policy.current_eps == 1.0
     policy.select(scores, np.random.default_rng(0))
     policy.select(scores, np.random.default_rng(0))
-    assert policy.eps == pytest.approx(0.2 + 0.8 * np.exp(-1))  # 100 steps of 0.01
+    assert policy.current_eps == pytest.approx(0.2 + 0.8 * np.exp(-1))  # 100 steps of 0.01
     restored = AdaptiveEpsGreedyPolicy(eps_max=1.0, eps_min=0.2, eps_decay=0.01)
     restored.set_state(policy.get_state())
-    assert restored.eps == policy.eps
+    assert restored.current_eps == policy.current_eps
     policy.num_steps = 10**6
     assert shares(policy, [0.0, 1.0])[0] == pytest.approx(0.1, abs=0.01)
 

@@ -33,10 +33,17 @@ HOMES = {
     "tensorflow": (
         "note_rl/rl.py",
         "note_rl/learners/keras.py",
+        "note_rl/learners/keras_variables.py",
         "note_rl/optimizers/keras.py",
         "note_rl/agents/keras/",
     ),
-    "keras": ("note_rl/rl.py", "note_rl/learners/keras.py", "note_rl/optimizers/keras.py", "note_rl/agents/keras/"),
+    "keras": (
+        "note_rl/rl.py",
+        "note_rl/learners/keras.py",
+        "note_rl/learners/keras_variables.py",
+        "note_rl/optimizers/keras.py",
+        "note_rl/agents/keras/",
+    ),
     "ray": ("tuner/executors/ray.py",),
 }
 # From the bottom up; a module imports only from lines below its own, or from its own package.

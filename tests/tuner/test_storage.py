@@ -13,7 +13,7 @@ import pytest
 from tests.tuner.studies import FakeExecutor, run_study
 from tuner.errors import UserError
 from tuner.study import StudyStore
-from tuner.study.storage import file_of, open_storage, repair_journal
+from tuner.study.storage import file_of, open_storage, repair_journal, shown
 
 
 def refusal(url: str) -> str:
@@ -41,6 +41,13 @@ def test_what_was_in_memory_is_gone_and_its_folders_do_not_mislead(tmp_path: Pat
     second = run_study(tmp_path, executor, url="memory")
     assert len(executor.started) == 14
     assert [run.value for run in first.runs] == [run.value for run in second.runs]
+
+
+def test_passwords_are_not_shown() -> None:
+    assert "secret" not in refusal("postgresql+psycopg://me:secret@localhost:1/x")
+    assert shown("postgresql://me:secret@host/x") == "postgresql://me:***@host/x"
+    assert shown("sqlite:///studies.db") == "sqlite:///studies.db"
+    assert shown("memory") == "memory"
 
 
 def test_files_behind_urls() -> None:

@@ -131,6 +131,8 @@ def test_the_name_of_a_study_tells_what_it_is_about(tuner: CommandLine) -> None:
     answer = tuner("tune", *FAKE, *SMALL_STUDY[:-1], "agent=ppo")
     assert answer.status == 0
     assert (tuner.folder / "studies" / "ppo-CartPole-v1-torch-quick" / "screen").is_dir()
+    assert tuner("tune", *FAKE, *SMALL_STUDY[:-1], "agent=ppo", "seed=2").status == 0
+    assert (tuner.folder / "studies" / "ppo-CartPole-v1-torch-quick-seed2" / "screen").is_dir()
 
 
 def test_a_plan_says_what_would_be_done_and_does_nothing(tuner: CommandLine) -> None:
@@ -220,6 +222,9 @@ REFUSED = {
     "a list for a range": (["space.agent.gamma=[0.9,0.99]"], "space.agent.gamma=[0.9,0.99] is not possible"),
     "a space that is not there": (["space=ddqn"], "did you mean space=dqn?"),
     "no space at all": ([f"~space.{key}" for key in ("optimizer", "agent", "buffer", "policy")], "empty"),
+    "an end that no run can have": (["space.policy.eps.high=2"], "space.policy.eps reaches 2.0, and no run can have"),
+    "a choice that no run can have": (["+space.env.id={choices: [CartPole-v1, Nope-v0]}"], "reaches Nope-v0"),
+    "seeds searched": (["+space.seed={low: 1, high: 5}"], "space.seed cannot be searched"),
     "an unknown metric": (["study.metric=mixd"], "did you mean mixed?"),
     "an unknown setting": (["+study.num_trails=3"], "unknown key study.num_trails; did you mean"),
     "no trials": (["study.num_trials=0"], "study.num_trials=0 must be a whole number, at least 1"),

@@ -8,7 +8,7 @@ from omegaconf import DictConfig
 from rich.console import Console
 
 from tuner.errors import UserError
-from tuner.study.storage import file_of, open_storage
+from tuner.study.storage import file_of, open_storage, shown
 
 
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
@@ -23,7 +23,9 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     from optuna_dashboard import run_server
 
     address = f"http://{config.host}:{config.port}"
-    Console().print(f"studies of {url} on [bold]{address}[/bold] (Ctrl-C ends it)", highlight=False, soft_wrap=True)
+    Console().print(
+        f"studies of {shown(url)} on [bold]{address}[/bold] (Ctrl-C ends it)", highlight=False, soft_wrap=True
+    )
     try:
         run_server(storage, host=str(config.host), port=int(config.port))
     except OSError as error:

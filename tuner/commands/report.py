@@ -13,7 +13,7 @@ from tuner.records import StudySummary
 from tuner.reporting import final_table, write_page
 from tuner.results import verdict
 from tuner.study import StudyStore, summarise
-from tuner.study.storage import IN_MEMORY, file_of
+from tuner.study.storage import IN_MEMORY, file_of, shown
 
 
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
@@ -53,7 +53,7 @@ def find(url: str, name: str | None, folder: Path) -> tuple[StudySummary, list[s
     with StudyStore(url) as store:
         names = store.names()
         if not names:
-            raise UserError(f"there is no study in {url} yet: run `tuner tune` first")
+            raise UserError(f"there is no study in {shown(url)} yet: run `tuner tune` first")
         chosen = str(name or names[0])
         others = [] if name else names[1:]
         return summarise(store, chosen, folder / chosen), others

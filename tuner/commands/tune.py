@@ -15,8 +15,9 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.markup import escape
 
+from note_rl.errors import NoteRLError
 from tuner.build import build_node, build_trackers
-from tuner.checks import resolve
+from tuner.checks import check_run, resolve
 from tuner.commands.winner import TrainingConfigs
 from tuner.config import RunConfig
 from tuner.errors import UserError
@@ -41,6 +42,7 @@ from tuner.study import (
 from tuner.study.display import study_display
 from tuner.study.plan import describe_plan
 from tuner.study.samplers import require_packages
+from tuner.study.storage import shown
 from tuner.study.tracking import TrackingListener
 from tuner.trackers.base import TrackerGroup
 from tuner.trial.messages import JsonDict
@@ -84,7 +86,28 @@ class TuneResult:
 def check(config: DictConfig, folder: Path, overrides: Sequence[str]) -> None:
     """Refuses a search that cannot be, before anything is written."""
     del folder
-    define(config, overrides)
+    _check_ends(define(config, overrides))
+
+
+def _check_ends(definition: StudyDefinition) -> None:
+    """Refuses values in the space that no run can have: each end of a range and each choice, one at a time.
+
+    Numbers of the buffer and of environments depend on each other: whether they fit is known only when all are drawn.
+    """
+    for parameter in definition.space.parameters:
+        if parameter.path.startswith("buffer.") or parameter.path == "env.num_envs":
+            continue
+        for drawn in parameter.ends:
+            value = parameter.value(drawn, definition.config)
+            try:
+                check_run(definition.run_config({parameter.path: value}, seed=0))
+            except (UserError, NoteRLError) as error:
+                raise UserError(f"space.{parameter.path} reaches {value}, and no run can have that: {error}") from error
+
+
+def _without_password(override: str) -> str:
+    key, equals, value = override.partition("=")
+    return f"{key}{equals}{shown(value)}" if key.lstrip("+") == "storage.url" else override
 
 
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
@@ -164,7 +187,7 @@ def define(config: DictConfig, overrides: Sequence[str] = ()) -> StudyDefinition
 
     agent = str(get_path(run_config, "agent._target_")).rpartition(".")[2].lower()
     return StudyDefinition(
-        name=study["name"] or _default_name(agent, run_config, study["size"]),
+        name=study["name"] or _default_name(agent, run_config, study["size"], resolved["seed"]),
         config=run_config,
         space=Space.from_config(resolved["space"], run_config, _fixed(overrides)),
         settings=_settings({key: value for key, value in study.items() if key not in _OWN_KEYS}),
@@ -173,7 +196,7 @@ def define(config: DictConfig, overrides: Sequence[str] = ()) -> StudyDefinition
         folder=Path(study["folder"]),
         configure=configure,
         warm_start=WARM_STARTS.get(str(resolved["warm_start"]), str(resolved["warm_start"])),
-        facts={"command": shlex.join(["tuner", "tune", *overrides])},
+        facts={"command": shlex.join(["tuner", "tune", *map(_without_password, overrides)])},
     )
 
 
@@ -184,8 +207,8 @@ def _run_config(resolved: JsonDict) -> JsonDict:
     }
 
 
-def _default_name(agent: str, config: JsonDict, size: str) -> str:
-    parts = (agent, config["env"]["id"], config["backend"]["name"], size)
+def _default_name(agent: str, config: JsonDict, size: str, seed: int) -> str:
+    parts = [agent, config["env"]["id"], config["backend"]["name"], size, *([f"seed{seed}"] if seed else [])]
     return re.sub(r"[^\w.=-]+", "-", "-".join(map(str, parts)))
 
 

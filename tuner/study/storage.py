@@ -53,6 +53,14 @@ def open_storage(url: str, log: Callable[[str], None] = lambda message: None) ->
     return _open_database(url)
 
 
+def shown(url: str) -> str:
+    """The URL as it may be printed and stored: without its password."""
+    try:
+        return make_url(url).render_as_string(hide_password=True)
+    except sqlalchemy.exc.ArgumentError:
+        return url
+
+
 def file_of(url: str) -> Path:
     """The file behind a `sqlite:///` or `journal:///` URL; three slashes: relative, four: absolute."""
     return Path(url.partition(":")[2].removeprefix("///").partition("?")[0])
@@ -63,7 +71,7 @@ def _open_database(url: str) -> BaseStorage:
         dialect = make_url(url).get_backend_name()
     except sqlalchemy.exc.ArgumentError:
         raise UserError(
-            f"storage.url={url} is not a URL; write sqlite:///studies.db, journal:///studies.journal, memory or postgresql://..."
+            f"storage.url={shown(url)} is not a URL; write sqlite:///studies.db, journal:///studies.journal, memory or postgresql://..."
         ) from None
     engine: dict[str, Any] = {"pool_pre_ping": True}
     if dialect == "sqlite":
@@ -76,19 +84,19 @@ def _open_database(url: str) -> BaseStorage:
     except ImportError as error:
         module = getattr(error.__cause__, "name", None) or dialect
         raise UserError(
-            f"storage.url={url} needs the driver {module}, which is not installed: "
+            f"storage.url={shown(url)} needs the driver {module}, which is not installed: "
             f"pip install {_PACKAGES.get(module, module)}"
         ) from error
     except sqlalchemy.exc.NoSuchModuleError:
         raise UserError(
-            f"storage.url={url}: no kind of database is called {dialect}{did_you_mean(dialect, _DIALECTS)}"
+            f"storage.url={shown(url)}: no kind of database is called {dialect}{did_you_mean(dialect, _DIALECTS)}"
         ) from None
     except RuntimeError as error:  # Optuna's word for tables of another version
-        raise UserError(f"storage.url={url} was written by another version of Optuna: {error}") from error
+        raise UserError(f"storage.url={shown(url)} was written by another version of Optuna: {error}") from error
     except sqlalchemy.exc.SQLAlchemyError as error:
         cause = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
         raise UserError(
-            f"storage.url={url} cannot be opened: {cause}; check the address, that it runs, and your rights"
+            f"storage.url={shown(url)} cannot be opened: {cause}; check the address, that it runs, and your rights"
         ) from error
 
 

@@ -15,7 +15,7 @@ from tuner.errors import UserError
 from tuner.names import did_you_mean
 from tuner.records import SCREEN
 from tuner.study.definition import StudyDefinition, config_difference
-from tuner.study.storage import open_storage
+from tuner.study.storage import open_storage, shown
 from tuner.trial.messages import JsonDict
 
 FORMAT = 1
@@ -37,7 +37,7 @@ class StudyStore:
     """Access to the studies of a storage. Study NAME has its later stages in studies NAME/confirm and NAME/test."""
 
     def __init__(self, url: str, log: Callable[[str], None] = lambda message: None) -> None:
-        self.url = url
+        self.url = shown(url)
         self._storage: BaseStorage = open_storage(url, log)
 
     def __enter__(self) -> "StudyStore":
