@@ -47,7 +47,12 @@ class EnvFactory:
             env: Env = gymnasium.make(
                 self.id, max_episode_steps=self.max_episode_steps, disable_env_checker=True, **self.kwargs
             )
-        except (gymnasium.error.Error, gymnasium.error.DependencyNotInstalled, TypeError) as error:
+        except gymnasium.error.UnregisteredEnv as error:
+            hint = "" if ":" in self.id else f"; one of your own is written module:{self.id}, after the module it is in"
+            raise EnvironmentMismatchError(
+                f"there is no environment {self.id!r}: {str(error).rstrip('.')}{hint}"
+            ) from error
+        except (gymnasium.error.Error, TypeError) as error:
             raise EnvironmentMismatchError(f"cannot make environment {self.id!r}: {error}") from error
         for wrapper in self.wrappers:
             env = wrapper(env)

@@ -50,7 +50,7 @@ def check_config(config: DictConfig, known_keys: frozenset[str]) -> JsonDict:
     """
     for key in map(str, config):
         if key != "hydra" and key not in known_keys:
-            raise UserError(f"unknown key {key}{did_you_mean(key, known_keys)}")
+            raise UserError(f"unknown key {key}{did_you_mean(key, known_keys) or '; --cfg job shows all there are'}")
     resolved = resolve(config)
     for path, value in [*_check_sections(resolved), *_check_nodes(resolved)]:
         OmegaConf.update(config, path, value)

@@ -22,6 +22,7 @@ from note_rl.errors import DivergedError, NoteRLError
 from tuner.commands import COMMANDS, Command
 from tuner.config import conf_folder, config_loader, prepare_hydra
 from tuner.errors import UserError
+from tuner.folders import make_folder
 from tuner.names import did_you_mean
 from tuner.preflight import check_command, compose_or_explain
 from tuner.tracebacks import describe_crash
@@ -131,7 +132,7 @@ def _dispatch(command: Command, arguments: list[str]) -> int:
     folder, key = (checked.sweep_folder, "sweep") if multirun else (checked.folder, "run")
     if command.has_check:
         module.check(checked.config, folder, tuple(options.overrides))
-    _make_folder(folder)
+    make_folder(folder, command.folder_key or f"hydra.{key}.dir")
     options.overrides.append(f"hydra.{key}.dir={_quoted(str(folder))}")  # or the clock would give Hydra another name
     return _hand_to_hydra(command, options, parser)
 
@@ -150,20 +151,6 @@ def _quoted(text: str) -> str:
     """A value that Hydra reads back as this very text."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
-
-
-def _make_folder(folder: Path) -> None:
-    """Refuses a folder that cannot be made or written to, before anything runs."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / ".writable"
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        raise UserError(
-            f"the folder {folder} cannot be used: {error.strerror}; choose another with hydra.run.dir=... "
-            "or start in a folder that you may write to"
-        ) from error
 
 
 def _hand_to_hydra(command: Command, options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:

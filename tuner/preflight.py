@@ -5,6 +5,7 @@ Hydra's own answers ("to append to your config use +...") are replaced by the na
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
@@ -17,7 +18,7 @@ from yaml import YAMLError
 
 from tuner.config import BUILT_MAPPINGS, HYDRA_KEYS, compose, config_loader
 from tuner.errors import UserError
-from tuner.names import did_you_mean, nearest
+from tuner.names import nearest
 
 _MOST_ALTERNATIVES = 16  # of one sweep, checked one by one; the jobs of the others check themselves
 
@@ -71,7 +72,7 @@ def check_command(
     """
     loader = config_loader(config_dir)
     first, *others = _without_sweeps(loader, overrides, multirun)
-    known = _known_keys(loader, config_name)
+    known = _known_keys(config_name, config_dir)
     found = _check(loader, config_name, first, known, with_run)
     for variant in others:
         _check(loader, config_name, variant, known, with_run)
@@ -110,9 +111,10 @@ def _check(
     return Preflight(config, folder, sweep_folder)
 
 
-def _known_keys(loader: ConfigLoaderImpl, config_name: str) -> frozenset[str]:
-    """Top-level keys of the primary config as it is shipped; a run's own always belong to them."""
-    plain = compose_or_explain(loader, config_name, [])
+@cache
+def _known_keys(config_name: str, config_dir: str | Path | None) -> frozenset[str]:
+    """Top-level keys of the primary config as it is written; a run's own always belong to them."""
+    plain = compose_or_explain(config_loader(config_dir), config_name, [])
     return frozenset(str(key) for key in plain if key != "hydra")
 
 
@@ -171,7 +173,7 @@ def _explain(loader: ConfigLoaderImpl, config_name: str, overrides: Sequence[str
     key = culprit.key_or_group
     value = "null" if culprit.value() is None else culprit.get_value_element_as_str()
     if culprit.is_delete():
-        return UserError(f"~{key} removes nothing: there is no {key}{did_you_mean(key, _paths(before))}")
+        return UserError(f"~{key} removes nothing: there is no {key}{_names_there(key, before)}")
     if isinstance(error.__cause__, OmegaConfBaseException) and OmegaConf.select(before, key) is not None:
         return UserError(f"{key}={value} is not possible: {_first_sentence(error.__cause__)}")
     if culprit.is_add() or culprit.is_force_add():
@@ -213,16 +215,21 @@ def _explain_key(loader: ConfigLoaderImpl, key: str, value: str, before: DictCon
     if parent == "env.kwargs" or (parent in BUILT_MAPPINGS and "." not in parent):
         return UserError(f"{parent} has no {name} yet: to add one, type +{key}={value}")
     groups = [] if "." in key else loader.list_groups("")
-    close = nearest(key, [*_paths(before), *groups])
+    return UserError(f"unknown key {key}{_names_there(key, before, groups)}")
+
+
+def _names_there(key: str, config: DictConfig, groups: Sequence[str] = ()) -> str:
+    """What may have been meant: the nearest names, or those that the innermost existing part of the path has."""
+    close = nearest(key, [*_paths(config), *groups])
     if close:
-        return UserError(f"unknown key {key}; did you mean {' or '.join(close)}?")
+        return f"; did you mean {' or '.join(close)}?"
+    parent = key.rpartition(".")[0]
     while parent:
-        node = OmegaConf.select(before, parent)
+        node = OmegaConf.select(config, parent)
         if OmegaConf.is_dict(node):
-            names = ", ".join(name for name in map(str, node) if name not in HYDRA_KEYS)
-            return UserError(f"unknown key {key}; {parent} has {names}")
+            return f"; {parent} has {', '.join(name for name in map(str, node) if name not in HYDRA_KEYS)}"
         parent = parent.rpartition(".")[0]
-    return UserError(f"unknown key {key}; --cfg job shows all there are")
+    return "; --cfg job shows all there are"
 
 
 def _paths(config: DictConfig, prefix: str = "") -> list[str]:

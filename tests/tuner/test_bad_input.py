@@ -17,11 +17,12 @@ TRAIN = {
     "unknown choice": (["env=cartpol"], "there is no env=cartpol; did you mean env=cartpole?"),
     "unknown experiment": (["experiment=dqn"], "did you mean experiment=dqn_cartpole"),
     "choice of none": (["agent=null"], "agent=null is not possible: choose one of "),
-    "added top-level key": (["+typo=1"], "unknown key typo"),
+    "added top-level key": (["+typo=1"], "unknown key typo; --cfg job shows all there are"),
     "added key": (["+agent.gama=1"], "note_rl.agents.pytorch.DQN takes no gama; did you mean agent.gamma?"),
     "added key of a section": (["+training.steps=1"], "unknown key training.steps: training has no steps"),
     "added what is there": (["+agent.gamma=1"], "agent.gamma is there already; drop the +"),
     "removed what is not there": (["~agent.gama"], "did you mean agent.gamma?"),
+    "removed from a section": (["~training.nokey"], "there is no training.nokey; training has total_steps"),
     "not a setting": (["agent"], "settings are written KEY=VALUE"),
     "unreadable value": (["agent.gamma=[0.9"], "cannot read 'agent.gamma=[0.9'"),
     "word for a number": (["agent.gamma=high"], "agent.gamma=high must be a number"),
@@ -60,6 +61,11 @@ TRAIN = {
     "a reference to nothing": (["schedule=linear_decay"], "schedule.clip.start refers to something that is not there"),
     "an experiment of another agent": (["experiment=dqn_cartpole", "agent=ppo"], "unknown key buffer.capacity"),
     "unknown environment": (["env.id=CartPol-v1"], "Did you mean: `CartPole`?"),
+    "an environment of one's own without its module": (
+        ["env.id=MyEnv-v0"],
+        "there is no environment 'MyEnv-v0': Environment `MyEnv` doesn't exist; one of your own is written "
+        "module:MyEnv-v0, after the module it is in",
+    ),
     "unknown version": (["env.id=CartPole-v7"], "It provides versioned environments: [ `v0`, `v1` ]"),
     "unknown environment module": (["env.id=my_pkg:MyEnv-v0"], "no module named 'my_pkg' on the Python path"),
     "argument of the environment": (["+env.kwargs.size=3"], "unexpected keyword argument 'size'"),
@@ -126,12 +132,12 @@ def test_a_missing_framework_names_its_extra(
 
 def test_a_folder_that_cannot_be_used(tuner: CommandLine) -> None:
     (tuner.folder / "file").touch()
-    answer = tuner.refused("train", "hydra.run.dir=file/run", *SMALL)
-    assert (
-        f"the folder {tuner.folder}/file/run cannot be used: Not a directory; choose another with hydra.run.dir"
-        in answer
+    in_the_way = f"cannot be used: {tuner.folder}/file is a file; choose another with"
+    assert f"{tuner.folder}/file/run {in_the_way} hydra.run.dir=" in tuner.refused(
+        "train", "hydra.run.dir=file/run", *SMALL
     )
-    assert "cannot be used" in tuner.refused("train", "-m", "seed=1,2", "hydra.sweep.dir=file", *SMALL)
+    assert f"{in_the_way} hydra.sweep.dir=" in tuner.refused("train", "-m", "seed=1,2", "hydra.sweep.dir=file", *SMALL)
+    assert f"{in_the_way} study.folder=" in tuner.refused("tune", "study.folder=file", *SMALL)
 
 
 def test_a_folder_that_holds_a_run(tuner: CommandLine) -> None:

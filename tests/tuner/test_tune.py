@@ -13,7 +13,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, Answer, CommandLine
-from tuner.commands.tune import TuneResult
+from tuner.commands.tune import TuneResult, define
 from tuner.config import to_json
 from tuner.preflight import preflight
 from tuner.study import StudyStore, find_winner, summarise
@@ -306,15 +306,21 @@ def test_every_sampler_that_needs_nothing_more_runs_a_study(tuner: CommandLine, 
     assert len({run.params["optimizer.learning_rate"] for run in runs}) == 14
 
 
-def test_the_default_configuration_of_every_agent_can_start_its_search(tuner: CommandLine) -> None:
-    for name in GROUPS["space"]:
-        agent = [argument for argument in SMALL_AGENTS[name] if not argument.startswith("buffer.")]
-        tune(tuner, *agent, "warm_start=default", f"study.name={name}")
-        with StudyStore(STORAGE) as store:
-            first = summarise(store, name, tuner.folder).stage("screen")[0]
-        default = to_json(preflight("tune", agent))
-        for path, value in first.params.items():
-            assert OmegaConf.select(OmegaConf.create(default), path) == value
+def test_a_search_can_start_with_the_default_configuration(tuner: CommandLine) -> None:
+    tune(tuner, "warm_start=default")
+    with StudyStore(STORAGE) as store:
+        first = summarise(store, "mine", tuner.folder).stage("screen")[0]
+    default = OmegaConf.create(to_json(preflight("tune")))
+    assert len(first.params) > 3
+    assert first.params == {path: OmegaConf.select(default, path) for path in first.params}
+
+
+@pytest.mark.parametrize("name", GROUPS["space"])
+def test_the_default_configuration_of_every_agent_lies_in_its_space(name: str) -> None:
+    agent = [argument for argument in SMALL_AGENTS[name] if not argument.startswith("buffer.")]
+    definition = define(preflight("tune", [*agent, "warm_start=default"]))
+    values = definition.space.values(definition.space.drawn(definition.config), definition.config)
+    assert values == {path: OmegaConf.select(OmegaConf.create(definition.config), path) for path in values}
 
 
 # Real trials

@@ -40,6 +40,7 @@ class Command:
         has_check: Its module has a `check`.
         positional: The config key that a bare word on the command line is given to (`tuner play RUN`).
         usage: What may follow the name, for the help page.
+        folder_key: The setting that names another folder to write into.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Command:
     has_check: bool = False
     positional: str | None = None
     usage: str = "[KEY=VALUE ...]"
+    folder_key: str | None = None
 
     def load(self) -> CommandModule:
         """The module, imported."""
@@ -59,7 +61,14 @@ COMMANDS = {
     command.name: command
     for command in (
         Command("train", "train one agent", "train", is_job=True, has_check=True),
-        Command("tune", "search for good hyperparameters", "tune", is_job=True, has_check=True),
+        Command(
+            "tune",
+            "search for good hyperparameters",
+            "tune",
+            is_job=True,
+            has_check=True,
+            folder_key="study.folder",
+        ),
         Command("play", "evaluate a trained run and film it", "play", positional="run", usage="RUN [KEY=VALUE ...]"),
         Command(
             "report", "write the page of a study", "tune", positional="study.name", usage="[STUDY] [KEY=VALUE ...]"

@@ -53,13 +53,16 @@ class Driver:
         while executor.free_slots < executor.parallel:
             events = executor.wait(PATIENCE_S)
             assert events, "nothing happened"
-            self.events += events
-            for event in events:
-                if isinstance(event, TrialReported) and verdict:
-                    executor.answer(event.key, verdict)  # type: ignore[arg-type]
-                if isinstance(event, TrialEnded):
-                    results[event.key] = event.result
+            results.update(self.attend(executor, events, verdict))
         return results
+
+    def attend(self, executor: LocalExecutor, events: list[Event], verdict: str = "continue") -> dict[str, TrialResult]:
+        """Answer the reports among some events (not with verdict ""); return the results among them by key."""
+        self.events += events
+        for event in events:
+            if isinstance(event, TrialReported) and verdict:
+                executor.answer(event.key, verdict)  # type: ignore[arg-type]
+        return {event.key: event.result for event in events if isinstance(event, TrialEnded)}
 
     def run(
         self, executor: LocalExecutor, entry: str, verdict: str = "continue", number: int = 0, **config: object

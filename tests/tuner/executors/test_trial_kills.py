@@ -165,7 +165,7 @@ def test_fork_server_killed_around_a_request_is_replaced(driver, is_warm):
             if is_warm:
                 driver.run(executor, "report_elsewhere", number=10 + number)
             folder = driver.start(executor, "report_elsewhere", number=number)
-            executor.wait(0.02 * number)  # while it imports, forks, or has forked
+            driver.attend(executor, executor.wait(0.02 * number))  # while it imports, forks, or has forked
             os.kill(executor.server_pid, signal.SIGKILL)
             driver.finish(executor)
         assert read_trial(folder).result.outcome is Outcome.COMPLETE
