@@ -4,7 +4,9 @@ A scalar loss hides the most frequent mistake of all: values of shape [B, 1] min
 mean of that is a number like any other, and the agent learns that every state is worth the average.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +18,17 @@ _TOLERANCE = 1e-3  # relative and absolute
 _ROUNDING = (
     1e-4  # the same for equal batches: where they lie in memory may change the order of sums, hence the rounding
 )
+
+_ON_POLICY = "comes with PPO=True (buffer=rollout)"
+_COMES_WITH = {
+    "log_prob_old": f"{_ON_POLICY} and a policy that knows how likely its actions were: SoftmaxPolicy, GaussianPolicy",
+    "advantage": f"{_ON_POLICY} and an agent that has value(s)",
+    "return_": f"{_ON_POLICY} and an agent that has value(s)",
+    "value_old": f"{_ON_POLICY} and an agent that has value(s)",
+    "expert_obs": "comes with expert=... in set()",
+    "expert_action": "comes with expert=... in set()",
+    "weights": "comes with PR=True; as sixth argument of __call__ they are always there",
+}  # what a minibatch may offer to __call__ as attributes of the agent
 
 # Columns of a minibatch [b, ...] -> losses [G]
 LossFunction = Callable[[Mapping[str, Array]], FloatArray]
@@ -89,3 +102,18 @@ def _compare(together: FloatArray, mean: FloatArray, total: FloatArray, num_samp
             "first (q[:, 0]). If samples are meant to influence each other (batch normalisation, contrastive losses), "
             "set couples_samples = True on the agent"
         )
+
+
+@contextmanager
+def explaining_what_is_not_offered(agent: Any) -> Iterator[None]:
+    """Around a call of the agent: names the setting that brings what its loss reads and the minibatch does not have.
+
+    Raises:
+        AgentContractError: In place of an AttributeError about one of these.
+    """
+    try:
+        yield
+    except AttributeError as error:
+        if error.obj is not agent or error.name not in _COMES_WITH:
+            raise
+        raise AgentContractError(f"__call__ reads self.{error.name}, which {_COMES_WITH[error.name]}") from error

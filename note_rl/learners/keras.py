@@ -21,7 +21,7 @@ from note_rl.learners.base import (
     takes_weights,
     temporary_attributes,
 )
-from note_rl.learners.checks import check_samples_apart
+from note_rl.learners.checks import check_samples_apart, explaining_what_is_not_offered
 from note_rl.learners.keras_variables import as_array, named_variables, optimizer_slots
 from note_rl.learners.mirror import Actor
 from note_rl.types import Array, FloatArray, Sample, Update
@@ -219,7 +219,8 @@ class KerasLearner:
         weights = batch.get("weights")
         if self._weighted:
             arguments.append(weights if weights is not None else tf.ones(batch["reward"].shape[0]))
-        returned = self.agent(*arguments)
+        with explaining_what_is_not_offered(self.agent):
+            returned = self.agent(*arguments)
         several = isinstance(returned, (list, tuple))
         batch_size = batch["reward"].shape[0]
         losses = [self._reduced(loss, weights, batch_size) for loss in (returned if several else [returned])]

@@ -21,7 +21,7 @@ from note_rl.learners.base import (
     takes_weights,
     temporary_attributes,
 )
-from note_rl.learners.checks import check_samples_apart
+from note_rl.learners.checks import check_samples_apart, explaining_what_is_not_offered
 from note_rl.learners.mirror import Actor
 from note_rl.learners.pytorch_steps import Stepper
 from note_rl.types import Array, FloatArray, Sample, Update
@@ -138,7 +138,8 @@ class PyTorchLearner:
         weights = batch.get("weights")
         if self._weighted:
             arguments.append(weights if weights is not None else torch.ones(len(batch["reward"]), device=self.device))
-        returned = self.agent(*arguments)
+        with explaining_what_is_not_offered(self.agent):
+            returned = self.agent(*arguments)
         several = isinstance(returned, (list, tuple))
         batch_size = len(batch["reward"])
         losses = [self._reduced(loss, weights, batch_size) for loss in (returned if several else [returned])]

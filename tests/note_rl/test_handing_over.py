@@ -142,3 +142,21 @@ def test_extras_of_any_shape_and_kind_are_offered(framework):
         "flag": ((4,), "float32"),
     }
     assert not hasattr(agent, "goal")
+
+
+@pytest.mark.parametrize(
+    ("name", "setting"),
+    [("log_prob_old", "PPO=True .* SoftmaxPolicy"), ("return_", r"value\(s\)"), ("expert_obs", "expert=")],
+)
+def test_what_is_read_and_not_offered_is_refused_with_the_setting_that_brings_it(framework, name, setting):
+    def read(self, td, s):
+        return getattr(self, name)
+
+    for batch in (sample(2), sample(2, 1)):
+        with pytest.raises(AgentContractError, match=f"reads self.{name}, which comes with .*{setting}"):
+            ready(framework, linear(framework, read)).update(batch, {})
+
+
+def test_other_attributes_that_are_missing_are_pythons_business(framework):
+    with pytest.raises(AttributeError, match="no attribute 'q_net'"):
+        ready(framework, linear(framework, lambda self, td, s: self.q_net)).update(sample(2), {})

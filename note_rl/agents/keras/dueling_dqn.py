@@ -24,8 +24,8 @@ class DuelingNetwork(keras.Model):  # type: ignore[misc]  # Keras ships no types
     def __init__(self, shared: keras.Model, stream_size: int, num_actions: int) -> None:
         super().__init__()
         self.shared = shared
-        self.value = keras.layers.Dense(1, kernel_initializer=small_uniform())
-        self.advantage = keras.layers.Dense(num_actions, kernel_initializer=small_uniform())
+        self.value = keras.layers.Dense(1, **small_uniform(stream_size))
+        self.advantage = keras.layers.Dense(num_actions, **small_uniform(stream_size))
         for head in (self.value, self.advantage):
             head.build((None, stream_size))
         self.built = True

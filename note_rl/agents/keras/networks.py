@@ -1,6 +1,8 @@
 """Networks in Keras."""
 
+import math
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import keras
 import numpy as np
@@ -15,9 +17,12 @@ _ACTIVATIONS = ("relu", "tanh", "elu", "silu")
 MakeNetwork = Callable[[tuple[int, ...], int], keras.Model]
 
 
-def small_uniform() -> keras.initializers.Initializer:
-    """Uniform in +-1/sqrt(fan in)."""
-    return keras.initializers.VarianceScaling(1 / 3, mode="fan_in", distribution="uniform")
+def small_uniform(num_inputs: int) -> dict[str, keras.initializers.Initializer]:
+    """Initializers of a layer whose weights and biases start uniform in +-1/sqrt(num_inputs), as PyTorch's do."""
+    bound = num_inputs**-0.5
+    return {
+        name: keras.initializers.RandomUniform(-bound, bound) for name in ("kernel_initializer", "bias_initializer")
+    }
 
 
 def as_numbers(x: tf.Tensor) -> tf.Tensor:
@@ -28,7 +33,7 @@ def as_numbers(x: tf.Tensor) -> tf.Tensor:
 class MLP(keras.Sequential):  # type: ignore[misc]  # Keras ships no types
     """A multilayer perceptron over flattened observations, with a linear last layer.
 
-    Weights start uniform in +-1/sqrt(fan in), which keeps first values small, as Q-learning needs; biases start at 0.
+    Weights and biases start uniform in +-1/sqrt(fan in), which keeps first values small, as Q-learning needs.
 
     Args:
         input_shape: Shape of one observation.
@@ -46,8 +51,9 @@ class MLP(keras.Sequential):  # type: ignore[misc]  # Keras ships no types
     ) -> None:
         if activation not in _ACTIVATIONS:
             raise SettingsError(f"unknown activation {activation!r}; known are {', '.join(_ACTIVATIONS)}")
-        hidden = [keras.layers.Dense(size, activation, kernel_initializer=small_uniform()) for size in hidden_sizes]
-        last = keras.layers.Dense(num_outputs, kernel_initializer=small_uniform())
+        widths = [math.prod(input_shape), *hidden_sizes]
+        hidden = [keras.layers.Dense(o, activation, **small_uniform(i)) for i, o in pairwise(widths)]
+        last = keras.layers.Dense(num_outputs, **small_uniform(widths[-1]))
         flatten = [] if len(input_shape) == 1 else [keras.layers.Flatten()]
         super().__init__([keras.Input(input_shape), *flatten, *hidden, last])
         self.hidden_activation = activation
@@ -93,16 +99,14 @@ class CNN(keras.Model):  # type: ignore[misc]
 
     def __init__(self, input_shape: tuple[int, ...], num_outputs: int, hidden_sizes: Sequence[int] = (512,)) -> None:
         super().__init__()
-        layers = keras.layers
-        self.convolutions = keras.Sequential(
-            [
-                keras.Input(image_shape(input_shape)),
-                layers.Conv2D(32, 8, 4, activation="relu", kernel_initializer=small_uniform()),
-                layers.Conv2D(64, 4, 2, activation="relu", kernel_initializer=small_uniform()),
-                layers.Conv2D(64, 3, 1, activation="relu", kernel_initializer=small_uniform()),
-                layers.Flatten(),
-            ]
-        )
+        image = image_shape(input_shape)
+        channels = image[-1]
+        self.convolutions = keras.Sequential([keras.Input(image)])
+        for filters, size, stride in ((32, 8, 4), (64, 4, 2), (64, 3, 1)):
+            start = small_uniform(channels * size**2)
+            self.convolutions.add(keras.layers.Conv2D(filters, size, stride, activation="relu", **start))
+            channels = filters
+        self.convolutions.add(keras.layers.Flatten())
         self.head = MLP(self.convolutions.output_shape[1:], num_outputs, hidden_sizes)
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
