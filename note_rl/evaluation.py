@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from note_rl.environments import EnvLike, VectorEnvironment, as_factory, flat_observations
+from note_rl.environments import Environments, EnvLike, VectorEnvironment, as_factory, flat_observations
 from note_rl.errors import SettingsError
 from note_rl.frames import FrameStack
 from note_rl.policy import Policy, default_policy
@@ -90,7 +90,7 @@ def _fresh_environments(env: EnvLike, num_episodes: int, seed: int) -> VectorEnv
     return VectorEnvironment([flat_observations(factory()) for _ in range(min(_MOST_AT_ONCE, num_episodes))], seed)
 
 
-def _play(choose: Choose, envs: VectorEnvironment, num_episodes: int) -> Evaluation:
+def _play(choose: Choose, envs: Environments, num_episodes: int) -> Evaluation:
     share = [num_episodes // len(envs) + (index < num_episodes % len(envs)) for index in range(len(envs))]
     returns: list[list[float]] = [[] for _ in range(len(envs))]
     lengths: list[list[int]] = [[] for _ in range(len(envs))]
