@@ -52,10 +52,8 @@ class Rows:
         return _as_steps(columns)
 
     def _column(self, index: int) -> Array | None:
-        parts = [row[index] for row in self._rows]
-        if parts[0] is None:
-            return None
-        return np.concatenate(parts).reshape(len(parts), *parts[0].shape)
+        parts = [part for row in self._rows if (part := row[index]) is not None]
+        return np.concatenate(parts).reshape(len(parts), *parts[0].shape) if parts else None
 
     def _without_gaps(self, columns: list[Array | None], num_rows: int) -> list[Array | None]:
         """The first so many steps of each environment; the others are kept."""

@@ -1,9 +1,9 @@
 """Environments: how they are made, checked and copied, and stepped several at a time."""
 
-from note_rl.environments.base import Environments
+from note_rl.environments.base import Env, Environments
+from note_rl.environments.choosing import training_environments
 from note_rl.environments.in_process import VectorEnvironment
 from note_rl.environments.making import (
-    Env,
     EnvFactory,
     EnvLike,
     MakeEnv,
@@ -26,4 +26,5 @@ __all__ = [
     "flat_observations",
     "make_environments",
     "num_discrete_actions",
+    "training_environments",
 ]

@@ -3,8 +3,13 @@
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+import gymnasium
+
 from note_rl.goals import GoalLayout
 from note_rl.types import Array, BoolArray, FloatArray
+
+Env = gymnasium.Env[Any, Any]
+AnyVectorEnv = gymnasium.vector.VectorEnv[Any, Any, Any]
 
 
 class Environments(Protocol):

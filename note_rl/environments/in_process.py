@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from note_rl.environments.making import Env
+from note_rl.environments.base import Env
 from note_rl.errors import CheckpointError
 from note_rl.goals import goal_layout, goal_wrapper
 from note_rl.seeding import integer
@@ -21,7 +21,7 @@ class VectorEnvironment:
     about 8 us, so what surrounds it in step() is kept to a few NumPy calls for all environments together.
     """
 
-    alive = None  # all of them, always
+    alive: BoolArray | None = None  # all of them, always
 
     def __init__(self, envs: Sequence[Env], seed: int) -> None:
         self.envs = list(envs)

@@ -10,12 +10,14 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from note_rl.environments.base import AnyVectorEnv, Env
+from note_rl.environments.env_pool import PREFIX, single_pool
+from note_rl.environments.single import single_factory
 from note_rl.errors import EnvironmentMismatchError
 from note_rl.goals import GoalObservation, goal_spaces
 
-Env = gymnasium.Env[Any, Any]
 MakeEnv = Callable[[], Env]
-EnvLike = Env | str | MakeEnv | Sequence[Env]
+EnvLike = Env | str | MakeEnv | Sequence[Env] | AnyVectorEnv | Callable[[], AnyVectorEnv]
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class EnvFactory:
     """Makes the same environment again and again: an id, its arguments, wrappers from inside to outside.
 
     Attributes:
-        id: A registered Gymnasium id; `module:Name-v0` imports the module first.
+        id: A registered Gymnasium id; `module:Name-v0` imports the module first, `envpool:Name-v0` is one of EnvPool's.
         kwargs: Arguments of the environment.
         wrappers: Each takes an environment and returns one.
         max_episode_steps: Time limit in steps; None leaves the registered one.
@@ -40,6 +42,8 @@ class EnvFactory:
         Raises:
             EnvironmentMismatchError: No such id or module, or arguments the environment does not take.
         """
+        if self.id.startswith(PREFIX):
+            return single_pool(self)
         self._import_module()
         try:
             env: Env = gymnasium.make(
@@ -80,13 +84,15 @@ def flat_observations(env: Env) -> Env:
 
 
 def as_factory(env: EnvLike) -> MakeEnv:
-    """A factory of fresh environments like the given one.
+    """A factory of fresh single environments like the given one, or like those of the given vector environment.
 
     Raises:
         EnvironmentMismatchError: An environment object that can be neither made again nor copied.
     """
     if isinstance(env, str):
         return EnvFactory(env)
+    if isinstance(env, gymnasium.vector.VectorEnv):
+        return single_factory(env)
     if isinstance(env, gymnasium.Env):
         if env.spec is not None:
             spec = env.spec
@@ -97,9 +103,15 @@ def as_factory(env: EnvLike) -> MakeEnv:
         if not env:
             raise EnvironmentMismatchError("env is an empty list; give at least one environment")
         return as_factory(env[0])
-    if callable(env):
+    if isinstance(env, EnvFactory):
         return env
+    if callable(env):
+        return lambda: _single(env())
     raise EnvironmentMismatchError(f"env must be an environment, an id, a list or a factory, got {type(env).__name__}")
+
+
+def _single(made: Env | AnyVectorEnv) -> Env:
+    return single_factory(made)() if isinstance(made, gymnasium.vector.VectorEnv) else made
 
 
 def make_environments(env: EnvLike, num_envs: int | None) -> list[Env]:
