@@ -75,7 +75,7 @@ class TrainOptions:
         if self.processes_her or self.processes_pr:
             _say_once("processes_her, processes_pr: minibatches are prepared in this process until workers exist")
 
-    def num_envs(self, chosen: int | None, env: Any) -> int | None:
+    def num_envs(self, chosen: int | str | None, env: Any) -> int | str | None:
         """Environments stepped together: what set() said, the length of a list, or one per process asked for."""
         if chosen is None and self.processes is not None and not isinstance(env, list | tuple | VectorEnv):
             return self.processes

@@ -97,6 +97,7 @@ class Trainer:
         env = agent.env
         if settings.multi_agent:
             env = joint_environments(env, getattr(agent, "reward_done_func_ma", None))
+        assert not isinstance(settings.num_envs, str), "settled by the agent"
         envs = training_environments(env, settings.num_envs, self.seed)
         return envs, Collector(envs, self.policy, self._exploring, settings.experience.frame_stack)
 
