@@ -34,6 +34,7 @@ class Collector:
         self._starts = np.ones(len(envs), np.bool_)  # where the next step is the first of an episode
         self._return = np.zeros(len(envs))
         self._length = np.zeros(len(envs), np.int64)
+        self._earned: list[FloatArray] = []  # rewards of the steps that these two do not yet hold
 
     def collect(self, act: Act, num_steps: int | None) -> tuple[Steps, list[Episode]]:
         """Goes on from where the last call stopped.
@@ -53,15 +54,28 @@ class Collector:
             log_prob = policy.log_prob(scores, action)
             obs, reward, next_obs, terminated, ended = envs.step(policy.for_env(action))
             rows.add((obs, action, reward, next_obs, terminated, ended, log_prob, envs.achieved_goal), envs.alive)
-            self._return += reward if reward.ndim == 1 else reward.sum(axis=-1)
-            self._length += 1 if envs.alive is None else envs.alive
-            self._starts = ended if envs.alive is None else ended | ~envs.alive
+            self._earned.append(reward)
+            self._starts = ended
+            if envs.alive is not None:
+                self._length -= ~envs.alive
+                self._starts = ended | ~envs.alive
             if True in self._starts.tolist():  # several times faster than any() on a few booleans
                 episodes.extend(self._finish(ended))
                 policy.reset(np.flatnonzero(self._starts))
+        self._settle()
         return rows.take(), episodes
 
+    def _settle(self) -> None:
+        """Adds what was earned since the last time, step by step as if at once: an addition costs more than a list."""
+        if self._earned:
+            earned = np.stack(self._earned)  # [T, E] or [T, E, n]
+            earned = earned if earned.ndim == 2 else earned.sum(axis=-1)
+            self._return = np.add.accumulate(np.concatenate([self._return[None], earned]))[-1]
+            self._length += len(self._earned)
+            self._earned = []
+
     def _finish(self, ended: Array) -> list[Episode]:
+        self._settle()
         finished = [
             Episode(float(self._return[index]), int(self._length[index]), int(index)) for index in np.flatnonzero(ended)
         ]

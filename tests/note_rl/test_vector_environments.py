@@ -351,13 +351,18 @@ def reference(envs, policy, act, num_steps):
     return [None if column[0] is None else np.stack(column) for column in columns]
 
 
+def scaled():
+    """CartPole with rewards whose sums are rounded."""
+    return gymnasium.wrappers.TransformReward(gymnasium.make("CartPole-v1"), lambda reward: 0.1 * reward)
+
+
 class OneByOne:
     """The plainest stepping there is, with the seeds that a `VectorEnvironment` has."""
 
     def __init__(self, num_envs, seed):
         from note_rl.seeding import integer
 
-        self.envs = [gymnasium.make("CartPole-v1") for _ in range(num_envs)]
+        self.envs = [scaled() for _ in range(num_envs)]
         self.seed_of = lambda index, episode: integer(seed, "environment", index, episode)
         self.episode = [0] * num_envs
         self.obs = np.stack([env.reset(seed=self.seed_of(i, 0))[0] for i, env in enumerate(self.envs)])
@@ -376,6 +381,18 @@ class OneByOne:
         return [np.stack(column) for column in zip(*rows, strict=True)]
 
 
+def played(reward, ended):
+    """Return, length and environment of every episode, in the order of their ends."""
+    total, length, found = np.zeros(reward.shape[1]), np.zeros(reward.shape[1], int), []
+    for gained, over in zip(reward, ended, strict=True):
+        total += gained
+        length += 1
+        for index in np.flatnonzero(over):
+            found.append((total[index], length[index], index))
+            total[index], length[index] = 0.0, 0
+    return found
+
+
 @pytest.mark.parametrize("num_envs", [1, 8])
 @pytest.mark.parametrize("policy", [EpsGreedyQPolicy, SoftmaxPolicy])
 def test_collecting_gives_what_the_plainest_loop_gives(policy, num_envs):
@@ -384,10 +401,12 @@ def test_collecting_gives_what_the_plainest_loop_gives(policy, num_envs):
     sizes = [(4, 16, "tanh"), (16, 2, last)]
     layers = [(rng.normal(size=(a, b)).astype(np.float32), np.zeros(b, np.float32), name) for a, b, name in sizes]
     act = Mirror(lambda: layers)
-    envs = training_environments("CartPole-v1", num_envs, seed=9)
+    envs = training_environments(scaled, num_envs, seed=9)
     collector = Collector(envs, policy(), np.random.default_rng(7))
-    parts = [collector.collect(act, length)[0] for length in (50, 1, 149)]
+    parts, episodes = zip(*[collector.collect(act, length) for length in (50, 1, 149)], strict=True)
     expected = reference(OneByOne(num_envs, 9), policy(), act, 200)
+    returns = [(episode.return_, episode.length, episode.env_index) for one in episodes for episode in one]
+    assert returns == played(expected[2], expected[5])
     for name, wanted in zip((*COLUMNS, "log_prob"), expected, strict=True):
         if wanted is None:
             assert all(getattr(part, name) is None for part in parts)
