@@ -3,13 +3,15 @@
 import logging
 import math
 import os
+import resource
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 
 from note_rl.acting import acting
 from note_rl.environments import Environments, VectorEnvironment, as_factory, flat_observations
@@ -221,4 +223,9 @@ def _transition_bytes(envs: Environments) -> int:
 
 
 def _resident_mb() -> float:
-    return float(psutil.Process().memory_info().rss) / 2**20
+    """Memory of this process; its peak where the system does not tell how much it is now."""
+    now = Path("/proc/self/statm")
+    if now.exists():
+        return int(now.read_text().split()[1]) * resource.getpagesize() / 2**20
+    unit = 1 if sys.platform == "darwin" else 2**10
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
