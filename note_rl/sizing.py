@@ -3,7 +3,6 @@
 import logging
 import math
 import os
-import resource
 import sys
 import time
 from collections.abc import Callable
@@ -226,6 +225,8 @@ def _resident_mb() -> float:
     """Memory of this process; its peak where the system does not tell how much it is now."""
     now = Path("/proc/self/statm")
     if now.exists():
-        return int(now.read_text().split()[1]) * resource.getpagesize() / 2**20
+        return int(now.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+    import resource  # is not there on Windows
+
     unit = 1 if sys.platform == "darwin" else 2**10
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
