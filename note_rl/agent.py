@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from note_rl import plotting
+from gymnasium.vector import VectorEnv
+
+from note_rl import plotting, sizing
 from note_rl.acting import acting
 from note_rl.callbacks import Hooks
 from note_rl.environments import Env, EnvLike
@@ -45,6 +47,7 @@ class Agent(Persistent):
         self._settings: Settings | None = None
         self._optimized = False  # whether there has been an optimizer
         self._device: str | None = None  # where set() had the parameters moved
+        self._measured: tuple[Any, int] | None = None  # environment, and what num_envs="auto" is there
         self._adapted: tuple[Settings, Settings] | None = None  # what set() was told, and with train()'s arguments
 
     def default_policy(self) -> Policy | None:
@@ -87,7 +90,7 @@ class Agent(Persistent):
                 HER: hindsight: True, "future", "final", "episode" or a `Hindsight`.
                 PR: prioritized replay (or rollout, with PPO), with initial_TD, alpha, beta, initial_ratio, lambda_.
                 TRL: triplets of one trajectory. MARL: several agents. IRL: learned reward; expert: demonstrations.
-                frame_stack: frames shown together. num_envs: environments stepped together.
+                frame_stack: frames shown together. num_envs: environments stepped together, or "auto".
                 normalise_obs, normalise_reward: by running moments.
                 gamma, gae_lambda: replace the agent's own. max_grad_norm: global norm of gradients.
                 device: where parameters are moved. seed: root of all randomness.
@@ -151,6 +154,8 @@ class Agent(Persistent):
         ask = getattr(self, "window_size_func", None)
         experience = options.applied_to(told.experience, ask)
         num_envs = options.num_envs(told.num_envs, self.env)
+        if num_envs == "auto":
+            num_envs = self._auto_num_envs()
         if experience is told.experience and num_envs == told.num_envs:
             return told
         adapted = replace(told, experience=experience, num_envs=num_envs)
@@ -160,6 +165,34 @@ class Agent(Persistent):
                 return self._adapted[1]
         self._adapted = (told, adapted)
         return adapted
+
+    def _auto_num_envs(self) -> int:
+        """As many as `env` or a restored file holds, else measured once."""
+        if isinstance(self.env, VectorEnv):
+            return int(self.env.num_envs)
+        if isinstance(self.env, list | tuple):
+            return len(self.env)
+        if self._restored is not None:
+            return len(self._restored.arrays["trainer/collector/episode"])
+        if self._measured is None or self._measured[0] is not self.env:
+            self._measured = (self.env, sizing.chosen_num_envs(self, self.settings.experience))
+        return self._measured[1]
+
+    def get_optimal_processes(
+        self, memory_mb: float, safety_factor: float = 0.75, min_exp_per_proc: int | None = None
+    ) -> int:
+        """Recommends `processes` for train(pool_network=True), and logs in one line why.
+
+        A step of the environment and its memory are measured; set() must have been called.
+
+        Args:
+            memory_mb: Memory that pool and workers may use, in MB.
+            safety_factor: Share of it that is really used.
+            min_exp_per_proc: Experiences that each process should have at least; None: ten minibatches.
+        """
+        told = self.settings.num_envs
+        num_envs = self._auto_num_envs() if isinstance(told, str) else told or 1
+        return sizing.recommended_processes(self, num_envs, sizing.Share(memory_mb, safety_factor, min_exp_per_proc))
 
     def _seed(self, settings: Settings) -> int:
         if self._restored is not None:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from note_rl.environments import EnvLike, VectorEnvironment, as_factory, flat_observations
+from note_rl.environments import Environments, EnvLike, VectorEnvironment, as_factory, flat_observations
 from note_rl.errors import SettingsError
 from note_rl.frames import FrameStack
 from note_rl.policy import Policy, default_policy
@@ -70,17 +70,22 @@ def evaluate(acting_in: Callable[[Any], Choose], env: EnvLike, num_episodes: int
 def random_policy_returns(env: EnvLike, num_episodes: int, seed: int) -> FloatArray:
     """Returns [num_episodes] of uniformly random actions: what an agent that learned nothing scores."""
     envs = _fresh_environments(env, num_episodes, seed)
-    space = envs.action_space
-    space.seed(int(generator(seed, "random policy").integers(2**31)))
-    first = int(space.start) if isinstance(space, spaces.Discrete) else 0  # discrete actions are counted from 0 in here
-
-    def choose(obs: Array, starts: BoolArray) -> Array:
-        return np.stack([np.asarray(space.sample() - first if first else space.sample()) for _ in range(len(obs))])
-
+    choose = random_actions(envs.action_space, seed)
     try:
-        return _play(choose, envs, num_episodes).returns
+        return _play(lambda obs, starts: choose(obs), envs, num_episodes).returns
     finally:
         envs.close()
+
+
+def random_actions(space: Any, seed: int) -> Callable[[Array], Array]:
+    """Chooses any action, each equally likely, for observations [E, *obs]; discrete ones are counted from 0."""
+    space.seed(int(generator(seed, "random policy").integers(2**31)))
+    first = int(space.start) if isinstance(space, spaces.Discrete) else 0
+
+    def choose(obs: Array) -> Array:
+        return np.stack([np.asarray(space.sample() - first if first else space.sample()) for _ in range(len(obs))])
+
+    return choose
 
 
 def _fresh_environments(env: EnvLike, num_episodes: int, seed: int) -> VectorEnvironment:
@@ -90,7 +95,7 @@ def _fresh_environments(env: EnvLike, num_episodes: int, seed: int) -> VectorEnv
     return VectorEnvironment([flat_observations(factory()) for _ in range(min(_MOST_AT_ONCE, num_episodes))], seed)
 
 
-def _play(choose: Choose, envs: VectorEnvironment, num_episodes: int) -> Evaluation:
+def _play(choose: Choose, envs: Environments, num_episodes: int) -> Evaluation:
     share = [num_episodes // len(envs) + (index < num_episodes % len(envs)) for index in range(len(envs))]
     returns: list[list[float]] = [[] for _ in range(len(envs))]
     lengths: list[list[int]] = [[] for _ in range(len(envs))]

@@ -195,6 +195,8 @@ def joint_environments(env: Any, reward_done: RewardDone | None = None) -> Any:
     """
     if isinstance(env, list | tuple):
         return [joint_environments(one, reward_done) for one in env]
+    if isinstance(env, gymnasium.vector.VectorEnv):
+        raise EnvironmentMismatchError(f"MARL=True cannot use a vector environment: give {_KINDS}, with num_envs")
     if hasattr(env, "step") and not isinstance(env, type):
         return _joint(env, reward_done)
     if hasattr(env, "agent_iter"):

@@ -40,7 +40,8 @@ class Settings:
     Attributes:
         experience: Replay or rollout, with its numbers.
         policy: How actions are explored; `note_rl.policy.exploration` makes one of several.
-        num_envs: Environments stepped together; None: as many as the agent's `env` holds, or one.
+        num_envs: Environments stepped together; None: as many as the agent's `env` holds, or one; "auto": chosen by
+            measuring when training begins, so not the same on every machine.
         max_grad_norm: Gradients of each parameter group are scaled down to this global norm; None: never.
         seed: Root of all randomness of the run; None: a fresh one.
         schedules: `learning_rate`, an attribute of the policy (eps, tau) or of the agent (clip, ...) over progress.
@@ -56,7 +57,7 @@ class Settings:
 
     experience: ReplaySettings | RolloutSettings
     policy: Policy
-    num_envs: int | None = None
+    num_envs: int | str | None = None
     max_grad_norm: float | None = None
     seed: int | None = None
     schedules: Mapping[str, Schedule] = field(default_factory=dict)
@@ -71,7 +72,12 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Refuses values out of range and contradictions."""
-        at_least(1, num_envs=self.num_envs, trial_count=self.trial_count)
+        if isinstance(self.num_envs, str):
+            if self.num_envs != "auto":
+                raise SettingsError(f"num_envs must be a number or 'auto', got {self.num_envs!r}")
+        else:
+            at_least(1, num_envs=self.num_envs)
+        at_least(1, trial_count=self.trial_count)
         if self.max_grad_norm is not None and self.max_grad_norm <= 0.0:
             raise SettingsError(
                 f"max_grad_norm must be above 0, got {self.max_grad_norm}; leave it out for no clipping"
@@ -81,7 +87,7 @@ class Settings:
         for name, share in {"gamma": self.gamma, "gae_lambda": self.gae_lambda}.items():
             if share is not None and not 0.0 <= share <= 1.0:
                 raise SettingsError(f"{name} must lie between 0 and 1, got {share}")
-        if isinstance(self.experience, RolloutSettings) and self.num_envs is not None:
+        if isinstance(self.experience, RolloutSettings) and isinstance(self.num_envs, int):
             self.experience.check_num_envs(self.num_envs)
         if self.normalise_obs and self.experience.frame_stack > 1:
             raise SettingsError(
@@ -165,7 +171,7 @@ def settings_from_set(
     num_epochs: int | None = None,
     learning_starts: int | None = None,
     train_freq: int | None = None,
-    num_envs: int | None = None,
+    num_envs: int | str | None = None,
     gamma: float | None = None,
     gae_lambda: float | None = None,
     max_grad_norm: float | None = None,
@@ -192,7 +198,12 @@ def settings_from_set(
         _refuse_given({"num_steps": num_steps}, "is n of n-step replay; with PPO=True use gae_lambda")
         _refuse_given({"HER": HER or None, "TRL": TRL or None}, "reads old transitions, PPO=True forgets them; drop it")
         _refuse_given({"beta": beta}, "anneals the importance weights of replay; leave it out with PPO=True")
-        steps = rollout_steps or (update_steps // (num_envs or 1) if update_steps else 2048)
+        if update_steps and not rollout_steps and isinstance(num_envs, str):
+            raise SettingsError(
+                f"num_envs={num_envs!r} is known only later: give rollout_steps instead of update_steps"
+            )
+        shared = num_envs if isinstance(num_envs, int) else 1
+        steps = rollout_steps or (update_steps // max(shared, 1) if update_steps else 2048)
         experience = RolloutSettings(
             num_steps=max(steps, 1),
             batch_size=_DEFAULT_BATCH if batch is None else batch,

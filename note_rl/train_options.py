@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from gymnasium.vector import VectorEnv
+
 from note_rl.errors import SettingsError
 from note_rl.experience_settings import ReplaySettings, RolloutSettings, with_train_arguments
 from note_rl.replay.options import WindowFunction, at_least
@@ -73,9 +75,9 @@ class TrainOptions:
         if self.processes_her or self.processes_pr:
             _say_once("processes_her, processes_pr: minibatches are prepared in this process until workers exist")
 
-    def num_envs(self, chosen: int | None, env: Any) -> int | None:
+    def num_envs(self, chosen: int | str | None, env: Any) -> int | str | None:
         """Environments stepped together: what set() said, the length of a list, or one per process asked for."""
-        if chosen is None and self.processes is not None and not isinstance(env, list | tuple):
+        if chosen is None and self.processes is not None and not isinstance(env, list | tuple | VectorEnv):
             return self.processes
         return chosen
 

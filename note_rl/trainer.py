@@ -15,7 +15,7 @@ from note_rl.callbacks import Hooks
 from note_rl.checkpoint import nested, under
 from note_rl.collect.collector import Collector
 from note_rl.collect.joining import joined
-from note_rl.environments import VectorEnvironment, make_environments
+from note_rl.environments import Environments, training_environments
 from note_rl.errors import DivergedError
 from note_rl.experience import Clock, Experience
 from note_rl.experience.view import agent_view, make_experience
@@ -84,7 +84,7 @@ class Trainer:
             if value is not None:
                 setattr(self.agent, name, value)
 
-    def _make_collector(self, former: "Trainer | None") -> tuple[VectorEnvironment, Collector]:
+    def _make_collector(self, former: "Trainer | None") -> tuple[Environments, Collector]:
         """New ones, or those of the former trainer in the middle of their episodes."""
         settings, agent = self.settings, self.agent
         self._env = agent.env
@@ -97,7 +97,8 @@ class Trainer:
         env = agent.env
         if settings.multi_agent:
             env = joint_environments(env, getattr(agent, "reward_done_func_ma", None))
-        envs = VectorEnvironment(make_environments(env, settings.num_envs), self.seed)
+        assert not isinstance(settings.num_envs, str), "settled by the agent"
+        envs = training_environments(env, settings.num_envs, self.seed)
         return envs, Collector(envs, self.policy, self._exploring, settings.experience.frame_stack)
 
     def _acts_in(self, env: Any, settings: Settings) -> bool:

@@ -56,13 +56,16 @@ class EnvConfig:
     """The environment, see conf/env/."""
 
     id: str
-    num_envs: int = 1
+    num_envs: int | str = 1
     kwargs: dict[str, Any] = field(default_factory=dict)
     max_episode_steps: int | None = None
 
     def __post_init__(self) -> None:
         """Refuses values out of range."""
-        _require(self.num_envs >= 1, "env.num_envs", self.num_envs, "at least 1")
+        number = self.num_envs
+        _require(
+            number == "auto" if isinstance(number, str) else number >= 1, "env.num_envs", number, "at least 1, or auto"
+        )
         limit = self.max_episode_steps
         _require(limit is None or limit >= 1, "env.max_episode_steps", limit, "at least 1, or null")
 

@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from note_rl.checkpoint import nested, under
-from note_rl.environments import VectorEnvironment
+from note_rl.collect.rows import Rows
+from note_rl.environments import Environments
 from note_rl.frames import FrameStack
 from note_rl.policy import Policy
 from note_rl.types import Array, Episode, FloatArray, Steps
@@ -23,15 +24,17 @@ class Collector:
         frame_stack: Frames that are shown to the agent together; what is collected holds each of them once.
     """
 
-    def __init__(self, envs: VectorEnvironment, policy: Policy, rng: np.random.Generator, frame_stack: int = 1) -> None:
+    def __init__(self, envs: Environments, policy: Policy, rng: np.random.Generator, frame_stack: int = 1) -> None:
         self.envs = envs
         self.policy = policy
         self.rng = rng
         policy.bind(envs.action_space, len(envs))
         self._frames = FrameStack(frame_stack)
+        self._rows = Rows(len(envs))
         self._starts = np.ones(len(envs), np.bool_)  # where the next step is the first of an episode
         self._return = np.zeros(len(envs))
         self._length = np.zeros(len(envs), np.int64)
+        self._earned: list[FloatArray] = []  # rewards of the steps that these two do not yet hold
 
     def collect(self, act: Act, num_steps: int | None) -> tuple[Steps, list[Episode]]:
         """Goes on from where the last call stopped.
@@ -43,25 +46,36 @@ class Collector:
         Returns:
             The steps taken [T, E] and the episodes that ended in them, in order.
         """
-        rows = _Rows()
+        rows, envs, policy = self._rows, self.envs, self.policy
         episodes: list[Episode] = []
-        while num_steps is None or len(rows) < num_steps:
-            scores = act(self._frames.show(self.envs.obs, self._starts))
-            action = self.policy.select(scores, self.rng)
-            log_prob = self.policy.log_prob(scores, action)
-            obs, reward, next_obs, terminated, ended = self.envs.step(self.policy.for_env(action))
-            rows.add((obs, action, reward, next_obs, terminated, ended), log_prob, self.envs.achieved_goal)
-            self._return += reward if reward.ndim == 1 else reward.sum(axis=-1)
-            self._length += 1
+        while len(rows) < num_steps if num_steps is not None else not (episodes and len(rows)):
+            scores = act(self._frames.show(envs.obs, self._starts))
+            action = policy.select(scores, self.rng)
+            log_prob = policy.log_prob(scores, action)
+            obs, reward, next_obs, terminated, ended = envs.step(policy.for_env(action))
+            rows.add((obs, action, reward, next_obs, terminated, ended, log_prob, envs.achieved_goal), envs.alive)
+            self._earned.append(reward)
             self._starts = ended
-            if ended.any():
+            if envs.alive is not None:
+                self._length -= ~envs.alive
+                self._starts = ended | ~envs.alive
+            if True in self._starts.tolist():  # several times faster than any() on a few booleans
                 episodes.extend(self._finish(ended))
-                self.policy.reset(np.flatnonzero(ended))
-                if num_steps is None:
-                    break
-        return rows.stacked(), episodes
+                policy.reset(np.flatnonzero(self._starts))
+        self._settle()
+        return rows.take(), episodes
+
+    def _settle(self) -> None:
+        """Adds what was earned since the last time, step by step as if at once: an addition costs more than a list."""
+        if self._earned:
+            earned = np.stack(self._earned)  # [T, E] or [T, E, n]
+            earned = earned if earned.ndim == 2 else earned.sum(axis=-1)
+            self._return = np.add.accumulate(np.concatenate([self._return[None], earned]))[-1]
+            self._length += len(self._earned)
+            self._earned = []
 
     def _finish(self, ended: Array) -> list[Episode]:
+        self._settle()
         finished = [
             Episode(float(self._return[index]), int(self._length[index]), int(index)) for index in np.flatnonzero(ended)
         ]
@@ -92,35 +106,3 @@ class Collector:
         self._length = np.array(state["length"]) if exact else np.zeros(num_envs, np.int64)
         self._starts = np.array(state["starts"]) if exact else np.ones(num_envs, np.bool_)
         return exact
-
-
-class _Rows:
-    """The steps of one call, one row per step of all environments."""
-
-    def __init__(self) -> None:
-        self._columns: list[tuple[Array, ...]] = []
-        self._log_probs: list[FloatArray] = []
-        self._achieved: list[FloatArray] = []
-
-    def __len__(self) -> int:
-        return len(self._columns)
-
-    def add(self, row: tuple[Array, ...], log_prob: FloatArray | None, achieved_goal: FloatArray | None) -> None:
-        self._columns.append(row)
-        if log_prob is not None:
-            self._log_probs.append(log_prob)
-        if achieved_goal is not None:
-            self._achieved.append(achieved_goal)
-
-    def stacked(self) -> Steps:
-        obs, action, reward, next_obs, terminated, ended = (np.stack(c) for c in zip(*self._columns, strict=True))
-        return Steps(
-            obs=obs,
-            action=action,
-            reward=reward,
-            next_obs=next_obs,
-            terminated=terminated,
-            ended=ended,
-            log_prob=np.stack(self._log_probs).astype(np.float32) if self._log_probs else None,
-            extras={"achieved_goal": np.stack(self._achieved)} if self._achieved else {},
-        )

@@ -5,6 +5,7 @@ module registers it: for agents trained with MARL=True, the environment's id is
 "note_rl.examples.simple_spread:SimpleSpread-v0".
 """
 
+import importlib
 from typing import Any
 
 import gymnasium
@@ -24,12 +25,12 @@ def simple_spread(render_mode: str | None = None, **options: Any) -> JointEnviro
         EnvironmentMismatchError: mpe2 is not installed.
     """
     try:
-        from mpe2 import simple_spread_v3
+        module = importlib.import_module("mpe2.simple_spread_v3")
     except ModuleNotFoundError as error:
         if error.name != "mpe2":
             raise
         raise EnvironmentMismatchError("simple_spread needs mpe2: pip install 'note-rl[marl]'") from error
-    return JointEnvironment(simple_spread_v3.parallel_env(render_mode=render_mode, **options))
+    return JointEnvironment(module.parallel_env(render_mode=render_mode, **options))
 
 
 gymnasium.register(

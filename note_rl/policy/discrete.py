@@ -11,6 +11,7 @@ from note_rl.policy.base import Policy
 from note_rl.types import Array, FloatArray, IntArray
 
 ClipRange = tuple[float, float]
+_SMALLEST = np.finfo(np.float32).tiny
 
 
 class DiscretePolicy(Policy):
@@ -49,9 +50,12 @@ def _check_clip(clip: ClipRange) -> None:
 
 def _sample_rows(probabilities: FloatArray, rng: np.random.Generator) -> IntArray:
     """One index per row of [E, ..., A], by inversion of the cumulative sum."""
-    cumulative = np.cumsum(probabilities, axis=-1)
-    threshold = rng.random((*probabilities.shape[:-1], 1)) * cumulative[..., -1:]
-    index: IntArray = np.minimum((cumulative <= threshold).sum(axis=-1), probabilities.shape[-1] - 1)
+    return _sample_cumulative(np.cumsum(probabilities, axis=-1), rng)
+
+
+def _sample_cumulative(cumulative: FloatArray, rng: np.random.Generator) -> IntArray:
+    threshold = rng.random((*cumulative.shape[:-1], 1)) * cumulative[..., -1:]
+    index: IntArray = np.argmax(cumulative > threshold, axis=-1)
     return index
 
 
@@ -64,8 +68,9 @@ def _sample_boltzmann(scores: FloatArray, tau: float, clip: ClipRange, rng: np.r
 def _with_random_rows(action: IntArray, share: float, num_actions: int, rng: np.random.Generator) -> IntArray:
     """The actions [E, ...], a share of them replaced by any action, each equally likely."""
     explore = rng.random(action.shape) < share
-    if explore.any():
-        action[explore] = rng.integers(num_actions, size=int(explore.sum()))
+    number = np.count_nonzero(explore)  # 0.1 us for a few actions; any() takes 2
+    if number:
+        action[explore] = rng.integers(num_actions, size=number)
     return action
 
 
@@ -213,18 +218,21 @@ class SoftmaxPolicy(DiscretePolicy):
 
     def select(self, scores: FloatArray, rng: np.random.Generator) -> Array:
         """Actions [E]. Scores that are no probabilities are refused."""
-        first = scores.reshape(-1, scores.shape[-1])[0]
-        if scores.min() < 0.0 or abs(float(first.sum()) - 1.0) > 1e-3:
+        num_actions = scores.shape[-1]
+        cumulative = np.cumsum(scores, axis=-1)
+        if scores.min() < 0.0 or abs(float(cumulative.reshape(-1, num_actions)[0, -1]) - 1.0) > 1e-3:
+            first = np.round(scores.reshape(-1, num_actions)[0], 3).tolist()
             raise AgentContractError(
                 "SoftmaxPolicy samples from probabilities, but action() returned scores that do not sum to 1 "
-                f"(first row: {np.round(first, 3).tolist()}); end it with a softmax or use BoltzmannQPolicy"
+                f"(first row: {first}); end it with a softmax or use BoltzmannQPolicy"
             )
-        return _sample_rows(scores, rng)
+        return _sample_cumulative(cumulative, rng)
 
     def log_prob(self, scores: FloatArray, action: Array) -> FloatArray:
         """log-probability [E] of the actions chosen."""
-        chosen = np.take_along_axis(scores, action[..., None], axis=-1)[..., 0]
-        return np.log(np.maximum(chosen, np.finfo(np.float32).tiny))
+        first = np.arange(0, scores.size, scores.shape[-1])  # of each row; indexing flat takes a third of the time
+        chosen = scores.reshape(-1)[first + action.reshape(-1)].reshape(action.shape)
+        return np.log(np.maximum(chosen, _SMALLEST))
 
     def select_action(self, nb_actions: Any, probs: Any = None, /) -> Any:
         """The action for one vector of probabilities [A]; their number may come first, as in the manuals."""

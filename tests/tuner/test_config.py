@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tuner.build import build_settings
 from tuner.config import RunConfig, compose, conf_folder, config_loader, to_json
 from tuner.errors import UserError
 from tuner.names import did_you_mean, nearest
@@ -40,6 +41,7 @@ def test_the_configuration_of_a_run_is_typed() -> None:
         ({"evaluation__num_points": 0}, "evaluation.num_points=0"),
         ({"evaluation__num_episodes": 0}, "evaluation.num_episodes=0"),
         ({"env__num_envs": 0}, "env.num_envs=0"),
+        ({"env__num_envs": "many"}, "env.num_envs=many is not possible: it must be at least 1, or auto"),
         ({"env__max_episode_steps": 0}, "env.max_episode_steps=0"),
         ({"checkpoint__keep": 0}, "checkpoint.keep=0"),
         ({"backend__device": "gpu"}, "backend.device=gpu is not possible: it must be cpu, cuda or auto"),
@@ -70,6 +72,8 @@ def test_an_agent_chooses_the_groups_it_needs_and_the_command_line_wins() -> Non
     )
     other = to_json(preflight("train", ["agent=ppo", "network=mlp", "schedule=linear_lr", "env.num_envs=2"]))
     assert (other["network"]["activation"], other["env"]["num_envs"]) == ("relu", 2)
+    measured = to_json(preflight("train", ["agent=ppo", "env.num_envs=auto"]))
+    assert build_settings(RunConfig.from_json(measured)).num_envs == "auto"
     assert other["schedule"]["learning_rate"]["start"] == 3e-4
 
 

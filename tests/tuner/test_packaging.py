@@ -31,7 +31,18 @@ def test_the_wheel_says_what_it_is(wheel: zipfile.ZipFile) -> None:
     assert "tuner = tuner.cli:main" in wheel.read(f"{info}/entry_points.txt").decode()
     metadata = wheel.read(f"{info}/METADATA").decode()
     assert "License-Expression: Apache-2.0" in metadata
-    assert {"keras", "torch", "report", "plot", "video", "marl", "box2d", "robotics", "postgres", "all", "test"} == {
-        line.partition(": ")[2] for line in metadata.splitlines() if line.startswith("Provides-Extra")
-    }
+    assert {
+        "keras",
+        "torch",
+        "report",
+        "plot",
+        "video",
+        "marl",
+        "box2d",
+        "robotics",
+        "envpool",
+        "postgres",
+        "all",
+        "test",
+    } == {line.partition(": ")[2] for line in metadata.splitlines() if line.startswith("Provides-Extra")}
     assert f"{info}/licenses/LICENSE" in wheel.namelist()

@@ -1,0 +1,30 @@
+"""Environments: how they are made, checked and copied, and stepped several at a time."""
+
+from note_rl.environments.base import Env, Environments
+from note_rl.environments.choosing import training_environments
+from note_rl.environments.in_process import VectorEnvironment
+from note_rl.environments.making import (
+    EnvFactory,
+    EnvLike,
+    MakeEnv,
+    as_factory,
+    bounded_actions,
+    flat_observations,
+    make_environments,
+    num_discrete_actions,
+)
+
+__all__ = [
+    "Env",
+    "EnvFactory",
+    "EnvLike",
+    "Environments",
+    "MakeEnv",
+    "VectorEnvironment",
+    "as_factory",
+    "bounded_actions",
+    "flat_observations",
+    "make_environments",
+    "num_discrete_actions",
+    "training_environments",
+]

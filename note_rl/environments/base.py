@@ -1,0 +1,63 @@
+"""What collecting asks of the environments it steps, however many there are and wherever they run."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import gymnasium
+
+from note_rl.goals import GoalLayout
+from note_rl.types import Array, BoolArray, FloatArray
+
+Env = gymnasium.Env[Any, Any]
+AnyVectorEnv = gymnasium.vector.VectorEnv[Any, Any, Any]
+
+
+class Environments(Protocol):
+    """E environments stepped together, each of which goes on with a new episode when one has ended.
+
+    Attributes:
+        action_space, observation_space: Of one environment.
+        obs: What each of them shows now. [E, *obs]
+        achieved_goal: What was achieved in the next_obs of the last step, where tasks have a goal; else None. [E, G]
+        alive: Which of them really took the last step; None: all. The others used it to begin an episode: what step()
+            returned of them means nothing, must not be kept and does not count. [E]
+        goal_layout: Where the goal stands in an observation, where tasks have one.
+    """
+
+    action_space: Any
+    observation_space: Any
+    obs: Array
+    achieved_goal: FloatArray | None
+    alive: BoolArray | None
+    goal_layout: GoalLayout | None
+
+    def __len__(self) -> int:
+        """E."""
+
+    def step(self, action: Array) -> tuple[Array, FloatArray, Array, BoolArray, BoolArray]:
+        """Takes one step in each environment.
+
+        Args:
+            action: [E] int, counted from 0, or [E, A] float.
+
+        Returns:
+            obs [E, *obs] acted on, reward [E] float32, next_obs [E, *obs] (the true last observation where an episode
+            ended), terminated [E], ended [E] (terminated or truncated); `obs` then shows where each goes on. Of
+            several agents, reward and terminated are [E, n].
+        """
+
+    def get_state(self) -> dict[str, Array]:
+        """What set_state() takes."""
+
+    def set_state(self, state: Mapping[str, Array]) -> bool:
+        """Brings every environment back to where it was.
+
+        Returns:
+            False where that cannot be done: they then begin new episodes, or go on from wherever they are.
+
+        Raises:
+            CheckpointError: The state is of another number of environments.
+        """
+
+    def close(self) -> None:
+        """Closes every environment."""

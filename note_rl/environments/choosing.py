@@ -1,0 +1,53 @@
+"""How the environments of training are stepped, from what an agent was given as its `env`."""
+
+import gymnasium
+
+from note_rl.environments.base import AnyVectorEnv, Environments
+from note_rl.environments.env_pool import PREFIX, pool_of
+from note_rl.environments.foreign import foreign_environments
+from note_rl.environments.in_process import VectorEnvironment
+from note_rl.environments.making import EnvFactory, EnvLike, as_factory, flat_observations, make_environments
+from note_rl.environments.own_vectors import own_vector
+from note_rl.errors import EnvironmentMismatchError
+from note_rl.goals import goal_layout, goal_spaces
+
+
+def training_environments(env: EnvLike, num_envs: int | None, seed: int) -> Environments:
+    """The environments to train in.
+
+    Args:
+        env: An environment, an id, a list, a factory, or a vector environment or a factory of one.
+        num_envs: How many; None: as many as `env` holds, or one.
+        seed: Root of their seeds.
+
+    Raises:
+        EnvironmentMismatchError: They cannot be made, or `num_envs` is not how many there are.
+    """
+    factory = EnvFactory(env) if isinstance(env, str) else env
+    if isinstance(factory, gymnasium.vector.VectorEnv):
+        return _foreign(factory, num_envs, seed)
+    if isinstance(factory, EnvFactory):
+        if factory.id.startswith(PREFIX):
+            return foreign_environments(pool_of(factory, num_envs or 1, seed), seed)
+        own = own_vector(factory, num_envs or 1, seed)
+        if own is not None:
+            return own
+    elif callable(factory) and not isinstance(factory, gymnasium.Env):
+        made = factory()
+        if isinstance(made, gymnasium.vector.VectorEnv):
+            return _foreign(made, num_envs, seed)
+        one = as_factory(factory)
+        more = [one() for _ in range((num_envs or 1) - 1)]
+        return VectorEnvironment([flat_observations(env) for env in (made, *more)], seed)
+    return VectorEnvironment(make_environments(env, num_envs), seed)
+
+
+def _foreign(env: AnyVectorEnv, num_envs: int | None, seed: int) -> Environments:
+    if num_envs not in (None, env.num_envs):
+        raise EnvironmentMismatchError(
+            f"num_envs={num_envs}, but env is a vector environment of {env.num_envs}; leave num_envs out"
+        )
+    if goal_spaces(env.single_observation_space) is None:
+        return foreign_environments(env, seed)
+    probe = flat_observations(as_factory(env)())
+    return foreign_environments(env, seed, goal_layout(probe))  # not closed: it computes rewards

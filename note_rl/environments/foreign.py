@@ -1,0 +1,284 @@
+"""Vector environments of Gymnasium's kind, made elsewhere, as the training core steps them.
+
+They differ in when an ended episode gives way to the next (Gymnasium's `AutoresetMode`):
+
+* SAME_STEP: in the step that ended it. The true last observation is then found in `info["final_obs"]`.
+* DISABLED: when they are told, with `options={"reset_mask": ...}`.
+* NEXT_STEP: in a step of its own, whose action, reward and ends mean nothing, while the others go on.
+
+Gymnasium's own SyncVectorEnv and AsyncVectorEnv take a `reset_mask` in NEXT_STEP too, with a seed for each environment
+(their reset() clears the mark that would make the next step a dead one). They are therefore told, each episode gets
+the seed that it has in `VectorEnvironment`, there is no dead step, and episodes can be replayed. For others in
+NEXT_STEP the dead steps are marked in `alive`, and `collect.rows` closes the gaps: skipping the step is no way out,
+since the other environments have really taken it, and so is refusing their part of it.
+"""
+
+import abc
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+
+from note_rl.environments.base import AnyVectorEnv
+from note_rl.environments.in_process import as_stored, check_number
+from note_rl.errors import EnvironmentMismatchError
+from note_rl.goals import GoalLayout
+from note_rl.seeding import integer
+from note_rl.types import Array, BoolArray, FloatArray
+
+
+def foreign_environments(env: AnyVectorEnv, seed: int, goals: GoalLayout | None = None) -> "ForeignVector":
+    """A vector environment made elsewhere, in whichever autoreset mode.
+
+    Args:
+        env: At any point of its life: all of its environments begin new episodes.
+        seed: Root of their seeds.
+        goals: Layout of the observations of one of its environments, where they have a goal.
+
+    Raises:
+        EnvironmentMismatchError: It does not say its mode, or has observations that are no array.
+    """
+    mode = env.metadata.get("autoreset_mode")
+    if mode not in tuple(AutoresetMode):
+        raise EnvironmentMismatchError(
+            f"{_name(env)} does not say when it begins new episodes (metadata['autoreset_mode'] is {mode!r}); set "
+            "it to one of gymnasium.vector.AutoresetMode"
+        )
+    if mode is AutoresetMode.SAME_STEP:
+        return _SameStep(env, seed, goals)
+    if takes_seeds(env):
+        return SeededVector(env, seed, goals)
+    return _Disabled(env, seed, goals) if mode is AutoresetMode.DISABLED else _NextStep(env, seed, goals)
+
+
+def takes_seeds(env: AnyVectorEnv) -> bool:
+    """Whether reset() takes a list of seeds together with a `reset_mask`; wrappers may not pass them on."""
+    if isinstance(env, AsyncVectorEnv):  # without shared memory its workers keep the mark (seen in Gymnasium 1.4)
+        return bool(env.shared_memory)
+    return isinstance(env, SyncVectorEnv) or bool(getattr(type(env), "takes_seeds", False))
+
+
+class ForeignVector(abc.ABC):
+    """E environments behind one `step`. Subclasses say how ended episodes give way to new ones."""
+
+    def __init__(self, env: AnyVectorEnv, seed: int, goals: GoalLayout | None) -> None:
+        self.env = env
+        self.seed = seed
+        self.action_space = env.single_action_space
+        self.observation_space = env.single_observation_space
+        self.goal_layout = goals
+        self.achieved_goal: FloatArray | None = None
+        self.alive: BoolArray | None = None
+        self._has_goals = goals is not None
+        if goals is not None:
+            self.observation_space = spaces.Box(-np.inf, np.inf, (goals.obs_size + goals.goal_size,), np.float32)
+        if not isinstance(self.observation_space, spaces.Box):
+            raise EnvironmentMismatchError(
+                f"{_name(env)} shows {self.observation_space}, and vector environments must show arrays; wrap the "
+                "single environments with gymnasium.wrappers.FlattenObservation"
+            )
+        self.obs: Array = self._begin()
+
+    def restart(self, seed: int) -> None:
+        """Begins new episodes everywhere, from another seed."""
+        self.seed = seed
+        self.alive = None
+        self.obs = self._begin()
+
+    def _begin(self) -> Array:
+        """All environments at the start of an episode."""
+        obs, _ = self.env.reset(seed=integer(self.seed, "environment", 0, 0))
+        return self._seen(obs)[0]
+
+    @abc.abstractmethod
+    def _move_on(self, obs: Array, achieved: FloatArray | None, ended: BoolArray, info: Mapping[str, Any]) -> Array:
+        """What is seen next of environments that showed `obs` [E, *obs] in this step, the true last one included.
+
+        Where the environments have already begun anew, the true last observations are put into `obs` and `achieved`.
+        """
+
+    def __len__(self) -> int:
+        """E."""
+        return int(self.env.num_envs)
+
+    def step(self, action: Array) -> tuple[Array, FloatArray, Array, BoolArray, BoolArray]:
+        """Takes one step in each environment; see `Environments.step`."""
+        shown, gain, terminations, truncations, info = self.env.step(self._to_env(action))
+        obs, achieved = self._seen(shown)
+        reward = np.array(gain, np.float32)
+        terminated = np.array(terminations, np.bool_)
+        ended = terminated | np.asarray(truncations, np.bool_)
+        previous = self.obs
+        self.obs = self._move_on(obs, achieved, ended, info)
+        self.achieved_goal = achieved
+        if self.alive is not None:
+            reward[~self.alive] = 0.0
+        return previous, reward, obs, terminated, ended
+
+    def _to_env(self, action: Array) -> Array:
+        space = self.env.action_space
+        if isinstance(self.action_space, spaces.Discrete):
+            return np.asarray(action + self.action_space.start, space.dtype)
+        return np.asarray(action, space.dtype).reshape(len(self), *(self.action_space.shape or ()))
+
+    def _seen(self, shown: Any) -> tuple[Array, FloatArray | None]:
+        """Copies of observations [E, *obs] and, of goal observations, the goals achieved [E, G]."""
+        if not self._has_goals:
+            return np.array(as_stored(shown)), None
+        flat = {name: np.asarray(part, np.float32).reshape(len(part), -1) for name, part in shown.items()}
+        return np.concatenate([flat["observation"], flat["desired_goal"]], axis=1), flat["achieved_goal"].copy()
+
+    def get_state(self) -> dict[str, Array]:
+        """What is seen now: where the environments are cannot be read."""
+        return {"episode": np.zeros(len(self), np.int64), "obs": self.obs}
+
+    def set_state(self, state: Mapping[str, Array]) -> bool:
+        """Begins new episodes, as these environments cannot be brought back: False."""
+        check_number(state, len(self))
+        self.restart(self.seed)
+        return False
+
+    def close(self) -> None:
+        """Closes the vector environment."""
+        self.env.close()
+
+
+class _SameStep(ForeignVector):
+    """Already begun anew when step() returns; later episodes go on from each environment's own random numbers."""
+
+    def _begin(self) -> Array:
+        if not takes_seeds(self.env):
+            return super()._begin()
+        obs, _ = self.env.reset(seed=_seeds(self.seed, np.zeros(len(self), np.int64), np.ones(len(self), np.bool_)))
+        return self._seen(obs)[0]
+
+    def _move_on(self, obs: Array, achieved: FloatArray | None, ended: BoolArray, info: Mapping[str, Any]) -> Array:
+        if not ended.any():
+            return obs
+        now = obs.copy()
+        final = info.get("final_obs")
+        for index in np.flatnonzero(ended):
+            last = None if final is None else final[index]
+            if last is None:
+                raise EnvironmentMismatchError(
+                    f"{_name(self.env)} begins episodes in the step that ends the last one, but its info has no "
+                    "'final_obs' of it, so the value of time limits would be wrong"
+                )
+            one = (
+                {name: np.asarray(part)[None] for name, part in last.items()}
+                if self._has_goals
+                else np.asarray(last)[None]
+            )
+            seen, reached = self._seen(one)
+            obs[index] = seen[0]
+            if achieved is not None and reached is not None:
+                achieved[index] = reached[0]
+        return now
+
+
+class _Disabled(ForeignVector):
+    """Told when to begin anew."""
+
+    def _move_on(self, obs: Array, achieved: FloatArray | None, ended: BoolArray, info: Mapping[str, Any]) -> Array:
+        if not ended.any():
+            return obs
+        shown, _ = self.env.reset(options={"reset_mask": ended.copy()})
+        return np.where(_rows(ended, obs), self._seen(shown)[0], obs)
+
+
+class _NextStep(ForeignVector):
+    """Begins anew in the step after the end, which is dead for those that do."""
+
+    _dead: BoolArray | None = None  # [E] whose next step is one
+
+    def _begin(self) -> Array:
+        self._dead = None
+        return super()._begin()
+
+    def _move_on(self, obs: Array, achieved: FloatArray | None, ended: BoolArray, info: Mapping[str, Any]) -> Array:
+        self.alive = None if self._dead is None else ~self._dead
+        self._dead = ended.copy() if ended.any() else None
+        return obs
+
+
+class SeededVector(ForeignVector):
+    """Told when to begin anew and with which seed: the same episodes as in `VectorEnvironment`."""
+
+    def _begin(self) -> Array:
+        self._episode = np.zeros(len(self), np.int64)
+        self._length = np.zeros(len(self), np.int64)  # [E] steps of the running episodes
+        self._taken: list[Array] = []  # actions [E] or [E, A] since the oldest of them began
+        return self._restarted(np.ones(len(self), np.bool_), None)
+
+    def _restarted(self, mask: BoolArray, obs: Array | None) -> Array:
+        """What is seen once the environments in `mask` [E] have begun the episodes of the numbers in `_episode`."""
+        shown, _ = self.env.reset(seed=_seeds(self.seed, self._episode, mask), options={"reset_mask": mask.copy()})
+        self._length[mask] = 0
+        seen = self._seen(shown)[0]
+        return seen if obs is None else np.where(_rows(mask, obs), seen, obs)
+
+    def step(self, action: Array) -> tuple[Array, FloatArray, Array, BoolArray, BoolArray]:
+        """Takes one step in each environment; see `Environments.step`."""
+        self._taken.append(np.array(action))
+        self._length += 1
+        return super().step(action)
+
+    def _move_on(self, obs: Array, achieved: FloatArray | None, ended: BoolArray, info: Mapping[str, Any]) -> Array:
+        if not ended.any():
+            return obs
+        self._episode += ended
+        begun = self._restarted(ended, obs)
+        del self._taken[: len(self._taken) - int(self._length.max())]
+        return begun
+
+    def get_state(self) -> dict[str, Array]:
+        """Per environment: the number of its episode, and the actions taken in it so far."""
+        state = {"episode": self._episode.copy(), "obs": self.obs}
+        for index, length in enumerate(self._length):
+            rows = self._taken[len(self._taken) - length :]
+            state[f"actions/{index}"] = np.asarray([row[index] for row in rows])
+        return state
+
+    def set_state(self, state: Mapping[str, Array]) -> bool:
+        """Replays all episodes so that they end together: the longest begins first, the others as late as they can.
+
+        Returns:
+            Whether the replay ended in the stored observation.
+
+        Raises:
+            CheckpointError: The state is of another number of environments.
+        """
+        check_number(state, len(self))
+        taken = [state[f"actions/{index}"] for index in range(len(self))]
+        self.obs = self._begin()
+        wanted = np.array(state["episode"])
+        left = max(map(len, taken))
+        idle = next((actions[0] for actions in taken if len(actions)), np.zeros(0))  # whoever waits plays anything
+        while left > 0:
+            self._begin_episodes(wanted, np.array([len(actions) == left for actions in taken]))
+            self.step(np.stack([actions[-left] if len(actions) >= left else idle for actions in taken]))
+            left -= 1
+        self._begin_episodes(wanted, np.array([len(actions) == 0 for actions in taken]))
+        return bool(np.array_equal(self.obs, state["obs"]) and np.array_equal(self._episode, wanted))
+
+    def _begin_episodes(self, wanted: Array, mask: BoolArray) -> None:
+        if mask.any():
+            self._episode[mask] = wanted[mask]
+            self.obs = self._restarted(mask, self.obs)
+
+
+def _seeds(seed: int, episode: Array, mask: BoolArray) -> Any:  # a list, which VectorEnv's annotation does not know
+    return [
+        integer(seed, "environment", index, int(episode[index])) if begins else None
+        for index, begins in enumerate(mask.tolist())
+    ]
+
+
+def _rows(mask: BoolArray, like: Array) -> BoolArray:
+    return mask.reshape(-1, *[1] * (like.ndim - 1))
+
+
+def _name(env: AnyVectorEnv) -> str:
+    return f"{env.spec.id} ({type(env).__name__})" if env.spec is not None else type(env).__name__

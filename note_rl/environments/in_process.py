@@ -1,0 +1,138 @@
+"""Environments stepped one after the other in this process."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from note_rl.environments.base import Env
+from note_rl.errors import CheckpointError
+from note_rl.goals import goal_layout, goal_wrapper
+from note_rl.seeding import integer
+from note_rl.types import Array, BoolArray, FloatArray
+
+
+class VectorEnvironment:
+    """E environments stepped one after the other in this process, each restarted as soon as its episode ends.
+
+    Every episode starts with a seed of its own, drawn from (seed, environment, episode number), so an episode can be
+    replayed from its seed and its actions: that is how a checkpoint brings environments back. A step of CartPole takes
+    about 8 us, so what surrounds it in step() is kept to a few NumPy calls for all environments together.
+    """
+
+    alive: BoolArray | None = None  # all of them, always
+
+    def __init__(self, envs: Sequence[Env], seed: int) -> None:
+        self.envs = list(envs)
+        self.seed = seed
+        space = self.envs[0].action_space
+        self.action_space = space
+        self.observation_space = self.envs[0].observation_space
+        self.goal_layout = goal_layout(self.envs[0])
+        self._action_start = int(space.start) if isinstance(space, spaces.Discrete) else None
+        num_agents = getattr(self.envs[0].unwrapped, "num_agents", None)  # of a JointEnvironment
+        self._per_agent = () if num_agents is None else (int(num_agents),)
+        self._goals = [wrapper for wrapper in map(goal_wrapper, self.envs) if wrapper is not None]
+        self.achieved_goal: FloatArray | None = None  # [E, G] in the next_obs of the last step, of tasks with a goal
+        self._episode = [0] * len(self.envs)
+        self._actions: list[list[Any]] = [[] for _ in self.envs]
+        first = [self._restart(index) for index in range(len(self.envs))]
+        self.obs: Array = np.stack(first)  # [E, *obs], what each environment shows now
+
+    def __len__(self) -> int:
+        """E."""
+        return len(self.envs)
+
+    def _restart(self, index: int) -> Array:
+        self._actions[index].clear()
+        obs, _ = self.envs[index].reset(seed=integer(self.seed, "environment", index, self._episode[index]))
+        return as_stored(obs)
+
+    def _to_env(self, action: Array) -> list[Any]:
+        """Actions in the form that each environment takes."""
+        if self._action_start is None:
+            shape = self.action_space.shape or ()
+            return list(action if action.shape[1:] == shape else action.reshape(-1, *shape))
+        numbers: list[Any] = (action + self._action_start if self._action_start else action).tolist()
+        return numbers
+
+    def step(self, action: Array) -> tuple[Array, FloatArray, Array, BoolArray, BoolArray]:
+        """Takes one step in each environment; see `Environments.step`."""
+        num_envs = len(self.envs)
+        reward = np.empty((num_envs, *self._per_agent), np.float32)
+        next_obs = np.empty_like(self.obs)
+        terminated = np.zeros((num_envs, *self._per_agent), np.bool_)
+        ended = np.zeros(num_envs, np.bool_)
+        over = []
+        for index, one in enumerate(self._to_env(action)):
+            next_obs[index], reward[index], done, truncated, _ = self.envs[index].step(one)
+            self._actions[index].append(one)
+            if self._per_agent:
+                terminated[index] = done
+                done = terminated[index].all()
+            elif done:
+                terminated[index] = True
+            if done or truncated:
+                over.append(index)
+        if self._goals:
+            self.achieved_goal = np.stack([goal.achieved_goal for goal in self._goals])
+        previous, self.obs = self.obs, next_obs
+        if over:
+            ended[over] = True
+            self.obs = next_obs.copy()
+            for index in over:
+                self._episode[index] += 1
+                self.obs[index] = self._restart(index)
+        return previous, reward, next_obs, terminated, ended
+
+    def get_state(self) -> dict[str, Array]:
+        """Per environment: the number of its episode, and the actions taken in it so far."""
+        state: dict[str, Array] = {"episode": np.asarray(self._episode, np.int64), "obs": self.obs}
+        for index, actions in enumerate(self._actions):
+            state[f"actions/{index}"] = np.asarray(actions)
+        return state
+
+    def set_state(self, state: Mapping[str, Array]) -> bool:
+        """Brings every environment back to where it was by replaying its episode.
+
+        Returns:
+            Whether the replay ended in the stored observation; False for environments that are not deterministic
+            given their seed, which then go on from wherever the replay led.
+
+        Raises:
+            CheckpointError: The state is of another number of environments.
+        """
+        check_number(state, len(self.envs))
+        self._episode = [int(number) for number in state["episode"]]
+        self.obs = self.obs.copy()  # whoever was handed the former one keeps it as it was
+        for index, env in enumerate(self.envs):
+            self.obs[index] = self._restart(index)
+            taken = state[f"actions/{index}"]
+            for action in taken.tolist() if self._action_start is not None else list(taken):
+                obs, _, terminated, truncated, _ = env.step(action)
+                self._actions[index].append(action)
+                self.obs[index] = obs
+                if truncated or np.all(terminated):
+                    self.obs[index] = self._restart(index)
+                    break
+        return bool(np.array_equal(self.obs, state["obs"]))
+
+    def close(self) -> None:
+        """Closes every environment."""
+        for env in self.envs:
+            env.close()
+
+
+def as_stored(obs: Any) -> Array:
+    """An observation as an array; 64-bit floats become 32-bit ones."""
+    array = np.asarray(obs)
+    return array.astype(np.float32) if array.dtype == np.float64 else array
+
+
+def check_number(state: Mapping[str, Array], num_envs: int) -> None:
+    """Refuses the state of another number of environments (CheckpointError)."""
+    if len(state["episode"]) != num_envs:
+        raise CheckpointError(
+            f"the checkpoint holds {len(state['episode'])} environments, this run {num_envs}: set num_envs"
+        )

@@ -1,0 +1,168 @@
+"""How environments are made, copied and checked."""
+
+import copy
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from note_rl.environments.base import AnyVectorEnv, Env
+from note_rl.environments.env_pool import PREFIX, single_pool
+from note_rl.environments.single import single_factory
+from note_rl.errors import EnvironmentMismatchError
+from note_rl.goals import GoalObservation, goal_spaces
+
+MakeEnv = Callable[[], Env]
+EnvLike = Env | str | MakeEnv | Sequence[Env] | AnyVectorEnv | Callable[[], AnyVectorEnv]
+
+
+@dataclass(frozen=True)
+class EnvFactory:
+    """Makes the same environment again and again: an id, its arguments, wrappers from inside to outside.
+
+    Attributes:
+        id: A registered Gymnasium id; `module:Name-v0` imports the module first, `envpool:Name-v0` is one of EnvPool's.
+        kwargs: Arguments of the environment.
+        wrappers: Each takes an environment and returns one.
+        max_episode_steps: Time limit in steps; None leaves the registered one.
+    """
+
+    id: str
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    wrappers: Sequence[Callable[[Env], Env]] = ()
+    max_episode_steps: int | None = None
+
+    def __call__(self) -> Env:
+        """A new environment.
+
+        Raises:
+            EnvironmentMismatchError: No such id or module, or arguments the environment does not take.
+        """
+        if self.id.startswith(PREFIX):
+            return single_pool(self)
+        self._import_module()
+        try:
+            env: Env = gymnasium.make(
+                self.id, max_episode_steps=self.max_episode_steps, disable_env_checker=True, **self.kwargs
+            )
+        except gymnasium.error.UnregisteredEnv as error:
+            hint = "" if ":" in self.id else f"; one of your own is written module:{self.id}, after the module it is in"
+            raise EnvironmentMismatchError(
+                f"there is no environment {self.id!r}: {str(error).rstrip('.')}{hint}"
+            ) from error
+        except (gymnasium.error.Error, TypeError) as error:
+            raise EnvironmentMismatchError(f"cannot make environment {self.id!r}: {error}") from error
+        for wrapper in self.wrappers:
+            env = wrapper(env)
+        return env
+
+    def _import_module(self) -> None:
+        module = self.id.partition(":")[0] if ":" in self.id else None
+        if module is None:
+            return
+        try:
+            importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+                raise  # the module exists, but something it needs does not
+            raise EnvironmentMismatchError(
+                f"cannot make environment {self.id!r}: no module named {error.name!r} on the Python path; "
+                "start from the folder that holds it, or install it"
+            ) from error
+
+
+def flat_observations(env: Env) -> Env:
+    """The environment with observations as one array.
+
+    Of goal observations (observation, achieved_goal, desired_goal), the first and the last are put together; what else
+    is no Box already is flattened (one-hot if discrete).
+    """
+    if isinstance(env.observation_space, spaces.Box):
+        return env
+    if goal_spaces(env.observation_space) is not None:
+        return GoalObservation(env)
+    return gymnasium.wrappers.FlattenObservation(env)
+
+
+def as_factory(env: EnvLike) -> MakeEnv:
+    """A factory of fresh single environments like the given one, or like those of the given vector environment.
+
+    Raises:
+        EnvironmentMismatchError: An environment object that can be neither made again nor copied.
+    """
+    if isinstance(env, str):
+        return EnvFactory(env)
+    if isinstance(env, gymnasium.vector.VectorEnv):
+        return single_factory(env)
+    if isinstance(env, gymnasium.Env):
+        if env.spec is not None:
+            spec = env.spec
+            return lambda: gymnasium.make(spec)
+        template = env
+        return lambda: copy.deepcopy(template)
+    if isinstance(env, Sequence):
+        if not env:
+            raise EnvironmentMismatchError("env is an empty list; give at least one environment")
+        return as_factory(env[0])
+    if isinstance(env, EnvFactory):
+        return env
+    if callable(env):
+        return lambda: _single(env())
+    raise EnvironmentMismatchError(f"env must be an environment, an id, a list or a factory, got {type(env).__name__}")
+
+
+def _single(made: Env | AnyVectorEnv) -> Env:
+    return single_factory(made)() if isinstance(made, gymnasium.vector.VectorEnv) else made
+
+
+def make_environments(env: EnvLike, num_envs: int | None) -> list[Env]:
+    """The environments to train in: the given objects themselves where there are as many, else fresh ones."""
+    if isinstance(env, Sequence) and not isinstance(env, str):
+        if num_envs not in (None, len(env)):
+            raise EnvironmentMismatchError(f"num_envs={num_envs}, but env is a list of {len(env)}; leave num_envs out")
+        return [flat_observations(one) for one in env]
+    if isinstance(env, gymnasium.Env) and num_envs in (None, 1):
+        return [flat_observations(env)]
+    factory = as_factory(env)
+    return [flat_observations(factory()) for _ in range(num_envs or 1)]
+
+
+def num_discrete_actions(env: Env, agent: str) -> int:
+    """The number of actions, for agents that choose one of several.
+
+    Raises:
+        EnvironmentMismatchError: The action space is not discrete.
+    """
+    if isinstance(env.action_space, spaces.Discrete):
+        return int(env.action_space.n)
+    raise EnvironmentMismatchError(
+        f"{agent} chooses one of several actions, but {_name_of(env)} has the action space {env.action_space}; "
+        "take an environment with discrete actions (env=cartpole)"
+    )
+
+
+def bounded_actions(env: Env, agent: str) -> spaces.Box:
+    """The action space, for agents that choose numbers within bounds.
+
+    Raises:
+        EnvironmentMismatchError: Actions are no numbers, or have no finite bounds.
+    """
+    if not isinstance(env.action_space, spaces.Box):
+        raise EnvironmentMismatchError(
+            f"{agent} chooses vectors of numbers, but {_name_of(env)} has the action space {env.action_space}; "
+            "take an environment with continuous actions (env=pendulum)"
+        )
+    if not np.isfinite([env.action_space.low, env.action_space.high]).all():
+        raise EnvironmentMismatchError(
+            f"{agent} needs actions with finite bounds, but {_name_of(env)} has {env.action_space}; wrap it with "
+            "gymnasium.wrappers.RescaleAction"
+        )
+    return env.action_space
+
+
+def _name_of(env: Env) -> str:
+    return env.spec.id if env.spec is not None else type(env.unwrapped).__name__

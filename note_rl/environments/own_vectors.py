@@ -1,0 +1,118 @@
+"""Environments that come with a vector implementation of their own, used where it changes nothing but the time.
+
+Such an implementation is taken where it can begin single environments with seeds of their own (`takes_seeds`), where
+it gives, bit for bit, what the environments give one by one in a short probe with ends of both kinds, and where it was
+faster in it. So whether it is used, which depends on the machine, cannot be seen in any result or checkpoint.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
+from gymnasium.utils.seeding import np_random
+
+from note_rl.environments.base import AnyVectorEnv, Environments
+from note_rl.environments.foreign import foreign_environments, takes_seeds
+from note_rl.environments.in_process import VectorEnvironment
+from note_rl.environments.making import EnvFactory
+from note_rl.types import Array
+
+_FEWEST = 8  # environments below which it was never faster, so it is not tried (CartPole breaks even at 8 to 10)
+_PROBE_STEPS = 60
+_PROBE_LIMIT = 12  # steps after which time is up in the probe: random play of CartPole ends at 9 to 30
+
+
+class SeededCartPole(CartPoleVectorEnv):
+    """Gymnasium's own vector CartPole, which begins single environments as the single one does.
+
+    Gymnasium's draws the starts of all environments from one generator, in a dead step.
+    """
+
+    takes_seeds = True
+    state: Any
+
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
+        """Begins with a list of seeds where `options["reset_mask"]` [E] says; else as Gymnasium's."""
+        if options is None or "reset_mask" not in options:
+            return super().reset(seed=seed, options=options)
+        mask = options["reset_mask"]
+        if self.state is None:
+            self.state = np.zeros((4, self.num_envs))
+        for index in np.flatnonzero(mask):
+            self.state[:, index] = np_random(seed[index])[0].uniform(-0.05, 0.05, 4)
+        self.steps[mask] = 0
+        self.prev_done[mask] = False
+        return self.state.T.astype(np.float32), {}
+
+
+_SEEDED: dict[Any, Callable[..., AnyVectorEnv]] = {
+    "gymnasium.envs.classic_control.cartpole:CartPoleVectorEnv": SeededCartPole
+}
+
+
+def own_vector(factory: EnvFactory, num_envs: int, seed: int) -> Environments | None:
+    """The environments in their own vector implementation, or None where there is none, or no gain in it.
+
+    Args:
+        factory: Of the single environment.
+        num_envs: E.
+        seed: Root of their seeds.
+    """
+    spec = gymnasium.registry.get(factory.id)
+    if num_envs < _FEWEST or spec is None or spec.vector_entry_point is None or spec.additional_wrappers:
+        return None
+    if factory.wrappers or "render_mode" in factory.kwargs:
+        return None
+    limit = factory.max_episode_steps or spec.max_episode_steps
+    if limit is None or not _probed(factory, num_envs):
+        return None
+    return foreign_environments(_make(factory, num_envs, limit), seed)
+
+
+def _make(factory: EnvFactory, num_envs: int, limit: int) -> AnyVectorEnv:
+    spec = gymnasium.spec(factory.id)
+    make = _SEEDED.get(spec.vector_entry_point)
+    kwargs = {**spec.kwargs, **factory.kwargs, "max_episode_steps": limit}
+    if make is not None:
+        return make(num_envs=num_envs, **kwargs)
+    return gymnasium.make_vec(factory.id, num_envs, "vector_entry_point", **kwargs)
+
+
+def _probed(factory: EnvFactory, num_envs: int) -> bool:
+    """Whether both ways give the same numbers, and the vector implementation is the faster one."""
+    vector = _make(factory, num_envs, _PROBE_LIMIT)
+    if not takes_seeds(vector):
+        vector.close()
+        return False
+    limited = replace(factory, max_episode_steps=_PROBE_LIMIT)
+    together = foreign_environments(vector, seed=0)
+    alone = VectorEnvironment([limited() for _ in range(2)], seed=0)
+    rng = np.random.default_rng(0)
+    space = alone.action_space
+    seconds, seconds_alone = [], []
+    try:
+        for _ in range(_PROBE_STEPS):
+            action = _random_actions(space, num_envs, rng)
+            began = time.perf_counter()
+            ours = together.step(action)
+            between = time.perf_counter()
+            theirs = alone.step(action[:2])
+            seconds.append(between - began)
+            seconds_alone.append(time.perf_counter() - between)
+            pairs = zip((*ours, together.obs), (*theirs, alone.obs), strict=True)
+            if not all(np.array_equal(mine[:2], other) for mine, other in pairs):
+                return False
+    finally:
+        together.close()
+        alone.close()
+    return sum(seconds) < sum(seconds_alone) * num_envs / 2
+
+
+def _random_actions(space: Any, num_envs: int, rng: np.random.Generator) -> Array:
+    if isinstance(space, gymnasium.spaces.Discrete):
+        return rng.integers(int(space.n), size=num_envs)
+    return rng.uniform(space.low, space.high, (num_envs, *space.shape)).astype(space.dtype)

@@ -1,0 +1,68 @@
+"""Single environments like those of a vector environment: to see their spaces, to evaluate and to draw."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
+
+from note_rl.environments.base import AnyVectorEnv, Env
+from note_rl.environments.foreign import foreign_environments
+from note_rl.errors import EnvironmentMismatchError
+from note_rl.types import Array
+
+
+def single_factory(env: AnyVectorEnv) -> Callable[[], Env]:
+    """A factory of fresh environments like those in a vector environment.
+
+    Of Gymnasium's own ones it is the factory that they were given. Of others (wrappers, which may change what is seen,
+    included) it makes copies, whose first environment is looked at.
+
+    Raises:
+        EnvironmentMismatchError: When called: it can be neither made again nor copied.
+    """
+    if isinstance(env, SyncVectorEnv | AsyncVectorEnv):
+        make: Callable[[], Env] = env.env_fns[0]
+        return make
+    return lambda: FirstOfVector(_copied(env))
+
+
+def _copied(env: AnyVectorEnv) -> AnyVectorEnv:
+    try:
+        return copy.deepcopy(env)
+    except (TypeError, ValueError, RuntimeError, NotImplementedError) as error:  # whatever it holds refuses by these
+        raise EnvironmentMismatchError(
+            f"{type(env).__name__} cannot be copied for evaluation ({error}); give a SyncVectorEnv or AsyncVectorEnv "
+            "without wrappers, or the factory of a single environment with num_envs"
+        ) from error
+
+
+class FirstOfVector(gymnasium.Env[Array, Any]):
+    """The first environment of a vector environment; the others do what it does and are not looked at."""
+
+    def __init__(self, env: AnyVectorEnv) -> None:
+        self._envs = foreign_environments(env, 0)
+        self.observation_space = self._envs.observation_space
+        self.action_space = self._envs.action_space
+        self.metadata = dict(env.metadata)
+        self.render_mode = env.render_mode
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
+        """Begins everywhere; without a seed, from the next one."""
+        super().reset(seed=seed)
+        self._envs.restart(self._envs.seed + 1 if seed is None else seed)
+        return self._envs.obs[0], {}
+
+    def step(self, action: Any) -> tuple[Array, float, bool, bool, dict[str, Any]]:
+        """One step everywhere."""
+        first = int(self.action_space.start) if isinstance(self.action_space, spaces.Discrete) else 0
+        own = np.asarray(action) - first if first else np.asarray(action)
+        _, reward, obs, terminated, ended = self._envs.step(np.stack([own] * len(self._envs)))
+        return obs[0], float(reward[0]), bool(terminated[0]), bool(ended[0] and not terminated[0]), {}
+
+    def close(self) -> None:
+        """Closes the vector environment."""
+        self._envs.close()
