@@ -5,7 +5,7 @@ The stages of `tuner tune` have no part in it; asking, dispatching, judging ends
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
@@ -204,7 +204,10 @@ class SweepRunner:
         pruner = self._sweep.pruner or (MedianPruner() if single else NopPruner())
         study = self._store.open(definition.name, SCREEN, pruner=pruner, directions=self._sweep.directions)
         began_in = Path(study.user_attrs.get(SWEEP_FOLDER, folder))
-        folder = began_in if began_in.is_dir() else folder
+        if began_in.is_dir() and began_in != folder:
+            with suppress(OSError):  # if the new one was made, it is not needed; something may be in it
+                folder.rmdir()
+            folder = began_in
         with sole_controller(folder), self._interrupts.heeded():
             begin_or_continue(study, definition, self._store.url)
             study.set_user_attr(SWEEP_FOLDER, str(folder))

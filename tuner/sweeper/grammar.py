@@ -73,12 +73,6 @@ class SweepSpace:
         others = [{**first, path: value} for path, values in ends for value in values[1:]]
         return [self.overrides(values) for values in (first, *others)]
 
-    @property
-    def size(self) -> int | None:
-        """How many different jobs there are; None if a parameter is continuous."""
-        sizes = [len(values) if values is not None else None for values in self.grid().values()]
-        return None if None in sizes else math.prod(size for size in sizes if size is not None)
-
     def grid(self) -> dict[str, list[Any] | None]:
         """All points of each parameter, as Optuna knows them; None for a continuous one."""
         return {parameter.name: _points(parameter) for parameter in self.space.parameters}

@@ -49,8 +49,11 @@ class SweepLog(SweepListener):
         _log.info("\t#%d : %s", run.number, " ".join(run.config["overrides"][self._num_fixed :]))
 
     def on_pause(self, run: Run, reason: str) -> None:
-        """Said."""
-        _log.warning("\t#%d %s", run.number, reason)
+        """Said: a Hydra application starts from the beginning unless it keeps checkpoints of its own."""
+        if run.attempts and run.attempts[-1]["outcome"] == Outcome.CRASHED:
+            _log.warning("\t#%d crashed and is started again: %s", run.number, run.attempts[-1]["reason"])
+        else:
+            _log.info("\t#%d stopped; it is started again when the sweep goes on", run.number)
 
     def on_end(self, run: Run, record: RunRecord) -> None:
         """One line with the value, or with what went wrong."""

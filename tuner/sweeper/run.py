@@ -105,11 +105,13 @@ def _run(app: HydraApp, settings: SweepSettings, arguments: Sequence[str]) -> Js
     backend = None if choose_backend is None else choose_backend(app.config)
     num_objectives = len(settings.directions)
     job = pickle_function(SweepJob(app, Singleton.get_state(), num_objectives))
+    sampler = SweepSampler(_sampler(settings.sampler), space.grid(), num_objectives)
+    sampler.make(settings.seed, 0)  # refused now, if it cannot be made
     sweep = Sweep(
         definition=_define(app, settings, space, job),
         directions=settings.directions,
         jobs=_Jobs(app, space),
-        sampler=SweepSampler(_sampler(settings.sampler), space.grid(), num_objectives),
+        sampler=sampler,
         pruner=build_node("hydra.sweeper.pruner", settings.pruner) if settings.pruner else None,
     )
     with _as_hydra_config(app.config):

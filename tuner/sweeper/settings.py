@@ -72,6 +72,12 @@ class SweepSettings:
     limits: Limits = _LIMITS
 
 
+_KNOWN = (
+    *("direction", "sampler", "pruner", "params", "storage", "retries", "max_failures", "max_failure_rate"),
+    *("threads", "isolation", *_OLD_NAMES, *_OLD_NAMES.values(), *asdict(_LIMITS)),
+)
+
+
 def translate(node: Mapping[str, Any]) -> SweepSettings:
     """The settings that a node `hydra.sweeper` means.
 
@@ -115,7 +121,7 @@ def translate(node: Mapping[str, Any]) -> SweepSettings:
         if key in given:
             values[key] = str(given.pop(key))
     for key in given:
-        raise UserError(f"unknown key {NODE}.{key}{did_you_mean(key, [*node, *_OLD_NAMES, *_OLD_NAMES.values()])}")
+        raise UserError(f"unknown key {NODE}.{key}{did_you_mean(key, _KNOWN)}")
     return SweepSettings(**values)
 
 
