@@ -37,7 +37,7 @@ class HydraApp:
         return config
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SweepJob:
     """What a trial's process calls; travels there by value, with all that is registered with Hydra and OmegaConf.
 
@@ -50,6 +50,10 @@ class SweepJob:
     app: HydraApp
     singletons: Any
     num_objectives: int
+
+    def __repr__(self) -> str:
+        """Short: it stands in messages."""
+        return getattr(self.app.task_function, "__qualname__", repr(self.app.task_function))
 
     def __call__(self, context: TrialContext) -> None:
         """Runs the job and writes down what it returned."""

@@ -15,8 +15,9 @@ from tuner.protocol import StudySettings
 from tuner.space import Parameter, Space
 from tuner.study import StudyDefinition, StudyStore
 from tuner.study.sweep import Direction, SweepSampler, best_jobs
-from tuner.study.sweep_book import JobJudge, SweepBook
-from tuner.trial.messages import JsonDict
+from tuner.study.sweep_book import JobEnding, JobJudge, SweepBook
+from tuner.sweeper.grammar import SweepSpace, parse_sweep
+from tuner.trial.messages import JsonDict, Outcome
 
 MANY: tuple[Direction, ...] = ("minimize", "maximize")
 
@@ -83,6 +84,35 @@ def test_steps_are_whole_numbers_or_fractions(tmp_path: Path, steps: tuple[float
         run.curve[float(step)] = 10.0 * step
         assert JobJudge().answer(book, run, float(step)) == "continue"
     assert study.trials[0].intermediate_values == dict(zip(entered, (10.0 * step for step in steps), strict=True))
+
+
+@pytest.mark.parametrize("kind", [optuna.samplers.GridSampler, optuna.samplers.BruteForceSampler])
+def test_every_combination_is_run_once_and_all_its_values_are_told(tmp_path: Path, kind: type) -> None:
+    space = parse_sweep({}, ["m=choice(a,b)", "x=range(3)"])
+    sweep = StudyDefinition("s", {}, space.space, StudySettings(num_trials=50), probe=None)
+    sampler = SweepSampler(kind, space.grid(), num_objectives=2)
+    study = with_trials(MANY)
+    study.sampler = sampler.make(0, 0)
+    book = SweepBook(study, sweep, SpaceJobs(space), tmp_path, sampler.total(50))
+    while run := book.next_run():
+        number = float(run.number)
+        record = book.tell(run, JobEnding(Outcome.COMPLETE, number, "", 1.0, (number, -number)))
+        assert (record.value, record.outcome) == (number, Outcome.COMPLETE)
+    assert book.is_done
+    assert sorted((record.params["m"], record.params["x"]) for record in book.records()) == [
+        *(("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 1), ("b", 2)),
+    ]
+    assert [trial.values for trial in study.trials] == [[n, -n] for n in range(6)]
+
+
+class SpaceJobs:
+    """An application with the overrides of a real search."""
+
+    def __init__(self, space: SweepSpace) -> None:
+        self.overrides = space.overrides
+
+    def subdir(self, number: int, overrides: Sequence[str]) -> str:
+        return str(number)
 
 
 def test_samplers_that_cannot_do_it_are_refused() -> None:
