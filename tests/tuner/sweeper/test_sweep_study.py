@@ -8,12 +8,11 @@ import pytest
 from optuna.samplers import CmaEsSampler, NSGAIISampler
 
 import tuner
-from tests.tuner.command_line import CommandLine
 from tuner.coordinates import Interval, Range
 from tuner.errors import UserError
 from tuner.protocol import StudySettings
 from tuner.space import Parameter, Space
-from tuner.study import StudyDefinition, StudyStore
+from tuner.study import StudyDefinition, StudyStore, summarise
 from tuner.study.sweep import Direction, SweepSampler, best_jobs
 from tuner.study.sweep_book import JobEnding, JobJudge, SweepBook
 from tuner.sweeper.grammar import SweepSpace, parse_sweep
@@ -128,8 +127,9 @@ def test_reports_outside_of_a_study_are_no_ops() -> None:
     assert tuner.report(1, 2.0) is False
 
 
-def test_a_report_of_a_sweep_that_minimises_is_refused(tmp_path: Path, tuner: CommandLine) -> None:
-    with StudyStore("sqlite:///studies.db") as store:
+def test_a_report_of_a_sweep_that_minimises_is_refused() -> None:
+    with StudyStore("memory") as store:
         study = store.open("s", "screen", directions=("minimize",))
         study.set_user_attr("definition", {"format": 1})
-    assert "higher for better" in tuner.refused("report", "s")
+        with pytest.raises(UserError, match="higher for better"):
+            summarise(store, "s", Path())
