@@ -83,12 +83,18 @@ def tune(
     return command.tune(checked.config, overrides, config_dir=config_dir, console=Console() if show_progress else None)
 
 
-def report(step: float, value: float) -> None:
-    """Reports an intermediate value of the trial that this process runs; outside a trial it does nothing.
+def report(step: float, value: float) -> bool:
+    """Reports an intermediate value of the trial that this process runs; outside a study it does nothing.
+
+    For any function that a study runs, the task function of a Hydra application among them.
 
     Args:
-        step: Where in the run: the done fraction of its budget, in (0, 1].
+        step: Where in the run: the done fraction of its budget, in (0, 1]; for jobs of a Hydra sweep also a number of
+            epochs or the like.
         value: The metric there.
+
+    Returns:
+        Whether a study listens.
 
     Raises:
         tuner.trial.messages.TrialInterrupted: The trial is to end early (pruned or stopped). Let it pass.
@@ -96,5 +102,7 @@ def report(step: float, value: float) -> None:
     from tuner.trial.context import current_trial
 
     trial = current_trial()
-    if trial is not None:
-        trial.report(step, value)
+    if trial is None:
+        return False
+    trial.report(step, value)
+    return True

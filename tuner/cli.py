@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from hydra._internal.utils import _run_hydra, get_args_parser
 from hydra.core.hydra_config import HydraConfig
@@ -26,6 +27,10 @@ from tuner.folders import make_folder
 from tuner.names import did_you_mean
 from tuner.preflight import check_command, compose_or_explain
 from tuner.tracebacks import describe_crash
+from tuner.trial.context import current_trial
+
+if TYPE_CHECKING:
+    from tuner.executors.local import Backend
 
 EXIT_CRASHED = 1
 EXIT_REFUSED = 2
@@ -44,18 +49,35 @@ Settings are KEY=VALUE, choices are GROUP=NAME:
 
 @dataclass
 class Job:
-    """What Hydra calls for each run. A plain value, so that launchers can send it to other processes."""
+    """What Hydra calls for each run. A plain value, so that launchers and sweepers can send it to other processes."""
 
     command: Command
     statuses: list[int] = field(default_factory=list)
 
-    def __call__(self, config: DictConfig) -> int:
-        """Runs the command in the folder that Hydra has made. One run that fails does not keep others from running."""
+    def __call__(self, config: DictConfig) -> float:
+        """Runs the command in the folder that Hydra has made. One run that fails does not keep others from running.
+
+        Returns:
+            The exit status; as a job of hydra/sweeper=optuna, the score of the run.
+        """
         hydra = HydraConfig.get()
         folder, overrides = Path(hydra.runtime.output_dir), tuple(hydra.overrides.task)
+        trial = current_trial()
+        if trial is not None:
+            return self.command.load().objective(config, trial)
         status = _answered(self.command, lambda: self.command.load().run(config, folder, overrides))
         self.statuses.append(status)
         return status
+
+    def sweep_backend(self, config: DictConfig) -> "Backend":
+        """What the fork server of hydra/sweeper=optuna has to import for these jobs; called before anything runs.
+
+        Raises:
+            UserError: The command has no score.
+        """
+        if not self.command.has_objective:
+            raise UserError("hydra/sweeper=optuna searches by the score of training runs: tuner train -m ...")
+        return cast("Backend", str(config.backend.name))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -6,6 +6,7 @@ works inside other Hydra applications.
 """
 
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -184,10 +185,18 @@ def prepare_hydra() -> None:
 
     `${slug:TEXT}` is the text as it may stand in a path; `${either:A,B}` is A unless that is null, else B.
     """
+    _offer_plugins()
     hydra_version.setbase(VERSION_BASE)
     setup_globals()
     OmegaConf.register_new_resolver("either", lambda first, second: second if first is None else first, replace=True)
     OmegaConf.register_new_resolver("slug", lambda text: re.sub(r"[^\w.-]+", "-", str(text)).strip("-"), replace=True)
+
+
+def _offer_plugins() -> None:
+    """Lets Hydra find the sweeper in a checkout that was not installed; an installation has it in `hydra_plugins`."""
+    plugins = Path(__file__).resolve().parent / "plugins"
+    if plugins.is_dir() and str(plugins) not in sys.path:
+        sys.path.append(str(plugins))
 
 
 def config_loader(config_dir: str | Path | None = None) -> ConfigLoaderImpl:

@@ -18,10 +18,13 @@ HOMES = {
     "optuna_dashboard": ("tuner/commands/dashboard.py",),
     "wandb": ("tuner/trackers/wandb.py",),
     "plotly": ("tuner/reporting/",),
-    "hydra": ("tuner/cli.py", "tuner/config.py", "tuner/build.py", "tuner/preflight.py", "tuner/commands/"),
+    "hydra": (
+        *("tuner/cli.py", "tuner/config.py", "tuner/build.py", "tuner/preflight.py", "tuner/overrides.py"),
+        *("tuner/commands/", "tuner/sweeper/", "tuner/plugins/"),
+    ),
     "omegaconf": (
         *("tuner/cli.py", "tuner/config.py", "tuner/build.py", "tuner/preflight.py", "tuner/checks.py"),
-        "tuner/commands/",
+        *("tuner/commands/", "tuner/sweeper/", "tuner/plugins/"),
     ),
     "torch": (
         "note_rl/rl_pytorch.py",

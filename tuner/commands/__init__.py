@@ -5,7 +5,8 @@ A command module has one entry point, `run(config, folder, overrides) -> int`: t
 its primary config, absolute), and what was typed (of a sweep, what this run is about). It returns the exit status.
 What the user did wrong is a `tuner.errors.UserError`; `tuner.cli` prints it.
 
-A module may also have `check(config, folder, overrides)`, called before the folder is made (`has_check`).
+A module may also have `check(config, folder, overrides)`, called before the folder is made (`has_check`), and
+`objective(config, trial) -> float`, what it is for a job of hydra/sweeper=optuna (`has_objective`).
 """
 
 import importlib
@@ -17,12 +18,17 @@ from typing import TYPE_CHECKING, Protocol, cast
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
+    from tuner.trial.context import TrialContext
+
 
 class CommandModule(Protocol):
     """What `tuner.cli` uses of a command module."""
 
     def run(self, config: "DictConfig", folder: Path, overrides: Sequence[str]) -> int:
         """Does it and returns the exit status."""
+
+    def objective(self, config: "DictConfig", trial: "TrialContext") -> float:
+        """Does it as a trial of a sweep and returns the score."""
 
     def check(self, config: "DictConfig", folder: Path, overrides: Sequence[str]) -> None:
         """Refuses what can be told to be wrong before anything is written."""
@@ -38,6 +44,7 @@ class Command:
         config_name: Its primary config in conf/.
         is_job: Run by Hydra, which makes its folder and offers --multirun; else called directly.
         has_check: Its module has a `check`.
+        has_objective: Its module has an `objective`.
         positional: The config key that a bare word on the command line is given to (`tuner play RUN`).
         usage: What may follow the name, for the help page.
         folder_key: The setting that names another folder to write into.
@@ -48,6 +55,7 @@ class Command:
     config_name: str
     is_job: bool = False
     has_check: bool = False
+    has_objective: bool = False
     positional: str | None = None
     usage: str = "[KEY=VALUE ...]"
     folder_key: str | None = None
@@ -60,7 +68,7 @@ class Command:
 COMMANDS = {
     command.name: command
     for command in (
-        Command("train", "train one agent", "train", is_job=True, has_check=True),
+        Command("train", "train one agent", "train", is_job=True, has_check=True, has_objective=True),
         Command(
             "tune",
             "search for good hyperparameters",

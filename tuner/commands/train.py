@@ -14,11 +14,13 @@ from tuner.build import build_trackers
 from tuner.checks import resolve
 from tuner.config import RunConfig
 from tuner.errors import UserError
+from tuner.objective import Mixed
 from tuner.progress import NoProgress, Progress, make_progress
 from tuner.recorder import RunRecorder
 from tuner.trackers.base import RunInfo, TrackerGroup
 from tuner.trackers.jsonl import JsonlTracker
 from tuner.training import TrainOutcome, run_training
+from tuner.trial.context import TrialContext
 from tuner.trial.messages import JsonDict, Outcome, TrialInterrupted
 from tuner.trial.worker import thread_variables
 from tuner.wording import format_number, format_seconds
@@ -78,6 +80,20 @@ def train(
     run_config = RunConfig.from_json(resolved)
     progress = NoProgress() if console is None else make_progress(console, run_config.training.total_steps)
     return _recorded(run_config, resolved, folder, progress)
+
+
+def objective(config: DictConfig, trial: TrialContext) -> float:
+    """Trains as a job of `hydra/sweeper=optuna`; the trial is told of every evaluation and may end the run.
+
+    Returns:
+        The score that `tuner tune` goes by: half area under the curve of evaluations, half their final part.
+    """
+    resolved = resolve(config)
+    resolved.pop("resume", None)
+    if not (trial.folder / runs.CONFIG_FILE).exists():  # it does if an earlier attempt crashed
+        runs.begin(trial.folder, resolved)
+    run_training(RunConfig.from_json(resolved), trial.folder, trial)
+    return Mixed()(sorted(trial.reported))
 
 
 def _recorded(config: RunConfig, resolved: JsonDict, folder: Path, progress: Progress) -> TrainOutcome:

@@ -5,13 +5,13 @@ import shlex
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from omegaconf import OmegaConf
 
 from tuner.config import compose, config_loader, to_json
+from tuner.overrides import to_hydra
 from tuner.trial.messages import JsonDict
 
 _OF_A_RUN_ONLY = ("seed", "checkpoint", "tracker", "resume")
@@ -105,28 +105,6 @@ def _searched(folder: Path) -> str:
     """A folder on Hydra's search path; quoted only if it must be, as it is quoted for the shell besides."""
     address = f"file://{folder}"
     return address if re.fullmatch(r"[\w./:-]+", address) else to_hydra(address)
-
-
-def to_hydra(value: Any) -> str:
-    """A value as Hydra's override grammar reads it back unchanged."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int | float):
-        return repr(value)
-    if isinstance(value, Mapping):
-        return "{" + ",".join(f"{key}:{to_hydra(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ",".join(map(to_hydra, value)) + "]"
-    text = str(value)
-    if text.replace("_", "").replace("-", "").isalnum() and text[0].isalpha() and text.lower() not in _RESERVED:
-        return text
-    escaped = text.replace("\\'", "\\\\'").replace("'", "\\'")
-    return f"'{escaped}'"
-
-
-_RESERVED = frozenset({"null", "true", "false", "nan", "inf"})
 
 
 def _commented(text: str) -> str:

@@ -5,7 +5,7 @@ import os
 import selectors
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -84,6 +84,7 @@ class LocalExecutor:
         isolation: "forkserver", or "spawn" for a fresh interpreter per trial (seconds each).
         limits: What a trial may use.
         threads: Threads per trial, in place of `TrialSpec.threads`.
+        preload: What the fork server imports besides; these modules must start no threads.
 
     Raises:
         UserError: The backend is not installed, or a value is out of range.
@@ -96,6 +97,7 @@ class LocalExecutor:
         isolation: Isolation = "forkserver",
         limits: Limits | None = None,
         threads: int | None = None,
+        preload: Sequence[str] = (),
     ) -> None:
         _check_arguments(parallel, backend, isolation, threads)
         self.parallel = parallel
@@ -111,7 +113,7 @@ class LocalExecutor:
         if isolation == "spawn":
             self._launcher = SpawnLauncher()
         else:
-            preload = (*_PRELOAD[backend], *_PRELOAD_ALWAYS) if backend else ()
+            preload = (*_PRELOAD[backend], *_PRELOAD_ALWAYS, *preload) if backend else preload
             # one thread: more would be running when it forks
             self._launcher = ForkServer(self._selector, preload, _environment(backend, threads=1))
             self._launcher.start()
@@ -142,7 +144,7 @@ class LocalExecutor:
         if self._threads is not None:
             spec = replace(spec, threads=self._threads)
         environment = _environment(self._backend, spec.threads)
-        pickled = function if isinstance(function, bytes) else _pickle(function)
+        pickled = function if isinstance(function, bytes) else pickle_function(function)
         self._trials[spec.key] = TrialProcess(
             spec, folder, self._launcher, self._selector, environment, self.limits, pickled
         )
@@ -238,7 +240,12 @@ def _environment(backend: Backend | None, threads: int) -> dict[str, str]:
     return environment | {"KERAS_BACKEND": "tensorflow"} if backend == "keras" else environment
 
 
-def _pickle(function: TrialFunction | None) -> bytes:
+def pickle_function(function: TrialFunction | None) -> bytes:
+    """The cloudpickle of a function; nothing for None.
+
+    Raises:
+        UserError: It holds what cannot be sent to another process.
+    """
     if function is None:
         return b""
     import pickle

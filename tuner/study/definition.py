@@ -34,7 +34,7 @@ class StudyDefinition:
         configure: From values by config path to the config with these values, in which what refers to a value follows
             it. Without one, values are put in place and nothing follows.
         entry: What a trial process calls, as "module:function".
-        function: Called instead of the entry; travels to the process by value.
+        function: Called instead of the entry; travels to the process by value (bytes are its cloudpickle).
         probe: Entry that measures a random policy and finds out whether environment and agent fit; None: no such thing.
         warm_start: "default" tries the default configuration first.
         facts: Anything else worth keeping with the study, such as the command line it was started with.
@@ -49,7 +49,7 @@ class StudyDefinition:
     folder: Path = Path("studies")
     configure: Callable[[JsonDict], JsonDict] | None = None
     entry: str = "tuner.training:run_trial"
-    function: Callable[..., Any] | None = None
+    function: Callable[..., Any] | bytes | None = None
     probe: str | None = "tuner.probe:run_probe"
     warm_start: str = "off"
     facts: Mapping[str, Scalar] = field(default_factory=dict)

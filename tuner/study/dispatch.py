@@ -4,6 +4,7 @@ import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from tuner.executors.base import Event, Executor, TrialBuilt, TrialEnded, TrialReported
 from tuner.protocol import PENALISED, penalty
@@ -14,7 +15,6 @@ from tuner.study.control import Interrupts, set_aside
 from tuner.study.definition import StudyDefinition
 from tuner.study.errors import StudyError, StudyStopped
 from tuner.study.listener import StudyListener
-from tuner.study.pruning import RungJudge
 from tuner.trial import folder as files
 from tuner.trial.messages import JsonDict, Outcome, TrialResult, TrialSpec, Verdict
 
@@ -44,6 +44,16 @@ class Guard:
         failed = record.outcome is Outcome.CRASHED or (record.outcome in PENALISED and not self.any_success)
         self.num_in_a_row = self.num_in_a_row + 1 if failed else 0
         return self.num_in_a_row >= self.limit
+
+
+class Judge(Protocol):
+    """Says which runs end early."""
+
+    def answer(self, book: Book, run: Run, step: float) -> Verdict:
+        """The verdict on a run that has just reported at this step."""
+
+    def catch_up(self, book: Book, run: Run) -> None:
+        """Takes in what a run reported while nobody listened."""
 
 
 class Dispatcher:
@@ -76,7 +86,7 @@ class Dispatcher:
         self._queue: deque[Run] = deque()
         self._scores: list[float] = []
 
-    def run_stage(self, book: Book, judge: RungJudge | None = None, after: Callable[[], None] | None = None) -> None:
+    def run_stage(self, book: Book, judge: Judge | None = None, after: Callable[[], None] | None = None) -> None:
         """Runs all that the book still has to run, what an earlier controller left half-way first.
 
         Args:
@@ -249,7 +259,7 @@ class _Desk:
     """What belongs to the stage under way."""
 
     book: Book
-    judge: RungJudge | None
+    judge: Judge | None
     after: Callable[[], None] | None
 
 

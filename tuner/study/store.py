@@ -1,10 +1,11 @@
 """The studies of one storage: by name, with what is known of each beside its runs."""
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import metadata
 from types import TracebackType
+from typing import Literal
 
 import optuna
 from optuna.pruners import BasePruner, NopPruner
@@ -64,7 +65,12 @@ class StudyStore:
         return sorted(latest, key=lambda name: (-latest[name], name))
 
     def open(
-        self, name: str, stage: str, sampler: BaseSampler | None = None, pruner: BasePruner | None = None
+        self,
+        name: str,
+        stage: str,
+        sampler: BaseSampler | None = None,
+        pruner: BasePruner | None = None,
+        directions: Sequence[Literal["minimize", "maximize"]] = ("maximize",),
     ) -> optuna.Study:
         """The Optuna study of a stage, made where there is none."""
         return optuna.create_study(
@@ -72,7 +78,7 @@ class StudyStore:
             study_name=study_name(name, stage),
             sampler=sampler or RandomSampler(),
             pruner=pruner or NopPruner(),
-            direction="maximize",
+            directions=directions,
             load_if_exists=True,
         )
 

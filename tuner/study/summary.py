@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import optuna
+from optuna.study import StudyDirection
 from optuna.trial import TrialState
 
+from tuner.errors import UserError
 from tuner.objective import make_metric
 from tuner.records import CONFIRM, SCREEN, TEST, RunRecord, StudySummary
 from tuner.study import store as attributes
@@ -33,6 +35,11 @@ def summarise(store: StudyStore, name: str, folder: Path) -> StudySummary:
         UserError: There is no such study.
     """
     screen = store.require(name)
+    if screen.directions != [StudyDirection.MAXIMIZE]:
+        raise UserError(
+            f"study {name} is a sweep that minimises or has several objectives, and a report takes higher for better; "
+            "its results are in optimization_results.yaml, and `tuner dashboard` shows it"
+        )
     facts: JsonDict = screen.user_attrs.get(attributes.FACTS, {})
     definition: JsonDict = screen.user_attrs[attributes.DEFINITION]
     settings: JsonDict = screen.user_attrs.get(attributes.SETTINGS, {})

@@ -18,12 +18,13 @@ from pathlib import Path
 
 from tuner.errors import UserError
 from tuner.trial import system
-from tuner.trial.messages import TrialResult, TrialSpec
+from tuner.trial.messages import JsonDict, TrialResult, TrialSpec
 
 SPEC_FILE = "trial.json"
 REPORTS_FILE = "reports.jsonl"
 METRICS_FILE = "metrics.jsonl"
 RESULT_FILE = "result.json"
+OBJECTIVE_FILE = "objective.json"
 OUTPUT_FILE = "output.log"
 CHECKPOINT_FILE = "checkpoint.safetensors"
 LOCK_FILE = "lock"
@@ -206,6 +207,20 @@ def read_result(folder: Path) -> TrialResult | None:
 def write_result(folder: Path, result: TrialResult) -> None:
     """Write result.json aside and move it into place."""
     _write_aside(folder / RESULT_FILE, result.to_json())
+
+
+def write_objective(folder: Path, objective: JsonDict) -> None:
+    """Write objective.json: what the job of a sweep returned, {"values": [...]} or {"complaint": "why it is none"}."""
+    _write_aside(folder / OBJECTIVE_FILE, json.dumps(objective))
+
+
+def read_objective(folder: Path) -> JsonDict:
+    """Return what `write_objective` wrote; a complaint if that is missing."""
+    try:
+        objective: JsonDict = json.loads((folder / OBJECTIVE_FILE).read_text())
+    except (OSError, ValueError):
+        return {"complaint": f"its process left no {OBJECTIVE_FILE}"}
+    return objective
 
 
 def tail_of_output(folder: Path, num_lines: int = 20) -> str:

@@ -1,0 +1,119 @@
+"""What a node hydra.sweeper means."""
+
+from typing import Any
+
+import pytest
+
+from tuner.errors import UserError
+from tuner.sweeper.job import objective_of
+from tuner.sweeper.settings import in_own_words, translate
+from tuner.trial.messages import Limits
+
+TPE = {"_target_": "optuna.samplers.TPESampler", "seed": None, "n_startup_trials": None}
+
+
+def settings_of(**node: Any) -> Any:
+    return translate({"direction": "minimize", "sampler": TPE, **node})
+
+
+def test_a_config_written_for_hydra_optuna_sweeper_is_understood() -> None:
+    settings = translate(
+        {
+            "direction": ["minimize", "maximize"],
+            "n_trials": 30,
+            "n_jobs": 3,
+            "study_name": "sphere",
+            "storage": None,
+            "max_failure_rate": 0.5,
+            "params": {"x": "interval(-5, 5)"},
+            "sampler": {
+                "_target_": "optuna.samplers.TPESampler",
+                "seed": 123,
+                "n_startup_trials": 5,
+                "multivariate": None,
+            },
+            "pruner": None,
+        }
+    )
+    assert settings.directions == ("minimize", "maximize")
+    assert (settings.num_trials, settings.parallel, settings.name, settings.storage) == (30, 3, "sphere", "memory")
+    assert settings.max_failures == 2  # a batch of 3 of which more than 1.5 fail
+    assert settings.seed == 123
+    assert settings.sampler == {"_target_": "optuna.samplers.TPESampler", "n_startup_trials": 5}
+    assert settings.params == {"x": "interval(-5, 5)"}
+
+
+def test_what_is_not_set_has_a_default() -> None:
+    settings = settings_of(num_trials=None, wall_s=None)
+    assert (settings.num_trials, settings.parallel, settings.retries, settings.seed) == (20, 2, 1, 0)
+    assert settings.limits == Limits(grace_s=3.0)
+    assert settings.sampler == {"_target_": TPE["_target_"]}, "Optuna's defaults hold"
+
+
+def test_our_own_names() -> None:
+    settings = settings_of(num_trials=7, parallel=1, name="s", wall_s=60, storage="memory", isolation="spawn")
+    assert (settings.num_trials, settings.parallel, settings.name, settings.isolation) == (7, 1, "s", "spawn")
+    assert settings.limits == Limits(wall_s=60.0, grace_s=3.0)
+
+
+@pytest.mark.parametrize(("rate", "in_a_row"), [(0.0, 1), (0.5, 3), (0.3, 2), (1.0, 2**31)])
+def test_the_old_failure_rate_counts_failures_of_a_batch(rate: float, in_a_row: int) -> None:
+    assert settings_of(n_jobs=4, max_failure_rate=rate).max_failures == in_a_row
+
+
+@pytest.mark.parametrize(
+    ("node", "reason"),
+    [
+        ({"direction": None}, "direction is not set"),
+        ({"direction": []}, "direction is not set"),
+        ({"direction": "up"}, "direction=up must be minimize or maximize"),
+        ({"direction": ["minimize", 3]}, "direction=3"),
+        ({"n_trials": 3, "num_trials": 3}, "the same setting"),
+        ({"n_trials": 0}, "num_trials=0 must be a whole number, at least 1"),
+        ({"n_jobs": 1.5}, "parallel=1.5"),
+        ({"n_trails": 3}, "unknown key hydra.sweeper.n_trails; did you mean .*n_trials"),
+        ({"custom_search_space": "my.space"}, "not supported"),
+        ({"search_space": {}}, "params"),
+        ({"sampler": "random"}, "hydra/sweeper/sampler=NAME"),
+        ({"params": "x"}, "map config paths"),
+        ({"wall_s": -1}, "hydra.sweeper.wall_s must be greater than 0"),
+        ({"wall_s": "long"}, "long"),
+        ({"isolation": "none"}, "forkserver or spawn"),
+        ({"max_failure_rate": 2}, "max_failure_rate=2 must lie in"),
+        ({"storage": {"_target_": "optuna.storages.InMemoryStorage"}}, "must be a URL"),
+        (
+            {"direction": ["minimize", "maximize"], "pruner": {"_target_": "optuna.pruners.MedianPruner"}},
+            "several directions",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said(node: dict[str, Any], reason: str) -> None:
+    with pytest.raises(UserError, match=reason):
+        settings_of(**node)
+
+
+def test_messages_of_the_engine_name_settings_as_the_sweeper_does() -> None:
+    assert in_own_words("choose another name (study.name=...) or storage.url") == (
+        "choose another name (hydra.sweeper.study_name=...) or hydra.sweeper.storage"
+    )
+
+
+@pytest.mark.parametrize(
+    ("returned", "num", "expected"),
+    [
+        (2, 1, {"values": [2.0]}),
+        ((1, 2.5), 2, {"values": [1.0, 2.5]}),
+        (None, 1, "returned None"),
+        ("3", 1, "returned '3'"),
+        ((1, 2), 1, "a number"),
+        ((1, None), 2, "2 numbers, one for each direction"),
+        (1.0, 2, "2 numbers"),
+        ({"loss": 1}, 1, "a number"),
+    ],
+)
+def test_what_a_task_function_may_return(returned: object, num: int, expected: Any) -> None:
+    objective = objective_of(returned, num)
+    if isinstance(expected, str):
+        assert expected in objective["complaint"]
+    else:
+        assert objective == expected

@@ -1,0 +1,135 @@
+"""Sweeps in Optuna's books: directions, Pareto sets, folders, steps."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import optuna
+import pytest
+from optuna.samplers import CmaEsSampler, NSGAIISampler
+
+import tuner
+from tuner.coordinates import Interval, Range
+from tuner.errors import UserError
+from tuner.protocol import StudySettings
+from tuner.space import Parameter, Space
+from tuner.study import StudyDefinition, StudyStore, summarise
+from tuner.study.sweep import Direction, SweepSampler, best_jobs
+from tuner.study.sweep_book import JobEnding, JobJudge, SweepBook
+from tuner.sweeper.grammar import SweepSpace, parse_sweep
+from tuner.trial.messages import JsonDict, Outcome
+
+MANY: tuple[Direction, ...] = ("minimize", "maximize")
+
+
+class SameFolder:
+    """An application whose subdir does not tell its jobs apart."""
+
+    def __init__(self, subdir: str) -> None:
+        self._subdir = subdir
+
+    def overrides(self, values: JsonDict) -> list[str]:
+        return [f"x={values['x']}"]
+
+    def subdir(self, number: int, overrides: Sequence[str]) -> str:
+        return self._subdir
+
+
+def definition() -> StudyDefinition:
+    space = Space((Parameter("x", Range(Interval(0.0, 1.0))),))
+    return StudyDefinition("s", {}, space, StudySettings(num_trials=3), probe=None)
+
+
+def with_trials(directions: tuple[Direction, ...], *trials: tuple[str, tuple[float, ...]]) -> optuna.Study:
+    study = StudyStore("memory").open("s", "screen", directions=directions)
+    for number, (outcome, values) in enumerate(trials):
+        about = {"run": {"values": {"x": number}, "subdir": str(number)}, "outcome": outcome}
+        study.add_trial(optuna.trial.create_trial(values=values, user_attrs=about))
+    return study
+
+
+def test_the_best_job_is_a_complete_one() -> None:
+    trials = (("complete", (3.0,)), ("complete", (1.0,)), ("diverged", (0.5,)), ("complete", (1.0,)))
+    assert [job.number for job in best_jobs(with_trials(("minimize",), *trials))] == [1]
+    assert [job.number for job in best_jobs(with_trials(("maximize",), *trials))] == [0]
+    assert best_jobs(with_trials(("minimize",))) == []
+
+
+def test_of_several_objectives_all_jobs_that_no_other_beats() -> None:
+    trials = [(1.0, 1.0), (2.0, 3.0), (2.0, 2.0), (3.0, 3.0), (0.5, -1.0), (2.0, 3.0)]
+    study = with_trials(MANY, *(("complete", values) for values in trials))
+    assert [job.number for job in best_jobs(study)] == [0, 1, 4, 5]
+    book = SweepBook(study, definition(), SameFolder("."), Path(), total=3)
+    assert book.worst() == (3.0, -1.0)
+
+
+@pytest.mark.parametrize(("subdir", "folders"), [("x", ["x", "x_1", "x_2"]), (".", ["0", "1", "2"])])
+def test_no_two_jobs_share_a_folder(tmp_path: Path, subdir: str, folders: list[str]) -> None:
+    study = with_trials(("minimize",))
+    book = SweepBook(study, definition(), SameFolder(subdir), tmp_path, total=3)
+    runs = [book.next_run() for _ in range(4)]
+    assert [run and run.folder for run in runs] == [*(tmp_path / folder for folder in folders), None]
+    again = SweepBook(study, definition(), SameFolder(subdir), tmp_path, total=3)
+    assert [run.folder for run in again.open_runs()] == [tmp_path / folder for folder in folders]
+    assert again.next_run() is None
+
+
+@pytest.mark.parametrize(("steps", "entered"), [((1, 2, 3), [1, 2, 3]), ((0.25, 0.5, 1.0), [250, 500, 1000])])
+def test_steps_are_whole_numbers_or_fractions(tmp_path: Path, steps: tuple[float, ...], entered: list[int]) -> None:
+    study = with_trials(("minimize",))
+    book = SweepBook(study, definition(), SameFolder("x"), tmp_path, total=3)
+    run = book.next_run()
+    assert run is not None
+    for step in steps:
+        run.curve[float(step)] = 10.0 * step
+        assert JobJudge().answer(book, run, float(step)) == "continue"
+    assert study.trials[0].intermediate_values == dict(zip(entered, (10.0 * step for step in steps), strict=True))
+
+
+@pytest.mark.parametrize("kind", [optuna.samplers.GridSampler, optuna.samplers.BruteForceSampler])
+def test_every_combination_is_run_once_and_all_its_values_are_told(tmp_path: Path, kind: type) -> None:
+    space = parse_sweep({}, ["m=choice(a,b)", "x=range(3)"])
+    sweep = StudyDefinition("s", {}, space.space, StudySettings(num_trials=50), probe=None)
+    sampler = SweepSampler(kind, space.grid(), num_objectives=2)
+    study = with_trials(MANY)
+    study.sampler = sampler.make(0, 0)
+    book = SweepBook(study, sweep, SpaceJobs(space), tmp_path, sampler.total(50))
+    while run := book.next_run():
+        number = float(run.number)
+        record = book.tell(run, JobEnding(Outcome.COMPLETE, number, "", 1.0, (number, -number)))
+        assert (record.value, record.outcome) == (number, Outcome.COMPLETE)
+    assert book.is_done
+    assert sorted((record.params["m"], record.params["x"]) for record in book.records()) == [
+        *(("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 1), ("b", 2)),
+    ]
+    assert [trial.values for trial in study.trials] == [[n, -n] for n in range(6)]
+
+
+class SpaceJobs:
+    """An application with the overrides of a real search."""
+
+    def __init__(self, space: SweepSpace) -> None:
+        self.overrides = space.overrides
+
+    def subdir(self, number: int, overrides: Sequence[str]) -> str:
+        return str(number)
+
+
+def test_samplers_that_cannot_do_it_are_refused() -> None:
+    with pytest.raises(UserError, match="knows one objective only"):
+        SweepSampler(CmaEsSampler, {"x": None}, num_objectives=2).make(0, 0)
+    assert isinstance(SweepSampler(NSGAIISampler, {"x": None}, num_objectives=2).make(0, 0), NSGAIISampler)
+    grid = SweepSampler(optuna.samplers.GridSampler, {"x": [1, 2], "y": ["a", "b", "c"]})
+    assert (grid.total(100), grid.total(4)) == (6, 4)
+    assert SweepSampler(NSGAIISampler, {"x": [1]}).total(100) == 100
+
+
+def test_reports_outside_of_a_study_are_no_ops() -> None:
+    assert tuner.report(1, 2.0) is False
+
+
+def test_a_report_of_a_sweep_that_minimises_is_refused() -> None:
+    with StudyStore("memory") as store:
+        study = store.open("s", "screen", directions=("minimize",))
+        study.set_user_attr("definition", {"format": 1})
+        with pytest.raises(UserError, match="higher for better"):
+            summarise(store, "s", Path())

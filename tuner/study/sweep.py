@@ -1,0 +1,229 @@
+"""A sweep of jobs as one Optuna study.
+
+The stages of `tuner tune` have no part in it; asking, dispatching, judging ends and telling are the same.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+import optuna
+from optuna.pruners import BasePruner, MedianPruner, NopPruner
+from optuna.samplers import BaseSampler, BruteForceSampler, CmaEsSampler, GridSampler
+from optuna.study import StudyDirection
+from optuna.trial import TrialState
+
+from tuner.errors import UserError
+from tuner.executors.base import Executor
+from tuner.records import SCREEN
+from tuner.study.control import Interrupts, sole_controller
+from tuner.study.definition import StudyDefinition
+from tuner.study.listener import StudyListener
+from tuner.study.reading import OUTCOME_ATTRIBUTE, RUN_ATTRIBUTE
+from tuner.study.samplers import SamplerFactory, make_sampler
+from tuner.study.store import StudyStore, begin_or_continue
+from tuner.study.sweep_book import JobJudge, Jobs, SweepBook, SweepDispatcher
+from tuner.trial.messages import JsonDict, Outcome
+
+Direction: TypeAlias = Literal["minimize", "maximize"]
+
+SWEEP_FOLDER: Final = "sweep_folder"
+"""Attribute of the study: where the folders of its jobs are."""
+
+_EXHAUSTIBLE = (GridSampler, BruteForceSampler)
+
+
+@dataclass(frozen=True)
+class JobResult:
+    """A good job.
+
+    Attributes:
+        number: Of its trial.
+        params: Its searched values.
+        values: Its objectives.
+        subdir: Its folder in that of the sweep.
+    """
+
+    number: int
+    params: JsonDict
+    values: tuple[float, ...]
+    subdir: str
+
+
+def best_jobs(study: optuna.Study) -> list[JobResult]:
+    """The best job, or with several objectives those that no other job beats in all of them, by number."""
+    complete = [
+        trial
+        for trial in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        if trial.user_attrs.get(OUTCOME_ATTRIBUTE) == Outcome.COMPLETE
+    ]
+    signs = [1.0 if direction is StudyDirection.MINIMIZE else -1.0 for direction in study.directions]
+    losses = {
+        trial.number: tuple(sign * value for sign, value in zip(signs, trial.values, strict=True)) for trial in complete
+    }
+    if len(signs) == 1:
+        kept = sorted(complete, key=lambda trial: (losses[trial.number], trial.number))[:1]
+    else:
+        kept = [trial for trial in complete if not _is_beaten(losses[trial.number], losses.values())]
+    return [
+        JobResult(
+            trial.number,
+            trial.user_attrs[RUN_ATTRIBUTE]["values"],
+            tuple(trial.values),
+            trial.user_attrs[RUN_ATTRIBUTE]["subdir"],
+        )
+        for trial in kept
+    ]
+
+
+def _is_beaten(loss: tuple[float, ...], others: Iterable[tuple[float, ...]]) -> bool:
+    return any(other != loss and all(a <= b for a, b in zip(other, loss, strict=True)) for other in others)
+
+
+@dataclass(frozen=True)
+class SweepSampler:
+    """How the sampler of a sweep is made.
+
+    Attributes:
+        factory: A sampler class, or a partial of one.
+        grid: All points of each parameter; None for a continuous one.
+        num_objectives: Directions of the study.
+    """
+
+    factory: SamplerFactory
+    grid: dict[str, list[Any] | None] = field(default_factory=dict)
+    num_objectives: int = 1
+
+    @property
+    def _kind(self) -> type:
+        kind = getattr(self.factory, "func", self.factory)
+        return kind if isinstance(kind, type) else object
+
+    def total(self, num_trials: int) -> int:
+        """How many jobs there will be: of a sampler that tries each once, no more than there are different ones."""
+        if not issubclass(self._kind, _EXHAUSTIBLE):
+            return num_trials
+        return min(num_trials, math.prod(len(points) for points in self.grid.values() if points is not None))
+
+    def make(self, seed: int, num_trials: int) -> BaseSampler:
+        """The sampler of a study that has so many trials already.
+
+        Raises:
+            UserError: It cannot do what is asked of it.
+        """
+        kind = self._kind
+        if issubclass(kind, _EXHAUSTIBLE):
+            endless = [name for name, points in self.grid.items() if points is None]
+            if endless:
+                raise UserError(
+                    f"{kind.__name__} tries every combination, but {endless[0]} has endless many values; "
+                    f"give it steps, as in {endless[0]}=range(0,1,0.1), or choose another hydra/sweeper/sampler"
+                )
+            if issubclass(kind, GridSampler):
+                return kind(self.grid, seed=seed)  # type: ignore[arg-type]  # the same order in every session
+        if issubclass(kind, CmaEsSampler) and self.num_objectives > 1:
+            raise UserError(
+                f"{kind.__name__} knows one objective only; for several choose hydra/sweeper/sampler=tpe or nsgaii"
+            )
+        try:
+            return make_sampler(self.factory, seed, num_trials)
+        except TypeError as error:
+            raise UserError(f"hydra.sweeper.sampler cannot be made: {error}") from error
+
+
+class SweepListener(StudyListener):
+    """Told besides where the jobs of a sweep are and which of them are the best."""
+
+    def on_folder(self, folder: Path) -> None:
+        """The sweep begins, or goes on, in this folder."""
+
+    def on_results(self, folder: Path, best: Sequence[JobResult]) -> None:
+        """The sweep ends for now: done, stopped or given up."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One sweep, complete.
+
+    Attributes:
+        definition: Its study.
+        directions: minimize or maximize, for each objective.
+        jobs: Of the application.
+        sampler: Makes its sampler.
+        pruner: Optuna's; None: Optuna's default for one objective, none for several.
+    """
+
+    definition: StudyDefinition
+    directions: tuple[Direction, ...]
+    jobs: Jobs
+    sampler: SweepSampler
+    pruner: BasePruner | None = None
+
+
+class SweepRunner:
+    """The one controller of a sweep.
+
+    Args:
+        sweep: What is run.
+        store: Where the study is kept.
+        make_executor: Makes what runs the jobs; called only if there is something left to run.
+        listener: Told of everything.
+    """
+
+    def __init__(
+        self,
+        sweep: Sweep,
+        store: StudyStore,
+        make_executor: Callable[[], AbstractContextManager[Executor]],
+        listener: SweepListener,
+    ) -> None:
+        self._sweep = sweep
+        self._store = store
+        self._make_executor = make_executor
+        self._listener = listener
+        self._interrupts = Interrupts()
+
+    def run(self, folder: Path) -> list[JobResult]:
+        """Runs the sweep, or what is left of it.
+
+        Args:
+            folder: For the folders of its jobs. A sweep that is continued stays in the one that it began in.
+
+        Returns:
+            Its best jobs.
+
+        Raises:
+            StudyStopped: Asked to stop; the same call goes on later.
+            UserError: It cannot begin, cannot go on as it began, or nothing works.
+        """
+        definition = self._sweep.definition
+        single = len(self._sweep.directions) == 1
+        pruner = self._sweep.pruner or (MedianPruner() if single else NopPruner())
+        study = self._store.open(definition.name, SCREEN, pruner=pruner, directions=self._sweep.directions)
+        began_in = Path(study.user_attrs.get(SWEEP_FOLDER, folder))
+        if began_in.is_dir() and began_in != folder:
+            with suppress(OSError):  # if the new one was made, it is not needed; something may be in it
+                folder.rmdir()
+            folder = began_in
+        with sole_controller(folder), self._interrupts.heeded():
+            begin_or_continue(study, definition, self._store.url)
+            study.set_user_attr(SWEEP_FOLDER, str(folder))
+            num_trials = len(study.get_trials(deepcopy=False))
+            study.sampler = self._sweep.sampler.make(definition.seed, num_trials)
+            total = self._sweep.sampler.total(definition.settings.num_trials)
+            book = SweepBook(study, definition, self._sweep.jobs, folder, total)
+            self._listener.on_folder(folder)
+            self._listener.on_stage(SCREEN, total, book.records())
+            try:
+                if not book.is_done:
+                    self._dispatch(book, JobJudge() if single else None)
+            finally:
+                self._listener.on_results(folder, best_jobs(study))
+            return best_jobs(study)
+
+    def _dispatch(self, book: SweepBook, judge: JobJudge | None) -> None:
+        with self._make_executor() as executor:
+            SweepDispatcher(self._sweep.definition, executor, self._interrupts, self._listener).run_stage(book, judge)

@@ -1,0 +1,216 @@
+"""The book of a sweep: its jobs, and what comes of each, which is what it returned, in its own units and directions."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import optuna
+from optuna.study import StudyDirection
+from optuna.trial import FrozenTrial, TrialState
+
+from tuner.executors.base import Event, TrialBuilt
+from tuner.protocol import PENALISED
+from tuner.records import SCREEN, RunRecord
+from tuner.study.book import Book, Ending, Run
+from tuner.study.definition import StudyDefinition, flatten
+from tuner.study.dispatch import Dispatcher, _Desk, _echo_complaint
+from tuner.study.reading import (
+    ATTEMPTS_ATTRIBUTE,
+    ENDING_ATTRIBUTE,
+    OUTCOME_ATTRIBUTE,
+    RUN_ATTRIBUTE,
+)
+from tuner.trial import folder as files
+from tuner.trial.messages import JsonDict, Outcome, TrialResult, Verdict
+
+_STEPS_OF_A_FRACTION = 1000
+
+
+class Jobs(Protocol):
+    """What a study has to know of the application whose jobs it runs."""
+
+    def overrides(self, values: JsonDict) -> list[str]:
+        """The overrides of a job with these values."""
+
+    def subdir(self, number: int, overrides: Sequence[str]) -> str:
+        """Where the application wants the folder of a job, relative to that of the sweep."""
+
+
+@dataclass(frozen=True)
+class JobEnding(Ending):
+    """What came of a job; `values` has one number for each objective."""
+
+    values: tuple[float, ...] = ()
+
+
+class SweepBook(Book):
+    """The jobs of a sweep.
+
+    Args:
+        study: Where they are kept.
+        definition: The study.
+        jobs: Of the application.
+        folder: Of the sweep.
+        total: How many jobs are wanted in all.
+    """
+
+    def __init__(self, study: optuna.Study, definition: StudyDefinition, jobs: Jobs, folder: Path, total: int) -> None:
+        super().__init__(study, SCREEN, definition)
+        self._jobs = jobs
+        self._sweep_folder = folder
+        self._distributions = definition.space.distributions()
+        self.total = total
+        trials = study.get_trials(deepcopy=False)
+        self._num_entered = len(trials)
+        self._subdirs = {trial.user_attrs[RUN_ATTRIBUTE]["subdir"] for trial in trials if _is_complete_entry(trial)}
+        study._thread_local.in_optimize_loop = True  # or samplers that have tried everything raise when they say so
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing is left to run."""
+        return self._num_entered >= self.total and not self.num_open
+
+    def next_run(self) -> Run | None:
+        """Samples the next job, up to the total."""
+        if self._num_entered >= self.total:
+            return None
+        self._num_entered += 1
+        return self._run(self.study.ask(self._distributions))
+
+    def _run(self, trial: optuna.Trial) -> Run:
+        drawn = {name: trial._suggest(name, distribution) for name, distribution in self._distributions.items()}
+        about: JsonDict | None = trial.user_attrs.get(RUN_ATTRIBUTE)
+        if about is None:
+            space = self._definition.space
+            values = {parameter.path: parameter.value(drawn[parameter.name], {}) for parameter in space.parameters}
+            overrides = self._jobs.overrides(values)
+            subdir = self._own_subdir(trial.number, overrides)
+            about = {"label": f"trial {trial.number}", "seed": 0, "values": values}
+            about |= {"overrides": overrides, "subdir": subdir}
+            trial.set_user_attr(RUN_ATTRIBUTE, about)
+        config = {"overrides": about["overrides"], "sweep_dir": str(self._sweep_folder), "subdir": about["subdir"]}
+        return Run(
+            trial,
+            SCREEN,
+            label=about["label"],
+            seed=about["seed"],
+            values={"overrides": about["overrides"]},  # by these a folder is known to be this job's
+            config=config,
+            folder=self._sweep_folder / about["subdir"],
+            attempts=list(trial.user_attrs.get(ATTEMPTS_ATTRIBUTE, [])),
+        )
+
+    def _own_subdir(self, number: int, overrides: Sequence[str]) -> str:
+        """A folder that no other job has: hydra.sweep.subdir need not tell jobs of the same values apart."""
+        wanted = Path(self._jobs.subdir(number, overrides))
+        subdir = str(number) if wanted == Path() else str(wanted)
+        if subdir in self._subdirs:
+            subdir = f"{subdir}_{number}"
+        self._subdirs.add(subdir)
+        return subdir
+
+    def tell(self, run: Run, ending: Ending) -> RunRecord:
+        """Closes a job with all its objectives."""
+        if not isinstance(ending, JobEnding):
+            return super().tell(run, ending)
+        curve = [list(point) for point in run.points]
+        about = {"reason": ending.reason, "seconds": round(ending.seconds, 3), "curve": curve}
+        run.trial.set_user_attr(OUTCOME_ATTRIBUTE, ending.outcome.value)
+        run.trial.set_user_attr(ENDING_ATTRIBUTE, about)
+        if ending.values:
+            return self._record(self.study.tell(run.trial, list(ending.values)))
+        return self._record(self.study.tell(run.trial, state=TrialState.FAIL))
+
+    def records(self) -> tuple[RunRecord, ...]:
+        """All jobs entered so far."""
+        return tuple(map(self._record, self.study.get_trials(deepcopy=False)))
+
+    def worst(self) -> tuple[float, ...]:
+        """The worst value seen of each objective; empty if none was."""
+        finished = self.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        return tuple(
+            (max if direction is StudyDirection.MINIMIZE else min)(trial.values[index] for trial in finished)
+            for index, direction in enumerate(self.study.directions)
+            if finished
+        )
+
+    def _record(self, trial: FrozenTrial) -> RunRecord:
+        about: JsonDict = trial.user_attrs.get(RUN_ATTRIBUTE, {})
+        ending: JsonDict = trial.user_attrs.get(ENDING_ATTRIBUTE, {})
+        outcome = Outcome(trial.user_attrs.get(OUTCOME_ATTRIBUTE, "crashed")) if trial.state.is_finished() else None
+        return RunRecord(
+            number=trial.number,
+            stage=SCREEN,
+            label=about.get("label", ""),
+            seed=0,
+            params=about.get("values", {}),
+            outcome=outcome,
+            value=trial.values[0] if trial.values else None,
+            reason=ending.get("reason", ""),
+            seconds=ending.get("seconds", 0.0),
+            folder=str(self._sweep_folder / about.get("subdir", "")),
+        )
+
+
+def _is_complete_entry(trial: FrozenTrial) -> bool:
+    return "subdir" in trial.user_attrs.get(RUN_ATTRIBUTE, {})
+
+
+class JobJudge:
+    """Answers `tuner.report` as Optuna's pruner says. Its steps are whole numbers: fractions count in thousandths."""
+
+    def answer(self, book: Book, run: Run, step: float) -> Verdict:
+        """The verdict on a job that has just reported."""
+        in_fractions = any(not float(known).is_integer() for known in run.curve)
+        point = round(step * _STEPS_OF_A_FRACTION) if in_fractions else int(step)
+        return "prune" if point >= 0 and book.report(run, point, run.curve[step]) else "continue"
+
+    def catch_up(self, book: Book, run: Run) -> None:
+        """Enters what a job reported while nobody listened."""
+        for step, _ in run.points:
+            self.answer(book, run, step)
+
+
+class SweepDispatcher(Dispatcher):
+    """Judges a job by what it returned."""
+
+    def _handle(self, desk: _Desk, event: Event) -> None:
+        super()._handle(desk, event)
+        if isinstance(event, TrialBuilt) and event.key in self._active:
+            run = self._active[event.key]
+            run.complaint = _echo_complaint(_settings_of(run, event.config), event.config)
+
+    def _judge_end(self, desk: _Desk, run: Run, result: TrialResult) -> None:
+        assert isinstance(desk.book, SweepBook)
+        seconds = result.seconds + sum(attempt["seconds"] for attempt in run.attempts)
+        if result.outcome is Outcome.COMPLETE:
+            self._close(desk, run, _ending_of(desk.book, run, seconds))
+        elif result.outcome in PENALISED:
+            self._close(desk, run, _penalised(desk.book, result.outcome, result.reason, seconds))
+        else:
+            super()._judge_end(desk, run, result)
+
+
+def _settings_of(run: Run, used: JsonDict) -> JsonDict:
+    """Those of the sampled values that a job says something about; choices of groups are no values of the config."""
+    values: JsonDict = run.trial.user_attrs[RUN_ATTRIBUTE]["values"]
+    return {path: values[path] for path in flatten(used) if path in values}
+
+
+def _ending_of(book: SweepBook, run: Run, seconds: float) -> JobEnding:
+    about = files.read_objective(run.folder)
+    if "complaint" in about:
+        return JobEnding(Outcome.CRASHED, None, about["complaint"], seconds)
+    values = tuple(map(float, about["values"]))
+    if not all(map(math.isfinite, values)):
+        shown = ", ".join(map(str, values))
+        return _penalised(book, Outcome.DIVERGED, f"the task function returned {shown}", seconds)
+    return JobEnding(Outcome.COMPLETE, values[0], "", seconds, values)
+
+
+def _penalised(book: SweepBook, outcome: Outcome, reason: str, seconds: float) -> JobEnding:
+    """A job that would end so again: told with the worst there was, so that the sampler does not go there again."""
+    worst = book.worst()
+    return JobEnding(outcome, worst[0] if worst else None, reason, seconds, worst)

@@ -1,0 +1,232 @@
+"""Hydra's sweep grammar as a search space: `choice`, `range`, `interval`, `int(...)`, `tag(log, ...)`.
+
+What has no meaning in a search (an order, a nesting, a pattern) is refused, with the reason. Values go back into
+overrides as Hydra reads them: `choice('1', 2)` offers a text and a number, and stays so.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, NoReturn
+
+from hydra._internal.grammar.functions import Functions
+from hydra.core.config_loader import ConfigLoader
+from hydra.core.override_parser.overrides_parser import OverridesParser, create_functions
+from hydra.core.override_parser.types import (
+    ChoiceSweep,
+    IntervalSweep,
+    Override,
+    QuotedString,
+    RangeSweep,
+    Sweep,
+)
+from hydra.errors import OverrideParseException
+
+from tuner.coordinates import Choices, Interval, Range, label_of
+from tuner.errors import UserError
+from tuner.overrides import to_hydra
+from tuner.space import Parameter, Space
+
+_REFUSED = {
+    "shuffle": "the sampler decides in which order values are tried",
+    "sort": "the sampler decides in which order values are tried",
+    "glob": "the choices of a study must stay the same when files are added; list them with choice(...)",
+}
+
+
+class SteppedRange(Range):
+    """Numbers in equal steps, without the last digits that multiplying a step invents: 0.3, not 0.30000000000000004."""
+
+    def to_value(self, drawn: Any) -> object:
+        """The number that was drawn."""
+        value = super().to_value(drawn)
+        return float(f"{value:.12g}") if isinstance(value, float) else value
+
+
+@dataclass(frozen=True)
+class SweepSpace:
+    """What a sweep searches and what it holds fixed.
+
+    Attributes:
+        space: The parameters; their paths are the keys of the overrides without a leading +.
+        keys: The key of each parameter as an override has it, by path.
+        fixed: The other overrides, as they were given.
+    """
+
+    space: Space
+    keys: Mapping[str, str]
+    fixed: tuple[str, ...]
+
+    def overrides(self, values: Mapping[str, object]) -> list[str]:
+        """The overrides of the job with these values."""
+        return [*self.fixed, *(f"{self.keys[path]}={to_hydra(value)}" for path, value in values.items())]
+
+    @property
+    def variants(self) -> list[list[str]]:
+        """Overrides of a few jobs that between them have every choice and both ends of every range."""
+        ends = [
+            (parameter.path, [parameter.value(drawn, {}) for drawn in parameter.ends])
+            for parameter in self.space.parameters
+        ]
+        first = {path: values[0] for path, values in ends}
+        others = [{**first, path: value} for path, values in ends for value in values[1:]]
+        return [self.overrides(values) for values in (first, *others)]
+
+    def grid(self) -> dict[str, list[Any] | None]:
+        """All points of each parameter, as Optuna knows them; None for a continuous one."""
+        return {parameter.name: _points(parameter) for parameter in self.space.parameters}
+
+
+def parse_sweep(
+    params: Mapping[str, Any], arguments: Sequence[str], config_loader: ConfigLoader | None = None
+) -> SweepSpace:
+    """The search that the sweeper's `params` and the command line describe together; the command line wins.
+
+    Raises:
+        UserError: Nothing is searched, a sweep cannot be read, or has no meaning in a search.
+    """
+    lines = [*(f"{key}={value if isinstance(value, str) else to_hydra(value)}" for key, value in params.items())]
+    overrides: dict[str, Override] = {}
+    for override in _parse([*lines, *arguments], config_loader):
+        name = override.get_key_element().lstrip("+~")
+        overrides.pop(name, None)
+        overrides[name] = override
+    swept = {name: override for name, override in overrides.items() if override.is_sweep_override()}
+    fixed = {name: override for name, override in overrides.items() if name not in swept}
+    for override in fixed.values():
+        if _holds_sweep(override._value):
+            raise UserError(
+                f"{override.input_line}: a sweep inside of a list or mapping is not supported; offer whole values: "
+                f"{override.get_key_element()}=choice([1,2],[3,4])"
+            )
+    if not swept:
+        raise UserError(
+            "nothing is searched: give hydra/sweeper=optuna something to vary, such as "
+            "'lr=tag(log,interval(1e-5,1e-2))' or 'model=choice(a,b)', on the command line or in hydra.sweeper.params"
+        )
+    parameters = tuple(_parameter(name, swept[name]) for name in sorted(swept))
+    keys = {name: override.get_key_element() for name, override in swept.items()}
+    return SweepSpace(Space(parameters), keys, tuple(str(override.input_line) for override in fixed.values()))
+
+
+def _parse(lines: Sequence[str], config_loader: ConfigLoader | None) -> list[Override]:
+    parser = OverridesParser(_functions(), config_loader)
+    try:
+        return parser.parse_overrides(list(lines))
+    except OverrideParseException as error:
+        cause = error.__cause__
+        if isinstance(cause, UserError):
+            raise UserError(f"{error.override}: {cause}") from None
+        lines = [line for line in str(error).splitlines() if line and not line.startswith("See ")]
+        raise UserError(f"{' '.join(lines)}; quote a value with commas, brackets or blanks") from error
+
+
+def _functions() -> Functions:
+    """Hydra's functions, but for those that mean nothing here."""
+    functions = create_functions()
+    for name, reason in _REFUSED.items():
+        functions.functions[name] = _refusal(name, reason)
+    return functions
+
+
+def _refusal(name: str, reason: str) -> Any:
+    def refuse(*arguments: object, **named: object) -> NoReturn:
+        raise UserError(f"{name}(...) is not supported by hydra/sweeper=optuna: {reason}")
+
+    return refuse
+
+
+def _holds_sweep(value: object) -> bool:
+    if isinstance(value, dict):
+        return any(map(_holds_sweep, value.values()))
+    return any(map(_holds_sweep, value)) if isinstance(value, list) else isinstance(value, Sweep)
+
+
+def _parameter(name: str, override: Override) -> Parameter:
+    sweep = override._value
+    assert isinstance(sweep, Sweep)
+    line = str(override.input_line)
+    others = sorted(sweep.tags - {"log"})
+    if others:
+        raise UserError(f"{line}: the tag {others[0]} means nothing here; the one that does is log")
+    log = "log" in sweep.tags
+    if isinstance(sweep, ChoiceSweep):
+        if log:
+            raise UserError(f"{line}: choices have no order, so they have no logarithmic scale; drop tag(log, ...)")
+        return Parameter(name, _choices(line, sweep))
+    if isinstance(sweep, IntervalSweep):
+        return Parameter(name, Range(_interval(line, sweep, log)))
+    assert isinstance(sweep, RangeSweep)
+    return Parameter(name, _range(line, sweep, log))
+
+
+def _choices(line: str, sweep: ChoiceSweep) -> Choices:
+    values = [_plain(value) for value in sweep.list]
+    for value in values:
+        if _holds_sweep(value):
+            raise UserError(f"{line}: a sweep inside of a choice is not supported; list the values")
+    labels = [label_of(value) for value in values]
+    for index, label in enumerate(labels):
+        if label in labels[:index]:
+            raise UserError(f"{line}: the choice {to_hydra(values[index])} is there twice")
+    return Choices(tuple(values))
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, QuotedString):
+        return value.text
+    if isinstance(value, dict):
+        return {str(_plain(key)): _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list) else value
+
+
+def _interval(line: str, sweep: IntervalSweep, log: bool) -> Interval:
+    """Both ends belong to it."""
+    low, high = sweep.start, sweep.end
+    assert low is not None
+    assert high is not None
+    if not (math.isfinite(low) and math.isfinite(high) and low <= high):
+        raise UserError(f"{line}: the interval is empty or endless; write the lower end first")
+    _check_log(line, low, log)
+    return Interval(low, high, log, integer=isinstance(low, int) and isinstance(high, int))
+
+
+def _range(line: str, sweep: RangeSweep, log: bool) -> Range:
+    """Hydra's range does not hold its end; a falling one is the same search as the rising one."""
+    assert sweep.start is not None
+    assert sweep.stop is not None
+    start, stop, step = (Decimal(str(number)) for number in (sweep.start, sweep.stop, sweep.step))
+    if step == 0 or not (start.is_finite() and stop.is_finite() and step.is_finite()):
+        raise UserError(f"{line}: the step must not be 0, and all numbers be finite")
+    count = math.ceil((stop - start) / step)
+    if count < 1:
+        raise UserError(f"{line}: the range is empty; its end is not part of it, so range(1,4) is 1, 2, 3")
+    last = start + (count - 1) * step
+    low, high, step = min(start, last), max(start, last), abs(step)
+    integer = all(isinstance(number, int) for number in (sweep.start, sweep.stop, sweep.step))
+    if log:
+        _check_log(line, float(low), log)
+        if not integer or step != 1:
+            raise UserError(f"{line}: steps on a logarithmic scale are not equal; use tag(log, interval(...))")
+        return Range(Interval(int(low), int(high), log=True, integer=True))
+    if integer:
+        return SteppedRange(Interval(int(low), int(high), step=int(step), integer=True))
+    return SteppedRange(Interval(float(low), float(high), step=float(step)))
+
+
+def _check_log(line: str, low: float, log: bool) -> None:
+    if log and low <= 0:
+        raise UserError(f"{line}: a logarithmic scale begins above 0")
+
+
+def _points(parameter: Parameter) -> list[Any] | None:
+    domain = parameter.coordinate.domain
+    if not isinstance(domain, Interval):
+        return list(domain.labels)
+    if domain.integer:
+        return list(range(int(domain.low), int(domain.high) + 1, int(domain.step or 1)))
+    if domain.step is None:
+        return None
+    count = round((domain.high - domain.low) / domain.step) + 1
+    return [float(f"{domain.low + index * domain.step:.12g}") for index in range(count)]

@@ -1,0 +1,30 @@
+"""optimization_results.yaml, as users of hydra-optuna-sweeper know it."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import yaml
+
+from tuner.study.sweep import JobResult
+from tuner.trial.messages import JsonDict
+
+RESULTS_FILE = "optimization_results.yaml"
+
+
+def results_of(best: Sequence[JobResult], num_objectives: int) -> JsonDict:
+    """The content of the file: of one objective the best job, of several all that no other beats."""
+    if not best:
+        return {}
+    if num_objectives > 1:
+        solutions = [{"params": job.params, "values": list(job.values), "job": job.subdir} for job in best]
+        return {"name": "optuna", "solutions": solutions}
+    (job,) = best
+    return {"name": "optuna", "best_params": job.params, "best_value": job.values[0], "best_job": job.subdir}
+
+
+def write_results(folder: Path, results: JsonDict) -> None:
+    """Writes the file aside and moves it into place."""
+    aside = folder / f".{RESULTS_FILE}.{os.getpid()}"
+    aside.write_text(yaml.safe_dump(results, sort_keys=False, allow_unicode=True))
+    aside.replace(folder / RESULTS_FILE)

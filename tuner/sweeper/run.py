@@ -1,0 +1,217 @@
+"""The controller's side of a sweep: checks everything, then runs the study, or what is left of it."""
+
+import hashlib
+import inspect
+import json
+import logging
+import os
+import re
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.singleton import Singleton
+from hydra.core.utils import configure_log
+from hydra.errors import CompactHydraException, HydraException
+from omegaconf import DictConfig
+from omegaconf.errors import OmegaConfBaseException
+
+from tuner.build import build_node
+from tuner.config import HYDRA_KEYS
+from tuner.errors import UserError
+from tuner.executors.local import Backend, LocalExecutor, pickle_function
+from tuner.names import did_you_mean
+from tuner.protocol import StudySettings
+from tuner.study import StudyDefinition, StudyStopped, StudyStore, quiet_optuna
+from tuner.study.samplers import SamplerFactory, require_packages
+from tuner.study.sweep import Sweep, SweepRunner, SweepSampler
+from tuner.sweeper.grammar import SweepSpace, parse_sweep
+from tuner.sweeper.job import HydraApp, SweepJob
+from tuner.sweeper.listener import SweepLog
+from tuner.sweeper.results import results_of
+from tuner.sweeper.settings import SweepSettings, in_own_words, translate
+from tuner.trial.messages import JsonDict
+
+_log = logging.getLogger(__name__)
+
+EXIT_STOPPED = 130
+BASIC_LAUNCHER = "hydra._internal.core_plugins.basic_launcher.BasicLauncher"
+
+_PRELOAD = ("numpy", "hydra._internal.hydra", "hydra._internal.core_plugins.basic_launcher", "tuner.sweeper.job")
+_SAFE_TO_PRELOAD = ("torch", "torch._dynamo", "tensorflow", "keras", "gymnasium", "pandas", "sklearn")
+"""Slow to import, and without threads of their own: the fork server may have them if the application does."""
+
+
+class SweepRefusedError(UserError, CompactHydraException):
+    """A mistake of the user's, which every Hydra application prints without a traceback."""
+
+
+@dataclass(frozen=True)
+class _Jobs:
+    """What the study has to know of the application."""
+
+    app: HydraApp
+    space: SweepSpace
+
+    def overrides(self, values: JsonDict) -> list[str]:
+        """The overrides of a job with these values."""
+        return self.space.overrides(values)
+
+    def subdir(self, number: int, overrides: Sequence[str]) -> str:
+        """As hydra.sweep.subdir says; a job whose config cannot be composed says so itself, in its own folder."""
+        try:
+            config = self.app.compose(number, overrides)
+            with _as_hydra_config(config):
+                return str(config.hydra.sweep.subdir)
+        except (HydraException, OmegaConfBaseException):
+            return str(number)
+
+
+def run_sweep(app: HydraApp, node: Mapping[str, Any], arguments: Sequence[str]) -> JsonDict:
+    """Runs a sweep, or what is left of it.
+
+    Args:
+        app: The application.
+        node: `hydra.sweeper`, plain.
+        arguments: Overrides of the command line.
+
+    Returns:
+        What stands in optimization_results.yaml.
+
+    Raises:
+        SweepRefusedError: It cannot begin, or not go on.
+        SystemExit: After Ctrl-C or SIGTERM; the same command goes on.
+    """
+    configure_log(app.config.hydra.hydra_logging, app.config.hydra.verbose)
+    try:
+        return _run(app, translate(node), arguments)
+    except StudyStopped as stop:
+        _log.info("%s; the same command goes on", stop)
+        raise SystemExit(EXIT_STOPPED) from None
+    except UserError as error:
+        raise SweepRefusedError(in_own_words(str(error))) from error
+
+
+def _run(app: HydraApp, settings: SweepSettings, arguments: Sequence[str]) -> JsonDict:
+    _check_launcher(app.config)
+    space = parse_sweep(settings.params, arguments, app.context.config_loader)
+    _check_variants(app, space)
+    choose_backend: Callable[[DictConfig], Backend | None] | None = getattr(app.task_function, "sweep_backend", None)
+    backend = None if choose_backend is None else choose_backend(app.config)
+    num_objectives = len(settings.directions)
+    job = pickle_function(SweepJob(app, Singleton.get_state(), num_objectives))
+    sampler = SweepSampler(_sampler(settings.sampler), space.grid(), num_objectives)
+    sampler.make(settings.seed, 0)  # refused now, if it cannot be made
+    sweep = Sweep(
+        definition=_define(app, settings, space, job),
+        directions=settings.directions,
+        jobs=_Jobs(app, space),
+        sampler=sampler,
+        pruner=build_node("hydra.sweeper.pruner", settings.pruner) if settings.pruner else None,
+    )
+    with _as_hydra_config(app.config):
+        folder = Path(str(app.config.hydra.sweep.dir)).absolute()
+    listener = SweepLog(app.config, num_objectives, len(space.fixed))
+    with StudyStore(settings.storage, listener.on_note) as store:
+        best = SweepRunner(sweep, store, lambda: _executor(settings, backend), listener).run(folder)
+    if not best:
+        raise UserError(
+            "no job of the sweep came to a good end; what each of them said is in its output.log, see above. "
+            "Mend it, and raise hydra.sweeper.n_trials or begin another study with hydra.sweeper.study_name=..."
+        )
+    return results_of(best, num_objectives)
+
+
+def _check_launcher(config: DictConfig) -> None:
+    launcher = config.hydra.launcher
+    if launcher is not None and launcher.get("_target_") != BASIC_LAUNCHER:
+        choice = config.hydra.runtime.choices.get("hydra/launcher")
+        raise UserError(
+            f"hydra/launcher={choice} cannot be used with hydra/sweeper=optuna: a launcher runs a whole batch of jobs "
+            "and waits for all of them, so nothing could be pruned, learnt from or started in between. "
+            "Leave it out; jobs run in processes of this machine, hydra.sweeper.n_jobs=... at a time"
+        )
+
+
+def _check_variants(app: HydraApp, space: SweepSpace) -> None:
+    """Composes a job with every choice and every end of a range, one at a time; what Hydra refuses is said now."""
+    for overrides in space.variants:
+        try:
+            app.compose(0, overrides)
+        except (HydraException, OmegaConfBaseException) as error:
+            said = [
+                str(error),
+                *([str(error.__cause__)] if isinstance(error.__cause__, OmegaConfBaseException) else []),
+            ]
+            reason = " ".join(line.strip() for text in said for line in text.splitlines()[:2])
+            raise UserError(f"no job can have {' '.join(overrides[len(space.fixed) :])}: {reason}") from error
+
+
+def _define(app: HydraApp, settings: SweepSettings, space: SweepSpace, job: bytes) -> StudyDefinition:
+    name = str(app.config.hydra.job.name)
+    config = {"directions": list(settings.directions), "overrides": sorted(space.fixed)}
+    return StudyDefinition(
+        name=settings.name or _default_name(name, config, space),
+        config=config,
+        space=space.space,
+        settings=StudySettings(
+            metric="final",
+            num_trials=settings.num_trials,
+            retries=settings.retries,
+            max_failures=settings.max_failures,
+        ),
+        seed=settings.seed,
+        agent=name,
+        function=job,
+        probe=None,
+        facts={"command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])},
+    )
+
+
+def _default_name(application: str, config: JsonDict, space: SweepSpace) -> str:
+    """The same for the same command, however many jobs it asks for, so that it goes on with the same study."""
+    about = json.dumps([config, space.space.fingerprint], sort_keys=True)
+    name = re.sub(r"[^\w.=-]+", "-", application).lstrip(".")
+    return f"{name}-{hashlib.sha256(about.encode()).hexdigest()[:8]}"
+
+
+def _sampler(node: JsonDict) -> SamplerFactory:
+    kind = str(node["_target_"]).rpartition(".")[2]
+    require_packages(kind)
+    with quiet_optuna():
+        factory: SamplerFactory = build_node("hydra.sweeper.sampler", {**node, "_partial_": True})
+    try:
+        inspect.signature(factory)
+    except ValueError:  # an option that there is none of, such as one that Optuna has given up
+        options = inspect.signature(getattr(factory, "func", factory)).parameters
+        unknown = next(option for option in node if option not in options and option not in HYDRA_KEYS)
+        raise UserError(f"hydra.sweeper.sampler: {kind} has no {unknown}{did_you_mean(unknown, options)}") from None
+    return factory
+
+
+def _executor(settings: SweepSettings, backend: Backend | None) -> LocalExecutor:
+    return LocalExecutor(
+        parallel=settings.parallel,
+        backend=backend,
+        isolation=settings.isolation,
+        limits=settings.limits,
+        threads=settings.threads or max(1, (os.cpu_count() or 1) // settings.parallel),
+        preload=(*_PRELOAD, *(module for module in _SAFE_TO_PRELOAD if module in sys.modules)),
+    )
+
+
+@contextmanager
+def _as_hydra_config(config: DictConfig) -> Iterator[None]:
+    """Lets `${hydra:...}` in a config find that config."""
+    holder = HydraConfig.instance()
+    before = holder.cfg
+    holder.set_config(config)
+    try:
+        yield
+    finally:
+        holder.cfg = before

@@ -1,0 +1,189 @@
+"""The settings of the Hydra sweeper: those of hydra-optuna-sweeper and our own become one set, here only."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal, TypeAlias, get_args
+
+from tuner.errors import UserError
+from tuner.executors.local import Isolation
+from tuner.names import did_you_mean
+from tuner.trial.messages import JsonDict, Limits
+
+Direction: TypeAlias = Literal["minimize", "maximize"]
+DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
+NODE = "hydra.sweeper"
+
+_OLD_NAMES = {"n_trials": "num_trials", "n_jobs": "parallel", "study_name": "name"}
+_LIMITS = Limits(grace_s=3.0)  # few Hydra applications listen when they are asked to leave
+_GONE = {
+    "search_space": "write the search into hydra.sweeper.params, in Hydra's grammar: x: interval(0, 1)",
+    "custom_search_space": "a search space must be known before anything runs; write it into hydra.sweeper.params",
+}
+_WORDS = {
+    "study.name": f"{NODE}.study_name",
+    "study.num_trials": f"{NODE}.n_trials",
+    "study.retries": f"{NODE}.retries",
+    "study.max_failures": f"{NODE}.max_failures",
+    "study.folder": "hydra.sweep.dir",
+    "storage.url": f"{NODE}.storage",
+    "executor.parallel": f"{NODE}.n_jobs",
+    "executor.threads": f"{NODE}.threads",
+    "executor.isolation": f"{NODE}.isolation",
+    "limits.": f"{NODE}.",
+}
+"""What a setting of `tuner tune` is called here."""
+
+
+@dataclass(frozen=True)
+class SweepSettings:
+    """How a sweep is run.
+
+    Attributes:
+        directions: What is done to each objective: minimize or maximize.
+        params: The search by config path, in Hydra's sweep grammar.
+        sampler: Node of Optuna's sampler, without what is not set.
+        pruner: Node of Optuna's pruner; None: Optuna's default for one objective, no pruning for several.
+        seed: Of the sampler.
+        name: Of the study; None: made of the application's name and what is searched.
+        storage: URL.
+        num_trials: Jobs in all, those of earlier sessions included.
+        parallel: Jobs at a time.
+        retries: How often a job that crashed is started again.
+        max_failures: So many failures in a row end the sweep.
+        threads: Of each job; None: the cores shared out.
+        isolation: forkserver or spawn.
+        limits: What a job may use.
+    """
+
+    directions: tuple[Direction, ...]
+    params: Mapping[str, Any] = field(default_factory=dict)
+    sampler: JsonDict = field(default_factory=dict)
+    pruner: JsonDict | None = None
+    seed: int = 0
+    name: str | None = None
+    storage: str = "memory"
+    num_trials: int = 20
+    parallel: int = 2
+    retries: int = 1
+    max_failures: int = 5
+    threads: int | None = None
+    isolation: Isolation = "forkserver"
+    limits: Limits = _LIMITS
+
+
+_KNOWN = (
+    *("direction", "sampler", "pruner", "params", "storage", "retries", "max_failures", "max_failure_rate"),
+    *("threads", "isolation", *_OLD_NAMES, *_OLD_NAMES.values(), *asdict(_LIMITS)),
+)
+
+
+def translate(node: Mapping[str, Any]) -> SweepSettings:
+    """The settings that a node `hydra.sweeper` means.
+
+    Args:
+        node: Plain data; what is None is not set, but for `storage`, where it means that nothing is kept.
+
+    Raises:
+        UserError: An unknown or impossible setting, no direction, the same thing said twice.
+    """
+    given = {key: value for key, value in node.items() if value is not None}
+    for key in given:
+        if key in _GONE:
+            raise UserError(f"{NODE}.{key} is not supported: {_GONE[key]}")
+    values: dict[str, Any] = {
+        "directions": _directions(given.pop("direction", None)),
+        "storage": _storage(given.pop("storage", None)),
+        "sampler": _part("sampler", given.pop("sampler", None)),
+        "params": _mapping("params", given.pop("params", {})),
+        "limits": _limits({key: given.pop(key) for key in asdict(_LIMITS) if key in given}),
+    }
+    values["seed"] = _whole("sampler.seed", values["sampler"].pop("seed", 0), 0)
+    if "pruner" in given:
+        values["pruner"] = _part("pruner", given.pop("pruner"))
+        if len(values["directions"]) > 1 and not values["pruner"]["_target_"].endswith("NopPruner"):
+            raise UserError(f"{NODE}.pruner cannot be used with several directions: Optuna prunes by one value only")
+    for old, new in _OLD_NAMES.items():
+        if old in given:
+            if new in given:
+                raise UserError(f"{NODE}.{old} and {NODE}.{new} are the same setting; give one of them")
+            given[new] = given.pop(old)
+    rate = given.pop("max_failure_rate", None)
+    if rate is not None and "max_failures" not in given:
+        given["max_failures"] = _failures_in_a_row(rate, given.get("parallel", SweepSettings.parallel))
+    isolation = given.setdefault("isolation", "forkserver")
+    if isolation not in ("forkserver", "spawn"):
+        raise UserError(f"{NODE}.isolation={isolation} must be forkserver or spawn")
+    for key, low in (("num_trials", 1), ("parallel", 1), ("retries", 0), ("max_failures", 1), ("threads", 1)):
+        if key in given:
+            values[key] = _whole(key, given.pop(key), low)
+    for key in ("name", "isolation"):
+        if key in given:
+            values[key] = str(given.pop(key))
+    for key in given:
+        raise UserError(f"unknown key {NODE}.{key}{did_you_mean(key, _KNOWN)}")
+    return SweepSettings(**values)
+
+
+def in_own_words(message: str) -> str:
+    """A message of the study engine with the names that its settings have here."""
+    for engine, ours in _WORDS.items():
+        message = message.replace(engine, ours)
+    return message
+
+
+def _directions(direction: object) -> tuple[Direction, ...]:
+    if direction is None or direction == []:
+        raise UserError(
+            f"{NODE}.direction is not set: say {NODE}.direction=minimize or {NODE}.direction=maximize "
+            "(a list for several objectives). There is no default: the wrong one would find the worst job"
+        )
+    listed = direction if isinstance(direction, list) else [direction]
+    for name in listed:
+        if name not in DIRECTIONS:
+            raise UserError(f"{NODE}.direction={name} must be minimize or maximize")
+    return tuple(listed)
+
+
+def _storage(storage: object) -> str:
+    if isinstance(storage, Mapping):
+        storage = storage.get("url")
+        if storage is None:
+            raise UserError(f"{NODE}.storage must be a URL, for example sqlite:///studies.db")
+    return "memory" if storage is None else str(storage)
+
+
+def _part(name: str, node: object) -> JsonDict:
+    if not isinstance(node, Mapping) or "_target_" not in node:
+        raise UserError(
+            f"{NODE}.{name}={node} is not possible: choose one with hydra/sweeper/{name}=NAME, "
+            f"or give a class of your own as {NODE}.{name}._target_"
+        )
+    return {str(key): value for key, value in node.items() if value is not None}
+
+
+def _mapping(name: str, node: object) -> JsonDict:
+    if not isinstance(node, Mapping):
+        raise UserError(f"{NODE}.{name}={node} must map config paths to sweeps, for example {{lr: 'interval(0,1)'}}")
+    return {str(key): value for key, value in node.items()}
+
+
+def _limits(given: dict[str, Any]) -> Limits:
+    try:
+        return replace(_LIMITS, **{key: float(value) for key, value in given.items()})
+    except (TypeError, ValueError) as error:
+        raise UserError(in_own_words(str(error))) from error
+
+
+def _whole(key: str, value: object, low: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < low:
+        raise UserError(f"{NODE}.{key}={value} must be a whole number, at least {low}")
+    return value
+
+
+def _failures_in_a_row(rate: object, parallel: object) -> int:
+    """hydra-optuna-sweeper gave up when more than this share of a batch of `n_jobs` had failed."""
+    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0.0 <= rate <= 1.0:
+        raise UserError(f"{NODE}.max_failure_rate={rate} must lie in [0, 1]")
+    num_jobs = _whole("n_jobs", parallel, 1)
+    return 2**31 if rate == 1.0 else math.floor(rate * num_jobs) + 1
