@@ -1,0 +1,98 @@
+# ruff: noqa: T201
+"""Our agents against Stable-Baselines3 and SBX: same algorithm, network, batch, updates, environments and threads.
+
+    python tests/benchmarks/against_others.py [CASE ...] [--others PYTHON] [--rounds N] [--backends torch keras]
+
+Every measurement is a process of its own with one thread. The contenders take turns, round after round, and ratios are
+taken within a round, so that a machine that is slow for a while slows everybody. Compilation and the first steps are
+timed apart. `--others` is an interpreter that has stable_baselines3 and sbx (`pip install stable-baselines3 sbx-rl`);
+who is not installed there is left out.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from contenders import CASES, OTHERS, OURS
+
+_ONE_THREAD = {
+    **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"),
+    **dict.fromkeys(("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"), "1"),
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+    "TF_CPP_MIN_LOG_LEVEL": "3",
+    "CUDA_VISIBLE_DEVICES": "",
+}
+
+
+@dataclass
+class Measured:
+    """The runs of one contender in one case, one entry per round."""
+
+    env_steps_per_s: list[float] = field(default_factory=list)
+    gradient_steps_per_s: list[float] = field(default_factory=list)
+    compile_s: list[float] = field(default_factory=list)
+
+
+def main() -> None:
+    """Measure and print, case after case."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("cases", nargs="*", choices=[[], *CASES], default=[], metavar="CASE", help=", ".join(CASES))
+    parser.add_argument("--others", default=sys.executable, help="interpreter that has stable_baselines3 and sbx")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--backends", nargs="+", choices=OURS, default=list(OURS))
+    options = parser.parse_args()
+    for case in options.cases or CASES:
+        measure(case, options.backends, options.others, options.rounds)
+
+
+def measure(case: str, backends: Sequence[str], others: str, rounds: int) -> None:
+    """Let all contenders run a case in turns, and print rates and ratios."""
+    print(f"\n{case}: {CASES[case].text}", flush=True)
+    interpreters = {**dict.fromkeys(backends, sys.executable), **dict.fromkeys(OTHERS, others)}
+    measured: dict[str, Measured] = {}
+    for _ in range(rounds):
+        for contender, interpreter in list(interpreters.items()):
+            run = run_once(interpreter, contender, case)
+            if run is None:
+                del interpreters[contender]
+                continue
+            record = measured.setdefault(contender, Measured())
+            record.env_steps_per_s.append(run["env_steps"] / run["seconds"])
+            record.gradient_steps_per_s.append(run["gradient_steps"] / run["seconds"])
+            record.compile_s.append(run["compile_s"])
+    for contender, record in measured.items():
+        rate, updates = statistics.median(record.env_steps_per_s), statistics.median(record.gradient_steps_per_s)
+        compile_s = statistics.median(record.compile_s)
+        print(f"  {contender:<6}{rate:>9,.0f} env steps/s {updates:>8,.0f} updates/s {compile_s:>6.1f} s to compile")
+    for ours in backends:
+        for other in OTHERS:
+            if ours in measured and other in measured:
+                pairs = zip(measured[ours].env_steps_per_s, measured[other].env_steps_per_s, strict=True)
+                ratios = sorted(mine / theirs for mine, theirs in pairs)
+                print(f"  {ours} / {other}: {statistics.median(ratios):.2f} [{ratios[0]:.2f}, {ratios[-1]:.2f}]")
+
+
+def run_once(interpreter: str, contender: str, case: str) -> dict[str, float] | None:
+    """One measurement; None, with the reason printed, where it cannot be had."""
+    done = subprocess.run(
+        [interpreter, str(Path(__file__).with_name("contenders.py")), contender, case],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **_ONE_THREAD},
+    )
+    if done.returncode != 0:
+        print(f"  {contender} is left out: {(done.stderr.strip().splitlines() or ['no word'])[-1]}")
+        return None
+    measured: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return measured
+
+
+if __name__ == "__main__":
+    main()
