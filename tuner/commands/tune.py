@@ -5,7 +5,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,14 @@ from tuner.commands.winner import TrainingConfigs
 from tuner.config import RunConfig
 from tuner.errors import UserError
 from tuner.executors.base import Executor
+from tuner.functions import ENTRY as FUNCTION_ENTRY
+from tuner.functions import function_name, is_function
 from tuner.names import did_you_mean
 from tuner.protocol import Pruning, StudySettings
 from tuner.records import StudySummary
 from tuner.reporting import final_table, write_page
 from tuner.results import Verdict, verdict
-from tuner.space import Space, get_path
+from tuner.space import Space
 from tuner.study import (
     Listeners,
     StudyDefinition,
@@ -185,8 +187,8 @@ def define(config: DictConfig, overrides: Sequence[str] = ()) -> StudyDefinition
             OmegaConf.update(changed, path, value, merge=False)
         return _run_config(resolve(changed))
 
-    agent = str(get_path(run_config, "agent._target_")).rpartition(".")[2].lower()
-    return StudyDefinition(
+    agent = function_name(run_config).lower()
+    found = StudyDefinition(
         name=study["name"] or _default_name(agent, run_config, study["size"], resolved["seed"]),
         config=run_config,
         space=Space.from_config(resolved["space"], run_config, _fixed(overrides)),
@@ -198,6 +200,7 @@ def define(config: DictConfig, overrides: Sequence[str] = ()) -> StudyDefinition
         warm_start=WARM_STARTS.get(str(resolved["warm_start"]), str(resolved["warm_start"])),
         facts={"command": shlex.join(["tuner", "tune", *map(_without_password, overrides)])},
     )
+    return replace(found, entry=FUNCTION_ENTRY, probe=None) if is_function(run_config) else found
 
 
 def _run_config(resolved: JsonDict) -> JsonDict:
@@ -208,7 +211,8 @@ def _run_config(resolved: JsonDict) -> JsonDict:
 
 
 def _default_name(agent: str, config: JsonDict, size: str, seed: int) -> str:
-    parts = [agent, config["env"]["id"], config["backend"]["name"], size, *([f"seed{seed}"] if seed else [])]
+    world = [] if is_function(config) else [config["env"]["id"], config["backend"]["name"]]
+    parts = [agent, *world, size, *([f"seed{seed}"] if seed else [])]
     return re.sub(r"[^\w.=-]+", "-", "-".join(map(str, parts)))
 
 

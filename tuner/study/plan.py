@@ -17,7 +17,8 @@ def describe_plan(definition: StudyDefinition, parallel: int) -> str:
     settings = definition.settings
     total_steps = int(definition.config.get("training", {}).get("total_steps", 0))
     stages = plan_stages(settings, definition.seed, total_steps)
-    lines = [f"study {definition.name}: {definition.agent} on {definition.env_id} ({definition.backend})", ""]
+    framework = f" ({definition.backend})" if definition.backend else ""
+    lines = [f"study {definition.name}: {definition.subject}{framework}", ""]
     lines += [f"  searched: {', '.join(parameter.name for parameter in definition.space.parameters)}", ""]
     for plan in stages:
         count = (
