@@ -245,7 +245,7 @@ def test_a_function_of_the_users_own_is_trained_and_tuned(tuner: CommandLine) ->
     assert answer.status == 0, answer.errors
     with StudyStore("journal:///studies.journal") as store:
         runs = summarise(store, "mine", Path("studies/mine")).runs
-    assert len(runs) == 6 + 6 + 10
+    assert len(runs) == 6 + 4 + 6 + 10
     for run in runs:
         width = run.params.get("agent.width", 3)
         assert run.curve == ((0.5, width / 2), (1.0, 2.0 * width)), "reported, and returned"

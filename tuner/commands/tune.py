@@ -3,8 +3,8 @@
 import importlib.util
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,10 @@ from rich.markup import escape
 from note_rl.errors import NoteRLError
 from tuner.build import build_node, build_trackers
 from tuner.checks import check_run, resolve
+from tuner.commands.planning import make_plan
 from tuner.commands.winner import TrainingConfigs
 from tuner.config import RunConfig
 from tuner.errors import UserError
-from tuner.executors.base import Executor
 from tuner.functions import ENTRY as FUNCTION_ENTRY
 from tuner.functions import function_name, is_function
 from tuner.names import did_you_mean
@@ -42,7 +42,6 @@ from tuner.study import (
     summarise,
 )
 from tuner.study.display import study_display
-from tuner.study.plan import describe_plan
 from tuner.study.samplers import require_packages
 from tuner.study.storage import shown
 from tuner.study.tracking import TrackingListener
@@ -117,7 +116,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     del folder  # study.folder says where studies live
     console = Console()
     if config.plan:
-        console.print(describe_plan(define(config, overrides), int(config.executor.parallel)), highlight=False)
+        console.print(make_plan(define(config, overrides), resolve(config)), highlight=False)
         return 0
     try:
         result = tune(config, overrides, config_dir=_config_dir(), console=console)
@@ -164,7 +163,7 @@ def tune(
         listeners = Listeners(display, tracking, listener or StudyListener())
         with StudyStore(resolved["storage"]["url"], display.on_note) as store:
             try:
-                with _executor(resolved["executor"]) as executor:
+                with closing(build_node("executor", resolved["executor"])) as executor:
                     StudyRunner(definition, store, executor, sampler, pruner, listeners).run()
             finally:
                 tracker.close()
@@ -231,15 +230,6 @@ def _settings(node: JsonDict) -> StudySettings:
                 raise UserError(f"unknown key {prefix}{key}{did_you_mean(key, known)}")
     rungs = pruning.get("rungs", Pruning.rungs)
     return StudySettings(**node, pruning=Pruning(**{**pruning, "rungs": tuple(rungs)}))
-
-
-@contextmanager
-def _executor(node: JsonDict) -> Iterator[Executor]:
-    executor: Executor = build_node("executor", node)
-    try:
-        yield executor
-    finally:
-        executor.close()
 
 
 def _config_dir() -> Path | None:

@@ -69,8 +69,9 @@ class Dispatcher:
         self._executor = executor
         self._interrupts = interrupts
         self._listener = listener
-        self._random_score = random_score
         self._metric = definition.metric
+        # a policy that learns nothing is as good all along
+        self._random_score = None if random_score is None else self._metric([(1.0, random_score)])
         self._guard = Guard(definition.settings.max_failures)
         self._active: dict[str, Run] = {}
         self._queue: deque[Run] = deque()
@@ -195,7 +196,7 @@ class Dispatcher:
         elif result.outcome is Outcome.COMPLETE:
             self._close(desk, run, self._complete(run, seconds))
         else:
-            seen = [*self._scores, *(value for _, value in run.points)]
+            seen = [*self._scores, *(self._metric([point]) for point in run.points)]
             value = penalty(self._random_score, seen)
             self._close(desk, run, Ending(result.outcome, value, result.reason, seconds))
 

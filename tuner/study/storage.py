@@ -66,6 +66,13 @@ def file_of(url: str) -> Path:
     return Path(url.partition(":")[2].removeprefix("///").partition("?")[0])
 
 
+def exists(url: str) -> bool:
+    """Whether there may be studies at that URL. Makes nothing."""
+    if url in IN_MEMORY:
+        return False
+    return not url.startswith(("sqlite:", "journal:")) or file_of(url).is_file()
+
+
 def _open_database(url: str) -> BaseStorage:
     try:
         dialect = make_url(url).get_backend_name()
