@@ -100,8 +100,9 @@ def _check_ends(definition: StudyDefinition) -> None:
             continue
         for drawn in parameter.ends:
             value = parameter.value(drawn, definition.config)
+            together = {path: choices[0] for path, choices in parameter.when.items()}
             try:
-                check_run(definition.run_config({parameter.path: value}, seed=0))
+                check_run(definition.run_config({**together, parameter.path: value}, seed=0))
             except (UserError, NoteRLError) as error:
                 raise UserError(f"space.{parameter.path} reaches {value}, and no run can have that: {error}") from error
 

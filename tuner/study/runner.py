@@ -20,7 +20,7 @@ from tuner.study.errors import StudyError
 from tuner.study.listener import StudyListener
 from tuner.study.probing import PROBE, run_probe
 from tuner.study.pruning import RungJudge, decisions_from_json, decisions_to_json, describe_decisions
-from tuner.study.samplers import SamplerFactory, make_sampler
+from tuner.study.samplers import SamplerFactory, make_sampler, num_distinct
 from tuner.study.store import StudyStore, begin_or_continue
 from tuner.study.summary import summarise
 
@@ -85,7 +85,8 @@ class StudyRunner:
                     self._listener.on_note(
                         f"{definition.study_folder / name} is of an earlier study and is now {aside.name}"
                     )
-        study.sampler = make_sampler(self._make_sampler, definition.seed, len(study.get_trials(deepcopy=False)))
+        num_trials = len(study.get_trials(deepcopy=False))
+        study.sampler = make_sampler(self._make_sampler, definition.seed, num_trials, definition.space)
         return study
 
     def _run_stages(self, screen: optuna.Study) -> None:
@@ -132,11 +133,10 @@ class StudyRunner:
     def _screen(self, study: optuna.Study, dispatcher: Dispatcher) -> tuple[RunRecord, ...]:
         definition = self._definition
         seed = stage_seeds(definition.seed, SCREEN, 1)[0]
-        book = ScreenBook(study, definition, seed)
-        total = max(definition.settings.num_trials, book.num_entered)
-        if book.num_open or book.num_entered < total:
+        book = ScreenBook(study, definition, seed, num_distinct(study.sampler, definition.space))
+        if book.num_open or book.num_entered < book.total:
             study.set_user_attr(attributes.WINNER, None)  # more trials may bring another
-        self._listener.on_stage(SCREEN, total, book.records())
+        self._listener.on_stage(SCREEN, book.total, book.records())
         judge, after = self._judge(study, book)
         dispatcher.run_stage(book, judge, after)
         return book.records()
