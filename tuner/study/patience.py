@@ -16,6 +16,7 @@ from optuna.storages import RDBStorage
 from optuna.trial import TrialState
 
 from tuner.errors import UserError
+from tuner.study.disk import is_full
 
 PATIENCE_S = 300.0
 """How long a study waits for its database. Runs under way wait with it, at their next report."""
@@ -84,6 +85,20 @@ for _name in (
     "set_trial_user_attr",
 ):
     setattr(PatientStorage, _name, patiently(getattr(RDBStorage, _name)))
+
+
+STORAGE_ERRORS = (OptunaError, sqlalchemy.exc.SQLAlchemyError, OSError)
+
+
+def explained(error: BaseException) -> BaseException:
+    """The error that is to be raised for one of `STORAGE_ERRORS`: a clear word if the storage takes nothing more."""
+    trouble = _database_error(error)
+    if not (is_full(error) or isinstance(trouble, sqlalchemy.exc.OperationalError)):
+        return error
+    return StorageLostError(
+        f"the study cannot be written down any more: {cause_of(error)}.\n"
+        "Nothing that was finished is lost; once that is mended, the same command goes on."
+    )
 
 
 def is_connection_lost(error: BaseException) -> bool:

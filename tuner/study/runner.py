@@ -18,6 +18,7 @@ from tuner.study.definition import StudyDefinition
 from tuner.study.dispatch import Dispatcher
 from tuner.study.errors import StudyError
 from tuner.study.listener import StudyListener
+from tuner.study.patience import STORAGE_ERRORS, StorageLostError, explained
 from tuner.study.probing import PROBE, run_probe
 from tuner.study.pruning import RungJudge, decisions_from_json, decisions_to_json, describe_decisions
 from tuner.study.samplers import SamplerFactory, make_sampler, num_distinct
@@ -63,17 +64,31 @@ class StudyRunner:
         Raises:
             StudyStopped: Asked to stop; the same call goes on later.
             StudyError: Nothing works, or nothing is left to choose from.
+            StorageLostError: The database does not answer, or the disk is full; the same call goes on later.
             UserError: It cannot begin, or not go on as it began.
         """
-        began = time.monotonic()
         with sole_controller(self._definition.study_folder), self._interrupts.heeded():
-            screen = self._begin()
             try:
-                self._run_stages(screen)
-            finally:
-                spent = float(screen.user_attrs.get(attributes.SECONDS, 0.0)) + time.monotonic() - began
-                screen.set_user_attr(attributes.SECONDS, round(spent, 1))
+                self._run()
+            except STORAGE_ERRORS as error:
+                raise explained(error) from error
         return summarise(self._store, self._definition.name, self._definition.study_folder)
+
+    def _run(self) -> None:
+        began = time.monotonic()
+        screen = self._begin()
+        try:
+            self._run_stages(screen)
+        except (*STORAGE_ERRORS, StorageLostError):
+            raise  # nothing can be written down now
+        except BaseException:
+            self._note_seconds(screen, began)
+            raise
+        self._note_seconds(screen, began)
+
+    def _note_seconds(self, screen: optuna.Study, began: float) -> None:
+        spent = float(screen.user_attrs.get(attributes.SECONDS, 0.0)) + time.monotonic() - began
+        screen.set_user_attr(attributes.SECONDS, round(spent, 1))
 
     def _begin(self) -> optuna.Study:
         definition = self._definition

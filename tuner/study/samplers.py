@@ -43,8 +43,8 @@ def require_packages(kind: str) -> None:
 def make_sampler(factory: SamplerFactory, study_seed: int, num_trials: int, space: Space) -> BaseSampler:
     """The sampler of a study that has so many trials already.
 
-    Made anew for a study that is continued, it must not draw its first points again. Low-discrepancy sequences and grids
-    are the exception: their place is kept in the storage, and their seed must stay the same.
+    Made anew for a study that is continued, it must not draw its first points again. Low-discrepancy sequences and
+    grids are the exception: their place is kept in the storage, and their seed must stay the same.
 
     Args:
         factory: Called with `seed` and `space`, where it takes these.
