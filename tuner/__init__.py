@@ -10,13 +10,13 @@ Importing this package imports neither a framework, nor Optuna, nor Hydra: each 
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tuner.commands.tune import TuneResult
     from tuner.training import TrainOutcome
 
-__all__ = ["report", "train", "tune"]
+__all__ = ["hub", "report", "train", "tune"]
 
 
 def train(
@@ -106,3 +106,20 @@ def report(step: float, value: float) -> bool:
         return False
     trial.report(step, value)
     return True
+
+
+def hub(package: str, cls: str, registry: str | None = None, **arguments: Any) -> Any:
+    """A sampler or pruner from OptunaHub: `sampler=hub sampler.package=samplers/auto_sampler sampler.cls=AutoSampler`.
+
+    Args:
+        package: Its path in the registry. Its code is downloaded and run.
+        cls: The class in it.
+        registry: A folder with such packages, in place of the public registry.
+        arguments: Of the class.
+
+    Raises:
+        tuner.errors.UserError: OptunaHub is not installed, or there is no such package or class.
+    """
+    from tuner.study.registry import from_registry
+
+    return from_registry(package, cls, registry, **arguments)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from hydra.errors import InstantiationException
-from hydra.utils import instantiate
+from hydra.utils import get_object, instantiate
 
 from note_rl.environments import EnvFactory
 from note_rl.errors import NoteRLError
@@ -176,6 +176,24 @@ def build_node(path: str, node: Mapping[str, Any]) -> Any:
         UserError: It cannot be built from these settings.
     """
     return _build(path, node)
+
+
+def build_function(node: Mapping[str, Any]) -> Callable[..., object]:
+    """The function that stands in the place of an agent, its arguments filled in.
+
+    A function is called with them when the run begins; of a class, an object is made with them, and that is called.
+
+    Raises:
+        UserError: There is no such thing, or it cannot be called.
+    """
+    try:
+        target = get_object(str(node["_target_"]))
+    except ImportError as error:
+        raise UserError(f"agent._target_={node['_target_']} cannot be imported: {error}") from error
+    made: Callable[..., object] = _build("agent", {**node, "_partial_": not isinstance(target, type)})
+    if not callable(made):
+        raise UserError(f"agent._target_={node['_target_']}: its objects cannot be called; name a function")
+    return made
 
 
 def _build(path: str, node: Mapping[str, Any]) -> Any:

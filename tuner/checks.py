@@ -18,6 +18,7 @@ from note_rl.settings import RolloutSettings, Settings
 from tuner.build import build_environment, build_policy, build_settings
 from tuner.config import BUILT, BUILT_MAPPINGS, HYDRA_KEYS, SECTIONS, BackendConfig, RunConfig, to_json
 from tuner.errors import UserError
+from tuner.functions import check_function, is_function
 from tuner.names import did_you_mean
 from tuner.ranges import check_ranges
 from tuner.signatures import Signature, attributes_read, constructor_calls, signature_of
@@ -64,6 +65,9 @@ def check_run(resolved: JsonDict) -> None:
         UserError: A value out of range, a framework that is not installed, an environment that cannot be made.
         note_rl.errors.NoteRLError: What the training core refuses.
     """
+    if is_function(resolved):
+        check_function(resolved)
+        return
     run = RunConfig.from_json(resolved)
     check_framework(run.backend)
     _check_shape(resolved)

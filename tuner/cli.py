@@ -27,7 +27,7 @@ from tuner.folders import make_folder
 from tuner.names import did_you_mean
 from tuner.preflight import check_command, compose_or_explain
 from tuner.tracebacks import describe_crash
-from tuner.trial.context import current_trial
+from tuner.trial.context import TrialContext, current_trial
 
 if TYPE_CHECKING:
     from tuner.executors.local import Backend
@@ -63,7 +63,7 @@ class Job:
         hydra = HydraConfig.get()
         folder, overrides = Path(hydra.runtime.output_dir), tuple(hydra.overrides.task)
         trial = current_trial()
-        if trial is not None:
+        if isinstance(trial, TrialContext):
             return self.command.load().objective(config, trial)
         status = _answered(self.command, lambda: self.command.load().run(config, folder, overrides))
         self.statuses.append(status)

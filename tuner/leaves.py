@@ -1,12 +1,14 @@
 """A leaf of a search space, `{low: 1e-5, high: 0.1, log: true}` or `{choices: [relu, tanh]}`, read and checked."""
 
+import json
 import math
+from collections.abc import Iterable
 
 from tuner.coordinates import Choices, Coordinate, Interval, OneMinus, PowerOfTwo, Range, exponent_of_two, label_of
 from tuner.errors import UserError
 
-_RANGE_KEYS = frozenset({"low", "high", "log", "step", "transform", "of"})
-_CHOICE_KEYS = frozenset({"choices", "of"})
+_RANGE_KEYS = frozenset({"low", "high", "log", "step", "transform", "of", "when"})
+_CHOICE_KEYS = frozenset({"choices", "of", "when"})
 _EXAMPLES = "{low: 1.0e-5, high: 0.01, log: true} or {choices: [relu, tanh]}"
 
 
@@ -15,6 +17,28 @@ def is_leaf(node: object) -> bool:
     if not isinstance(node, dict):
         return False
     return "choices" in node or any(key in node and not isinstance(node[key], dict) for key in ("low", "high"))
+
+
+def leaves_of(tree: object, prefix: str = "") -> Iterable[tuple[str, dict[str, object]]]:
+    """The leaves of a search space with their config paths.
+
+    Raises:
+        UserError: Something in it is neither a parameter nor a mapping of them.
+    """
+    if not isinstance(tree, dict):
+        what = "is empty: remove it with ~" + f"space.{prefix}" if tree is None else f"= {tree} is not a range"
+        hint = (
+            f"{{choices: {json.dumps(tree)}}}"
+            if isinstance(tree, list)
+            else "{low: ..., high: ...} or {choices: [...]}"
+        )
+        raise UserError(f"space.{prefix} {what}; a parameter is written as {hint}")
+    for key, node in tree.items():
+        path = f"{prefix}.{key}" if prefix else str(key)
+        if is_leaf(node):
+            yield path, node
+        else:
+            yield from leaves_of(node, path)
 
 
 def parse_coordinate(path: str, leaf: dict[str, object], current: object) -> Coordinate:

@@ -102,15 +102,50 @@ class Mixed(Metric):
         return 0.5 * self._auc._score(steps, values) + 0.5 * self._final._score(steps, values)
 
 
+class StepsTo(Metric):
+    """How soon a value is reached: minus the fraction of the budget at which the curve first does, in [-1, 0).
+
+    Between evaluations the curve is taken as straight. A curve that stays below scores under -1, down to -2: the
+    further away its best evaluation is, in multiples of the value, the lower.
+    """
+
+    prefix = "steps_to_"
+
+    def __init__(self, threshold: float) -> None:
+        self.name = f"{self.prefix}{threshold:g}"
+        self.label = f"minus the share of the budget until {threshold:g}"
+        self._threshold = threshold
+
+    def _score(self, steps: FloatArray, values: FloatArray) -> float:
+        reached = np.flatnonzero(values >= self._threshold)
+        if reached.size == 0:
+            distance = (self._threshold - values.max()) / max(abs(self._threshold), 1.0)
+            return float(-1.0 - distance / (1.0 + distance))
+        first = reached[0]
+        if first == 0:
+            return float(-steps[0])
+        rise = values[first] - values[first - 1]
+        share = (self._threshold - values[first - 1]) / rise
+        return float(-(steps[first - 1] + share * (steps[first] - steps[first - 1])))
+
+
 METRICS: dict[str, type[Metric]] = {metric.name: metric for metric in (Mixed, Final, AUC, Best)}
 
 
 def make_metric(name: str) -> Metric:
-    """The metric of that name.
+    """The metric of that name; `steps_to_475` is how soon 475 is reached.
 
     Raises:
         UserError: There is none.
     """
+    if name.startswith(StepsTo.prefix):
+        try:
+            threshold = float(name.removeprefix(StepsTo.prefix))
+        except ValueError:
+            threshold = math.nan
+        if not math.isfinite(threshold):
+            raise UserError(f"study.metric={name} must end in a number, as steps_to_475 does")
+        return StepsTo(threshold)
     if name not in METRICS:
-        raise UserError(f"study.metric={name} is unknown{did_you_mean(name, METRICS)}")
+        raise UserError(f"study.metric={name} is unknown{did_you_mean(name, [*METRICS, 'steps_to_475'])}")
     return METRICS[name]()

@@ -1,8 +1,8 @@
-"""The stages of a study and the rules that keep its result honest. Pure functions over records; nothing runs here.
+"""The stages of a study and the rules that keep its result honest. Nothing runs here.
 
-Screen wide with one seed; confirm the best few on seeds they were not chosen by; test the winner and the default
-configuration on seeds that nothing was chosen by. A score that was used to choose is too good by construction: only the
-test scores are printed as the result.
+Screen wide with one seed; race the promising on a few more, the same for all; confirm the best few on seeds they were
+not chosen by; test the winner and the default configuration on seeds that nothing was chosen by. A score that was used
+to choose is too good by construction: only the test scores are printed as the result.
 """
 
 import math
@@ -13,14 +13,16 @@ import numpy as np
 
 from tuner.errors import UserError
 from tuner.objective import Metric
-from tuner.records import CONFIRM, SCREEN, TEST, RunRecord
+from tuner.records import CONFIRM, RACE, SCREEN, TEST, RunRecord
+from tuner.selection import AGGREGATES
 from tuner.statistics import spearman
 from tuner.trial.messages import Outcome
 
 STREAMS = ("tune", "select", "test")
-"""The seed streams: of screening, confirmation and test."""
+"""The seed streams: of screening and race, confirmation, and test."""
 
-_STREAM_OF_STAGE = {SCREEN: "tune", CONFIRM: "select", TEST: "test"}
+_STREAM_OF_STAGE = {SCREEN: "tune", RACE: "tune", CONFIRM: "select", TEST: "test"}
+_MOST_RACED = 8
 _SAMPLER_KEY = len(STREAMS)
 _DRAWS = 2**29
 
@@ -45,8 +47,9 @@ def seed_stream(study_seed: int, stream: str, count: int) -> tuple[int, ...]:
 
 
 def stage_seeds(study_seed: int, stage: str, count: int) -> tuple[int, ...]:
-    """The seeds on which a stage runs each configuration."""
-    return seed_stream(study_seed, _STREAM_OF_STAGE[stage], count)
+    """The seeds on which a stage runs each configuration; the race takes those that follow the screening seed."""
+    num_before = 1 if stage == RACE else 0
+    return seed_stream(study_seed, _STREAM_OF_STAGE[stage], num_before + count)[num_before:]
 
 
 def sampler_seed(study_seed: int, num_trials: int) -> int:
@@ -94,29 +97,38 @@ class StudySettings:
     Attributes:
         metric: Name of the metric, see `tuner.objective`.
         num_trials: Configurations screened: a total, not more on top of what there is.
+        num_race: Best configurations that are raced; None: the square root of their number, but no more than 8 and no
+            fewer than are confirmed.
+        num_race_seeds: Further tune seeds on which they are; 0: no race.
         num_candidates: Best configurations that are confirmed.
         num_select_seeds: Fresh seeds on which each candidate is confirmed.
         num_test_seeds: Untouched seeds on which the winner and the default configuration are compared.
+        over_seeds: How scores over seeds decide in race and confirmation: mean, or worst (the worst seed counts).
         retries: How often a run that crashed is continued from its last checkpoint.
         max_failures: So many failures in a row end the study.
-        steps_per_second: Environment steps of one run per second, assumed by `plan=true` before anything has run.
+        steps_per_second: Environment steps of one run per second that `plan=true` reckons with; None: as measured.
         pruning: When a run may be ended early.
     """
 
     metric: str = "mixed"
     num_trials: int = 24
+    num_race: int | None = None
+    num_race_seeds: int = 0
     num_candidates: int = 3
     num_select_seeds: int = 2
     num_test_seeds: int = 5
+    over_seeds: str = "mean"
     retries: int = 1
     max_failures: int = 5
-    steps_per_second: float = 2000.0
+    steps_per_second: float | None = None
     pruning: Pruning = Pruning()
 
     def __post_init__(self) -> None:
         """Refuses counts that make no study."""
         for name, minimum in (
             ("num_trials", 1),
+            ("num_race", 2),
+            ("num_race_seeds", 0),
             ("num_candidates", 1),
             ("num_select_seeds", 1),
             ("num_test_seeds", 1),
@@ -124,10 +136,26 @@ class StudySettings:
             ("max_failures", 1),
         ):
             value = getattr(self, name)
+            if value is None and name == "num_race":
+                continue
             if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
                 raise UserError(f"study.{name}={value} must be a whole number, at least {minimum}")
-        if not self.steps_per_second > 0.0:
-            raise UserError(f"study.steps_per_second={self.steps_per_second} must be above 0")
+        if self.steps_per_second is not None and not self.steps_per_second > 0.0:
+            raise UserError(f"study.steps_per_second={self.steps_per_second} must be above 0, or null")
+        if self.over_seeds not in AGGREGATES:
+            raise UserError(f"study.over_seeds={self.over_seeds} must be {' or '.join(AGGREGATES)}")
+        if self.num_race is not None and self.num_race_seeds and self.num_race < self.num_candidates:
+            raise UserError(
+                f"study.num_race={self.num_race} must not be below study.num_candidates={self.num_candidates}: "
+                "who is confirmed comes out of the race"
+            )
+
+    @property
+    def num_entrants(self) -> int:
+        """Configurations in the race, if that many have come to a good end."""
+        asked = math.ceil(math.sqrt(self.num_trials)) if self.num_race is None else self.num_race
+        most = _MOST_RACED if self.num_race is None else asked
+        return min(max(min(asked, most), self.num_candidates), self.num_trials)
 
 
 @dataclass(frozen=True)
@@ -157,7 +185,7 @@ def decide_rungs(
     complete = [run for run in screened if run.complete and run.curve]
     if len(complete) < pruning.min_trials:
         return None
-    final = [_score(run) for run in complete]
+    final = [run.score for run in complete if run.score is not None]
     decisions = []
     for point in pruning.points(num_points):
         fraction = point / num_points
@@ -167,40 +195,6 @@ def decide_rungs(
         )
         decisions.append(RungDecision(point, fraction, agreement, agreement >= pruning.min_rank_agreement))
     return tuple(decisions)
-
-
-def _score(run: RunRecord) -> float:
-    assert run.value is not None
-    return run.value
-
-
-def choose_candidates(screened: Sequence[RunRecord], count: int) -> tuple[RunRecord, ...]:
-    """The best complete runs of the screening stage, best first; the earlier one of equals."""
-    complete = [run for run in screened if run.complete]
-    return tuple(sorted(complete, key=lambda run: (-_score(run), run.number))[:count])
-
-
-def choose_winner(confirmed: Sequence[RunRecord], candidates: Sequence[RunRecord]) -> RunRecord | None:
-    """The candidate with the best mean over its confirmation runs; of equals the one that screened better.
-
-    Screening scores decide nothing else, since each candidate was chosen for its own. A run without a score (crashed to
-    the end) counts as the worst score there is.
-
-    Args:
-        confirmed: Runs of the confirmation stage.
-        candidates: As chosen, best first.
-    """
-    known = [run.score for run in confirmed if run.score is not None]
-    if not known:
-        return None
-    worst = min(known)
-    means: dict[str, float] = {}
-    for candidate in candidates:
-        runs = [run for run in confirmed if run.label == candidate.label]
-        if any(run.complete for run in runs):
-            means[candidate.label] = float(np.mean([worst if run.score is None else run.score for run in runs]))
-    # max() keeps the first of equals, and candidates are in the order of their screening scores
-    return max((run for run in candidates if run.label in means), key=lambda run: means[run.label], default=None)
 
 
 @dataclass(frozen=True)
@@ -229,6 +223,7 @@ def plan_stages(settings: StudySettings, study_seed: int, total_steps: int) -> t
     """What a study will do, stage by stage."""
     sizes = {
         SCREEN: (settings.num_trials, 1),
+        **({RACE: (settings.num_entrants, settings.num_race_seeds)} if settings.num_race_seeds else {}),
         CONFIRM: (min(settings.num_candidates, settings.num_trials), settings.num_select_seeds),
         TEST: (2, settings.num_test_seeds),
     }

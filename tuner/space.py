@@ -6,6 +6,7 @@
       buffer:    {batch_size: {low: 16, high: 256, transform: power_of_two},
                   gradient_steps: {low: 0.125, high: 1.0, log: true, of: buffer.train_freq}}
       network:   {activation: {choices: [relu, tanh]}}
+      noise:     {sigma: {low: 0.01, high: 0.5, when: {noise.kind: [gaussian]}}}    # searched with these choices only
 
 On the command line: `space.optimizer.learning_rate.high=0.1`, `~space.agent.gamma`,
 `'+space.agent.tau={low:0.001,high:1,log:true}'`.
@@ -19,17 +20,21 @@ import dataclasses
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import optuna
 
+from tuner.conditions import check_conditions, in_order, is_active, parse_when
 from tuner.coordinates import Coordinate, Interval, as_number
 from tuner.errors import UserError
-from tuner.leaves import is_leaf, parse_coordinate
+from tuner.leaves import leaves_of, parse_coordinate
 from tuner.names import did_you_mean
+from tuner.paths import get_path, set_path, value_paths
 from tuner.records import Scalar
 from tuner.trial.messages import JsonDict
+
+__all__ = ["Parameter", "Space", "get_path"]
 
 
 @dataclass(frozen=True)
@@ -40,11 +45,14 @@ class Parameter:
         path: Its place in the run config, dotted.
         coordinate: How its values are walked through.
         of: Config paths whose product the coordinate is a share of; the value is then rounded to a whole number >= 1.
+        when: Other parameters by config path, each with the choices that this one is searched with. With others it is
+            not part of the trial and keeps its default.
     """
 
     path: str
     coordinate: Coordinate
     of: tuple[str, ...] = ()
+    when: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -93,7 +101,8 @@ class Parameter:
         """The parameter as plain data, the same for the same search."""
         domain = {key: list(value) if isinstance(value, tuple) else value for key, value in
                   dataclasses.asdict(self.coordinate.domain).items()}  # fmt: skip
-        return {"path": self.path, "scale": type(self.coordinate).__name__, "of": list(self.of), **domain}
+        when = {"when": {path: list(values) for path, values in self.when.items()}} if self.when else {}
+        return {"path": self.path, "scale": type(self.coordinate).__name__, "of": list(self.of), **domain, **when}
 
 
 @dataclass(frozen=True)
@@ -102,10 +111,12 @@ class Space:
 
     parameters: tuple[Parameter, ...]
     _by_path: dict[str, Parameter] = field(init=False, repr=False, compare=False)
+    _in_order: tuple[Parameter, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Indexes the parameters."""
+        """Indexes the parameters, and puts each behind those that it depends on."""
         object.__setattr__(self, "_by_path", {parameter.path: parameter for parameter in self.parameters})
+        object.__setattr__(self, "_in_order", in_order(self.parameters))
 
     @classmethod
     def from_config(cls, tree: JsonDict, config: JsonDict, fixed: Iterable[str] = ()) -> "Space":
@@ -120,7 +131,7 @@ class Space:
             UserError: A path that the config does not have (names the nearest), one that is also fixed on the command
                 line, an empty or impossible range, wrong keys, an empty space.
         """
-        leaves = dict(_leaves(tree))
+        leaves = dict(leaves_of(tree))
         if not leaves:
             raise UserError(
                 "the search space is empty: choose one (space=dqn) or add to it: "
@@ -140,6 +151,7 @@ class Space:
                     f"or add ~space.{path} to keep it fixed"
                 )
         parameters = tuple(_parse(path, leaves[path], config) for path in sorted(leaves))
+        check_conditions(parameters)
         derived = {parameter.path for parameter in parameters if parameter.of}
         for parameter in parameters:
             for path in set(parameter.of) & derived:
@@ -157,6 +169,24 @@ class Space:
         """What Optuna is asked to sample."""
         return {parameter.name: parameter.distribution for parameter in self.parameters}
 
+    def draw(self, suggest: Callable[[str, optuna.distributions.BaseDistribution], Scalar]) -> dict[str, Scalar]:
+        """Asks for every parameter that is part of the trial, given those asked for before.
+
+        Args:
+            suggest: From name and distribution to a point of it.
+
+        Returns:
+            Optuna's parameters, by name.
+        """
+        drawn: dict[str, Scalar] = {}
+        values: JsonDict = {}
+        for parameter in self._in_order:
+            if is_active(parameter, values):
+                drawn[parameter.name] = suggest(parameter.name, parameter.distribution)
+                if not parameter.of:
+                    values[parameter.path] = parameter.coordinate.to_value(drawn[parameter.name])
+        return drawn
+
     def values(self, drawn: Mapping[str, Scalar], config: JsonDict) -> JsonDict:
         """From Optuna's parameters to values by config path, in their own units.
 
@@ -167,9 +197,10 @@ class Space:
         current = copy.deepcopy(config)
         values: JsonDict = {}
         for parameter in sorted(self.parameters, key=lambda parameter: bool(parameter.of)):
-            values[parameter.path] = parameter.value(drawn[parameter.name], current)
-            set_path(current, parameter.path, values[parameter.path])
-        return {path: values[path] for path in self._by_path}
+            if parameter.name in drawn:
+                values[parameter.path] = parameter.value(drawn[parameter.name], current)
+                set_path(current, parameter.path, values[parameter.path])
+        return {path: values[path] for path in self._by_path if path in values}
 
     def drawn(self, config: JsonDict) -> dict[str, Scalar]:
         """The point of the space at which this config lies.
@@ -178,7 +209,11 @@ class Space:
             UserError: A value outside its range: Optuna would only warn and use it.
         """
         point: dict[str, Scalar] = {}
-        for parameter in self.parameters:
+        values: JsonDict = {}
+        for parameter in self._in_order:
+            if not is_active(parameter, values):
+                continue
+            values[parameter.path] = get_path(config, parameter.path)
             try:
                 point[parameter.name] = parameter.drawn(config)
             except ValueError as error:
@@ -223,23 +258,6 @@ class Space:
         return lines
 
 
-def _leaves(tree: object, prefix: str = "") -> Iterable[tuple[str, dict[str, object]]]:
-    if not isinstance(tree, dict):
-        what = "is empty: remove it with ~" + f"space.{prefix}" if tree is None else f"= {tree} is not a range"
-        hint = (
-            f"{{choices: {json.dumps(tree)}}}"
-            if isinstance(tree, list)
-            else "{low: ..., high: ...} or {choices: [...]}"
-        )
-        raise UserError(f"space.{prefix} {what}; a parameter is written as {hint}")
-    for key, node in tree.items():
-        path = f"{prefix}.{key}" if prefix else str(key)
-        if is_leaf(node):
-            yield path, node
-        else:
-            yield from _leaves(node, path)
-
-
 def _parse(path: str, leaf: dict[str, object], config: JsonDict) -> Parameter:
     whole = leaf.get("of", [])
     of = (whole,) if isinstance(whole, str) else tuple(whole) if isinstance(whole, list) else ()
@@ -252,7 +270,7 @@ def _parse(path: str, leaf: dict[str, object], config: JsonDict) -> Parameter:
         if isinstance(value := get_path(config, part), bool) or not isinstance(value, int | float):
             raise UserError(f"space.{path}.of={part} must be a number to take a share of, but the config has {value}")
     current = 1.0 if of else get_path(config, path)
-    return Parameter(path, parse_coordinate(path, leaf, current), of)
+    return Parameter(path, parse_coordinate(path, leaf, current), of, parse_when(path, leaf.get("when")))
 
 
 def _is_of_the_protocol(path: str) -> bool:
@@ -263,7 +281,7 @@ def _check_path(path: str, config: JsonDict, asked_by: str = "") -> None:
     try:
         value = get_path(config, path)
     except KeyError:
-        known = list(_value_paths(config))
+        known = list(value_paths(config))
         raise UserError(
             f"{asked_by or 'space.' + path} names {path}, which the config does not have{did_you_mean(path, known)}"
         ) from None
@@ -271,31 +289,3 @@ def _check_path(path: str, config: JsonDict, asked_by: str = "") -> None:
         raise UserError(
             f"space.{path}: {path} is a group of settings; search one of them, for example {path}.{next(iter(value))}"
         )
-
-
-def _value_paths(config: JsonDict, prefix: str = "") -> Iterable[str]:
-    for key, value in config.items():
-        path = f"{prefix}.{key}" if prefix else key
-        if isinstance(value, dict) and value:
-            yield from _value_paths(value, path)
-        else:
-            yield path
-
-
-def get_path(config: JsonDict, path: str) -> object:
-    """The value at a dotted path; KeyError if there is none."""
-    node: object = config
-    for key in path.split("."):
-        if not isinstance(node, dict) or key not in node:
-            raise KeyError(path)
-        node = node[key]
-    return node
-
-
-def set_path(config: JsonDict, path: str, value: object) -> None:
-    """Puts a value at a dotted path that exists up to its last part."""
-    *parents, last = path.split(".")
-    node = config
-    for key in parents:
-        node = node[key]
-    node[last] = value

@@ -2,7 +2,6 @@
 
 import math
 import time
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -15,30 +14,11 @@ from tuner.build import BuiltRun, build_run
 from tuner.config import RunConfig
 from tuner.trial.context import TrialContext
 from tuner.trial.folder import CHECKPOINT_FILE
-from tuner.trial.messages import JsonDict, Outcome, TrialInterrupted
+from tuner.trial.messages import Outcome, TrialInterrupted
+from tuner.trial.reporter import Reporter
 
 LOG_INTERVAL_S = 1.0
 EVALUATION_METRIC = "eval/mean_return"
-
-
-class Reporter(Protocol):
-    """Whom a run tells how it goes; `TrialContext` is one. Each method may raise `TrialInterrupted` to end the run."""
-
-    @property
-    def reported(self) -> Sequence[tuple[float, float]]:
-        """The (fraction, mean return) pairs reported so far, those of an interrupted attempt included."""
-
-    def built(self, config: JsonDict) -> None:
-        """Everything is built; `config` holds the values found in the objects."""
-
-    def report(self, step: float, value: float) -> None:
-        """An evaluation: fraction of the budget, mean return."""
-
-    def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Metrics at a number of environment steps."""
-
-    def alive(self, progress: float) -> None:
-        """A sign of life, in short intervals: done part of the budget."""
 
 
 class EpisodeLog(Protocol):

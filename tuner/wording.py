@@ -82,6 +82,11 @@ def describe_params(
     return ", ".join(texts) + (", ..." if len(ordered) > limit else "")
 
 
+def describe_subject(agent: str, env_id: str) -> str:
+    """`dqn on CartPole-v1`; of a function, which has no environment, its name alone."""
+    return f"{agent} on {env_id}" if env_id else agent
+
+
 def join_words(words: Iterable[str]) -> str:
     """`a`, `a and b`, `a, b and c`."""
     items = list(words)

@@ -27,7 +27,9 @@ RUN_GROUPS = (
     "checkpoint",
 )
 CHOICES = sorted(path.relative_to(CONF).with_suffix("").as_posix() for path in CONF.glob("*/*.yaml"))
+FUNCTIONS = ("function", "synthetic")  # agents that are none
 NEEDS = {  # choices that fit only one agent
+    "agent/function": "agent._target_=tests.tuner.entries.train",
     "buffer/rollout": "agent=ppo",
     "env/coordination": "agent=maddpg",
     "env/pointreach": "agent=ddpg_her",
@@ -42,6 +44,8 @@ NEEDS = {  # choices that fit only one agent
     "space/ppo": "agent=ppo",
     "space/ppo_continuous": "agent=ppo_continuous",
     "space/sac": "agent=sac",
+    "space/function": "agent=synthetic",
+    "space/synthetic": "agent=synthetic",
     "space/td3": "agent=td3",
 }
 
@@ -80,7 +84,7 @@ def test_every_choice_composes(choice: str) -> None:
     group, name = choice.split("/")
     primary = "train" if group in (*RUN_GROUPS, "experiment") else "tune"
     needs = [NEEDS[choice]] if choice in NEEDS else []
-    config = composed(primary, *needs, f"{group}={name}")
+    config = composed(primary, f"{group}={name}", *needs)
     chosen = yaml.safe_load((CONF / f"{choice}.yaml").read_text()) or {}
     if "@package _global_" in (CONF / f"{choice}.yaml").read_text().splitlines()[0]:
         chosen = chosen.get(group, {})
@@ -91,7 +95,9 @@ def test_every_choice_composes(choice: str) -> None:
 
 
 @pytest.mark.parametrize("backend", ["torch", "keras"])
-@pytest.mark.parametrize("agent", sorted(path.stem for path in (CONF / "agent").glob("*.yaml")))
+@pytest.mark.parametrize(
+    "agent", sorted(path.stem for path in (CONF / "agent").glob("*.yaml") if path.stem not in FUNCTIONS)
+)
 def test_every_agent_is_built_by_both_frameworks(agent: str, backend: str) -> None:
     from tuner.build import build_run
     from tuner.config import RunConfig

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import threading
 from collections.abc import Iterator
 from glob import glob
 from pathlib import Path
@@ -81,3 +82,49 @@ def test_studies_of_one_server_are_listed(server: str, tmp_path: Path) -> None:
 def test_a_server_that_does_not_answer_is_told_in_a_line(server: str) -> None:
     with pytest.raises(UserError, match=r"cannot be opened: .*; check the address, that it runs, and your rights"):
         open_storage(server.replace("host=", "host=/nowhere"))
+
+
+def control(server: str, *command: str) -> None:
+    folder = server.partition("host=")[2]
+    options = ["-w", "-l", f"{folder}/log", "-o", f"-k {folder} -c listen_addresses='' -F"]
+    as_server(program("pg_ctl"), "-D", f"{folder}/data", *(options if command[0] == "start" else []), *command)
+
+
+def test_a_study_waits_for_a_server_that_is_started_again(server: str, tmp_path: Path) -> None:
+    executor, seen = FakeExecutor(2), [0]
+
+    def restart(event: object) -> None:
+        seen[0] += 1
+        if seen[0] in (20, 50):
+            control(server, "stop", "-m", "immediate")
+            threading.Timer(1.5, control, (server, "start")).start()
+
+    executor.on_event = restart
+    summary = run_study(tmp_path / "runs", executor, url=server, name="waiting")
+    assert len(summary.runs) == 14
+    assert {run.outcome for run in summary.runs} == {"complete"}
+    assert len({spec.key for spec in executor.started}) == len(executor.started)
+
+
+def test_a_study_whose_server_stays_away_ends_and_goes_on_later(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tuner.study.patience.PATIENCE_S", 2.0)
+    executor = FakeExecutor(2)
+    stopped: list[bool] = []
+
+    def stop(event: object) -> None:
+        if len(executor.verdicts) == 12 and not stopped:
+            stopped.append(True)
+            control(server, "stop", "-m", "immediate")
+
+    executor.on_event = stop
+    try:
+        with pytest.raises(UserError, match="has not answered for 2 s"):
+            run_study(tmp_path / "runs", executor, url=server, name="lost")
+    finally:
+        control(server, "start")
+    again = FakeExecutor(2)
+    summary = run_study(tmp_path / "runs", again, url=server, name="lost")
+    assert len(summary.runs) == 14
+    assert {run.outcome for run in summary.runs} == {"complete"}

@@ -13,7 +13,7 @@ FILES = {path.relative_to(root.parent).as_posix(): path for root in ROOTS for pa
 
 # Third parties with a home: nobody else imports them.
 HOMES = {
-    "optuna": ("tuner/space.py", "tuner/study/", "tuner/hub.py"),
+    "optuna": ("tuner/space.py", "tuner/study/"),
     "sqlalchemy": ("tuner/study/",),
     "optuna_dashboard": ("tuner/commands/dashboard.py",),
     "wandb": ("tuner/trackers/wandb.py",),

@@ -3,7 +3,7 @@
 import pytest
 
 from tuner.errors import UserError
-from tuner.objective import AUC, METRICS, Best, Final, Metric, Mixed, make_metric
+from tuner.objective import AUC, METRICS, Best, Final, Metric, Mixed, StepsTo, make_metric
 
 CURVE = [(0.1, 0.0), (0.2, 10.0), (0.4, 20.0), (0.6, 40.0), (1.0, 30.0)]
 NINTHS = [(point / 9, float(point)) for point in range(1, 10)]
@@ -55,3 +55,30 @@ def test_metrics_by_name() -> None:
     assert isinstance(make_metric("mixed"), Mixed)
     with pytest.raises(UserError, match=r"study.metric=finall is unknown; did you mean final\?"):
         make_metric("finall")
+    assert isinstance(make_metric("steps_to_-110"), StepsTo)
+    for name in ("steps_to_", "steps_to_fast", "steps_to_nan"):
+        with pytest.raises(UserError, match=f"study.metric={name} must end in a number, as steps_to_475 does"):
+            make_metric(name)
+
+
+def test_steps_to_a_value_are_read_off_the_curve() -> None:
+    curve = [(0.25, 100.0), (0.5, 300.0), (0.75, 200.0), (1.0, 500.0)]
+    assert StepsTo(300.0)(curve) == -0.5
+    assert StepsTo(200.0)(curve) == pytest.approx(-0.375), "half-way between 0.25 and 0.5"
+    assert StepsTo(50.0)(curve) == -0.25
+    assert StepsTo(500.0)(curve) == -1.0
+    assert StepsTo(-110.0)([(0.5, -200.0), (1.0, -100.0)]) == pytest.approx(-0.95)
+
+
+def test_a_value_that_is_not_reached_scores_lower_the_further_away_it_is() -> None:
+    scores = [StepsTo(475.0)([(0.5, 0.0), (1.0, end)]) for end in (470.0, 100.0, 9.0, -1e9)]
+    assert scores == sorted(scores, reverse=True)
+    assert -1.0 > scores[0] > -1.02
+    assert scores[-1] > -2.0 - 1e-9
+    assert StepsTo(400.0)([(1.0, 200.0)]) == pytest.approx(-1.0 - 0.5 / 1.5)
+
+
+def test_a_rung_of_steps_to_a_value_knows_only_what_came_before() -> None:
+    curve = [(0.25, 100.0), (0.5, 300.0), (1.0, 500.0)]
+    assert StepsTo(300.0).partial(curve, 0.5) == -0.5
+    assert StepsTo(300.0).partial(curve, 0.25) < -1.0

@@ -43,6 +43,8 @@ def test_the_wheel_says_what_it_is(wheel: zipfile.ZipFile) -> None:
         "robotics",
         "envpool",
         "postgres",
+        "samplers",
+        "hub",
         "all",
         "test",
     } == {line.partition(": ")[2] for line in metadata.splitlines() if line.startswith("Provides-Extra")}

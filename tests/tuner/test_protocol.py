@@ -10,8 +10,6 @@ from tuner.protocol import (
     STREAMS,
     Pruning,
     StudySettings,
-    choose_candidates,
-    choose_winner,
     decide_rungs,
     penalty,
     plan_stages,
@@ -43,6 +41,8 @@ def test_more_seeds_begin_with_the_same_ones() -> None:
 
 def test_stages_draw_from_their_own_streams() -> None:
     assert stage_seeds(3, "screen", 1) == seed_stream(3, "tune", 1)
+    assert stage_seeds(3, "race", 4) == seed_stream(3, "tune", 5)[1:]
+    assert stage_seeds(3, "race", 4)[:2] == stage_seeds(3, "race", 2)
     assert stage_seeds(3, "confirm", 2) == seed_stream(3, "select", 2)
     assert stage_seeds(3, "test", 5) == seed_stream(3, "test", 5)
 
@@ -127,56 +127,21 @@ def test_pruning_that_makes_no_sense_is_refused(changes: dict[str, object], why:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"num_trials": 0}, {"num_candidates": 0}, {"num_test_seeds": 1.5}, {"retries": -1}, {"steps_per_second": 0.0}],
+    [
+        {"num_trials": 0},
+        {"num_candidates": 0},
+        {"num_test_seeds": 1.5},
+        {"retries": -1},
+        {"steps_per_second": 0.0},
+        {"num_race_seeds": -1},
+        {"num_race": 1},
+        {"over_seeds": "median"},
+    ],
 )
 def test_sizes_that_make_no_study_are_refused(changes: dict[str, object]) -> None:
     (key,) = changes
     with pytest.raises(UserError, match=f"study.{key}="):
         StudySettings(**changes)  # type: ignore[arg-type]
-
-
-def test_candidates_are_the_best_complete_runs() -> None:
-    runs = [
-        run(0, 5.0),
-        run(1, 9.0),
-        run(2, 99.0, outcome=Outcome.PRUNED),
-        run(3, 50.0, outcome=Outcome.DIVERGED),
-        run(4, 9.0),
-        run(5, None, outcome=Outcome.CRASHED),
-    ]
-    assert [candidate.number for candidate in choose_candidates(runs, 3)] == [1, 4, 0]
-
-
-def confirm(label: str, *values: float | None) -> list[RunRecord]:
-    crashed = Outcome.CRASHED
-    return [
-        run(number, value, "confirm", label, outcome=crashed if value is None else Outcome.COMPLETE)
-        for number, value in enumerate(values)
-    ]
-
-
-CANDIDATES = [run(0, 90.0), run(1, 80.0), run(2, 70.0)]
-
-
-def test_the_winner_has_the_best_mean_on_fresh_seeds_alone() -> None:
-    confirmed = [*confirm("trial 0", 10.0, 20.0), *confirm("trial 1", 30.0, 5.0), *confirm("trial 2", 1.0, 1.0)]
-    winner = choose_winner(confirmed, CANDIDATES)
-    assert winner is CANDIDATES[1]
-
-
-def test_of_equals_the_one_that_screened_better_wins() -> None:
-    confirmed = [*confirm("trial 2", 15.0, 15.0), *confirm("trial 1", 10.0, 20.0), *confirm("trial 0", 1.0, 2.0)]
-    assert choose_winner(confirmed, CANDIDATES) is CANDIDATES[1]
-
-
-def test_a_crash_on_a_fresh_seed_counts_as_the_worst_score() -> None:
-    # trial 0: (100 + 1) / 2 = 50.5, less than 60
-    confirmed = [*confirm("trial 0", 100.0, None), *confirm("trial 1", 60.0, 60.0), *confirm("trial 2", 1.0, 1.0)]
-    assert choose_winner(confirmed, CANDIDATES) is CANDIDATES[1]
-
-
-def test_nobody_wins_where_nothing_finished() -> None:
-    assert choose_winner(confirm("trial 0", None, None), CANDIDATES) is None
 
 
 def test_the_penalty_is_the_lower_of_random_and_worst() -> None:
@@ -192,3 +157,38 @@ def test_the_plan_counts_runs_and_steps() -> None:
     assert [plans[stage].num_runs for stage in ("screen", "confirm", "test")] == [24, 6, 10]
     assert [plans[stage].env_steps for stage in ("screen", "confirm", "test")] == [720_000, 180_000, 300_000]
     assert plans["test"].seeds == stage_seeds(0, "test", 5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "num_entrants"),
+    [
+        ({"num_trials": 24}, 5),
+        ({"num_trials": 25}, 5),
+        ({"num_trials": 100}, 8),
+        ({"num_trials": 100, "num_race": 12}, 12),
+        ({"num_trials": 9, "num_candidates": 5}, 5),
+        ({"num_trials": 3, "num_race": 4}, 3),
+        ({"num_trials": 2}, 2),
+    ],
+)
+def test_the_race_is_of_the_square_root_of_all_trials(settings: dict[str, int], num_entrants: int) -> None:
+    assert StudySettings(**settings).num_entrants == num_entrants  # type: ignore[arg-type]
+
+
+def test_a_race_of_fewer_than_will_be_confirmed_is_refused() -> None:
+    with pytest.raises(UserError, match=r"study.num_race=2 must not be below study.num_candidates=3"):
+        StudySettings(num_race=2, num_race_seeds=1)
+    assert StudySettings(num_race=2, num_race_seeds=0).num_race_seeds == 0
+
+
+def test_a_race_is_part_of_the_plan() -> None:
+    settings = StudySettings(num_trials=100, num_race_seeds=3, num_candidates=5, num_select_seeds=5, num_test_seeds=10)
+    plans = plan_stages(settings, 0, 1000)
+    assert [(plan.stage, plan.num_runs) for plan in plans] == [
+        ("screen", 100),
+        ("race", 24),
+        ("confirm", 25),
+        ("test", 20),
+    ]
+    seeds = [set(plan.seeds) for plan in plans]
+    assert len(set.union(*seeds)) == 1 + 3 + 5 + 10

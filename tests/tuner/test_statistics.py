@@ -14,6 +14,7 @@ from tuner.statistics import (
     expected_best_of_k,
     iqm,
     mean,
+    paired_permutation_p,
     probability_of_improvement,
     spearman,
 )
@@ -116,6 +117,22 @@ def test_probability_of_improvement_counts_every_pair(x: list[float], y: list[fl
     pairs = [1.0 if a > b else 0.5 if a == b else 0.0 for a in x for b in y]
     assert probability_of_improvement(x, y) == pytest.approx(sum(pairs) / len(pairs))
     assert probability_of_improvement(x, y) + probability_of_improvement(y, x) == pytest.approx(1.0)
+
+
+def test_the_paired_permutation_test_counts_signs() -> None:
+    assert paired_permutation_p([2.0, 3.0, 4.0], [1.0, 1.0, 1.0]) == 1 / 8
+    assert paired_permutation_p([1.0] * 3, [1.0] * 3) == 1.0
+    # differences 3, 2, -1: of the eight sums 6, 4, 2, 0, 0, -2, -4, -6 two are at least 4
+    assert paired_permutation_p([3.0, 2.0, 0.0], [0.0, 0.0, 1.0]) == 2 / 8
+    with pytest.raises(ValueError, match="same length"):
+        paired_permutation_p([1.0], [1.0, 2.0])
+
+
+def test_the_paired_permutation_test_is_exact() -> None:
+    """Under no difference, p <= 1/8 happens in at most one of eight cases."""
+    rng = np.random.default_rng(0)
+    found = [paired_permutation_p(*rng.normal(size=(2, 5))) for _ in range(2000)]
+    assert np.mean([p <= 0.125 for p in found]) == pytest.approx(0.125, abs=0.025)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import os
 import signal
 from collections import Counter
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import optuna
@@ -27,7 +28,7 @@ from tests.tuner.studies import (
 )
 from tuner.errors import UserError
 from tuner.executors.base import TrialEnded, TrialReported
-from tuner.objective import Mixed
+from tuner.objective import Mixed, StepsTo
 from tuner.protocol import Pruning, stage_seeds
 from tuner.records import StudySummary
 from tuner.study import StudyError, StudyListener, StudyStopped, StudyStore, find_winner, summarise
@@ -86,6 +87,73 @@ def test_the_winner_is_chosen_by_confirmation_scores_alone(tmp_path: Path) -> No
     assert max(summary.stage("screen"), key=lambda run: run.value).label == "trial 0"
     assert {run.label for run in summary.stage("confirm")} > {"trial 0"}
     assert summary.winner_label != "trial 0"
+
+
+def test_the_race_brings_the_promising_to_further_tune_seeds(tmp_path: Path) -> None:
+    changes = {"num_trials": 9, "num_race": 4, "num_race_seeds": 3, "num_candidates": 2}
+    summary = run_study(tmp_path, **changes)
+    screened = summary.stage("screen")
+    entrants = sorted(screened, key=lambda run: -run.value)[:4]
+    seeds = stage_seeds(0, "race", 3)
+    raced = Counter((run.label, run.seed) for run in summary.stage("race"))
+    assert set(raced.values()) == {1}
+    for entrant in entrants:
+        assert {seed for label, seed in raced if label == entrant.label} >= set(seeds[:2])
+    means = {
+        one.label: fmean([one.value, *(run.value for run in summary.stage("race", one.label))]) for one in entrants
+    }
+    confirmed = {run.label for run in summary.stage("confirm")}
+    most = max(Counter(label for label, _ in raced).values())
+    finished = [one.label for one in entrants if len(summary.stage("race", one.label)) == most]
+    assert confirmed == set(sorted(finished, key=lambda label: -means[label])[:2])
+    assert not {run.seed for run in summary.stage("race")} & {run.seed for run in (*screened, *summary.stage("test"))}
+    idle = FakeExecutor()
+    assert scores(run_study(tmp_path, idle, **changes)) == scores(summary)
+    assert idle.started == []
+
+
+def test_who_is_clearly_worse_runs_no_further_seeds(tmp_path: Path) -> None:
+    """Noise of 2 and qualities tens apart: behind on each of three seeds."""
+    summary = run_study(tmp_path, num_trials=9, num_race=4, num_race_seeds=4, num_candidates=1)
+    per_label = Counter(run.label for run in summary.stage("race"))
+    assert per_label[str(summary.winner_label)] in (2, 4)
+    assert min(per_label.values()) == 2
+    assert len(summary.stage("race")) < 16
+
+
+def test_a_race_is_not_run_where_there_is_nothing_to_decide(tmp_path: Path) -> None:
+    summary = run_study(tmp_path, num_trials=2, num_race_seeds=2, num_candidates=2)
+    assert not summary.stage("race")
+    assert {run.label for run in summary.stage("confirm")} == {"trial 0", "trial 1"}
+
+
+def test_a_race_survives_the_death_of_its_controller(tmp_path: Path) -> None:
+    changes = {"num_trials": 6, "num_race": 4, "num_race_seeds": 3, "num_candidates": 2}
+    whole = run_study(tmp_path / "whole", **changes)
+    ended: Counter[str] = Counter()
+    for _ in range(60):
+        executor = FakeExecutor(2, die_after=31)
+        executor.on_event = lambda event: ended.update([event.key]) if isinstance(event, TrialEnded) else None
+        try:
+            summary = run_study(tmp_path / "dying", executor, **changes)
+            break
+        except ControllerDied:
+            continue
+    assert set(ended.values()) == {1}
+    assert {(run.stage, run.seed) for run in summary.runs} == {(run.stage, run.seed) for run in whole.runs}
+    assert all(run.outcome is Outcome.COMPLETE for run in summary.runs)
+
+
+def test_a_penalty_is_a_score_of_the_studys_own_metric(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A random policy that scores 20 reaches 50 never: that is less than -1, and not 20."""
+    random_score(monkeypatch, 20.0)
+    executor = FakeExecutor(behave=ending(0, TrialResult(Outcome.DIVERGED, "nan"), reports=1))
+    summary = run_study(tmp_path, executor, metric="steps_to_50", probe="tests.tuner.entries:probe")
+    run = summary.stage("screen")[0]
+    assert run.value is not None
+    expected = [StepsTo(50.0)([(1.0, 20.0)]), StepsTo(50.0)(run.curve)]
+    assert run.value == min(expected)
+    assert run.value < -1.0
 
 
 def test_each_run_gets_its_values_its_seed_and_nothing_else_changed(tmp_path: Path) -> None:
@@ -196,6 +264,7 @@ def test_more_trials_may_bring_another_winner_and_nothing_is_run_twice(tmp_path:
         ({"config": {**CONFIG, "training": {"total_steps": 901}}}, "training.total_steps was 900 and is 901"),
         ({"config": {**CONFIG, "extra": 1}}, "extra is new"),
         ({"metric": "final"}, "metric was mixed and is final"),
+        ({"over_seeds": "worst"}, "over_seeds was mean and is worst"),
         ({"seed": 5}, "seed was 0 and is 5"),
     ],
 )

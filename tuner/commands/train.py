@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.markup import escape
 
@@ -14,6 +14,7 @@ from tuner.build import build_trackers
 from tuner.checks import resolve
 from tuner.config import RunConfig
 from tuner.errors import UserError
+from tuner.functions import function_name, is_function, run_function
 from tuner.objective import Mixed
 from tuner.progress import NoProgress, Progress, make_progress
 from tuner.recorder import RunRecorder
@@ -41,15 +42,16 @@ def check(config: DictConfig, folder: Path, overrides: Sequence[str]) -> None:
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     """Trains with a progress display and says where the run is."""
     console = Console()
-    if config.backend.device == "cpu":
+    if OmegaConf.select(config, "backend.device") == "cpu":
         for name, value in thread_variables(1).items():
             os.environ.setdefault(name, value)  # small networks are several times faster with one thread
     folder = _shortest(folder)
     console.print(f"training in {escape(str(folder))}", highlight=False, soft_wrap=True)
     outcome = train(config, folder, overrides, console=console)
+    watch = "" if config.get("backend") is None else f"; watch it: [bold]tuner play {escape(str(folder))}[/bold]"
     console.print(
         f"mean return [bold]{format_number(outcome.final_return)}[/bold] after {outcome.num_env_steps:,} steps "
-        f"({format_seconds(outcome.seconds)}); watch it: [bold]tuner play {escape(str(folder))}[/bold]",
+        f"({format_seconds(outcome.seconds)}){watch}",
         highlight=False,
         soft_wrap=True,
     )
@@ -77,9 +79,8 @@ def train(
     else:
         resolved = runs.resumed_config(folder, resolved, overrides)
         runs.continue_with(folder, resolved)
-    run_config = RunConfig.from_json(resolved)
-    progress = NoProgress() if console is None else make_progress(console, run_config.training.total_steps)
-    return _recorded(run_config, resolved, folder, progress)
+    progress = NoProgress() if console is None else make_progress(console, int(resolved["training"]["total_steps"]))
+    return _recorded(resolved, folder, progress)
 
 
 def objective(config: DictConfig, trial: TrialContext) -> float:
@@ -92,19 +93,28 @@ def objective(config: DictConfig, trial: TrialContext) -> float:
     resolved.pop("resume", None)
     if not (trial.folder / runs.CONFIG_FILE).exists():  # it does if an earlier attempt crashed
         runs.begin(trial.folder, resolved)
-    run_training(RunConfig.from_json(resolved), trial.folder, trial)
+    if is_function(resolved):
+        run_function(resolved, trial.folder, trial)
+    else:
+        run_training(RunConfig.from_json(resolved), trial.folder, trial)
     return Mixed()(sorted(trial.reported))
 
 
-def _recorded(config: RunConfig, resolved: JsonDict, folder: Path, progress: Progress) -> TrainOutcome:
+def _train(config: JsonDict, folder: Path, recorder: RunRecorder) -> TrainOutcome:
+    if is_function(config):
+        return run_function(config, folder, recorder)
+    return run_training(RunConfig.from_json(config), folder, recorder, recorder.history)
+
+
+def _recorded(config: JsonDict, folder: Path, progress: Progress) -> TrainOutcome:
     """Trains; whatever the end, it is written down and the trackers are told."""
-    tracker = TrackerGroup([JsonlTracker(), *build_trackers(config.tracker).values()])
-    agent = str(config.agent["_target_"]).rpartition(".")[2]
-    info = RunInfo(folder.name, f"{agent} {config.env.id}", resolved, folder)
+    tracker = TrackerGroup([JsonlTracker(), *build_trackers(config["tracker"]).values()])
+    group = " ".join(filter(None, [function_name(config), config.get("env", {}).get("id")]))
+    info = RunInfo(folder.name, group, config, folder)
     recorder = RunRecorder(info, tracker, progress, runs.steps_done(folder))
     try:
         with recorder.stopping_on_signals():
-            outcome = run_training(config, folder, recorder, recorder.history)
+            outcome = _train(config, folder, recorder)
     except TrialInterrupted as interruption:
         recorder.failed(Outcome.STOPPED, interruption.reason)
         raise KeyboardInterrupt(f"stopped; continue with: tuner train resume={folder}") from None

@@ -3,9 +3,9 @@
 import importlib.util
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +18,18 @@ from rich.markup import escape
 from note_rl.errors import NoteRLError
 from tuner.build import build_node, build_trackers
 from tuner.checks import check_run, resolve
+from tuner.commands.planning import make_plan
 from tuner.commands.winner import TrainingConfigs
 from tuner.config import RunConfig
 from tuner.errors import UserError
-from tuner.executors.base import Executor
+from tuner.functions import ENTRY as FUNCTION_ENTRY
+from tuner.functions import function_name, is_function
 from tuner.names import did_you_mean
 from tuner.protocol import Pruning, StudySettings
 from tuner.records import StudySummary
 from tuner.reporting import final_table, write_page
 from tuner.results import Verdict, verdict
-from tuner.space import Space, get_path
+from tuner.space import Space
 from tuner.study import (
     Listeners,
     StudyDefinition,
@@ -40,7 +42,6 @@ from tuner.study import (
     summarise,
 )
 from tuner.study.display import study_display
-from tuner.study.plan import describe_plan
 from tuner.study.samplers import require_packages
 from tuner.study.storage import shown
 from tuner.study.tracking import TrackingListener
@@ -99,8 +100,9 @@ def _check_ends(definition: StudyDefinition) -> None:
             continue
         for drawn in parameter.ends:
             value = parameter.value(drawn, definition.config)
+            together = {path: choices[0] for path, choices in parameter.when.items()}
             try:
-                check_run(definition.run_config({parameter.path: value}, seed=0))
+                check_run(definition.run_config({**together, parameter.path: value}, seed=0))
             except (UserError, NoteRLError) as error:
                 raise UserError(f"space.{parameter.path} reaches {value}, and no run can have that: {error}") from error
 
@@ -115,7 +117,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     del folder  # study.folder says where studies live
     console = Console()
     if config.plan:
-        console.print(describe_plan(define(config, overrides), int(config.executor.parallel)), highlight=False)
+        console.print(make_plan(define(config, overrides), resolve(config)), highlight=False)
         return 0
     try:
         result = tune(config, overrides, config_dir=_config_dir(), console=console)
@@ -162,7 +164,7 @@ def tune(
         listeners = Listeners(display, tracking, listener or StudyListener())
         with StudyStore(resolved["storage"]["url"], display.on_note) as store:
             try:
-                with _executor(resolved["executor"]) as executor:
+                with closing(build_node("executor", resolved["executor"])) as executor:
                     StudyRunner(definition, store, executor, sampler, pruner, listeners).run()
             finally:
                 tracker.close()
@@ -185,8 +187,8 @@ def define(config: DictConfig, overrides: Sequence[str] = ()) -> StudyDefinition
             OmegaConf.update(changed, path, value, merge=False)
         return _run_config(resolve(changed))
 
-    agent = str(get_path(run_config, "agent._target_")).rpartition(".")[2].lower()
-    return StudyDefinition(
+    agent = function_name(run_config).lower()
+    found = StudyDefinition(
         name=study["name"] or _default_name(agent, run_config, study["size"], resolved["seed"]),
         config=run_config,
         space=Space.from_config(resolved["space"], run_config, _fixed(overrides)),
@@ -198,6 +200,7 @@ def define(config: DictConfig, overrides: Sequence[str] = ()) -> StudyDefinition
         warm_start=WARM_STARTS.get(str(resolved["warm_start"]), str(resolved["warm_start"])),
         facts={"command": shlex.join(["tuner", "tune", *map(_without_password, overrides)])},
     )
+    return replace(found, entry=FUNCTION_ENTRY, probe=None) if is_function(run_config) else found
 
 
 def _run_config(resolved: JsonDict) -> JsonDict:
@@ -208,7 +211,8 @@ def _run_config(resolved: JsonDict) -> JsonDict:
 
 
 def _default_name(agent: str, config: JsonDict, size: str, seed: int) -> str:
-    parts = [agent, config["env"]["id"], config["backend"]["name"], size, *([f"seed{seed}"] if seed else [])]
+    world = [] if is_function(config) else [config["env"]["id"], config["backend"]["name"]]
+    parts = [agent, *world, size, *([f"seed{seed}"] if seed else [])]
     return re.sub(r"[^\w.=-]+", "-", "-".join(map(str, parts)))
 
 
@@ -227,15 +231,6 @@ def _settings(node: JsonDict) -> StudySettings:
                 raise UserError(f"unknown key {prefix}{key}{did_you_mean(key, known)}")
     rungs = pruning.get("rungs", Pruning.rungs)
     return StudySettings(**node, pruning=Pruning(**{**pruning, "rungs": tuple(rungs)}))
-
-
-@contextmanager
-def _executor(node: JsonDict) -> Iterator[Executor]:
-    executor: Executor = build_node("executor", node)
-    try:
-        yield executor
-    finally:
-        executor.close()
 
 
 def _config_dir() -> Path | None:

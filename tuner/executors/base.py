@@ -6,7 +6,20 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from tuner.trial.context import TrialContext
-from tuner.trial.messages import JsonDict, Limits, TrialResult, TrialSpec, Verdict
+from tuner.trial.messages import (
+    Alive,
+    Built,
+    JsonDict,
+    Limits,
+    Log,
+    Message,
+    Refused,
+    Report,
+    Started,
+    TrialResult,
+    TrialSpec,
+    Verdict,
+)
 
 __all__ = [
     "Event",
@@ -19,6 +32,7 @@ __all__ = [
     "TrialProgress",
     "TrialReported",
     "TrialStarted",
+    "event_of",
 ]
 
 TrialFunction: TypeAlias = Callable[[TrialContext], object]
@@ -77,6 +91,23 @@ class TrialEnded:
 
 
 Event: TypeAlias = TrialStarted | TrialBuilt | TrialReported | TrialLogged | TrialProgress | TrialEnded
+
+
+def event_of(key: str, message: Message) -> Event:
+    """The event that a trial's message is."""
+    match message:
+        case Started(pid):
+            return TrialStarted(key, pid)
+        case Built(seconds, config):
+            return TrialBuilt(key, seconds, config)
+        case Report(step, value):
+            return TrialReported(key, step, value)
+        case Log(step, metrics):
+            return TrialLogged(key, step, metrics)
+        case Alive(progress):
+            return TrialProgress(key, progress)
+        case Refused():
+            raise AssertionError("kept by TrialProcess")
 
 
 class Executor(Protocol):

@@ -12,39 +12,18 @@ from types import TracebackType
 from typing import Literal, Self, TypeAlias
 
 from tuner.errors import UserError
-from tuner.executors.base import (
-    Event,
-    TrialBuilt,
-    TrialEnded,
-    TrialFunction,
-    TrialLogged,
-    TrialProgress,
-    TrialReported,
-    TrialStarted,
-)
+from tuner.executors.base import Event, TrialEnded, TrialFunction, event_of
 from tuner.trial import system
 from tuner.trial.forkclient import ForkServer
 from tuner.trial.launch import SpawnLauncher
-from tuner.trial.messages import (
-    VERDICTS,
-    Alive,
-    Built,
-    Limits,
-    Log,
-    Message,
-    Refused,
-    Report,
-    Started,
-    TrialSpec,
-    Verdict,
-)
+from tuner.trial.messages import VERDICTS, Limits, TrialSpec, Verdict
 from tuner.trial.process import TrialProcess
 from tuner.trial.worker import thread_variables
 
-Backend: TypeAlias = Literal["torch", "keras"]
+Backend: TypeAlias = Literal["torch", "keras", "none"]
 Isolation: TypeAlias = Literal["forkserver", "spawn"]
 
-_FRAMEWORK: Mapping[str, tuple[str, ...]] = {"torch": ("torch",), "keras": ("tensorflow", "keras")}
+_FRAMEWORK: Mapping[str, tuple[str, ...]] = {"torch": ("torch",), "keras": ("tensorflow", "keras"), "none": ()}
 _PRELOAD: Mapping[str, tuple[str, ...]] = {
     "torch": (
         "torch",
@@ -53,6 +32,7 @@ _PRELOAD: Mapping[str, tuple[str, ...]] = {
         "note_rl.optimizers.pytorch",
     ),
     "keras": ("tensorflow", "keras", "note_rl.agents.keras", "note_rl.optimizers.keras"),
+    "none": (),
 }
 _PRELOAD_ALWAYS = (
     "numpy",
@@ -60,6 +40,7 @@ _PRELOAD_ALWAYS = (
     "hydra.utils",
     "omegaconf._impl",  # omegaconf imports it with the first config
     "note_rl",
+    "tuner.functions",
     "tuner.training",
 )
 _QUIET = {
@@ -80,7 +61,7 @@ class LocalExecutor:
 
     Args:
         parallel: How many trials run at the same time.
-        backend: What the fork server imports; None for nothing heavy, for functions that need no framework.
+        backend: The framework that the fork server imports; "none" for none, None for nothing at all.
         isolation: "forkserver", or "spawn" for a fresh interpreter per trial (seconds each).
         limits: What a trial may use.
         threads: Threads per trial, in place of `TrialSpec.threads`.
@@ -204,7 +185,7 @@ class LocalExecutor:
         self._check_memory(now)
         for key, trial in list(self._trials.items()):
             for message in trial.advance(now):
-                self._events.append(_event(key, message))
+                self._events.append(event_of(key, message))
             if trial.result is not None:
                 del self._trials[key]
                 self._events.append(TrialEnded(key, trial.result))
@@ -216,22 +197,6 @@ class LocalExecutor:
         trials = {trial.group: trial for trial in self._trials.values() if trial.group is not None}
         for group, used_mb in system.memory_of_groups(trials).items():
             trials[group].check_memory(used_mb)
-
-
-def _event(key: str, message: Message) -> Event:
-    match message:
-        case Started(pid):
-            return TrialStarted(key, pid)
-        case Built(seconds, config):
-            return TrialBuilt(key, seconds, config)
-        case Report(step, value):
-            return TrialReported(key, step, value)
-        case Log(step, metrics):
-            return TrialLogged(key, step, metrics)
-        case Alive(progress):
-            return TrialProgress(key, progress)
-        case Refused():
-            raise AssertionError("kept by TrialProcess")
 
 
 def _environment(backend: Backend | None, threads: int) -> dict[str, str]:

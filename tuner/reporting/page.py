@@ -13,6 +13,7 @@ from tuner.reporting import figures, parameter_figures, sections
 from tuner.reporting.markup import Html, join, tag
 from tuner.results import Verdict, verdict
 from tuner.trial.messages import JsonDict
+from tuner.wording import describe_subject
 
 PAGE_FILE: Final = "report.html"
 JSON_FILE: Final = "report.json"
@@ -54,7 +55,7 @@ def render_page(summary: StudySummary) -> str:
     found = verdict(summary)
     drawings = make_figures(summary, found)
     scripts = (_plotly_source(), (_HERE / "page.js").read_text(encoding="utf-8"))
-    title = f"{summary.name}: {summary.agent} on {summary.env_id}"
+    title = f"{summary.name}: {describe_subject(summary.agent, summary.env_id)}"
     head = tag(
         "head",
         Html('<meta charset="utf-8">'),

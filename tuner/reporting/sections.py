@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from tuner.records import CONFIRM, RACE, SCREEN, STAGES, TEST, RunRecord, Scalar, StudySummary
 from tuner.reporting.markup import Html, join, tag
 from tuner.results import Finding, Verdict, estimate
-from tuner.wording import format_number, format_seconds, format_signed, format_value, short_names
+from tuner.wording import describe_subject, format_number, format_seconds, format_signed, format_value, short_names
 
 MIN_TRIALS_FOR_IMPORTANCE = 8
 
@@ -21,7 +21,8 @@ _TONES = {
 
 def header(summary: StudySummary) -> Html:
     """Name and subject."""
-    subject = f"{summary.agent} on {summary.env_id} · {summary.backend} · {summary.metric_name}"
+    what = (describe_subject(summary.agent, summary.env_id), summary.backend, summary.metric_name)
+    subject = " · ".join(filter(None, what))
     return tag(
         "header", tag("p", "Study", class_="kicker"), tag("h1", summary.name), tag("p", subject, class_="subject")
     )

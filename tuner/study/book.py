@@ -174,10 +174,15 @@ class Book(ABC):
 class ScreenBook(Book):
     """Many configurations, sampled, on one seed."""
 
-    def __init__(self, study: optuna.Study, definition: StudyDefinition, seed: int) -> None:
+    def __init__(
+        self, study: optuna.Study, definition: StudyDefinition, seed: int, num_distinct: int | None = None
+    ) -> None:
         super().__init__(study, SCREEN, definition)
+        num_trials = definition.settings.num_trials
+        self._total = num_trials if num_distinct is None else min(num_trials, num_distinct)
+        # Samplers that know when there is nothing more to try say so in this way, meant for Optuna's own loop.
+        setattr(study, "stop", self._stop)  # noqa: B010 - a method is replaced
         self._seed = seed
-        self._distributions = definition.space.distributions()
         trials = study.get_trials(deepcopy=False)
         self._num_entered = sum(trial.state is not TrialState.WAITING for trial in trials)
         if not trials and definition.warm_start == "default":
@@ -188,16 +193,24 @@ class ScreenBook(Book):
         """Runs entered so far."""
         return self._num_entered
 
+    @property
+    def total(self) -> int:
+        """Runs there will be: as many as asked for, or as the sampler has different ones."""
+        return max(self._total, self._num_entered)
+
+    def _stop(self) -> None:
+        self._total = self._num_entered
+
     def next_run(self) -> Run | None:
-        """Samples the next configuration, up to the study's total."""
-        if self._num_entered >= self._definition.settings.num_trials:
+        """Samples the next configuration, up to the total."""
+        if self._num_entered >= self._total:
             return None
-        run = self._run(self.study.ask(self._distributions))
+        run = self._run(self.study.ask())
         self._num_entered += 1
         return run
 
     def _run(self, trial: optuna.Trial) -> Run:
-        drawn = {name: trial._suggest(name, distribution) for name, distribution in self._distributions.items()}
+        drawn = self._definition.space.draw(trial._suggest)
         values = self._definition.space.values(drawn, self._definition.config)
         label = f"trial {trial.number}"
         if RUN_ATTRIBUTE not in trial.user_attrs:

@@ -12,6 +12,7 @@ from tuner.protocol import StudySettings
 from tuner.records import Scalar
 from tuner.space import Space
 from tuner.trial.messages import JsonDict
+from tuner.wording import describe_subject
 
 DEFAULT_LABEL = "default"
 WARM_STARTS = ("off", "default")
@@ -83,6 +84,11 @@ class StudyDefinition:
     def env_id(self) -> str:
         """The environment, for people."""
         return str(self.config.get("env", {}).get("id", ""))
+
+    @property
+    def subject(self) -> str:
+        """What is tuned, for people."""
+        return describe_subject(self.agent, self.env_id)
 
     @property
     def backend(self) -> str:

@@ -9,14 +9,15 @@ from typing import Protocol
 from tuner.executors.base import Event, Executor, TrialBuilt, TrialEnded, TrialReported
 from tuner.protocol import PENALISED, penalty
 from tuner.records import RunRecord
-from tuner.space import get_path
 from tuner.study.book import Book, Ending, Run
 from tuner.study.control import Interrupts, set_aside
 from tuner.study.definition import StudyDefinition
+from tuner.study.disk import ended_by_full_disk
 from tuner.study.errors import StudyError, StudyStopped
+from tuner.study.evidence import echo_complaint, is_of, likely_cause
 from tuner.study.listener import StudyListener
 from tuner.trial import folder as files
-from tuner.trial.messages import JsonDict, Outcome, TrialResult, TrialSpec, Verdict
+from tuner.trial.messages import Outcome, TrialResult, TrialSpec, Verdict
 
 POLL_S = 0.5
 """How soon a Ctrl-C is noticed while nothing happens."""
@@ -79,8 +80,9 @@ class Dispatcher:
         self._executor = executor
         self._interrupts = interrupts
         self._listener = listener
-        self._random_score = random_score
         self._metric = definition.metric
+        # a policy that learns nothing is as good all along
+        self._random_score = None if random_score is None else self._metric([(1.0, random_score)])
         self._guard = Guard(definition.settings.max_failures)
         self._active: dict[str, Run] = {}
         self._queue: deque[Run] = deque()
@@ -117,7 +119,12 @@ class Dispatcher:
                 raise StudyStopped(desk.book.num_open, self._interrupts.reason)
             self._fill(desk.book)
             if not self._active:
-                return
+                # an entry whose acknowledgement was lost with a connection is nobody's yet
+                for run in desk.book.open_runs():
+                    self._take_over(desk, run)
+                if not self._queue:
+                    return
+                continue
             for event in self._executor.wait(POLL_S):
                 self._handle(desk, event)
 
@@ -128,14 +135,14 @@ class Dispatcher:
         if not files.wait_until_free(run.folder, LEFTOVER_PATIENCE_S):
             files.end_leftover(run.folder)
         state = files.read_trial(run.folder)
-        if not _is_of(state.spec, run):
+        if not is_of(state.spec, run):
             self._set_aside(run)
             self._queue.append(run)
             return
         run.curve = dict(state.reports)
         if desk.judge is not None:
             desk.judge.catch_up(desk.book, run)
-        if state.result is None or state.result.outcome is Outcome.STOPPED:
+        if state.result is None or state.result.outcome is Outcome.STOPPED or ended_by_full_disk(state.result):
             self._queue.append(run)
         else:
             self._judge_end(desk, run, state.result)
@@ -180,7 +187,7 @@ class Dispatcher:
             run.curve[event.step] = event.value
             self._executor.answer(run.key, self._answer(desk, run, event.step))
         elif isinstance(event, TrialBuilt):
-            run.complaint = _echo_complaint(run.values, event.config)
+            run.complaint = echo_complaint(run.values, event.config)
         self._listener.on_event(run, event)
         if isinstance(event, TrialEnded):
             del self._active[run.key]
@@ -193,6 +200,12 @@ class Dispatcher:
     def _judge_end(self, desk: "_Desk", run: Run, result: TrialResult) -> None:
         """Closes the run, or sees to it that it goes on."""
         seconds = result.seconds + sum(attempt["seconds"] for attempt in run.attempts)
+        if result.outcome is Outcome.CRASHED and ended_by_full_disk(result):
+            self._abandon(desk)
+            raise StudyError(
+                f"the disk is full, or a file on it may not grow: {run.key} could not write to {run.folder} "
+                f"({likely_cause(result)}).\nMake room; the same command goes on, and this run where it was."
+            )
         if run.complaint:
             self._close(desk, run, Ending(Outcome.CRASHED, None, run.complaint, seconds))
         elif result.outcome is Outcome.STOPPED and self._interrupts.requested:
@@ -205,7 +218,7 @@ class Dispatcher:
         elif result.outcome is Outcome.COMPLETE:
             self._close(desk, run, self._complete(run, seconds))
         else:
-            seen = [*self._scores, *(value for _, value in run.points)]
+            seen = [*self._scores, *(self._metric([point]) for point in run.points)]
             value = penalty(self._random_score, seen)
             self._close(desk, run, Ending(result.outcome, value, result.reason, seconds))
 
@@ -219,7 +232,7 @@ class Dispatcher:
 
     def _retry_or_close(self, desk: "_Desk", run: Run, result: TrialResult, seconds: float) -> None:
         """A crash, or a stop that we did not ask for."""
-        reason = _likely_cause(result)
+        reason = likely_cause(result)
         desk.book.note_attempt(run, Outcome.CRASHED, reason, result.seconds)
         if run.num_crashes > self._definition.settings.retries:
             self._close(desk, run, Ending(Outcome.CRASHED, None, reason, seconds))
@@ -261,40 +274,3 @@ class _Desk:
     book: Book
     judge: Judge | None
     after: Callable[[], None] | None
-
-
-def _is_of(spec: TrialSpec | None, run: Run) -> bool:
-    """Whether a folder's trial is this run and not one that the storage has forgotten."""
-    if spec is None or spec.seed != run.seed:
-        return False
-    return all(_found(spec.config, path) == value for path, value in run.values.items())
-
-
-def _echo_complaint(values: JsonDict, used: JsonDict) -> str:
-    """What is wrong if the run does not use the values that were sampled for it."""
-    for path, value in values.items():
-        found = _found(used, path)
-        if found != value:
-            what = (
-                "is not in what the run says it used"
-                if found is _MISSING
-                else f"is {found} in the objects that were built"
-            )
-            return f"{path} was sampled as {value} but {what}: the config does not reach the object"
-    return ""
-
-
-_MISSING = object()
-
-
-def _found(config: JsonDict, path: str) -> object:
-    try:
-        return get_path(config, path)
-    except KeyError:
-        return _MISSING
-
-
-def _likely_cause(result: TrialResult) -> str:
-    """One line: what the run said of its end, or the last line of its traceback."""
-    lines = [line for line in result.traceback.splitlines() if line.strip()]
-    return result.reason or (lines[-1] if lines else str(result.outcome))

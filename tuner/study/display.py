@@ -49,7 +49,7 @@ class LiveDisplay(StudyListener):
 
     def __init__(self, table: LiveTable, definition: StudyDefinition, parallel: int) -> None:
         self._table = table
-        self._title = f"{definition.name}: {definition.agent} on {definition.env_id}"
+        self._title = f"{definition.name}: {definition.subject}"
         self._totals = {plan.stage: plan.num_runs for plan in plan_stages(definition.settings, definition.seed, 0)}
         self._parallel = parallel
         self._began = time.monotonic()

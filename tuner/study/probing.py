@@ -4,6 +4,9 @@ It finds out whether environment and agent fit each other before anything is sea
 trials, so the controller never imports a framework.
 """
 
+import time
+from pathlib import Path
+
 from tuner.errors import UserError
 from tuner.executors.base import Event, Executor, TrialEnded, TrialReported
 from tuner.study.control import Interrupts
@@ -13,7 +16,9 @@ from tuner.trial import folder as files
 from tuner.trial.messages import Outcome, TrialResult, TrialSpec
 
 PROBE = "probe"
+SPEED = "speed"
 POLL_S = 0.5
+_MEASURED_STEPS = 4000
 
 
 def run_probe(definition: StudyDefinition, executor: Executor, interrupts: Interrupts) -> float:
@@ -39,6 +44,31 @@ def run_probe(definition: StudyDefinition, executor: Executor, interrupts: Inter
                 return _judge(result, scores, definition)
         if interrupts.requested:
             executor.stop_all()
+
+
+def measure_speed(definition: StudyDefinition, executor: Executor, folder: Path) -> float | None:
+    """Environment steps per second of the default configuration, over a few thousand steps; None if it cannot run.
+
+    The first half, in which many agents only collect, is not counted.
+
+    Args:
+        definition: The study.
+        executor: Runs the one trial.
+        folder: For the trial; can be thrown away.
+    """
+    config = definition.run_config({}, definition.seed)
+    num_steps = min(int(config["training"]["total_steps"]), _MEASURED_STEPS)
+    config["training"] = {**config["training"], "total_steps": num_steps}
+    config["evaluation"] = {**config["evaluation"], "num_points": 2}
+    executor.start(TrialSpec(definition.name, SPEED, 0, definition.seed, config, definition.entry), folder)
+    times: list[float] = []
+    scores: list[float] = []
+    while True:
+        for event in executor.wait(POLL_S):
+            if isinstance(event, TrialReported):
+                times.append(time.monotonic())
+            if _take(event, executor, scores) is not None:
+                return num_steps / 2 / (times[1] - times[0]) if len(times) == 2 else None
 
 
 def _take(event: Event, executor: Executor, scores: list[float]) -> TrialResult | None:

@@ -1,15 +1,16 @@
 """One study from beginning to end: screen, confirm, test. Its own crash at any instant costs nothing but time."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import optuna
 from optuna.pruners import BasePruner, NopPruner
 from optuna.samplers import TPESampler
 
 from tuner.executors.base import Executor
-from tuner.protocol import choose_candidates, choose_winner, stage_seeds
-from tuner.records import CONFIRM, SCREEN, TEST, RunRecord, StudySummary
+from tuner.protocol import stage_seeds
+from tuner.records import CONFIRM, RACE, SCREEN, STAGES, TEST, RunRecord, StudySummary
+from tuner.selection import MIN_RACE_SEEDS, choose_candidates, choose_winner, rank_entrants, survivors
 from tuner.study import store as attributes
 from tuner.study.book import Book, Candidate, ScreenBook, SeedBook
 from tuner.study.control import Interrupts, set_aside, sole_controller
@@ -17,9 +18,10 @@ from tuner.study.definition import StudyDefinition
 from tuner.study.dispatch import Dispatcher
 from tuner.study.errors import StudyError
 from tuner.study.listener import StudyListener
+from tuner.study.patience import STORAGE_ERRORS, StorageLostError, explained
 from tuner.study.probing import PROBE, run_probe
 from tuner.study.pruning import RungJudge, decisions_from_json, decisions_to_json, describe_decisions
-from tuner.study.samplers import SamplerFactory, make_sampler
+from tuner.study.samplers import SamplerFactory, make_sampler, num_distinct
 from tuner.study.store import StudyStore, begin_or_continue
 from tuner.study.summary import summarise
 
@@ -62,60 +64,94 @@ class StudyRunner:
         Raises:
             StudyStopped: Asked to stop; the same call goes on later.
             StudyError: Nothing works, or nothing is left to choose from.
+            StorageLostError: The database does not answer, or the disk is full; the same call goes on later.
             UserError: It cannot begin, or not go on as it began.
         """
-        began = time.monotonic()
         with sole_controller(self._definition.study_folder), self._interrupts.heeded():
-            screen = self._begin()
             try:
-                self._run_stages(screen)
-            finally:
-                spent = float(screen.user_attrs.get(attributes.SECONDS, 0.0)) + time.monotonic() - began
-                screen.set_user_attr(attributes.SECONDS, round(spent, 1))
+                self._run()
+            except STORAGE_ERRORS as error:
+                raise explained(error) from error
         return summarise(self._store, self._definition.name, self._definition.study_folder)
+
+    def _run(self) -> None:
+        began = time.monotonic()
+        screen = self._begin()
+        try:
+            self._run_stages(screen)
+        except (*STORAGE_ERRORS, StorageLostError):
+            raise  # nothing can be written down now
+        except BaseException:
+            self._note_seconds(screen, began)
+            raise
+        self._note_seconds(screen, began)
+
+    def _note_seconds(self, screen: optuna.Study, began: float) -> None:
+        spent = float(screen.user_attrs.get(attributes.SECONDS, 0.0)) + time.monotonic() - began
+        screen.set_user_attr(attributes.SECONDS, round(spent, 1))
 
     def _begin(self) -> optuna.Study:
         definition = self._definition
         study = self._store.open(definition.name, SCREEN, pruner=self._pruner)
         new = begin_or_continue(study, definition, self._store.url)
         if new:
-            for name in (SCREEN, CONFIRM, TEST, PROBE):
+            for name in (*STAGES, PROBE):
                 if (aside := set_aside(definition.study_folder / name)) is not None:
                     self._listener.on_note(
                         f"{definition.study_folder / name} is of an earlier study and is now {aside.name}"
                     )
-        study.sampler = make_sampler(self._make_sampler, definition.seed, len(study.get_trials(deepcopy=False)))
+        num_trials = len(study.get_trials(deepcopy=False))
+        study.sampler = make_sampler(self._make_sampler, definition.seed, num_trials, definition.space)
         return study
 
     def _run_stages(self, screen: optuna.Study) -> None:
+        settings = self._definition.settings
         random_score = self._probe(screen)
         dispatcher = Dispatcher(self._definition, self._executor, self._interrupts, self._listener, random_score)
         screened = self._screen(screen, dispatcher)
-        candidates = choose_candidates(screened, self._definition.settings.num_candidates)
-        if not candidates:
-            raise StudyError(
-                f"none of the {len(screened)} trials of study {self._definition.name} came to a good end, "
-                "so there is nothing to confirm.\nMend what the output of the trials shows and raise study.num_trials, "
-                "or begin a new study (study.name=...)."
-            )
-        confirmed = self._run_seeds(dispatcher, CONFIRM, [self._candidate(screen, run) for run in candidates])
-        winner = choose_winner(confirmed, candidates)
+        candidates = self._race(screen, dispatcher, screened)
+        confirmed = self._run_seeds(
+            dispatcher, CONFIRM, self._candidates(screen, candidates), settings.num_select_seeds
+        )
+        winner = choose_winner(confirmed, candidates, settings.over_seeds)
         if winner is None:
             raise StudyError(
                 f"no candidate of study {self._definition.name} finished on another seed; "
                 "see the output of the runs of its stage confirm"
             )
         screen.set_user_attr(attributes.WINNER, winner.label)
-        self._run_seeds(dispatcher, TEST, [self._candidate(screen, winner), Candidate.default()])
+        contestants = [*self._candidates(screen, [winner]), Candidate.default()]
+        self._run_seeds(dispatcher, TEST, contestants, settings.num_test_seeds)
+
+    def _race(
+        self, screen: optuna.Study, dispatcher: Dispatcher, screened: tuple[RunRecord, ...]
+    ) -> tuple[RunRecord, ...]:
+        """Who is to be confirmed, best first: the best of the screening stage, after a race if there is to be one."""
+        settings = self._definition.settings
+        entrants = choose_candidates(
+            screened, settings.num_entrants if settings.num_race_seeds else settings.num_candidates
+        )
+        if not entrants:
+            raise StudyError(
+                f"none of the {len(screened)} trials of study {self._definition.name} came to a good end, "
+                "so there is nothing to confirm.\nMend what the output of the trials shows and raise study.num_trials, "
+                "or begin a new study (study.name=...)."
+            )
+        raced: tuple[RunRecord, ...] = ()
+        for num_seeds in range(min(MIN_RACE_SEEDS - 1, settings.num_race_seeds), settings.num_race_seeds + 1):
+            if len(entrants) > settings.num_candidates:
+                raced = self._run_seeds(dispatcher, RACE, self._candidates(screen, entrants), num_seeds)
+                entrants = survivors(entrants, raced, settings.num_candidates, settings.over_seeds)
+        ranked = rank_entrants(entrants, raced, settings.over_seeds) if raced else entrants
+        return ranked[: settings.num_candidates]
 
     def _screen(self, study: optuna.Study, dispatcher: Dispatcher) -> tuple[RunRecord, ...]:
         definition = self._definition
         seed = stage_seeds(definition.seed, SCREEN, 1)[0]
-        book = ScreenBook(study, definition, seed)
-        total = max(definition.settings.num_trials, book.num_entered)
-        if book.num_open or book.num_entered < total:
+        book = ScreenBook(study, definition, seed, num_distinct(study.sampler, definition.space))
+        if book.num_open or book.num_entered < book.total:
             study.set_user_attr(attributes.WINNER, None)  # more trials may bring another
-        self._listener.on_stage(SCREEN, total, book.records())
+        self._listener.on_stage(SCREEN, book.total, book.records())
         judge, after = self._judge(study, book)
         dispatcher.run_stage(book, judge, after)
         return book.records()
@@ -138,20 +174,20 @@ class StudyRunner:
         after()  # a controller may have died between the last run that was needed and the decision
         return judge, after
 
-    def _run_seeds(self, dispatcher: Dispatcher, stage: str, candidates: list[Candidate]) -> tuple[RunRecord, ...]:
-        settings = self._definition.settings
-        count = settings.num_select_seeds if stage == CONFIRM else settings.num_test_seeds
-        seeds = stage_seeds(self._definition.seed, stage, count)
+    def _run_seeds(
+        self, dispatcher: Dispatcher, stage: str, candidates: list[Candidate], num_seeds: int
+    ) -> tuple[RunRecord, ...]:
+        seeds = stage_seeds(self._definition.seed, stage, num_seeds)
         study = self._store.open(self._definition.name, stage)
         book = SeedBook(study, stage, self._definition, candidates, seeds)
-        self._listener.on_stage(stage, len(candidates) * count, book.records())
+        self._listener.on_stage(stage, len(candidates) * num_seeds, book.records())
         dispatcher.run_stage(book)
         return tuple(run for run in book.records() if run.seed in seeds)
 
-    def _candidate(self, screen: optuna.Study, run: RunRecord) -> Candidate:
-        trial = screen.get_trials(deepcopy=False)[run.number]
+    def _candidates(self, screen: optuna.Study, runs: Iterable[RunRecord]) -> list[Candidate]:
+        trials = screen.get_trials(deepcopy=False)
         space, config = self._definition.space, self._definition.config
-        return Candidate(run.number, run.label, space.values(trial.params, config))
+        return [Candidate(run.number, run.label, space.values(trials[run.number].params, config)) for run in runs]
 
     def _probe(self, study: optuna.Study) -> float | None:
         """Measures a random policy, once; an environment and an agent that do not fit each other are found here."""

@@ -2,12 +2,17 @@
 
 import importlib.util
 import inspect
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
 
-from optuna.samplers import BaseSampler, QMCSampler
+import numpy as np
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.samplers import BaseSampler, BruteForceSampler, GridSampler, QMCSampler
 
 from tuner.errors import UserError
 from tuner.protocol import sampler_seed
+from tuner.space import Space
 from tuner.study.store import quiet_optuna
 
 SamplerFactory = Callable[..., BaseSampler]
@@ -35,18 +40,94 @@ def require_packages(kind: str) -> None:
         )
 
 
-def make_sampler(factory: SamplerFactory, study_seed: int, num_trials: int) -> BaseSampler:
+def make_sampler(factory: SamplerFactory, study_seed: int, num_trials: int, space: Space | None) -> BaseSampler:
     """The sampler of a study that has so many trials already.
 
-    Made anew for a study that is continued, it must not draw its first points again. A low-discrepancy sequence is the
-    exception: its place is kept in the storage, and its seed must stay the same.
+    Made anew for a study that is continued, it must not draw its first points again. Low-discrepancy sequences and
+    grids are the exception: their place is kept in the storage, and their seed must stay the same.
+
+    Args:
+        factory: Called with `seed` and `space`, where it takes these.
+        study_seed: Root of all randomness of the study.
+        num_trials: Trials there are.
+        space: What is searched; None: known to be walkable.
+
+    Raises:
+        UserError: A package is missing, or the sampler cannot walk through this space.
     """
     target = getattr(factory, "func", factory)
+    if target is grid:
+        num_trials = 0
     if isinstance(target, type):
         require_packages(target.__name__)
-        if issubclass(target, QMCSampler):
+        if issubclass(target, QMCSampler | GridSampler):
             num_trials = 0
+        if space is not None and issubclass(target, BruteForceSampler):
+            _require_finite(space)
     parameters = inspect.signature(factory).parameters
-    takes_seed = "seed" in parameters or any(kind.kind is kind.VAR_KEYWORD for kind in parameters.values())
+    given: dict[str, object] = {}
+    if "seed" in parameters or any(kind.kind is kind.VAR_KEYWORD for kind in parameters.values()):
+        given["seed"] = sampler_seed(study_seed, num_trials)
+    if "space" in parameters:
+        given["space"] = space
     with quiet_optuna():
-        return factory(seed=sampler_seed(study_seed, num_trials)) if takes_seed else factory()
+        return factory(**given)
+
+
+def grid(space: Space, num_points: int = 3, seed: int | None = None) -> GridSampler:
+    """A grid over the space: every choice, every step of a stepped range, and so many points of any other range.
+
+    Args:
+        space: What is searched.
+        num_points: Of a range without steps, evenly on its own scale, both ends included.
+        seed: Of the order in which points are taken.
+
+    Raises:
+        UserError: Fewer than 2 points, or a parameter that is there only sometimes.
+    """
+    if num_points < 2:
+        raise UserError(f"sampler.num_points={num_points} must be at least 2: both ends of a range are on the grid")
+    conditional = [parameter.path for parameter in space.parameters if parameter.when]
+    if conditional:
+        raise UserError(
+            f"sampler=grid cannot walk through {conditional[0]}, which has a `when`: use brute_force or tpe"
+        )
+    points = {parameter.name: list(_points(parameter.distribution, num_points)) for parameter in space.parameters}
+    return GridSampler(points, seed=seed)
+
+
+def num_distinct(sampler: BaseSampler, space: Space) -> int | None:
+    """How many trials there are before a sampler would repeat itself; None if there is no end to them."""
+    if isinstance(sampler, GridSampler):
+        return len(sampler._all_grids)
+    if isinstance(sampler, BruteForceSampler) and not any(parameter.when for parameter in space.parameters):
+        return math.prod(len(list(_points(parameter.distribution, 0))) for parameter in space.parameters)
+    return None
+
+
+def _points(distribution: BaseDistribution, num_points: int) -> Iterator[Any]:
+    """All points of a distribution with so many or a finite number of them."""
+    if isinstance(distribution, CategoricalDistribution):
+        yield from distribution.choices
+        return
+    assert isinstance(distribution, FloatDistribution | IntDistribution)
+    low, high, step = distribution.low, distribution.high, distribution.step
+    is_whole = isinstance(distribution, IntDistribution)
+    stepped = step is not None and not (is_whole and step == 1 and 0 < num_points < high - low + 1)
+    if stepped:
+        assert step is not None
+        yield from (low + index * step for index in range(round((high - low) / step) + 1))
+        return
+    spaced = np.geomspace(low, high, num_points) if distribution.log else np.linspace(low, high, num_points)
+    values = np.clip(spaced, low, high).tolist()
+    yield from dict.fromkeys(map(round, values)) if is_whole else values
+
+
+def _require_finite(space: Space) -> None:
+    for parameter in space.parameters:
+        distribution = parameter.distribution
+        if isinstance(distribution, FloatDistribution) and distribution.step is None:
+            raise UserError(
+                f"sampler=brute_force tries every value, and space.{parameter.path} has no end of them: "
+                "give it a step or choices, or use sampler=grid"
+            )

@@ -20,6 +20,7 @@ from sqlalchemy.engine import make_url
 
 from tuner.errors import UserError
 from tuner.names import did_you_mean
+from tuner.study.patience import PatientStorage, cause_of
 
 BUSY_TIMEOUT_S = 60
 JOURNAL_LOCK_GRACE_S = 5
@@ -66,6 +67,13 @@ def file_of(url: str) -> Path:
     return Path(url.partition(":")[2].removeprefix("///").partition("?")[0])
 
 
+def exists(url: str) -> bool:
+    """Whether there may be studies at that URL. Makes nothing."""
+    if url in IN_MEMORY:
+        return False
+    return not url.startswith(("sqlite:", "journal:")) or file_of(url).is_file()
+
+
 def _open_database(url: str) -> BaseStorage:
     try:
         dialect = make_url(url).get_backend_name()
@@ -94,22 +102,23 @@ def _open_database(url: str) -> BaseStorage:
     except RuntimeError as error:  # Optuna's word for tables of another version
         raise UserError(f"storage.url={shown(url)} was written by another version of Optuna: {error}") from error
     except sqlalchemy.exc.SQLAlchemyError as error:
-        cause = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
         raise UserError(
-            f"storage.url={shown(url)} cannot be opened: {cause}; check the address, that it runs, and your rights"
+            f"storage.url={shown(url)} cannot be opened: {cause_of(error)}; "
+            "check the address, that it runs, and your rights"
         ) from error
 
 
 def _connect(url: str, engine: dict[str, Any]) -> RDBStorage:
     """Connects, and makes the tables of a new database; of two processes that do so at once, one has to try again."""
+    kind = RDBStorage if url.startswith("sqlite") else PatientStorage
     for _ in range(_ATTEMPTS - 1):
         try:
-            return RDBStorage(url, engine_kwargs=engine)
+            return kind(url, engine_kwargs=engine)
         except sqlalchemy.exc.DBAPIError as error:
             if not (isinstance(error, sqlalchemy.exc.IntegrityError) or "already exists" in str(error)):
                 raise
             time.sleep(_PAUSE_S)
-    return RDBStorage(url, engine_kwargs=engine)
+    return kind(url, engine_kwargs=engine)
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection, record: object) -> None:

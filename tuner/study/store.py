@@ -143,6 +143,7 @@ def describe(definition: StudyDefinition) -> JsonDict:
         "fingerprint": definition.space.fingerprint,
         "space": definition.space.describe(),
         "metric": definition.settings.metric,
+        "over_seeds": definition.settings.over_seeds,
         "seed": definition.seed,
         "agent": definition.agent,
         "env": definition.env_id,
@@ -186,6 +187,8 @@ def settings_to_json(definition: StudyDefinition) -> JsonDict:
     settings = definition.settings
     return {
         "num_trials": settings.num_trials,
+        "num_entrants": settings.num_entrants if settings.num_race_seeds else 0,
+        "num_race_seeds": settings.num_race_seeds,
         "num_candidates": settings.num_candidates,
         "num_select_seeds": settings.num_select_seeds,
         "num_test_seeds": settings.num_test_seeds,
@@ -199,7 +202,9 @@ def _check_continues(before: JsonDict, definition: StudyDefinition) -> None:
     if changed:
         raise UserError(f"study {definition.name} was begun with another search space: {_listed(changed)}.\n{remedy}")
     now = describe(definition)
-    changed = [f"{key} was {before[key]} and is {now[key]}" for key in ("seed", "metric") if before[key] != now[key]]
+    before = {"over_seeds": "mean", **before}  # studies from before there was a choice
+    judged = ("seed", "metric", "over_seeds")
+    changed = [f"{key} was {before[key]} and is {now[key]}" for key in judged if before[key] != now[key]]
     changed += config_difference(before["config"], now["config"])
     if changed:
         raise UserError(f"study {definition.name} was begun with other settings: {_listed(changed)}.\n{remedy}")

@@ -11,7 +11,7 @@ from optuna.trial import TrialState
 
 from tuner.errors import UserError
 from tuner.objective import make_metric
-from tuner.records import CONFIRM, SCREEN, TEST, RunRecord, StudySummary
+from tuner.records import CONFIRM, SCREEN, STAGES, RunRecord, StudySummary
 from tuner.study import store as attributes
 from tuner.study.definition import DEFAULT_LABEL
 from tuner.study.pruning import decisions_from_json, describe_decisions
@@ -44,7 +44,7 @@ def summarise(store: StudyStore, name: str, folder: Path) -> StudySummary:
     definition: JsonDict = screen.user_attrs[attributes.DEFINITION]
     settings: JsonDict = screen.user_attrs.get(attributes.SETTINGS, {})
     runs = list(read_records(screen, SCREEN, folder))
-    for stage in (CONFIRM, TEST):
+    for stage in STAGES[1:]:
         study = store.find(name, stage)
         runs += read_records(study, stage, folder) if study is not None else ()
     return StudySummary(
@@ -64,6 +64,8 @@ def summarise(store: StudyStore, name: str, folder: Path) -> StudySummary:
         seed=definition["seed"],
         budget={
             "screening trials": settings.get("num_trials"),
+            "configurations raced": settings.get("num_entrants"),
+            "further seeds in the race": settings.get("num_race_seeds"),
             "candidates confirmed": settings.get("num_candidates"),
             "seeds per candidate": settings.get("num_select_seeds"),
             "test seeds": settings.get("num_test_seeds"),

@@ -129,7 +129,7 @@ class SweepSampler:
                 f"{kind.__name__} knows one objective only; for several choose hydra/sweeper/sampler=tpe or nsgaii"
             )
         try:
-            return make_sampler(self.factory, seed, num_trials)
+            return make_sampler(self.factory, seed, num_trials, None)
         except TypeError as error:
             raise UserError(f"hydra.sweeper.sampler cannot be made: {error}") from error
 

@@ -15,7 +15,8 @@ from tuner.protocol import PENALISED
 from tuner.records import SCREEN, RunRecord
 from tuner.study.book import Book, Ending, Run
 from tuner.study.definition import StudyDefinition, flatten
-from tuner.study.dispatch import Dispatcher, _Desk, _echo_complaint
+from tuner.study.dispatch import Dispatcher, _Desk
+from tuner.study.evidence import echo_complaint
 from tuner.study.reading import (
     ATTEMPTS_ATTRIBUTE,
     ENDING_ATTRIBUTE,
@@ -180,7 +181,7 @@ class SweepDispatcher(Dispatcher):
         super()._handle(desk, event)
         if isinstance(event, TrialBuilt) and event.key in self._active:
             run = self._active[event.key]
-            run.complaint = _echo_complaint(_settings_of(run, event.config), event.config)
+            run.complaint = echo_complaint(_settings_of(run, event.config), event.config)
 
     def _judge_end(self, desk: _Desk, run: Run, result: TrialResult) -> None:
         assert isinstance(desk.book, SweepBook)

@@ -24,6 +24,7 @@ from tuner.trial.messages import (
     decode_verdict,
     encode,
 )
+from tuner.trial.reporter import ControllerLine, Reporter
 
 ALIVE_INTERVAL_S = 1.0
 _POLL_INTERVAL_S = 0.1
@@ -127,7 +128,7 @@ class TrialContext:
         interruption: The interruption that was raised, if one was.
     """
 
-    def __init__(self, spec: TrialSpec, folder: Path, line: Line, began: float) -> None:
+    def __init__(self, spec: TrialSpec, folder: Path, line: ControllerLine, began: float) -> None:
         self.spec = spec
         self.folder = folder
         self.interruption: TrialInterrupted | None = None
@@ -235,15 +236,15 @@ class TrialContext:
         raise self.interruption
 
 
-_current: TrialContext | None = None
+_current: Reporter | None = None
 
 
-def current_trial() -> TrialContext | None:
-    """Return the trial that this process runs, or None outside a trial."""
+def current_trial() -> Reporter | None:
+    """Return the run that this process is in the middle of, or None outside of one."""
     return _current
 
 
-def set_current_trial(context: TrialContext | None) -> None:
-    """Name the trial that this process runs. For executors."""
+def set_current_trial(reporter: Reporter | None) -> None:
+    """Name the run that this process is in the middle of. For executors."""
     global _current
-    _current = context
+    _current = reporter

@@ -156,8 +156,13 @@ def is_locked(folder: Path) -> bool:
 def claim(folder: Path) -> None:
     """Note this process in the pid file and clear what an earlier attempt left unfinished. The lock must be held."""
     pid = os.getpid()
-    (folder / RESULT_FILE).unlink(missing_ok=True)
     _write_aside(folder / PID_FILE, json.dumps({"pid": pid, "start_time": system.start_time(pid)}))
+    clear_unfinished(folder)
+
+
+def clear_unfinished(folder: Path) -> None:
+    """Clear what an earlier attempt left unfinished. The lock must be held."""
+    (folder / RESULT_FILE).unlink(missing_ok=True)
     for name in (REPORTS_FILE, METRICS_FILE):
         cut_torn_tail(folder / name)
 

@@ -19,7 +19,7 @@ import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeAlias
 
 from tuner.trial import folder as files
 from tuner.trial.context import Line, TrialContext, current_trial, set_current_trial
@@ -31,9 +31,13 @@ __all__ = [
     "TrialContext",
     "TrialInterrupted",
     "current_trial",
+    "import_entry",
     "main",
+    "run_entry",
     "thread_variables",
 ]
+
+TrialEntry: TypeAlias = Callable[[TrialContext], object]
 
 EXIT_FAILED = 70  # as EX_SOFTWARE of sysexits.h: the worker itself failed; the output says how
 EXIT_REFUSED = 75  # as EX_TEMPFAIL: another process has the folder
@@ -90,7 +94,8 @@ def _work(line: Line, began: float) -> NoReturn:
     context = TrialContext(spec, folder, line, began)
     signal.signal(signal.SIGTERM, lambda *_: line.end("stopped by SIGTERM"))
     line.send(Started(os.getpid()))
-    result = _run(context, function, began)
+    result = run_entry(context, lambda: _resolve(spec, function), began)
+    sys.stderr.write(result.traceback)
     _flush()
     files.write_result(folder, result)
     os.killpg(os.getpgrp(), signal.SIGKILL)  # takes along whatever the trial has started; the result is written
@@ -102,18 +107,24 @@ def thread_variables(threads: int) -> dict[str, str]:
     return dict.fromkeys(_THREAD_VARIABLES, str(threads))
 
 
-def _run(context: TrialContext, function: bytes, began: float) -> TrialResult:
+def run_entry(context: TrialContext, find: Callable[[], TrialEntry], began: float) -> TrialResult:
+    """Run a trial's entry to whatever end it comes.
+
+    Args:
+        context: The trial.
+        find: Finds what to call; may import it.
+        began: `time.monotonic()` at the trial's start.
+    """
     set_current_trial(context)
     try:
         context.check()
-        _resolve(context.spec, function)(context)
+        find()(context)
         outcome, reason, trace = Outcome.COMPLETE, "", ""
         if context.interruption is not None:
             outcome, reason = context.interruption.outcome, context.interruption.reason
     except BaseException as error:  # noqa: BLE001 - the border of the process: every end of the entry becomes a result
         outcome, reason = _classify(error)
         trace = "" if isinstance(error, TrialInterrupted) else traceback.format_exc()
-        sys.stderr.write(trace)
     context.close()
     return TrialResult(outcome, reason, trace, time.monotonic() - began)
 
@@ -133,13 +144,18 @@ def _classify(error: BaseException) -> tuple[Outcome, str]:
     return Outcome.CRASHED, reason
 
 
-def _resolve(spec: TrialSpec, function: bytes) -> Callable[[TrialContext], object]:
+def _resolve(spec: TrialSpec, function: bytes) -> TrialEntry:
     """Return what to call: the pickled function, or the spec's entry by its import path."""
     if function:
-        called: Callable[[TrialContext], object] = pickle.loads(function)
+        called: TrialEntry = pickle.loads(function)
         return called
-    module, _, name = spec.entry.partition(":")
-    entry: Callable[[TrialContext], object] = getattr(importlib.import_module(module), name)
+    return import_entry(spec.entry)
+
+
+def import_entry(path: str) -> TrialEntry:
+    """Return the function that "module:function" names."""
+    module, _, name = path.partition(":")
+    entry: TrialEntry = getattr(importlib.import_module(module), name)
     return entry
 
 

@@ -1,0 +1,163 @@
+"""Trials in this process: the same events, folders and outcomes as in processes of their own, in strict turns."""
+
+import json
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from tuner.errors import UserError
+from tuner.executors.base import TrialBuilt, TrialEnded, TrialLogged, TrialProgress, TrialReported, TrialStarted
+from tuner.executors.inline import InlineExecutor
+from tuner.trial import Outcome, current_trial, read_trial
+from tuner.trial.folder import METRICS_FILE, OUTPUT_FILE, PID_FILE, acquire_lock
+
+
+@pytest.fixture
+def inline():
+    with InlineExecutor(parallel=2) as executor:
+        yield executor
+
+
+def test_complete_trial_says_everything_in_order(driver, inline):
+    result = driver.run(inline, "complete", learning_rate=0.1)
+    assert result.outcome is Outcome.COMPLETE
+    kinds = [TrialStarted, TrialBuilt, TrialLogged, TrialProgress, *[TrialReported] * 3, TrialEnded]
+    assert [type(event) for event in driver.events] == kinds
+    assert [(event.step, event.value) for event in driver.events[4:7]] == [(0.25, 2.5), (0.5, 5.0), (1.0, 10.0)]
+    state = read_trial(driver.folder / "0")
+    assert state.result == result
+    assert state.reports == ((0.25, 2.5), (0.5, 5.0), (1.0, 10.0))
+    assert state.spec == driver.spec("complete", learning_rate=0.1)
+    assert not state.alive
+    assert json.loads((driver.folder / "0" / METRICS_FILE).read_text()) == {"step": 3, "loss": 0.5, "bad": None}
+
+
+def test_current_trial_is_known_to_any_function_and_to_no_other(driver, inline):
+    assert driver.run(inline, "report_elsewhere").outcome is Outcome.COMPLETE
+    driver.start(inline, "report_elsewhere", 1)
+    driver.start(inline, "report_elsewhere", 2)
+    assert {result.outcome for result in driver.finish(inline).values()} == {Outcome.COMPLETE}
+    assert current_trial() is None
+
+
+@pytest.mark.parametrize(
+    ("entry", "outcome", "reason"),
+    [
+        ("raise_error", Outcome.CRASHED, "KeyError: 'no such key'"),
+        ("raise_diverged", Outcome.DIVERGED, "DivergedError: the loss is nan"),
+        ("raise_out_of_memory", Outcome.OUT_OF_MEMORY, "OutOfMemoryError: tried to allocate 1 TB"),
+        ("report_nan", Outcome.DIVERGED, "the value reported at step 1 is nan"),
+        ("leave", Outcome.CRASHED, "SystemExit: 0"),
+    ],
+)
+def test_every_end_is_a_value(driver, inline, entry, outcome, reason):
+    result = driver.run(inline, entry)
+    assert (result.outcome, result.reason) == (outcome, reason)
+    assert read_trial(driver.folder / "0").result == result
+
+
+def test_a_traceback_is_kept(driver, inline):
+    result = driver.run(inline, "raise_error")
+    assert 'raise KeyError("no such key")' in result.traceback
+    assert 'raise KeyError("no such key")' in (driver.folder / "0" / OUTPUT_FILE).read_text()
+
+
+@pytest.mark.parametrize(("verdict", "outcome"), [("prune", Outcome.PRUNED), ("stop", Outcome.STOPPED)])
+def test_a_verdict_ends_a_trial_at_its_first_report(driver, inline, verdict, outcome):
+    assert driver.run(inline, "complete", verdict).outcome is outcome
+    assert read_trial(driver.folder / "0").reports == ((0.25, 2.5),)
+
+
+def test_trials_take_turns_at_reports_and_only_one_runs_at_a_time(driver, inline):
+    for number in (0, 1):
+        driver.start(inline, "complete", number)
+    num_threads = threading.active_count()
+    driver.finish(inline)
+    assert num_threads == threading.active_count(), "nothing runs before wait()"
+    order = [event.key[-1] for event in driver.events if isinstance(event, TrialReported)]
+    assert "".join(order) == "010101"
+
+
+def test_stop_all_ends_trials_that_wait_for_a_verdict_or_for_their_first_turn(driver, inline):
+    driver.start(inline, "complete", 0)
+    driver.until(inline, TrialReported)
+    driver.start(inline, "complete", 1)
+    inline.stop_all()
+    inline.stop_all()
+    inline.answer("screen/0", "continue")  # too late, and not wrong
+    results = driver.finish(inline, "")
+    assert {result.outcome for result in results.values()} == {Outcome.STOPPED}
+    assert read_trial(driver.folder / "0").reports == ((0.25, 2.5),)
+    assert read_trial(driver.folder / "1").reports == ()
+
+
+def test_a_trial_goes_on_where_it_was(driver, inline):
+    driver.run(inline, "complete", "stop")
+    result = driver.run(inline, "complete")
+    assert result.outcome is Outcome.COMPLETE
+    assert read_trial(driver.folder / "0").reports == ((0.25, 2.5), (0.5, 5.0), (1.0, 10.0))
+
+
+def test_wait_returns_when_its_time_is_up_and_a_hung_trial_keeps_nothing_from_ending(driver):
+    gate = threading.Event()
+    executor = InlineExecutor()
+    executor.start(driver.spec("complete"), driver.folder / "0", lambda context: gate.wait())
+    began = time.monotonic()
+    assert [type(event) for event in executor.wait(0.05)] == [TrialStarted]
+    assert executor.wait(0.05) == []
+    assert time.monotonic() - began >= 0.1
+    (thread,) = [thread for thread in threading.enumerate() if thread.name == "trial screen/0"]
+    assert thread.daemon
+    executor.close()
+    assert thread.is_alive(), "nobody can end it"
+    gate.set()
+    thread.join()
+
+
+def test_a_function_can_be_given_instead_of_an_entry(driver, inline):
+    seen = []
+    inline.start(driver.spec("complete"), driver.folder / "0", lambda context: seen.append(context.spec.seed))
+    assert driver.finish(inline)["screen/0"].outcome is Outcome.COMPLETE
+    assert seen == [11]
+
+
+def test_a_folder_in_use_is_refused(driver, inline):
+    (driver.folder / "0").mkdir(parents=True)
+    lock = acquire_lock(driver.folder / "0", 0.0)
+    assert lock is not None
+    result = driver.run(inline, "complete")
+    os.close(lock)
+    assert result.outcome is Outcome.CRASHED
+    assert "another process runs this trial" in result.reason
+
+
+def test_no_pid_file_names_the_controller_as_a_trial_to_be_killed(driver, inline):
+    driver.run(inline, "complete")
+    assert not (driver.folder / "0" / PID_FILE).exists()
+
+
+def test_too_many_trials_and_answers_out_of_place_are_refused(driver, inline):
+    with pytest.raises(UserError, match=r"executor.parallel must be at least 1, not 0"):
+        InlineExecutor(parallel=0)
+    for number in (0, 1):
+        driver.start(inline, "complete", number)
+    with pytest.raises(RuntimeError, match="2 of 2 trials run"):
+        driver.start(inline, "complete", 2)
+    with pytest.raises(RuntimeError, match="no report that waits"):
+        inline.answer("screen/0", "continue")
+    with pytest.raises(ValueError, match="a verdict is one of"):
+        inline.answer("screen/0", "maybe")
+
+
+def test_a_signal_reaches_the_controller_while_a_trial_runs(driver, inline):
+    caught = []
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: caught.append(number))
+    try:
+        inline.start(driver.spec("complete"), driver.folder / "0", lambda context: signal.raise_signal(signal.SIGUSR1))
+        driver.finish(inline)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert caught == [signal.SIGUSR1]

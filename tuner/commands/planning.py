@@ -1,0 +1,34 @@
+"""`tuner tune plan=true`: what a study will do, and how long that will take."""
+
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tuner.build import build_node
+from tuner.functions import ENTRY as FUNCTION_ENTRY
+from tuner.study import StudyDefinition, StudyStore
+from tuner.study.plan import Speed, describe_plan, remembered_speed
+from tuner.study.probing import measure_speed
+from tuner.study.storage import exists
+from tuner.trial.messages import JsonDict
+
+
+def make_plan(definition: StudyDefinition, resolved: JsonDict) -> str:
+    """The plan, with the speed of former runs in the storage, or else measured now. Leaves nothing behind.
+
+    Args:
+        definition: The study.
+        resolved: The config it was made from.
+    """
+    speed, asked = None, definition.settings.steps_per_second
+    url = resolved["storage"]["url"]
+    if asked is not None:
+        speed = Speed(asked, "study.steps_per_second")
+    elif exists(url):
+        with StudyStore(url) as store:
+            speed = remembered_speed(store, definition)
+    if speed is None and definition.entry != FUNCTION_ENTRY:
+        with TemporaryDirectory() as folder, closing(build_node("executor", resolved["executor"])) as executor:
+            measured = measure_speed(definition, executor, Path(folder) / "0")
+        speed = None if measured is None else Speed(measured, "measured just now, one run alone")
+    return describe_plan(definition, int(resolved["executor"].get("parallel", 1)), speed)

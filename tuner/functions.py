@@ -1,0 +1,107 @@
+"""Runs of a plain function in the place of an agent: any training code that calls `tuner.report`.
+
+Such a run has no `backend` in its config (agent=function); `agent._target_` names the function, the arguments stand
+beside it.
+"""
+
+import inspect
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tuner.build import build_function
+from tuner.config import CheckpointConfig, EvaluationConfig, TrainingConfig
+from tuner.errors import UserError
+from tuner.training import EvaluationPoint, TrainOutcome
+from tuner.trial.context import TrialContext, current_trial, set_current_trial
+from tuner.trial.messages import JsonDict
+from tuner.trial.reporter import Reporter
+
+ENTRY = "tuner.functions:run_trial"
+"""What a trial process calls."""
+
+_CHECKED_HERE = "tuner.simulator."
+
+
+def is_function(config: Mapping[str, Any]) -> bool:
+    """Whether a resolved config is of a plain function."""
+    return config.get("backend") is None
+
+
+def function_name(config: Mapping[str, Any]) -> str:
+    """The function, for people."""
+    return str(config["agent"]["_target_"]).rpartition(".")[2]
+
+
+def check_function(config: Mapping[str, Any]) -> None:
+    """Refuses what can be told to be wrong without importing the user's own code.
+
+    Raises:
+        UserError: Says what and what to write instead.
+    """
+    if "_target_" not in config["agent"]:
+        raise UserError("agent has no _target_: it names the function, as my_package.my_module.train")
+    for part in ("env", "network", "optimizer", "buffer", "policy", "noise", "wrapper", "schedule"):
+        if config.get(part):
+            raise UserError(f"{part} has no meaning here: {function_name(config)} is a function and gets agent only")
+    for name, kind in (("training", TrainingConfig), ("evaluation", EvaluationConfig)):
+        kind(**config[name])
+    if config.get("checkpoint"):
+        CheckpointConfig(**config["checkpoint"])
+    if config["seed"] < 0:
+        raise UserError(f"seed={config['seed']} is not possible: it must be 0 or more")
+    if str(config["agent"]["_target_"]).startswith(_CHECKED_HERE):
+        build_function(config["agent"])
+
+
+def run_trial(context: TrialContext) -> None:
+    """The entry of a trial process."""
+    run_function({**context.spec.config, "seed": context.spec.seed}, context.folder, context)
+
+
+def run_function(config: JsonDict, folder: Path, reporter: Reporter) -> TrainOutcome:
+    """Calls the function with its arguments, and with `seed` if it takes one.
+
+    A number that it returns is its score at the end of the budget, unless it has reported one there itself.
+
+    Args:
+        config: The run.
+        folder: Of the run.
+        reporter: Where `tuner.report` leads.
+
+    Raises:
+        TrialInterrupted: The reporter ended the run.
+        UserError: The function neither reports nor returns a number.
+    """
+    began = time.perf_counter()
+    function = build_function(config["agent"])
+    reporter.built(config)
+    before = current_trial()
+    set_current_trial(reporter)
+    try:
+        returned = function(seed=config["seed"]) if _takes_seed(function) else function()
+    finally:
+        set_current_trial(before)
+    if isinstance(returned, int | float) and 1.0 not in dict(reporter.reported):
+        reporter.report(1.0, float(returned))
+    if not reporter.reported:
+        raise UserError(
+            f"{function_name(config)} has no score: let it call tuner.report(fraction, value) or return one"
+        )
+    total_steps = int(config["training"]["total_steps"])
+    points = [EvaluationPoint(step, round(step * total_steps), value) for step, value in sorted(reporter.reported)]
+    return TrainOutcome(
+        folder=folder,
+        evaluations=tuple(points),
+        returns=(),
+        num_env_steps=total_steps,
+        num_gradient_steps=0,
+        seconds=time.perf_counter() - began,
+        stop_reason="returned",
+    )
+
+
+def _takes_seed(function: Any) -> bool:
+    parameters = inspect.signature(function).parameters
+    return "seed" in parameters or any(kind.kind is kind.VAR_KEYWORD for kind in parameters.values())

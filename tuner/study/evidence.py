@@ -1,0 +1,42 @@
+"""What the folder and the objects of a run tell about it."""
+
+from tuner.paths import get_path
+from tuner.study.book import Run
+from tuner.trial.messages import JsonDict, TrialResult, TrialSpec
+
+
+def is_of(spec: TrialSpec | None, run: Run) -> bool:
+    """Whether a folder's trial is this run and not one that the storage has forgotten."""
+    if spec is None or spec.seed != run.seed:
+        return False
+    return all(_found(spec.config, path) == value for path, value in run.values.items())
+
+
+def echo_complaint(values: JsonDict, used: JsonDict) -> str:
+    """What is wrong if the run does not use the values that were sampled for it."""
+    for path, value in values.items():
+        found = _found(used, path)
+        if found != value:
+            what = (
+                "is not in what the run says it used"
+                if found is _MISSING
+                else f"is {found} in the objects that were built"
+            )
+            return f"{path} was sampled as {value} but {what}: the config does not reach the object"
+    return ""
+
+
+_MISSING = object()
+
+
+def _found(config: JsonDict, path: str) -> object:
+    try:
+        return get_path(config, path)
+    except KeyError:
+        return _MISSING
+
+
+def likely_cause(result: TrialResult) -> str:
+    """One line: what the run said of its end, or the last line of its traceback."""
+    lines = [line for line in result.traceback.splitlines() if line.strip()]
+    return result.reason or (lines[-1] if lines else str(result.outcome))

@@ -1,0 +1,122 @@
+"""A database that is not there for a while: everything is tried again until it is back, or patience ends.
+
+What a study has finished is in the database or in the folders of its runs, so waiting costs nothing, and giving up
+costs nothing but the time until the same command is given again.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+import sqlalchemy.exc
+from optuna.exceptions import OptunaError, StorageInternalError, UpdateFinishedTrialError
+from optuna.storages import RDBStorage
+from optuna.trial import TrialState
+
+from tuner.errors import UserError
+from tuner.study.disk import is_full
+
+PATIENCE_S = 300.0
+"""How long a study waits for its database. Runs under way wait with it, at their next report."""
+
+_FIRST_PAUSE_S = 0.5
+_LONGEST_PAUSE_S = 30.0
+_log = logging.getLogger(__name__)
+
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+
+class StorageLostError(UserError):
+    """The storage has not answered for too long, or takes nothing more."""
+
+
+class PatientStorage(RDBStorage):
+    """An RDBStorage whose calls wait for a database server that does not answer."""
+
+    def set_trial_state_values(self, trial_id: int, state: TrialState, values: Any = None) -> bool:
+        """Closes a trial. If the database took it and was gone before it could say so, that is noticed."""
+        attempts = [0]
+
+        def close() -> bool:
+            attempts[0] += 1
+            try:
+                return super(PatientStorage, self).set_trial_state_values(trial_id, state, values)
+            except UpdateFinishedTrialError:
+                if attempts[0] > 1 and self.get_trial(trial_id).state is state:
+                    return True
+                raise
+
+        return patiently(close)()
+
+
+def patiently(call: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+    """The same function, tried again for as long as the connection to the database is the trouble."""
+
+    @wraps(call)
+    def waiting(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+        began, pause = time.monotonic(), _FIRST_PAUSE_S
+        while True:
+            try:
+                return call(*args, **kwargs)
+            except (OptunaError, sqlalchemy.exc.SQLAlchemyError) as error:
+                if not is_connection_lost(error):
+                    raise
+                cause = cause_of(error)
+                if time.monotonic() - began + pause > PATIENCE_S:
+                    raise StorageLostError(
+                        f"the database has not answered for {PATIENCE_S:g} s: {cause}.\n"
+                        "Nothing that was finished is lost; once it answers, the same command goes on."
+                    ) from error
+                _log.warning("the database does not answer (%s); trying again in %g s", cause, pause)
+            time.sleep(pause)
+            pause = min(2.0 * pause, _LONGEST_PAUSE_S)
+
+    return waiting
+
+
+for _name in (
+    *("_create_new_trial", "_get_best_trial_id", "_get_trials", "_set_trial_param", "create_new_study"),
+    *("get_all_studies", "get_study_directions", "get_study_id_from_name", "get_study_name_from_id"),
+    *("get_study_system_attrs", "get_study_user_attrs", "get_trial", "get_trial_id_from_study_id_trial_number"),
+    *("set_study_system_attr", "set_study_user_attr", "set_trial_intermediate_value", "set_trial_system_attr"),
+    "set_trial_user_attr",
+):
+    setattr(PatientStorage, _name, patiently(getattr(RDBStorage, _name)))
+
+
+STORAGE_ERRORS = (OptunaError, sqlalchemy.exc.SQLAlchemyError, OSError)
+
+
+def explained(error: BaseException) -> BaseException:
+    """The error that is to be raised for one of `STORAGE_ERRORS`: a clear word if the storage takes nothing more."""
+    trouble = _database_error(error)
+    if not (is_full(error) or isinstance(trouble, sqlalchemy.exc.OperationalError)):
+        return error
+    return StorageLostError(
+        f"the study cannot be written down any more: {cause_of(error)}.\n"
+        "Nothing that was finished is lost; once that is mended, the same command goes on."
+    )
+
+
+def is_connection_lost(error: BaseException) -> bool:
+    """Whether the server, or the way to it, is the trouble and not what was asked of it."""
+    database = _database_error(error)
+    if not isinstance(database, sqlalchemy.exc.OperationalError | sqlalchemy.exc.InterfaceError):
+        return False
+    return type(database.orig).__module__.partition(".")[0] != "sqlite3"
+
+
+def cause_of(error: BaseException) -> str:
+    """What the database said, in one line."""
+    database = _database_error(error)
+    return str(getattr(database, "orig", None) or database or error).strip().partition("\n")[0]
+
+
+def _database_error(error: BaseException | None) -> sqlalchemy.exc.SQLAlchemyError | None:
+    """SQLAlchemy's exception behind Optuna's."""
+    if isinstance(error, StorageInternalError):
+        return _database_error(error.__cause__)
+    return error if isinstance(error, sqlalchemy.exc.SQLAlchemyError) else None

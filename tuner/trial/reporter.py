@@ -1,0 +1,43 @@
+"""Whom a run tells how it goes, and what stands behind that."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from tuner.trial.messages import JsonDict, Message, Verdict
+
+
+class Reporter(Protocol):
+    """What a run tells; `TrialContext` is one. Each method may raise `TrialInterrupted` to end the run."""
+
+    @property
+    def reported(self) -> Sequence[tuple[float, float]]:
+        """The (fraction, value) pairs reported so far, those of an interrupted attempt included."""
+
+    def built(self, config: JsonDict) -> None:
+        """Everything is built; `config` holds the values found in the objects."""
+
+    def report(self, step: float, value: float) -> None:
+        """An evaluation: fraction of the budget, value."""
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Metrics at a number of environment steps."""
+
+    def alive(self, progress: float) -> None:
+        """A sign of life, in short intervals: done part of the budget."""
+
+
+class ControllerLine(Protocol):
+    """The controller as a trial sees it: in another process, or in this one."""
+
+    @property
+    def stop_reason(self) -> str:
+        """Why the line says "stop"."""
+
+    def send(self, message: Message) -> None:
+        """Send a message."""
+
+    def wait_for_verdict(self) -> Verdict:
+        """Wait for the answer to the report sent last; "stop" where none will come."""
+
+    def asks_to_stop(self) -> bool:
+        """Whether the trial is to end. Does not wait."""
