@@ -1,19 +1,21 @@
 """Collecting experience in this process."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
+from note_rl.acting import Act
 from note_rl.checkpoint import nested, under
-from note_rl.environments import VectorEnvironment
+from note_rl.collect.base import Collecting
+from note_rl.environments import Env, VectorEnvironment
+from note_rl.errors import CheckpointError
 from note_rl.frames import FrameStack
 from note_rl.policy import Policy
+from note_rl.settings import Settings
 from note_rl.types import Array, Episode, FloatArray, Steps
 
-Act = Callable[[Array], FloatArray]
 
-
-class Collector:
+class Collector(Collecting):
     """Lets a policy act in E environments and keeps account of their episodes.
 
     Args:
@@ -27,11 +29,22 @@ class Collector:
         self.envs = envs
         self.policy = policy
         self.rng = rng
+        self.num_envs = len(envs)
         policy.bind(envs.action_space, len(envs))
         self._frames = FrameStack(frame_stack)
         self._starts = np.ones(len(envs), np.bool_)  # where the next step is the first of an episode
         self._return = np.zeros(len(envs))
         self._length = np.zeros(len(envs), np.int64)
+
+    @property
+    def pattern(self) -> Env:  # type: ignore[override]  # nobody sets it
+        """The first environment."""
+        return self.envs.envs[0]
+
+    def explore_with(self, policy: Policy, settings: Settings) -> None:
+        """See `Collecting`."""
+        policy.bind(self.envs.action_space, len(self.envs))
+        self.policy = policy
 
     def collect(self, act: Act, num_steps: int | None) -> tuple[Steps, list[Episode]]:
         """Goes on from where the last call stopped.
@@ -81,7 +94,13 @@ class Collector:
         }
 
     def set_state(self, state: Mapping[str, Array]) -> bool:
-        """Takes over a stored state; False if the environments could not be brought back exactly."""
+        """Takes over a stored state; see `Collecting`."""
+        if "workers" in state:
+            raise CheckpointError(
+                f"the checkpoint was written while {int(state['workers'].max()) + 1} worker processes stepped the "
+                "environments: train with pool_network=True and as many processes, or take over the parameters only "
+                "(restore_param)"
+            )
         policy = under("policy", state)
         if policy:
             self.policy.set_state(policy)
@@ -92,6 +111,10 @@ class Collector:
         self._length = np.array(state["length"]) if exact else np.zeros(num_envs, np.int64)
         self._starts = np.array(state["starts"]) if exact else np.ones(num_envs, np.bool_)
         return exact
+
+    def close(self) -> None:
+        """Closes all environments."""
+        self.envs.close()
 
 
 class _Rows:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from note_rl.environments import VectorEnvironment
+from note_rl.environments import Env
 from note_rl.experience.base import AgentView, Experience
 from note_rl.experience.replay import ReplayExperience
 from note_rl.experience.rollout import RolloutExperience
@@ -16,7 +16,7 @@ from note_rl.settings import ReplaySettings, Settings
 
 
 def agent_view(
-    agent: Any, learner: Learner, settings: Settings, envs: VectorEnvironment, reward: RewardNormaliser | None
+    agent: Any, learner: Learner, settings: Settings, env: Env, reward: RewardNormaliser | None
 ) -> AgentView:
     """What experience asks of an agent.
 
@@ -24,7 +24,7 @@ def agent_view(
         agent: Whose gamma and gae_lambda are read anew each time, as schedules may move them.
         learner: Evaluates its value() and reward().
         settings: Whether observations are normalised.
-        envs: Environments, which may show goals.
+        env: One of the environments, which may show goals.
         reward: Normalises rewards; None: they stay as they are.
     """
     return AgentView(
@@ -32,7 +32,7 @@ def agent_view(
         gae_lambda=lambda: float(getattr(agent, "gae_lambda", 0.95)),
         value=learner.value if hasattr(agent, "value") else None,
         reward=learner.reward if hasattr(agent, "reward") else None,
-        goals=goal_functions(agent, goal_layout(envs.envs[0])),
+        goals=goal_functions(agent, goal_layout(env)),
         standardise_advantage=bool(getattr(agent, "normalise_advantage", True)),
         normalise_obs=agent.obs_normaliser if settings.normalise_obs else None,
         normalise_reward=reward,

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self, TypeAlias
 
+from note_rl.threads import thread_variables
 from tuner.errors import UserError
 from tuner.executors.base import (
     Event,
@@ -39,7 +40,6 @@ from tuner.trial.messages import (
     Verdict,
 )
 from tuner.trial.process import TrialProcess
-from tuner.trial.worker import thread_variables
 
 Backend: TypeAlias = Literal["torch", "keras"]
 Isolation: TypeAlias = Literal["forkserver", "spawn"]

@@ -32,7 +32,6 @@ __all__ = [
     "TrialInterrupted",
     "current_trial",
     "main",
-    "thread_variables",
 ]
 
 EXIT_FAILED = 70  # as EX_SOFTWARE of sysexits.h: the worker itself failed; the output says how
@@ -42,15 +41,6 @@ LOCK_PATIENCE_S = 1.0
 _OUT_OF_MEMORY_NAMES = {"MemoryError", "OutOfMemoryError", "ResourceExhaustedError"}
 _OUT_OF_MEMORY_TEXTS = ("can't allocate memory", "RESOURCE_EXHAUSTED")
 _DIVERGED_NAMES = {"DivergedError", "FloatingPointError"}
-_THREAD_VARIABLES = (
-    "OMP_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-    "TF_NUM_INTRAOP_THREADS",
-    "TF_NUM_INTEROP_THREADS",
-)
 
 
 def main(control: int, began: float = math.nan) -> NoReturn:
@@ -95,11 +85,6 @@ def _work(line: Line, began: float) -> NoReturn:
     files.write_result(folder, result)
     os.killpg(os.getpgrp(), signal.SIGKILL)  # takes along whatever the trial has started; the result is written
     raise AssertionError("still alive after SIGKILL")
-
-
-def thread_variables(threads: int) -> dict[str, str]:
-    """Return the environment variables that hold numerical libraries to so many threads."""
-    return dict.fromkeys(_THREAD_VARIABLES, str(threads))
 
 
 def _run(context: TrialContext, function: bytes, began: float) -> TrialResult:
