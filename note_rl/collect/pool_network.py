@@ -24,7 +24,7 @@ from note_rl.settings import Settings
 from note_rl.types import Array, Episode, Steps
 from note_rl.worker_settings import WorkerSettings
 
-_FIRST_SPAN = 16  # steps that workers take before it is looked whether an episode has ended
+_SPAN = 16  # steps that workers take before it is looked whether an episode has ended
 
 
 class PoolCollector(Collecting):
@@ -64,7 +64,7 @@ class PoolCollector(Collecting):
         self._running: RunningWorkers | None = None
         self._stored: dict[str, Array] = {}  # where workers were when they last ended, by worker
         self._waiting: tuple[Steps, list[Episode]] | None = None  # collected, not given to anybody yet
-        self._span = _FIRST_SPAN
+        self._span = _SPAN
         self._lost = False
 
     def _places_of_workers(self) -> list[list[int]]:
@@ -124,10 +124,10 @@ class PoolCollector(Collecting):
             self._ask(act, self._span)
             self._receive()
         while self._waiting is None or not self._waiting[1]:
-            self._ask(act, _FIRST_SPAN)
+            self._ask(act, _SPAN)
             self._receive()
         found, self._waiting = self._waiting, None
-        self._span = max(int(found[0].ended.any(axis=1).argmax()) + 1, _FIRST_SPAN)
+        self._span = int(found[0].ended.any(axis=1).argmax()) + 1
         return found
 
     def _ask(self, act: Acting[Learner], num_steps: int) -> None:
