@@ -3,13 +3,17 @@
 import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from note_rl.acting import Acting
 from note_rl.agent import Agent
+from note_rl.collect.pool_network import PoolCollector
 from note_rl.learners.mirror import Actor
 from note_rl.policy import NoisyPolicy
 from note_rl.settings import Budget, ReplaySettings, RolloutSettings, Settings, WorkerSettings
@@ -43,7 +47,8 @@ class CountingLearner:
         return Update(np.full((sample.num_gradient_steps, 1), self.agent.count, np.float32))
 
     def get_state(self) -> dict[str, Any]:
-        return {"agent/count": self.agent.count.copy()}
+        further = getattr(self.agent, "further", None)
+        return {"agent/count": self.agent.count.copy()} | ({} if further is None else {"agent/further": further})
 
     def set_state(self, state: Any) -> None:
         self.agent.count = np.array(state["agent/count"])
@@ -73,6 +78,18 @@ class CountingAgent(Agent):
 
     def train(self, total_steps: int | None = None, episodes: int | None = None, **options: Any) -> TrainResult:
         return self._train(None, Budget(total_steps=total_steps, episodes=episodes), {"p": 0, **options})
+
+
+@contextmanager
+def running_pool(agent: Any, policy: Any, seed: int = 5) -> Iterator[tuple[PoolCollector, Acting[Any]]]:
+    """The pool of an agent, without training, and how the agent acts."""
+    act = Acting(agent.learner, agent.obs_normaliser, agent.settings.multi_agent)
+    pool = PoolCollector(agent, agent.settings, policy, seed)
+    pool.begin(act)
+    try:
+        yield pool, act
+    finally:
+        pool.end(keep=False)
 
 
 def settings(

@@ -9,14 +9,12 @@ import threading
 import time
 from dataclasses import replace
 
-import gymnasium
 import numpy as np
 import psutil
 import pytest
 
 from note_rl.collect.collector import Collector
 from note_rl.collect.joining import columns_of
-from note_rl.collect.pool_network import PoolCollector
 from note_rl.environments import VectorEnvironment
 from note_rl.errors import CheckpointError, SettingsError, WorkerError
 from note_rl.noise import GaussianWhiteNoiseProcess
@@ -24,7 +22,7 @@ from note_rl.policy import NoisyPolicy
 from note_rl.schedules import Linear
 from note_rl.seeding import generator
 from note_rl.settings import WorkerSettings
-from tests.note_rl.collect.counting import CountingAgent, Dying, Inside, Watched, settings
+from tests.note_rl.collect.counting import CountingAgent, Dying, Inside, Watched, running_pool, settings
 
 TURNS = WorkerSettings(processes=2, overlapping=False)
 AHEAD = WorkerSettings(processes=2, overlapping=True)
@@ -38,7 +36,9 @@ def agent(workers, env=Watched, mirrored=True, **options):
 
 def workers_left():
     """Processes of pools that this one has started."""
-    return [child for child in psutil.Process().children(recursive=True) if "note_rl.collect" in " ".join(_words(child))]
+    return [
+        child for child in psutil.Process().children(recursive=True) if "note_rl.collect" in " ".join(_words(child))
+    ]
 
 
 def _words(process):
@@ -59,11 +59,8 @@ def test_workers_collect_what_collectors_over_the_same_environments_would(start_
     workers = WorkerSettings(processes=2, overlapping=False, start_method=start_method)
     made = agent(workers, mirrored=mirrored, num_envs=5)
     policy = NoisyPolicy(GaussianWhiteNoiseProcess(sigma=0.5))
-    pool = PoolCollector(made, made.settings, policy, seed=5)
-    act = _acting(made)
-    pool.begin(act)
-    found = [pool.collect(act, 12) for _ in range(3)]
-    pool.end(keep=True)
+    with running_pool(made, policy) as (pool, act):
+        found = [pool.collect(act, 12) for _ in range(3)]
     assert workers_left() == []
     for number, places in enumerate([[0, 1, 2], [3, 4]]):
         policy = NoisyPolicy(GaussianWhiteNoiseProcess(sigma=0.5))
@@ -77,12 +74,6 @@ def test_workers_collect_what_collectors_over_the_same_environments_would(start_
             assert own == [(one.return_, one.length) for one in expected_episodes]
     for steps, episodes in found:
         assert [one.env_index for one in episodes] == np.nonzero(steps.ended)[1].tolist()
-
-
-def _acting(made):
-    from note_rl.acting import Acting
-
-    return Acting(made.learner, made.obs_normaliser)
 
 
 def test_in_turn_every_phase_is_collected_with_the_newest_parameters():
@@ -101,41 +92,30 @@ def everything_seen(made):
     return [np.concatenate([s.obs[0].ravel(), s.action[0].ravel()]).tolist() for s in made.learner.seen]
 
 
-@pytest.mark.parametrize("workers", [TURNS, AHEAD, replace(AHEAD, random_places=True)])
-@pytest.mark.parametrize("rollout", [6, None])
-def test_a_run_is_reproducible_and_can_be_interrupted_and_restored(workers, rollout, tmp_path):
+@pytest.mark.parametrize(
+    ("workers", "rollout"), [(TURNS, 6), (AHEAD, 6), (TURNS, None), (replace(AHEAD, random_places=True), None)]
+)
+def test_a_run_in_two_parts_is_the_run_in_one_also_when_it_was_saved_between(workers, rollout, tmp_path):
     def fresh():
         noise = NoisyPolicy(GaussianWhiteNoiseProcess(sigma=0.5, sigma_min=0.1, n_steps_annealing=300))
-        return agent(workers, rollout=rollout, policy=noise, schedules={"sigma": Linear(1.0, 0.5)})
+        return agent(workers, rollout=rollout, policy=noise)
 
-    whole = fresh()
-    episodes = whole.train(total_steps=4 * 24).returns + whole.train(total_steps=8 * 24).returns
-    first = fresh()
-    returns = first.train(total_steps=4 * 24).returns
+    first, restored, whole = fresh(), fresh(), fresh()
+    phases_before = len(first.train(total_steps=4 * 24).losses)
     first.save(tmp_path / "agent.dat")
-    second = fresh()
-    second.restore(tmp_path / "agent.dat")
-    returns += second.train(total_steps=8 * 24).returns
-    assert returns == episodes
-    assert everything_seen(first) + everything_seen(second) == everything_seen(whole)
-
-
-def test_a_run_in_two_parts_is_the_run_in_one():
-    for workers in (TURNS, AHEAD):
-        whole, parts = agent(workers, rollout=6), agent(workers, rollout=6)
-        whole.train(total_steps=8 * 24)
-        parts.train(total_steps=4 * 24)
-        parts.train(total_steps=8 * 24)
-        assert everything_seen(parts) == everything_seen(whole)
+    first.train(total_steps=8 * 24)
+    restored.restore(tmp_path / "agent.dat")
+    restored.train(total_steps=8 * 24)
+    whole.train(total_steps=8 * 24)
+    assert everything_seen(first) == everything_seen(whole)
+    assert everything_seen(restored) == everything_seen(whole)[phases_before:]
 
 
 def test_environments_have_the_same_episodes_whichever_worker_they_belong_to():
     def marks(workers):
         made = agent(workers, num_envs=6)
-        pool = PoolCollector(made, made.settings, NoisyPolicy(), seed=6)
-        pool.begin(_acting(made))
-        steps, _ = pool.collect(_acting(made), 20)
-        pool.end(keep=False)
+        with running_pool(made, NoisyPolicy(), seed=6) as (pool, act):
+            steps, _ = pool.collect(act, 20)
         return pool._places, steps.obs
 
     balanced, obs = marks(TURNS)
@@ -144,7 +124,7 @@ def test_environments_have_the_same_episodes_whichever_worker_they_belong_to():
     assert balanced == [[0, 1, 2], [3, 4, 5]]
     assert three == [[0, 1], [2, 3], [4, 5]]
     assert drawn != balanced
-    assert sorted(sum(drawn, [])) == list(range(6))
+    assert sorted(np.concatenate(drawn).tolist()) == list(range(6))
     np.testing.assert_array_equal(obs, obs_drawn)
     np.testing.assert_array_equal(obs, obs_three)
 
@@ -163,7 +143,9 @@ def test_schedules_and_counts_of_steps_reach_the_policies_of_workers():
     noise_of_phases = [np.abs(phase - number).max() for number, phase in enumerate(actions(made))]
     assert noise_of_phases[0] > 1.0  # 40 steps of four environments each: it is gone after two phases
     assert noise_of_phases[2:] == [0.0, 0.0]
-    made = agent(TURNS, rollout=10, policy=NoisyPolicy(GaussianWhiteNoiseProcess()), schedules={"sigma": Linear(8.0, 0.0)})
+    made = agent(
+        TURNS, rollout=10, policy=NoisyPolicy(GaussianWhiteNoiseProcess()), schedules={"sigma": Linear(8.0, 0.0)}
+    )
     made.train(total_steps=400)
     spreads = [np.std(phase) for phase in actions(made)]
     assert spreads[0] > 4.0
@@ -173,10 +155,8 @@ def test_schedules_and_counts_of_steps_reach_the_policies_of_workers():
 def test_each_object_of_a_list_goes_to_one_worker():
     made = agent(TURNS, env=[Inside() for _ in range(3)], num_envs=None, rollout=None)
     made.settings = replace(made.settings, num_envs=None)
-    pool = PoolCollector(made, made.settings, NoisyPolicy(), seed=5)
-    pool.begin(_acting(made))
-    steps, _ = pool.collect(_acting(made), 4)
-    pool.end(keep=False)
+    with running_pool(made, NoisyPolicy()) as (pool, act):
+        steps, _ = pool.collect(act, 4)
     pids = [set(steps.obs[:, place, 0].tolist()) for place in range(3)]
     assert pids[0] == pids[1] != pids[2]
     assert float(os.getpid()) not in pids[0] | pids[2]
@@ -239,12 +219,14 @@ def test_what_cannot_be_pickled_is_refused_by_name():
             super().__init__()
             self.lock = threading.Lock()
 
-    with pytest.raises(SettingsError, match=r"sends agent.env\[1\] to worker.*lock.*set self.env to an id, an EnvFactory"):
+    with pytest.raises(
+        SettingsError, match=r"sends agent.env\[1\] to worker.*lock.*set self.env to an id, an EnvFactory"
+    ):
         agent(TURNS, env=[Watched(), Locked()], num_envs=2).train(total_steps=10)
     made = CountingAgent(Watched, mirrored=threading.Lock())  # true, but no plain argument
     made.settings = settings(TURNS)
     made.mirrored = False
-    with pytest.raises(SettingsError, match="constructor's argument 'mirrored' of CountingAgent.*lock"):
+    with pytest.raises(SettingsError, match=r"constructor's argument 'mirrored' of CountingAgent.*lock"):
         made.train(total_steps=10)
     assert workers_left() == []
 
@@ -253,7 +235,10 @@ def test_a_checkpoint_of_other_workers_is_refused(tmp_path):
     made = agent(TURNS, rollout=3)
     made.train(total_steps=12)
     made.save(tmp_path / "agent.dat")
-    for workers, described in ((None, "2 worker processes"), (WorkerSettings(processes=4), "4 environments in 4 worker")):
+    for workers, described in (
+        (None, "2 worker processes"),
+        (WorkerSettings(processes=4), "4 environments in 4 worker"),
+    ):
         other = agent(workers, rollout=3)
         other.restore(tmp_path / "agent.dat")
         with pytest.raises(CheckpointError, match=described):
