@@ -10,7 +10,7 @@ from typing import Any
 from gymnasium.vector import VectorEnv
 
 from note_rl import plotting, sizing
-from note_rl.acting import acting
+from note_rl.acting import Acting
 from note_rl.callbacks import Hooks
 from note_rl.environments import Env, EnvLike
 from note_rl.errors import SettingsError
@@ -21,6 +21,7 @@ from note_rl.multi_agent import joint_environments
 from note_rl.persistence import Persistent
 from note_rl.policy import Policy, exploration
 from note_rl.progress import ProgressLines
+from note_rl.rebuilding import Rebuildable
 from note_rl.saving import Saver, saving_options
 from note_rl.settings import Budget, Settings, settings_from_set
 from note_rl.train_options import TrainOptions, train_options
@@ -28,7 +29,7 @@ from note_rl.trainer import Trainer
 from note_rl.types import Evaluation, TrainResult
 
 
-class Agent(Persistent):
+class Agent(Persistent, Rebuildable):
     """Base of `RL` and `RL_pytorch`. A subclass gives `env`, `param`, `action` and `__call__`; see `note_rl.RL`.
 
     Attributes:
@@ -156,13 +157,15 @@ class Agent(Persistent):
         num_envs = options.num_envs(told.num_envs, self.env)
         if num_envs == "auto":
             num_envs = self._auto_num_envs()
-        if experience is told.experience and num_envs == told.num_envs:
+        workers = options.workers(told.workers)
+        if experience is told.experience and (num_envs, workers) == (told.num_envs, told.workers):
             return told
-        adapted = replace(told, experience=experience, num_envs=num_envs)
-        if self._adapted is not None and self._adapted[0] is told and self._adapted[1].num_envs == num_envs:
-            former = self._adapted[1].experience
-            if type(former) is type(experience) and former.window == experience.window:
-                return self._adapted[1]
+        adapted = replace(told, experience=experience, num_envs=num_envs, workers=workers)
+        if self._adapted is not None and self._adapted[0] is told:
+            former = self._adapted[1]
+            same_kind = type(former.experience) is type(experience) and former.experience.window == experience.window
+            if same_kind and (former.num_envs, former.workers) == (num_envs, workers):
+                return former
         self._adapted = (told, adapted)
         return adapted
 
@@ -247,7 +250,7 @@ class Agent(Persistent):
             policy = self.default_policy()
         else:
             policy = exploration(settings.policy, None, per_agent=self._multi_agent)
-        act = acting(self.learner, self.obs_normaliser, self._multi_agent)
+        act = Acting(self.learner, self.obs_normaliser, self._multi_agent)
         return Greedy(act, policy, action_space, 1 if settings is None else settings.experience.frame_stack)
 
     def visualize_reward(self, path: str | os.PathLike[str] | None = None, *, window: int | None = None) -> None:

@@ -6,6 +6,7 @@ NoteRLError (ValueError)
 ├── AgentContractError         the agent's action()/__call__ do not return what they must
 └── CheckpointError            a file that is damaged, foreign, from a newer version or of another agent
 DivergedError (ArithmeticError)   a loss that is not finite: the run cannot be saved by going on
+WorkerError (RuntimeError)        a worker process failed or died
 """
 
 
@@ -31,3 +32,7 @@ class CheckpointError(NoteRLError):
 
 class DivergedError(ArithmeticError):
     """Training produced a loss that is not finite."""
+
+
+class WorkerError(RuntimeError):
+    """A worker process raised an exception, whose traceback is told, or died."""

@@ -1,6 +1,6 @@
 """Moving the numbers of policy, agent and optimizer along their schedules."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from note_rl.errors import SettingsError
@@ -18,9 +18,9 @@ class ScheduledValues:
 
     def __init__(self, schedules: Mapping[str, Schedule], policy: Policy, agent: Any) -> None:
         self._schedules = schedules
+        self._policy = policy
         self._agent = agent
-        policies: list[Policy] = [policy, *getattr(policy, "policies", ())]
-        self._owners = {name: [one for one in policies if hasattr(one, name)] for name in schedules}
+        self._owners = {name: _owners(policy, name) for name in schedules}
         self.for_learner = [name for name in schedules if not self._owners[name]]
         for name in self.for_learner:
             if name != LEARNING_RATE and not hasattr(agent, name):
@@ -44,4 +44,23 @@ class ScheduledValues:
 
     def of_the_policy(self) -> dict[str, float]:
         """The policy's scheduled numbers as they are now."""
-        return {name: float(getattr(owners[0], name)) for name, owners in self._owners.items() if owners}
+        return numbers_of(self._policy, self._schedules)
+
+
+def _owners(policy: Policy, name: str) -> list[Policy]:
+    """The policy and its parts, those that have such a number."""
+    policies: list[Policy] = [policy, *getattr(policy, "policies", ())]
+    return [one for one in policies if hasattr(one, name)]
+
+
+def numbers_of(policy: Policy, names: Iterable[str]) -> dict[str, float]:
+    """Those of the numbers that the policy has, as they are now."""
+    owners = {name: _owners(policy, name) for name in names}
+    return {name: float(getattr(found[0], name)) for name, found in owners.items() if found}
+
+
+def set_numbers(policy: Policy, numbers: Mapping[str, float]) -> None:
+    """Gives them to a policy of the same kind."""
+    for name, value in numbers.items():
+        for owner in _owners(policy, name):
+            setattr(owner, name, value)

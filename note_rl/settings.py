@@ -14,6 +14,7 @@ from note_rl.experience_settings import ReplaySettings, RolloutSettings, with_tr
 from note_rl.policy import Policy, exploration
 from note_rl.replay.options import Hindsight, Priority, RolloutPriority, Window, at_least
 from note_rl.schedules import Schedule
+from note_rl.worker_settings import WorkerSettings
 
 __all__ = [
     "Budget",
@@ -25,6 +26,7 @@ __all__ = [
     "RolloutSettings",
     "Settings",
     "Window",
+    "WorkerSettings",
     "settings_from_set",
     "with_train_arguments",
 ]
@@ -53,6 +55,7 @@ class Settings:
         gamma: Discount of one step that the agent's own is replaced by; None: left.
         gae_lambda: The same for the weight of long against short returns.
         device: Where the agent's parameters are moved before training; None: left where they are.
+        workers: Who steps the environments; None: this process.
     """
 
     experience: ReplaySettings | RolloutSettings
@@ -69,6 +72,7 @@ class Settings:
     gamma: float | None = None
     gae_lambda: float | None = None
     device: str | None = None
+    workers: WorkerSettings | None = None
 
     def __post_init__(self) -> None:
         """Refuses values out of range and contradictions."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from note_rl.acting import acting
+from note_rl.acting import Acting
 from note_rl.environments import Environments, VectorEnvironment, as_factory, flat_observations
 from note_rl.errors import SettingsError
 from note_rl.evaluation import random_actions
@@ -176,7 +176,7 @@ def measured_costs(agent: Any) -> StepCosts:
     """What a step in a fresh environment costs, and the agent's answer to one observation and to many."""
     envs = _fresh(agent)
     try:
-        act = acting(agent.learner, agent.obs_normaliser, agent.settings.multi_agent)
+        act = Acting(agent.learner, agent.obs_normaliser, agent.settings.multi_agent)
         step_s = _step_seconds(envs)
         obs = envs.obs
     finally:

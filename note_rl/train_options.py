@@ -11,6 +11,7 @@ from gymnasium.vector import VectorEnv
 from note_rl.errors import SettingsError
 from note_rl.experience_settings import ReplaySettings, RolloutSettings, with_train_arguments
 from note_rl.replay.options import WindowFunction, at_least
+from note_rl.worker_settings import WorkerSettings
 
 _log = logging.getLogger(__name__)
 _said: set[str] = set()
@@ -21,11 +22,11 @@ class TrainOptions:
     """The keyword arguments of train(), under the manuals' names.
 
     Attributes:
-        pool_network: Step environments in worker processes. Until they exist, everything runs in this process, which
-            is said once.
-        processes: How many environments are stepped together, if neither set(num_envs=...) nor a list of environments
-            says so; with worker processes: how many of those.
-        parallel_store_and_training: Worker processes go on collecting while the learner trains.
+        pool_network: Step environments in `processes` worker processes.
+        processes: Worker processes (None: this process); also how many environments are stepped together, if neither
+            set(num_envs=...) nor a list of environments says so.
+        parallel_store_and_training: Worker processes go on collecting while the learner trains, with parameters that
+            are one phase old; False: in turn.
         num_store: Rounds of collecting (episodes, `train_freq` steps or rollouts) before each training phase.
         processes_her, processes_pr: Processes preparing hindsight or prioritized minibatches ahead of the learner;
             until they exist, minibatches are prepared in this process.
@@ -33,7 +34,7 @@ class TrainOptions:
         clearing_freq, window_size_: After every `clearing_freq` stored transitions the `window_size_` oldest go.
         window_size_pr, window_size_ppo: Transitions of the highest priority that are kept at each update of the
             targets, in a prioritized pool or rollout. The agent's window_size_func(p) is asked instead, if it has one.
-        random: Which environment feeds which worker process; in one process there is nothing to choose.
+        random: Which environment belongs to which worker process is drawn; False: in blocks.
         jit_compile: Whether updates are compiled: True, False or "auto".
         save_data: Whether files written while training hold the replay pool.
         parallel_training_and_save: Those files are written in the background.
@@ -68,10 +69,6 @@ class TrainOptions:
 
     def say_what_is_missing(self) -> None:
         """Tells, once per process and feature, what runs in this process although processes were asked for."""
-        if self.pool_network and self.parallel_store_and_training:
-            _say_once("pool_network=True: worker processes are not available yet, environments are stepped in this one")
-        elif self.pool_network:
-            _say_once("pool_network=True: worker processes are not available yet; training is in turn, as asked for")
         if self.processes_her or self.processes_pr:
             _say_once("processes_her, processes_pr: minibatches are prepared in this process until workers exist")
 
@@ -80,6 +77,17 @@ class TrainOptions:
         if chosen is None and self.processes is not None and not isinstance(env, list | tuple | VectorEnv):
             return self.processes
         return chosen
+
+    def workers(self, chosen: WorkerSettings | None) -> WorkerSettings | None:
+        """Who steps the environments: what train() was told, else what the settings say."""
+        if not self.pool_network or self.processes is None:
+            return chosen
+        return WorkerSettings(
+            processes=self.processes,
+            overlapping=self.parallel_store_and_training,
+            random_places=self.random,
+            start_method="auto" if chosen is None else chosen.start_method,
+        )
 
     def applied_to(
         self, experience: ReplaySettings | RolloutSettings, window_size_func: WindowFunction | None

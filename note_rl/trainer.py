@@ -10,17 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from note_rl.acting import acting
+from note_rl.acting import Acting
 from note_rl.callbacks import Hooks
 from note_rl.checkpoint import nested, under
-from note_rl.collect.collector import Collector
+from note_rl.collect.base import Collecting
+from note_rl.collect.choosing import make_collector, same_environments
 from note_rl.collect.joining import joined
-from note_rl.environments import Environments, training_environments
-from note_rl.errors import DivergedError
+from note_rl.errors import DivergedError, WorkerError
 from note_rl.experience import Clock, Experience
 from note_rl.experience.view import agent_view, make_experience
 from note_rl.learners.base import Learner
-from note_rl.multi_agent import joint_environments
 from note_rl.normal_inputs import with_normal_inputs
 from note_rl.normalise import RewardNormaliser
 from note_rl.plotting import History
@@ -70,9 +69,9 @@ class Trainer:
         self._sampling: np.random.Generator = generator(seed, "sampling") if former is None else former._sampling
         self._take_hyperparameters()
         self.schedules = ScheduledValues(settings.schedules, self.policy, agent)
-        self._act = acting(learner, agent.obs_normaliser, settings.multi_agent)
+        self._act = Acting(learner, agent.obs_normaliser, settings.multi_agent)
         self._reward_normaliser = self._make_reward_normaliser(former)
-        self.envs, self.collector = self._make_collector(former)
+        self.collector = self._make_collector(former)
         self.experience = self._make_experience(former)
         former_returns = () if former is None else former._recent
         self._recent: deque[float] = deque(former_returns, maxlen=settings.trial_count or _DEFAULT_TRIAL_COUNT)
@@ -84,30 +83,15 @@ class Trainer:
             if value is not None:
                 setattr(self.agent, name, value)
 
-    def _make_collector(self, former: "Trainer | None") -> tuple[Environments, Collector]:
+    def _make_collector(self, former: "Trainer | None") -> Collecting:
         """New ones, or those of the former trainer in the middle of their episodes."""
-        settings, agent = self.settings, self.agent
-        self._env = agent.env
-        if former is not None and former._acts_in(self._env, settings):
-            former.collector.policy = self.policy
-            self.policy.bind(former.envs.action_space, len(former.envs))
-            return former.envs, former.collector
+        self._env = self.agent.env
+        if former is not None and former._env is self._env and same_environments(former.settings, self.settings):
+            former.collector.explore_with(self.policy, self.settings)
+            return former.collector
         if former is not None:
             former.close()
-        env = agent.env
-        if settings.multi_agent:
-            env = joint_environments(env, getattr(agent, "reward_done_func_ma", None))
-        assert not isinstance(settings.num_envs, str), "settled by the agent"
-        envs = training_environments(env, settings.num_envs, self.seed)
-        return envs, Collector(envs, self.policy, self._exploring, settings.experience.frame_stack)
-
-    def _acts_in(self, env: Any, settings: Settings) -> bool:
-        mine = self.settings
-        return (
-            self._env is env
-            and (mine.num_envs, mine.multi_agent) == (settings.num_envs, settings.multi_agent)
-            and mine.experience.frame_stack == settings.experience.frame_stack
-        )
+        return make_collector(self.agent, self.settings, self.policy, self.seed, self._exploring)
 
     def _make_reward_normaliser(self, former: "Trainer | None") -> RewardNormaliser | None:
         if not self.settings.normalise_reward:
@@ -117,8 +101,8 @@ class Trainer:
 
     def _make_experience(self, former: "Trainer | None") -> Experience:
         """A new one; the pool of the former trainer goes along if it is of the same kind."""
-        view = agent_view(self.agent, self.learner, self.settings, self.envs, self._reward_normaliser)
-        experience = make_experience(self.settings, view, len(self.envs), self._sampling)
+        view = agent_view(self.agent, self.learner, self.settings, self.collector.goal_layout, self._reward_normaliser)
+        experience = make_experience(self.settings, view, self.collector.num_envs, self._sampling)
         if former is not None and same_pool(former.settings.experience, self.settings.experience):
             experience.set_state(former.experience.get_state())
             if former.collector is not self.collector:
@@ -137,8 +121,30 @@ class Trainer:
         Raises:
             DivergedError: A loss was not finite.
         """
-        account = _Account()
         began = time.perf_counter()
+        keep = False
+        try:
+            if not self.collector.begin(self._act):
+                self.experience.interrupt()
+            account, stop_reason = self._run(budget, hooks, history, num_store)
+            keep = True
+        except (KeyboardInterrupt, WorkerError):
+            raise
+        except BaseException:
+            keep = True
+            raise
+        finally:
+            self.collector.end(keep)
+        return TrainResult(
+            **asdict(account),
+            num_env_steps=self.clock.num_env_steps,
+            num_gradient_steps=self.clock.num_gradient_steps,
+            seconds=time.perf_counter() - began,
+            stop_reason=stop_reason,
+        )
+
+    def _run(self, budget: Budget, hooks: Hooks, history: History, num_store: int) -> tuple[_Account, str]:
+        account = _Account()
         self.agent.stop_training = False
         hooks("on_train_begin")
         stop_reason = self._stop_reason(budget, account)
@@ -148,13 +154,7 @@ class Trainer:
             self._phase(budget, account, hooks, history, num_store)
             stop_reason = self._stop_reason(budget, account)
         hooks("on_train_end")
-        return TrainResult(
-            **asdict(account),
-            num_env_steps=self.clock.num_env_steps,
-            num_gradient_steps=self.clock.num_gradient_steps,
-            seconds=time.perf_counter() - began,
-            stop_reason=stop_reason,
-        )
+        return account, stop_reason
 
     def _phase(self, budget: Budget, account: _Account, hooks: Hooks, history: History, num_store: int) -> None:
         self.clock.progress = budget.progress(self.clock.num_env_steps, len(account.returns))
@@ -188,7 +188,7 @@ class Trainer:
         return None if budget.total_steps is None else max(budget.total_steps - self.clock.num_env_steps, 0)
 
     def _collect(self, budget: Budget, account: _Account, hooks: Hooks, history: History) -> Steps:
-        length = self.experience.phase_length(len(self.envs), self._remaining(budget))
+        length = self.experience.phase_length(self.collector.num_envs, self._remaining(budget))
         steps, episodes = self.collector.collect(self._act, length)
         self.clock.num_env_steps += steps.num_env_steps
         for episode in episodes:
@@ -223,6 +223,7 @@ class Trainer:
             loss = update.loss
             self.clock.num_gradient_steps += sample.num_gradient_steps
             losses.append(loss)
+            self.collector.check()
             if not np.isfinite(loss).all():
                 step = first + int(np.argmin(np.isfinite(loss).all(axis=-1)))
                 raise DivergedError(
@@ -292,4 +293,4 @@ class Trainer:
     def close(self) -> None:
         """Closes the environments that were made here; those that the user made are the user's."""
         if isinstance(self._env, str) or (not hasattr(self._env, "step") and not isinstance(self._env, list | tuple)):
-            self.envs.close()
+            self.collector.close()

@@ -146,6 +146,7 @@ def build_settings(config: RunConfig) -> Settings:
         normalise_reward=config.training.normalise_reward,
         multi_agent=config.training.multi_agent,
         seed=config.seed,
+        workers=_build("collector", config.collector) if config.collector else None,
         schedules={name: _build(f"schedule.{name}", node) for name, node in config.schedule.items()},
     )
 

@@ -203,6 +203,10 @@ def _check_shape(resolved: JsonDict) -> None:
         for key in _FILLED_IN.get(name, ()):
             if key in node:
                 raise UserError(f"{name}.{key} is filled in when the run is built: leave it out")
+    if resolved.get("collector") and "_target_" not in resolved["collector"]:
+        raise UserError(
+            "collector has no _target_: use collector=pool, or collector=in_process for no worker processes"
+        )
     for group in BUILT_MAPPINGS:
         for name, node in (resolved.get(group) or {}).items():
             if not isinstance(node, Mapping) or "_target_" not in node:

@@ -132,6 +132,7 @@ class RunConfig:
     training: TrainingConfig
     evaluation: EvaluationConfig
     noise: JsonDict = field(default_factory=dict)
+    collector: JsonDict = field(default_factory=dict)
     wrapper: dict[str, JsonDict] = field(default_factory=dict)
     schedule: dict[str, JsonDict] = field(default_factory=dict)
     tracker: dict[str, JsonDict] = field(default_factory=dict)

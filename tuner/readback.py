@@ -43,6 +43,7 @@ def used_config(config: RunConfig, environment: EnvFactory, agent: Any, optimize
         "buffer": _read(settings.experience, config.buffer),
         "policy": _read(settings.policy, config.policy),
         "noise": _read(getattr(settings.policy, "noise", None), config.noise),
+        "collector": _read(settings.workers, config.collector),
         "schedule": {name: _read(settings.schedules[name], node) for name, node in config.schedule.items()},
         "wrapper": {name: _arguments(node) for name, node in config.wrapper.items()},
         "training": {

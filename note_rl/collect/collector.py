@@ -1,20 +1,22 @@
 """Collecting experience in this process."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
+from note_rl.acting import Act
 from note_rl.checkpoint import nested, under
+from note_rl.collect.base import Collecting
 from note_rl.collect.rows import Rows
 from note_rl.environments import Environments
+from note_rl.errors import CheckpointError
 from note_rl.frames import FrameStack
 from note_rl.policy import Policy
+from note_rl.settings import Settings
 from note_rl.types import Array, Episode, FloatArray, Steps
 
-Act = Callable[[Array], FloatArray]
 
-
-class Collector:
+class Collector(Collecting):
     """Lets a policy act in E environments and keeps account of their episodes.
 
     Args:
@@ -28,6 +30,8 @@ class Collector:
         self.envs = envs
         self.policy = policy
         self.rng = rng
+        self.num_envs = len(envs)
+        self.goal_layout = envs.goal_layout
         policy.bind(envs.action_space, len(envs))
         self._frames = FrameStack(frame_stack)
         self._rows = Rows(len(envs))
@@ -35,6 +39,11 @@ class Collector:
         self._return = np.zeros(len(envs))
         self._length = np.zeros(len(envs), np.int64)
         self._earned: list[FloatArray] = []  # rewards of the steps that these two do not yet hold
+
+    def explore_with(self, policy: Policy, settings: Settings) -> None:
+        """See `Collecting`."""
+        policy.bind(self.envs.action_space, len(self.envs))
+        self.policy = policy
 
     def collect(self, act: Act, num_steps: int | None) -> tuple[Steps, list[Episode]]:
         """Goes on from where the last call stopped.
@@ -95,7 +104,13 @@ class Collector:
         }
 
     def set_state(self, state: Mapping[str, Array]) -> bool:
-        """Takes over a stored state; False if the environments could not be brought back exactly."""
+        """Takes over a stored state; see `Collecting`."""
+        if "workers" in state:
+            raise CheckpointError(
+                f"the checkpoint was written while {int(state['workers'].max()) + 1} worker processes stepped the "
+                "environments: train with pool_network=True and as many processes, or take over the parameters only "
+                "(restore_param)"
+            )
         policy = under("policy", state)
         if policy:
             self.policy.set_state(policy)
@@ -106,3 +121,7 @@ class Collector:
         self._length = np.array(state["length"]) if exact else np.zeros(num_envs, np.int64)
         self._starts = np.array(state["starts"]) if exact else np.ones(num_envs, np.bool_)
         return exact
+
+    def close(self) -> None:
+        """Closes all environments."""
+        self.envs.close()

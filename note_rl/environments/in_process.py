@@ -19,13 +19,19 @@ class VectorEnvironment:
     Every episode starts with a seed of its own, drawn from (seed, environment, episode number), so an episode can be
     replayed from its seed and its actions: that is how a checkpoint brings environments back. A step of CartPole takes
     about 8 us, so what surrounds it in step() is kept to a few NumPy calls for all environments together.
+
+    Args:
+        envs: The environments.
+        seed: Root of all episodes' seeds.
+        numbers: What each is called in (seed, environment, ...), where these are some of more; None: 0, 1, ...
     """
 
     alive: BoolArray | None = None  # all of them, always
 
-    def __init__(self, envs: Sequence[Env], seed: int) -> None:
+    def __init__(self, envs: Sequence[Env], seed: int, numbers: Sequence[int] | None = None) -> None:
         self.envs = list(envs)
         self.seed = seed
+        self._numbers = range(len(self.envs)) if numbers is None else numbers
         space = self.envs[0].action_space
         self.action_space = space
         self.observation_space = self.envs[0].observation_space
@@ -46,7 +52,8 @@ class VectorEnvironment:
 
     def _restart(self, index: int) -> Array:
         self._actions[index].clear()
-        obs, _ = self.envs[index].reset(seed=integer(self.seed, "environment", index, self._episode[index]))
+        seed = integer(self.seed, "environment", self._numbers[index], self._episode[index])
+        obs, _ = self.envs[index].reset(seed=seed)
         return as_stored(obs)
 
     def _to_env(self, action: Array) -> list[Any]:

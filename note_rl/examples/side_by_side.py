@@ -14,7 +14,7 @@ def side_by_side(env: Any, processes: int | None) -> Any:
 
     Args:
         env: An id, a factory, or an environment, which is copied.
-        processes: How many. They will be spread over as many worker processes; for now they are stepped in this one.
+        processes: How many. train(pool_network=True, processes=...) spreads them over worker processes.
     """
     if processes is None:
         return env

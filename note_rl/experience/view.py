@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from note_rl.environments import Environments
 from note_rl.experience.base import AgentView, Experience
 from note_rl.experience.replay import ReplayExperience
 from note_rl.experience.rollout import RolloutExperience
+from note_rl.goals import GoalLayout
 from note_rl.learners.base import Learner
 from note_rl.normalise import RewardNormaliser
 from note_rl.replay.hindsight import goal_functions
@@ -15,7 +15,7 @@ from note_rl.settings import ReplaySettings, Settings
 
 
 def agent_view(
-    agent: Any, learner: Learner, settings: Settings, envs: Environments, reward: RewardNormaliser | None
+    agent: Any, learner: Learner, settings: Settings, goals: GoalLayout | None, reward: RewardNormaliser | None
 ) -> AgentView:
     """What experience asks of an agent.
 
@@ -23,7 +23,7 @@ def agent_view(
         agent: Whose gamma and gae_lambda are read anew each time, as schedules may move them.
         learner: Evaluates its value() and reward().
         settings: Whether observations are normalised.
-        envs: Environments, which may show goals.
+        goals: Where the goal stands in an observation, where tasks have one.
         reward: Normalises rewards; None: they stay as they are.
     """
     return AgentView(
@@ -31,7 +31,7 @@ def agent_view(
         gae_lambda=lambda: float(getattr(agent, "gae_lambda", 0.95)),
         value=learner.value if hasattr(agent, "value") else None,
         reward=learner.reward if hasattr(agent, "reward") else None,
-        goals=goal_functions(agent, envs.goal_layout),
+        goals=goal_functions(agent, goals),
         standardise_advantage=bool(getattr(agent, "normalise_advantage", True)),
         normalise_obs=agent.obs_normaliser if settings.normalise_obs else None,
         normalise_reward=reward,

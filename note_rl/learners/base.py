@@ -8,11 +8,18 @@ from typing import Any, Protocol
 import numpy as np
 
 from note_rl.errors import AgentContractError, CheckpointError
+from note_rl.learners.mirror import Actor
 from note_rl.types import Array, FloatArray, Sample, Update
 
 
 class Learner(Protocol):
-    """Owns the parameters: evaluates them, improves them, copies them in and out. Arrays cross as NumPy."""
+    """Owns the parameters: evaluates them, improves them, copies them in and out. Arrays cross as NumPy.
+
+    Attributes:
+        actor: Answers observations, in NumPy where it can.
+    """
+
+    actor: Actor
 
     def act(self, obs: Array) -> FloatArray:
         """Answers [E, ...] of the agent to observations [E, *obs], without gradients."""

@@ -61,14 +61,18 @@ class Mirror:
 
     def __call__(self, obs: Array) -> FloatArray:
         """Outputs [E, A] for observations [E, *obs], which are flattened."""
-        if self.stale:
-            self._layers = self._read() or ()
-            self.stale = False
         x: FloatArray = obs.reshape(len(obs), -1)
-        for kernel, bias, activation in self._layers:
+        for kernel, bias, activation in self.layers():
             activate = _ACTIVATIONS[activation] if isinstance(activation, str) else activation
             x = activate(x @ kernel + bias)
         return x
+
+    def layers(self) -> Sequence[DenseLayer]:
+        """The layers by now."""
+        if self.stale:
+            self._layers = self._read() or ()
+            self.stale = False
+        return self._layers
 
     @staticmethod
     def supports(layers: Sequence[DenseLayer]) -> bool:
@@ -121,6 +125,12 @@ class Actor:
     def is_mirrored(self, index: int | None = None) -> bool:
         """Whether actions are worked out in NumPy; decided at the first one."""
         return self._mirrors.get(index) is not None
+
+    def layers(self, index: int | None = None) -> Sequence[DenseLayer]:
+        """The layers by now, where `is_mirrored`."""
+        mirror = self._mirrors[index]
+        assert mirror is not None
+        return mirror.layers()
 
     def parameters_changed(self) -> None:
         """The layers are read again before the next answer."""

@@ -28,7 +28,6 @@ STOP = {"trial_count": 10, "criterion": 200.0}
 
 NO_ROBOT = "FetchReach needs MuJoCo: the default is a goal environment of our own; env='FetchReach-v4' gives the robot"
 TWO_AGENTS = "the manual names no environment: the default is our coordination game"
-IN_PROCESS = "none; until worker processes exist, the seven environments are stepped in this process"
 
 
 @dataclass(frozen=True)
@@ -136,7 +135,6 @@ SNIPPETS = {
         POOL_SET,
         "eps",
         {"pool_network": True, "processes": 7},
-        correction=IN_PROCESS,
     ),
     "DQN in a pool, no batch": Snippet(
         "pool_network.DQN",
@@ -153,7 +151,6 @@ SNIPPETS = {
         {**POOL_SET, "PR": True},
         "eps",
         {"pool_network": True, "processes": 7, "processes_pr": 4},
-        correction=IN_PROCESS,
     ),
     "PPO in a pool, prioritized": Snippet(
         "pool_network.PPO_pr",
@@ -174,7 +171,6 @@ SNIPPETS = {
             **{"processes": 12, "jit_compile": True, "p": 50},
         },
         frameworks=("pytorch",),
-        correction=IN_PROCESS,
     ),
 }
 FEWER = {"save_freq": 2, "trial_count": 2}

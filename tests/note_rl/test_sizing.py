@@ -91,7 +91,7 @@ def train(agent, total_steps=128):
     import torch
 
     agent.train(optimizer=torch.optim.SGD(agent.param, 1e-3), total_steps=total_steps, p=0)
-    return len(agent._trainer.envs)
+    return agent._trainer.collector.num_envs
 
 
 def test_a_slow_environment_needs_no_other_beside_it(dqn, clock, caplog):

@@ -17,6 +17,7 @@ RUN_GROUPS = (
     "backend",
     "network",
     "env",
+    "collector",
     "wrapper",
     "buffer",
     "noise",
@@ -105,7 +106,7 @@ def test_every_agent_is_built_by_both_frameworks(agent: str, backend: str) -> No
     resolved = composed("train", f"backend={backend}", *SMALL, *SMALL_AGENTS[agent])
     built = build_run(RunConfig.from_json(resolved))
     try:
-        for part in ("agent", "network", "optimizer", "buffer", "noise", "policy", "schedule", "env"):
+        for part in ("agent", "network", "optimizer", "buffer", "noise", "policy", "schedule", "env", "collector"):
             wanted = resolved[part]
             assert isinstance(wanted, dict)
             assert built.used[part] == _without_hydra_keys(wanted), part

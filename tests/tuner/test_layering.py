@@ -64,9 +64,10 @@ NOTE_RL_LAYERS = (
         "learners.priorities",
     ),
     (
-        *("collect", "evaluation", "experience", "progress", "multi_agent", "normal_inputs", "train_options"),
-        *("acting", "film", "plotting", "saving", "scheduled"),
+        *("evaluation", "experience", "progress", "multi_agent", "normal_inputs", "train_options"),
+        *("acting", "film", "plotting", "saving", "scheduled", "rebuilding"),
     ),
+    ("collect",),
     ("trainer", "learners.keras", "learners.pytorch", "learners.pytorch_steps", "optimizers"),
     ("persistence",),
     ("agent",),

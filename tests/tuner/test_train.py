@@ -22,6 +22,7 @@ from tuner.trial.folder import acquire_lock, read_reports
 from tuner.trial.messages import JsonDict, Outcome, TrialInterrupted
 
 CASES = [(agent, backend) for backend in ("torch", "keras") for agent in ("dqn", "ppo")]
+POOL = ("collector=pool", "env.num_envs=2")
 
 
 class Reporter:
@@ -103,9 +104,11 @@ def test_multirun_makes_a_folder_for_each_combination(tuner: CommandLine) -> Non
     assert made == [("DQN", 1), ("DQN", 2), ("PPO", 1), ("PPO", 2)]
 
 
-@pytest.mark.parametrize(("agent", "backend"), CASES)
-def test_a_stopped_run_continues_as_if_nothing_had_been(tmp_path: Path, agent: str, backend: str) -> None:
-    config = run_config(agent=agent, backend=backend)
+@pytest.mark.parametrize(("agent", "backend", "further"), [*((*case, ()) for case in CASES), ("dqn", "torch", POOL)])
+def test_a_stopped_run_continues_as_if_nothing_had_been(
+    tmp_path: Path, agent: str, backend: str, further: tuple[str, ...]
+) -> None:
+    config = run_config(*further, agent=agent, backend=backend)
     straight, stopped = Reporter(), Reporter(stop_at=0.5)
     (tmp_path / "straight").mkdir()
     (tmp_path / "stopped").mkdir()

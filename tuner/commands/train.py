@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from note_rl.errors import DivergedError
+from note_rl.threads import thread_variables
 from tuner import runs
 from tuner.build import build_trackers
 from tuner.checks import resolve
@@ -23,7 +24,6 @@ from tuner.trackers.jsonl import JsonlTracker
 from tuner.training import TrainOutcome, run_training
 from tuner.trial.context import TrialContext
 from tuner.trial.messages import JsonDict, Outcome, TrialInterrupted
-from tuner.trial.worker import thread_variables
 from tuner.wording import format_number, format_seconds
 
 

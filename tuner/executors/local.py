@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self, TypeAlias
 
+from note_rl.threads import thread_variables
 from tuner.errors import UserError
 from tuner.executors.base import Event, TrialEnded, TrialFunction, event_of
 from tuner.trial import system
@@ -18,7 +19,6 @@ from tuner.trial.forkclient import ForkServer
 from tuner.trial.launch import SpawnLauncher
 from tuner.trial.messages import VERDICTS, Limits, TrialSpec, Verdict
 from tuner.trial.process import TrialProcess
-from tuner.trial.worker import thread_variables
 
 Backend: TypeAlias = Literal["torch", "keras", "none"]
 Isolation: TypeAlias = Literal["forkserver", "spawn"]

@@ -34,7 +34,6 @@ __all__ = [
     "import_entry",
     "main",
     "run_entry",
-    "thread_variables",
 ]
 
 TrialEntry: TypeAlias = Callable[[TrialContext], object]
@@ -46,15 +45,6 @@ LOCK_PATIENCE_S = 1.0
 _OUT_OF_MEMORY_NAMES = {"MemoryError", "OutOfMemoryError", "ResourceExhaustedError"}
 _OUT_OF_MEMORY_TEXTS = ("can't allocate memory", "RESOURCE_EXHAUSTED")
 _DIVERGED_NAMES = {"DivergedError", "FloatingPointError"}
-_THREAD_VARIABLES = (
-    "OMP_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-    "TF_NUM_INTRAOP_THREADS",
-    "TF_NUM_INTEROP_THREADS",
-)
 
 
 def main(control: int, began: float = math.nan) -> NoReturn:
@@ -100,11 +90,6 @@ def _work(line: Line, began: float) -> NoReturn:
     files.write_result(folder, result)
     os.killpg(os.getpgrp(), signal.SIGKILL)  # takes along whatever the trial has started; the result is written
     raise AssertionError("still alive after SIGKILL")
-
-
-def thread_variables(threads: int) -> dict[str, str]:
-    """Return the environment variables that hold numerical libraries to so many threads."""
-    return dict.fromkeys(_THREAD_VARIABLES, str(threads))
 
 
 def run_entry(context: TrialContext, find: Callable[[], TrialEntry], began: float) -> TrialResult:

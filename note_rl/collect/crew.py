@@ -1,0 +1,175 @@
+"""Starting worker processes, talking to them, and seeing that none is left."""
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from note_rl.collect.line import Failed, Line
+from note_rl.collect.worker import Start
+from note_rl.errors import WorkerError
+from note_rl.threads import thread_variables
+
+_PROGRAM = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from note_rl.collect.worker import Start, main; "
+    "main(Start(**json.loads(sys.argv[2])))"
+)
+_PATIENCE_S = 3.0  # until a process that does not end is killed
+_EXIT_CODE_S = 1.0  # until the exit code of a dead worker should be known
+
+
+class Crew:
+    """Worker processes, from their start to their end.
+
+    Args:
+        num_workers: How many.
+        forked: Whether one process forks them all, rather than each starting by itself.
+        preload: Modules that it imports before.
+    """
+
+    def __init__(self, num_workers: int, forked: bool, preload: Sequence[str]) -> None:
+        self._lines: list[Line] = []
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._answers: dict[int, Any] = {}  # what has come, by worker
+        self._life: int | None = None
+        self._ends = -1
+        self._selector = selectors.DefaultSelector()
+        groups = [range(num_workers)] if forked else [range(index, index + 1) for index in range(num_workers)]
+        try:
+            self._start(groups, preload)
+        except BaseException:
+            self.end()
+            raise
+
+    def _start(self, groups: Sequence[range], preload: Sequence[str]) -> None:
+        life, self._life = os.pipe()
+        self._ends, ends = os.pipe()
+        theirs: list[socket.socket] = []
+        try:
+            for group in groups:
+                theirs = []
+                for index in group:
+                    ours, other = socket.socketpair()
+                    theirs.append(other)
+                    self._lines.append(Line(ours))
+                    self._selector.register(ours, selectors.EVENT_READ, index)
+                start = Start([end.fileno() for end in theirs], life, ends, preload)
+                self._processes.append(_process(start))
+                for end in theirs:
+                    end.close()
+        finally:
+            os.close(life)
+            os.close(ends)
+            for end in theirs:
+                end.close()
+
+    def send(self, worker: int, message: Any, descriptor: int | None = None) -> None:
+        """Sends a message, which the worker will answer.
+
+        Raises:
+            WorkerError: It is dead.
+        """
+        try:
+            self._lines[worker].send(message, descriptor)
+        except OSError:
+            while True:  # until its last words, or how it died, are raised
+                self._take(worker)
+
+    def receive(self) -> list[Any]:
+        """One answer of every worker, as (message, descriptor or None).
+
+        Raises:
+            WorkerError: One of them has failed or died.
+        """
+        while len(self._answers) < len(self._lines):
+            self._select(None)
+        answers = [self._answers[index] for index in range(len(self._lines))]
+        self._answers.clear()
+        return answers
+
+    def check(self) -> None:
+        """Raises what receive() would, without waiting."""
+        self._select(0.0)
+
+    def _select(self, timeout_s: float | None) -> None:
+        for key, _ in self._selector.select(timeout_s):
+            self._take(key.data)
+
+    def _take(self, worker: int) -> None:
+        """Takes the next message of one worker."""
+        try:
+            message, descriptor = self._lines[worker].receive()
+        except EOFError:
+            raise WorkerError(f"worker process {worker} {self._how_it_ended(worker)}") from None
+        if isinstance(message, Failed):
+            raise WorkerError(
+                f"worker process {worker} failed: {message.error}\n\nIts traceback:\n{message.traceback.rstrip()}"
+            )
+        self._answers[worker] = message, descriptor
+
+    def _how_it_ended(self, worker: int) -> str:
+        code = self._exit_code(worker)
+        if code is None or code >= 0:
+            return "ended" if code is None else f"ended with exit code {code}"
+        name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+        hint = "; the system does that when memory runs out" if name == "SIGKILL" else ""
+        return f"was ended by {name}{hint}"
+
+    def _exit_code(self, worker: int) -> int | None:
+        """Minus the signal's number if a signal ended it; None where nobody knows."""
+        if len(self._processes) == len(self._lines):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return self._processes[worker].wait(_EXIT_CODE_S)
+            return None
+        os.set_blocking(self._ends, False)
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._ends, selectors.EVENT_READ)
+            told = b""
+            while selector.select(_EXIT_CODE_S):
+                read = os.read(self._ends, 4096)
+                told += read
+                codes = dict(json.loads(line) for line in told.splitlines())
+                if worker in codes or not read:
+                    return codes.get(worker)
+        return None
+
+    def end(self) -> None:
+        """Ends all processes, whatever they are doing, and waits for that."""
+        if self._life is None:
+            return
+        life, self._life = self._life, None
+        os.close(life)  # every process watches this pipe
+        for line in self._lines:
+            line.close()
+        for process in self._processes:
+            try:
+                process.wait(_PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._selector.close()
+        os.close(self._ends)
+        for _, descriptor in self._answers.values():
+            if descriptor is not None:
+                os.close(descriptor)
+
+
+def _process(start: Start) -> "subprocess.Popen[bytes]":
+    """Starts a process. Ctrl-C is kept from it until it has said that it ignores it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-c", _PROGRAM, json.dumps(sys.path), json.dumps(asdict(start))],
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, **thread_variables(1)},
+            pass_fds=[*start.lines, start.life, start.ends],
+        )
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,0 +1,104 @@
+"""Workers at work, as one."""
+
+import sys
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from note_rl.acting import Acting
+from note_rl.collect.crew import Crew
+from note_rl.collect.joining import side_by_side
+from note_rl.collect.line import Collect, Collected, Job, TellState
+from note_rl.collect.parameters import SharedParameters
+from note_rl.collect.shared import Segment
+from note_rl.learners.base import Learner
+from note_rl.types import Array, BoolArray, Episode, Steps
+from note_rl.worker_settings import StartMethod
+
+
+class RunningWorkers:
+    """The processes of a pool while it is running: asked together, answering as one.
+
+    Args:
+        jobs: One per worker.
+        parameters: That they act by.
+        start_method: See `WorkerSettings`.
+        preload: Modules that are imported before workers are forked.
+
+    Attributes:
+        exact: Whether all environments are where the jobs' states say.
+        asked: Whether steps have been asked for that were not received yet.
+
+    Raises:
+        WorkerError: One of them failed.
+    """
+
+    def __init__(
+        self, jobs: Sequence[Job], parameters: SharedParameters, start_method: StartMethod, preload: Sequence[str]
+    ) -> None:
+        self._places = [job.places for job in jobs]
+        self._parameters = parameters
+        self._segments: dict[int, Segment] = {}
+        self.asked = False
+        forked = start_method == "forkserver" or (start_method == "auto" and sys.platform == "linux")
+        self._crew = Crew(len(jobs), forked, preload)
+        try:
+            for number, job in enumerate(jobs):
+                self._crew.send(number, job, parameters.descriptor)
+            self.exact = all(ready.exact for ready, _ in self._crew.receive())
+        except BaseException:
+            self.end()
+            raise
+
+    def ask(self, num_steps: int, numbers: Mapping[str, float], act: Acting[Learner]) -> None:
+        """Has every worker collect, with the parameters as they are now."""
+        assert not self.asked, "parameters must not change under workers that are collecting"
+        activations = self._parameters.publish()
+        version = self._parameters.version
+        wanted = Collect(num_steps, version, numbers, act.normaliser.get_state(), activations)
+        self.asked = True
+        for number in range(len(self._places)):
+            self._crew.send(number, wanted)
+
+    def receive(self) -> tuple[Steps, list[Episode]]:
+        """The steps that were asked for, and the episodes that ended in them, in order."""
+        parts, ended = [], []
+        for number, (collected, descriptor) in enumerate(self._crew.receive()):
+            assert isinstance(collected, Collected)
+            if descriptor is not None:
+                self._segments[number] = Segment(descriptor, collected.num_bytes)
+            parts.append(self._segments[number].views(collected.columns))
+            place = self._places[number]
+            ended += [Episode(return_, length, place[index]) for return_, length, index in collected.episodes]
+        self.asked = False
+        steps = side_by_side(parts, self._places)
+        return steps, _in_order(ended, steps.ended)
+
+    def state(self) -> dict[str, Array]:
+        """Where the workers are, under their numbers; nothing may be asked for."""
+        assert not self.asked
+        for number in range(len(self._places)):
+            self._crew.send(number, TellState())
+        return {
+            f"{number}/{name}": values
+            for number, (state, _) in enumerate(self._crew.receive())
+            for name, values in state.arrays.items()
+        }
+
+    def check(self) -> None:
+        """Raises WorkerError if one of them has failed."""
+        self._crew.check()
+
+    def end(self) -> None:
+        """Ends all processes at once."""
+        self._crew.end()
+        self._parameters.close()
+
+
+def _in_order(episodes: Sequence[Episode], ended: BoolArray) -> list[Episode]:
+    """Episodes, which are in order for each environment, in the order in which they ended; [T, E]."""
+    of_env: dict[int, list[Episode]] = {}
+    for episode in episodes:
+        of_env.setdefault(episode.env_index, []).append(episode)
+    coming = {env_index: iter(found) for env_index, found in of_env.items()}
+    return [next(coming[int(env_index)]) for env_index in np.nonzero(ended)[1]]

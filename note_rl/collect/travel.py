@@ -1,0 +1,69 @@
+"""What goes to worker processes: pickled here, with the part named that cannot be.
+
+The pickles come from this process and are read by its own children, never from a file.
+"""
+
+import pickle
+from collections.abc import Sequence
+from typing import Any
+
+import cloudpickle  # type: ignore[import-untyped]
+
+from note_rl.errors import SettingsError
+from note_rl.policy import Policy, PolicyPerEnvironment
+from note_rl.rebuilding import Recipe
+
+_REFUSALS = (pickle.PicklingError, TypeError, AttributeError, ValueError, RuntimeError, NotImplementedError)
+
+
+def packed(what: str, value: Any, instead: str) -> bytes:
+    """The pickle of a value.
+
+    Raises:
+        SettingsError: It has none; `what` it is and what could be done `instead` are named.
+    """
+    try:
+        content: bytes = cloudpickle.dumps(value)
+    except _REFUSALS as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise SettingsError(
+            f"pool_network=True sends {what} to worker processes, but it cannot be pickled ({reason}); {instead}"
+        ) from error
+    return content
+
+
+def packed_environments(env: Any, places: Sequence[int]) -> bytes:
+    """The environments at some places of a list; of anything else, that itself."""
+    instead = "set self.env to an id, an EnvFactory or a function that makes the environment"
+    if not isinstance(env, list | tuple):
+        return packed("agent.env", env, instead)
+    own = [env[place] for place in places]
+    try:
+        return packed("agent.env", own, instead)
+    except SettingsError:
+        for place in places:
+            packed(f"agent.env[{place}]", env[place], f"{instead}, or a list of what can be pickled")
+        raise
+
+
+def packed_policy(policy: Policy, places: Sequence[int]) -> bytes:
+    """The policy for some environments."""
+    if isinstance(policy, PolicyPerEnvironment):
+        policy = PolicyPerEnvironment([policy.policies[place] for place in places])
+    return packed("the policy", policy, "give set() a policy made of plain numbers")
+
+
+def packed_recipe(agent: Any) -> bytes:
+    """How the agent is made again."""
+    recipe: Recipe = agent.recipe
+    try:
+        return packed("the agent", recipe, "")
+    except SettingsError:
+        for name, value in recipe.named_arguments().items():
+            packed(
+                f"the constructor's argument {name!r} of {recipe.kind.__name__}",
+                value,
+                "give it as something plain, from which the constructor makes the rest",
+            )
+        packed(f"the class {recipe.kind.__name__}", recipe.kind, "define it in a module of its own")
+        raise

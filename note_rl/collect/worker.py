@@ -1,0 +1,275 @@
+"""The program of a worker process: an ordinary `Collector` at the other end of a line.
+
+Started by `note_rl.collect.crew` with nothing of the caller in it: no `__main__`, no threads, no open files but its
+ends of the lines. Given several lines it imports what is asked for and forks a worker for each.
+"""
+
+import contextlib
+import importlib
+import json
+import os
+import pickle
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NoReturn
+
+import numpy as np
+
+from note_rl.acting import Acting, Answers
+from note_rl.checkpoint import nested, under
+from note_rl.collect.collector import Collector
+from note_rl.collect.joining import columns_of
+from note_rl.collect.line import Collect, Collected, Failed, Job, Line, Ready, State, TellState, line_of
+from note_rl.collect.shared import Segment, anonymous_file, layout
+from note_rl.environments import VectorEnvironment, make_environments
+from note_rl.errors import AgentContractError
+from note_rl.learners.base import Learner
+from note_rl.learners.mirror import DenseLayer, Mirror
+from note_rl.multi_agent import joint_environments
+from note_rl.normalise import ObservationNormaliser
+from note_rl.policy import Policy, PolicyPerEnvironment
+from note_rl.scheduled import set_numbers
+from note_rl.seeding import generator, integer, seed_everything
+from note_rl.types import Array, FloatArray
+
+_GRACE_S = 1.0  # that a worker inside of C code is left when the training process has gone
+_PARAMETERS = "agent/"  # begins the names of parameters in a learner's state
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a process is started with.
+
+    Attributes:
+        lines: Descriptors of the lines, one per worker.
+        life: Descriptor of a pipe that ends when the training process does.
+        ends: Descriptor of a pipe for the exit codes of forked workers, one line of JSON each.
+        preload: Modules to import before forking.
+    """
+
+    lines: Sequence[int]
+    life: int
+    ends: int
+    preload: Sequence[str] = ()
+
+
+def main(start: Start) -> NoReturn:
+    """Works until the training process ends, or the line does."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the training process's business
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+    if len(start.lines) == 1:
+        _work(start.lines[0], start.life)
+    for module in start.preload:
+        importlib.import_module(module)
+    children = {}
+    for index, descriptor in enumerate(start.lines):
+        pid = os.fork()
+        if pid == 0:
+            for other in start.lines[index + 1 :]:
+                os.close(other)
+            _work(descriptor, start.life)
+        os.close(descriptor)
+        children[pid] = index
+    _reap(start, children)
+
+
+def _reap(start: Start, children: dict[int, int]) -> NoReturn:
+    """Tells how workers ended, and sees that they do when the training process has gone."""
+
+    def end_children() -> None:
+        os.read(start.life, 1)
+        time.sleep(_GRACE_S)
+        for pid in list(children):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    threading.Thread(target=end_children, daemon=True).start()
+    while children:
+        pid, status = os.wait()
+        index = children.pop(pid)
+        with contextlib.suppress(OSError):
+            os.write(start.ends, json.dumps([index, os.waitstatus_to_exitcode(status)]).encode() + b"\n")
+    os._exit(0)
+
+
+def _work(descriptor: int, life: int) -> NoReturn:
+    threading.Thread(target=_end_with, args=(life,), daemon=True).start()
+    line = line_of(descriptor)
+    try:
+        serve(line)
+    except (EOFError, BrokenPipeError):
+        os._exit(0)
+    except BaseException as error:  # noqa: BLE001 - the border of the process: what went wrong is told to the parent
+        last = traceback.format_exception_only(error)[-1].strip()
+        with contextlib.suppress(OSError):
+            line.send(Failed(last, traceback.format_exc()))
+    os._exit(1)
+
+
+def _end_with(life: int) -> NoReturn:
+    """Ends this process, whatever it is doing, when the training process has gone."""
+    os.read(life, 1)
+    os._exit(0)
+
+
+def serve(line: Line) -> None:
+    """Does what the line says until it ends (EOFError)."""
+    job, descriptor = line.receive()
+    assert descriptor is not None
+    worker = Worker(job, Segment(descriptor, job.num_bytes))
+    line.send(Ready(worker.exact))
+    while True:
+        message, _ = line.receive()
+        if isinstance(message, TellState):
+            line.send(State(worker.get_state()))
+        else:
+            collected, new = worker.collect(message)
+            line.send(collected, new)
+            if new is not None:
+                os.close(new)
+
+
+class Worker:
+    """Collects in some of all environments.
+
+    Args:
+        job: What to do.
+        weights: The segment where the training process writes parameters.
+
+    Attributes:
+        exact: Whether the environments are where the job's state says.
+    """
+
+    def __init__(self, job: Job, weights: Segment) -> None:
+        seed_everything(integer(job.seed, "worker", job.number))
+        self._others = job.num_envs - len(job.places)
+        agent: Any = None if job.agent is None else pickle.loads(job.agent).make()
+        self._weights = weights.views(job.weights)
+        self._version = -1
+        self._learner: Learner | None = None if job.activations is not None else agent.learner
+        self._mirrored = None if job.activations is None else _Mirrored(self._weights, job.activations)
+        answers = self._learner or self._mirrored
+        assert answers is not None
+        self._act = Acting[Answers](answers, ObservationNormaliser(), job.multi_agent)
+        self._rng = generator(job.seed, "exploration", job.number)
+        self._collector = Collector(_environments(job, agent), pickle.loads(job.policy), self._rng, job.frame_stack)
+        self._segment: Segment | None = None
+        self.exact = self._set_state(job.state) if job.state else True
+
+    def collect(self, wanted: Collect) -> tuple[Collected, int | None]:
+        """Collects; the steps are in shared memory then, whose descriptor is given if it is new."""
+        set_numbers(self._collector.policy, wanted.numbers)
+        self._act.normaliser.set_state(wanted.normaliser)
+        self._take_weights(wanted)
+        steps, episodes = self._collector.collect(self._act, wanted.num_steps)
+        _count_others(self._collector.policy, self._others * wanted.num_steps)
+        arrays = columns_of(steps)
+        columns, num_bytes = layout(arrays)
+        new = None
+        if self._segment is None or self._segment.num_bytes < num_bytes:
+            new = anonymous_file(num_bytes)
+            self._segment = Segment(os.dup(new), num_bytes)
+        self._segment.write(columns, arrays)
+        ended = [(episode.return_, episode.length, episode.env_index) for episode in episodes]
+        return Collected(columns, self._segment.num_bytes, ended), new
+
+    def _take_weights(self, wanted: Collect) -> None:
+        if wanted.version == self._version:
+            return
+        assert int(self._weights["version"]) == wanted.version
+        self._version = wanted.version
+        if self._learner is not None:
+            parameters = {name: values for name, values in self._weights.items() if name != "version"}
+            missing = [name for name in self._learner.get_state() if name[:6] == _PARAMETERS and name not in parameters]
+            if missing:
+                raise AgentContractError(
+                    f"made again by its class and arguments, the agent has {missing[0]!r}, which the one that trains "
+                    "does not have: define build(self) on it, which is called in worker processes after the constructor"
+                )
+            self._learner.set_state(parameters)
+        if self._mirrored is not None and wanted.activations is not None:
+            self._mirrored.use(wanted.activations)
+
+    def get_state(self) -> dict[str, Array]:
+        """Where it is, random numbers included."""
+        random = json.dumps(self._rng.bit_generator.state).encode()
+        state = {**self._collector.get_state(), "random": np.frombuffer(random, np.uint8)}
+        if self._learner is not None:
+            own = {name: values for name, values in self._learner.get_state().items() if name[:6] != _PARAMETERS}
+            state.update(nested("learner", own))
+        return state
+
+    def _set_state(self, state: Any) -> bool:
+        self._rng.bit_generator.state = json.loads(bytes(state["random"]))
+        exact = self._collector.set_state(state)
+        if self._learner is not None:
+            self._learner.set_state({**self._learner.get_state(), **under("learner", state)})
+        return exact
+
+
+class _Mirrored:
+    """Answers worked out in NumPy from layers that lie in shared memory.
+
+    Args:
+        weights: Kernels and biases, see `layer_arrays`.
+        activations: As in `Job`.
+    """
+
+    def __init__(self, weights: dict[str, Array], activations: bytes) -> None:
+        self._weights = weights
+        self.use(activations)
+
+    def use(self, activations: bytes) -> None:
+        """Takes these activations from now on."""
+        by_agent: dict[int | None, list[Any]] = pickle.loads(activations)
+        self._mirrors = {index: Mirror(partial(self._layers, index, found)) for index, found in by_agent.items()}
+
+    def _layers(self, index: int | None, activations: list[Any]) -> list[DenseLayer]:
+        return [
+            (self._weights[f"{index}/{number}/kernel"], self._weights[f"{index}/{number}/bias"], activation)
+            for number, activation in enumerate(activations)
+        ]
+
+    def act(self, obs: Array) -> FloatArray:
+        return self._answer(obs, None)
+
+    def act_one(self, obs: Array, agent_index: int) -> FloatArray:
+        return self._answer(obs, agent_index)
+
+    def _answer(self, obs: Array, index: int | None) -> FloatArray:
+        return self._mirrors[index](obs)
+
+
+def layer_arrays(index: int | None, layers: Sequence[DenseLayer]) -> dict[str, Array]:
+    """The arrays of an agent's layers under the names that workers read them by."""
+    kinds = {"kernel": 0, "bias": 1}
+    return {
+        f"{index}/{number}/{kind}": np.asarray(layer[place])
+        for number, layer in enumerate(layers)
+        for kind, place in kinds.items()
+    }
+
+
+def _environments(job: Job, agent: Any) -> VectorEnvironment:
+    env = pickle.loads(job.environments)
+    if job.multi_agent:
+        own = getattr(agent, "reward_done_func_ma", None)
+        env = joint_environments(env, own if job.reward_done is None else pickle.loads(job.reward_done))
+    return VectorEnvironment(make_environments(env, len(job.places)), job.seed, job.places)
+
+
+def _count_others(policy: Policy, num_steps: int) -> None:
+    """Moves counts of environment steps, by which policies anneal, past those that other workers have taken.
+
+    A policy per environment counts the steps of its own only, wherever it is.
+    """
+    if num_steps and not isinstance(policy, PolicyPerEnvironment):
+        state = policy.get_state()
+        counts = {name: values + num_steps for name, values in state.items() if name.rpartition("/")[2] == "num_steps"}
+        if counts:
+            policy.set_state({**state, **counts})

@@ -1,0 +1,47 @@
+"""Making an agent again, elsewhere: from its class and the arguments it was made with."""
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How an agent was made.
+
+    Attributes:
+        kind: Its class.
+        arguments: Of the constructor, by position.
+        keywords: Of the constructor, by name.
+    """
+
+    kind: type[Any]
+    arguments: tuple[Any, ...]
+    keywords: Mapping[str, Any]
+
+    def make(self) -> Any:
+        """Another agent like it, parameters as the constructor leaves them; `build()` is called if it has one."""
+        agent = self.kind(*self.arguments, **self.keywords)
+        build = getattr(agent, "build", None)
+        if build is not None:
+            build()
+        return agent
+
+    def named_arguments(self) -> dict[str, Any]:
+        """The arguments by the names that the constructor gives them."""
+        bound = inspect.signature(self.kind).bind(*self.arguments, **self.keywords)
+        return dict(bound.arguments)
+
+
+class Rebuildable:
+    """Base of what remembers how it was made. The `recipe` holds the very objects that the constructor was given."""
+
+    recipe: Recipe
+
+    def __new__(cls, *arguments: Any, **keywords: Any) -> Any:
+        """Notes the arguments before any constructor of a subclass runs."""
+        further = super().__new__
+        made = further(cls) if further is object.__new__ else further(cls, *arguments, **keywords)
+        object.__setattr__(made, "recipe", Recipe(cls, arguments, keywords))  # a keras.Model is not ready for its own
+        return made

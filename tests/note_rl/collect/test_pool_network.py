@@ -1,0 +1,320 @@
+"""Environments in worker processes: the same as in this one, and nothing is left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from dataclasses import replace
+
+import numpy as np
+import psutil
+import pytest
+
+from note_rl.collect.collector import Collector
+from note_rl.collect.joining import columns_of
+from note_rl.environments import VectorEnvironment
+from note_rl.errors import CheckpointError, SettingsError, WorkerError
+from note_rl.noise import GaussianWhiteNoiseProcess
+from note_rl.policy import NoisyPolicy
+from note_rl.schedules import Linear
+from note_rl.seeding import generator
+from note_rl.settings import WorkerSettings
+from tests.note_rl.collect.counting import CountingAgent, Dying, Inside, Watched, running_pool, settings
+
+TURNS = WorkerSettings(processes=2, overlapping=False)
+AHEAD = WorkerSettings(processes=2, overlapping=True)
+
+
+def agent(workers, env=Watched, mirrored=True, **options):
+    made = CountingAgent(env, mirrored)
+    made.settings = settings(workers, **options)
+    return made
+
+
+def workers_left():
+    """Processes of pools that this one has started."""
+    return [
+        child for child in psutil.Process().children(recursive=True) if "note_rl.collect" in " ".join(_words(child))
+    ]
+
+
+def _words(process):
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+def actions(made):
+    """What was done in each phase: [T, E] of updates that the agent had seen."""
+    return [sample.action[0].reshape(-1) for sample in made.learner.seen]
+
+
+@pytest.mark.parametrize("start_method", ["forkserver", "spawn"])
+@pytest.mark.parametrize("mirrored", [True, False])
+def test_workers_collect_what_collectors_over_the_same_environments_would(start_method, mirrored):
+    workers = WorkerSettings(processes=2, overlapping=False, start_method=start_method)
+    made = agent(workers, mirrored=mirrored, num_envs=5)
+    policy = NoisyPolicy(GaussianWhiteNoiseProcess(sigma=0.5))
+    with running_pool(made, policy) as (pool, act):
+        found = [pool.collect(act, 12) for _ in range(3)]
+    assert workers_left() == []
+    for number, places in enumerate([[0, 1, 2], [3, 4]]):
+        policy = NoisyPolicy(GaussianWhiteNoiseProcess(sigma=0.5))
+        envs = VectorEnvironment([Watched() for _ in places], 5, places)
+        here = Collector(envs, policy, generator(5, "exploration", number))
+        for steps, episodes in found:
+            expected, expected_episodes = here.collect(act, 12)
+            for name, values in columns_of(expected).items():
+                np.testing.assert_array_equal(columns_of(steps)[name][:, places], values, name)
+            own = [(one.return_, one.length) for one in episodes if one.env_index in places]
+            assert own == [(one.return_, one.length) for one in expected_episodes]
+    for steps, episodes in found:
+        assert [one.env_index for one in episodes] == np.nonzero(steps.ended)[1].tolist()
+
+
+def test_in_turn_every_phase_is_collected_with_the_newest_parameters():
+    made = agent(TURNS, rollout=3)
+    made.train(total_steps=5 * 3 * 4)
+    assert [set(phase) for phase in actions(made)] == [{0.0}, {1.0}, {2.0}, {3.0}, {4.0}]
+
+
+def test_overlapping_phases_are_collected_with_parameters_one_phase_old():
+    made = agent(AHEAD, rollout=3)
+    made.train(total_steps=5 * 3 * 4)
+    assert [set(phase) for phase in actions(made)] == [{0.0}, {0.0}, {1.0}, {2.0}, {3.0}]
+
+
+def everything_seen(made):
+    return [np.concatenate([s.obs[0].ravel(), s.action[0].ravel()]).tolist() for s in made.learner.seen]
+
+
+@pytest.mark.parametrize(
+    ("workers", "rollout"), [(TURNS, 6), (AHEAD, 6), (TURNS, None), (replace(AHEAD, random_places=True), None)]
+)
+def test_a_run_in_two_parts_is_the_run_in_one_also_when_it_was_saved_between(workers, rollout, tmp_path):
+    def fresh():
+        noise = NoisyPolicy(GaussianWhiteNoiseProcess(sigma=0.5, sigma_min=0.1, n_steps_annealing=300))
+        return agent(workers, rollout=rollout, policy=noise)
+
+    first, restored, whole = fresh(), fresh(), fresh()
+    phases_before = len(first.train(total_steps=4 * 24).losses)
+    first.save(tmp_path / "agent.dat")
+    first.train(total_steps=8 * 24)
+    restored.restore(tmp_path / "agent.dat")
+    restored.train(total_steps=8 * 24)
+    whole.train(total_steps=8 * 24)
+    assert everything_seen(first) == everything_seen(whole)
+    assert everything_seen(restored) == everything_seen(whole)[phases_before:]
+
+
+def test_environments_have_the_same_episodes_whichever_worker_they_belong_to():
+    def marks(workers):
+        made = agent(workers, num_envs=6)
+        with running_pool(made, NoisyPolicy(), seed=6) as (pool, act):
+            steps, _ = pool.collect(act, 20)
+        return pool._places, steps.obs
+
+    balanced, obs = marks(TURNS)
+    drawn, obs_drawn = marks(replace(TURNS, random_places=True))
+    three, obs_three = marks(WorkerSettings(processes=3))
+    assert balanced == [[0, 1, 2], [3, 4, 5]]
+    assert three == [[0, 1], [2, 3], [4, 5]]
+    assert drawn != balanced
+    assert sorted(np.concatenate(drawn).tolist()) == list(range(6))
+    np.testing.assert_array_equal(obs, obs_drawn)
+    np.testing.assert_array_equal(obs, obs_three)
+
+
+def test_a_phase_without_length_ends_when_an_episode_has_ended():
+    made = agent(TURNS)
+    result = made.train(episodes=9)
+    assert len(result.returns) >= 9
+    assert all(3 <= length <= 8 for length in result.lengths)
+
+
+def test_schedules_and_counts_of_steps_reach_the_policies_of_workers():
+    noise = NoisyPolicy(GaussianWhiteNoiseProcess(sigma=4.0, sigma_min=0.0, n_steps_annealing=80))
+    made = agent(TURNS, rollout=10, policy=noise)
+    made.train(total_steps=160)
+    noise_of_phases = [np.abs(phase - number).max() for number, phase in enumerate(actions(made))]
+    assert noise_of_phases[0] > 1.0  # 40 steps of four environments each: it is gone after two phases
+    assert noise_of_phases[2:] == [0.0, 0.0]
+    made = agent(
+        TURNS, rollout=10, policy=NoisyPolicy(GaussianWhiteNoiseProcess()), schedules={"sigma": Linear(8.0, 0.0)}
+    )
+    made.train(total_steps=400)
+    spreads = [np.std(phase) for phase in actions(made)]
+    assert spreads[0] > 4.0
+    assert spreads[-1] < 2.0  # a tenth of 8, instead of 1
+
+
+def test_each_object_of_a_list_goes_to_one_worker():
+    made = agent(TURNS, env=[Inside() for _ in range(3)], num_envs=None, rollout=None)
+    made.settings = replace(made.settings, num_envs=None)
+    with running_pool(made, NoisyPolicy()) as (pool, act):
+        steps, _ = pool.collect(act, 4)
+    pids = [set(steps.obs[:, place, 0].tolist()) for place in range(3)]
+    assert pids[0] == pids[1] != pids[2]
+    assert float(os.getpid()) not in pids[0] | pids[2]
+    assert not steps.obs[..., 1].any()  # no framework was imported there
+
+
+@pytest.mark.parametrize("workers", [TURNS, AHEAD])
+def test_the_traceback_of_a_worker_is_told(workers):
+    made = agent(workers, env=lambda: Watched(fails_at=2.0), rollout=3)
+    with pytest.raises(WorkerError, match=r"ZeroDivisionError: the bridge has collapsed\n(.|\n)*counting.py.*in step"):
+        made.train(total_steps=1000)
+    assert workers_left() == []
+
+
+@pytest.mark.parametrize("start_method", ["forkserver", "spawn"])
+def test_a_killed_worker_ends_training_with_the_name_of_the_signal(start_method):
+    made = agent(replace(TURNS, start_method=start_method), env=Dying, rollout=3)
+    with pytest.raises(WorkerError, match="was ended by SIGKILL"):
+        made.train(total_steps=1000)
+    assert workers_left() == []
+
+
+def test_a_worker_that_is_killed_is_missed_at_once_while_it_collects_and_while_the_agent_learns():
+    made = agent(AHEAD, env=lambda: Watched(step_s=30.0), rollout=3)
+    killed = []
+
+    def kill():
+        while not killed:
+            found = [child for child in workers_left() if child.num_threads() == 2 and not child.children()]
+            if len(found) >= 2:
+                time.sleep(0.3)
+                killed.append(time.monotonic())
+                found[0].kill()
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    with pytest.raises(WorkerError, match="was ended by SIGKILL"):
+        made.train(total_steps=1000)
+    assert time.monotonic() - killed[0] < 10.0  # a step takes 30 s
+    thread.join()
+    assert workers_left() == []
+
+
+def test_nothing_is_left_when_the_agent_fails_and_training_can_go_on():
+    whole = agent(AHEAD, rollout=3)
+    whole.train(total_steps=72)
+    made = agent(AHEAD, rollout=3)
+    made.fails_at = 2.0
+    with pytest.raises(ArithmeticError, match="stopped here"):
+        made.train(total_steps=72)
+    assert workers_left() == []
+    made.fails_at = None
+    made.train(total_steps=72)
+    assert everything_seen(made) == everything_seen(whole)
+
+
+def test_what_cannot_be_pickled_is_refused_by_name():
+    class Locked(Watched):
+        def __init__(self):
+            super().__init__()
+            self.lock = threading.Lock()
+
+    with pytest.raises(
+        SettingsError, match=r"sends agent.env\[1\] to worker.*lock.*set self.env to an id, an EnvFactory"
+    ):
+        agent(TURNS, env=[Watched(), Locked()], num_envs=2).train(total_steps=10)
+    made = CountingAgent(Watched, mirrored=threading.Lock())  # true, but no plain argument
+    made.settings = settings(TURNS)
+    made.mirrored = False
+    with pytest.raises(SettingsError, match=r"constructor's argument 'mirrored' of CountingAgent.*lock"):
+        made.train(total_steps=10)
+    assert workers_left() == []
+
+
+def test_a_checkpoint_of_other_workers_is_refused(tmp_path):
+    made = agent(TURNS, rollout=3)
+    made.train(total_steps=12)
+    made.save(tmp_path / "agent.dat")
+    for workers, described in (
+        (None, "2 worker processes"),
+        (WorkerSettings(processes=4), "4 environments in 4 worker"),
+    ):
+        other = agent(workers, rollout=3)
+        other.restore(tmp_path / "agent.dat")
+        with pytest.raises(CheckpointError, match=described):
+            other.train(total_steps=24)
+    here = agent(None, rollout=3)
+    here.train(total_steps=12)
+    here.save(tmp_path / "agent.dat")
+    other = agent(TURNS, rollout=3)
+    other.restore(tmp_path / "agent.dat")
+    with pytest.raises(CheckpointError, match="stepped in the training process, this run has 4 environments in 2"):
+        other.train(total_steps=24)
+
+
+SCRIPT = """
+    import os, sys, time
+    import numpy as np
+    from tests.note_rl.collect.counting import CountingAgent, Watched, settings
+    from note_rl.settings import WorkerSettings
+
+    HERE = sys.argv[0]
+
+    class Slow(Watched):
+        def step(self, action):
+            if action[0] >= 2.0:
+                open(HERE + f".{os.getpid()}", "w").close()
+                time.sleep(60.0)
+            return super().step(action)
+
+    agent = CountingAgent(Slow if sys.argv[1] == "hang" else Watched)
+    agent.settings = settings(WorkerSettings(processes=2, start_method=sys.argv[2]), rollout=3)
+    print(len(agent.train(total_steps=72).returns))
+"""
+
+
+def run_script(tmp_path, *arguments):
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(SCRIPT))
+    return subprocess.Popen(
+        [sys.executable, str(script), *arguments],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+@pytest.mark.parametrize("start_method", ["forkserver", "spawn"])
+def test_a_script_needs_no_guard_and_its_classes_travel(tmp_path, start_method):
+    process = run_script(tmp_path, "work", start_method)
+    output, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (0, "")
+    assert int(output) > 4
+
+
+@pytest.mark.parametrize("start_method", ["forkserver", "spawn"])
+@pytest.mark.parametrize("way", ["kill", "interrupt"])
+def test_workers_end_with_the_process_that_trains(tmp_path, start_method, way):
+    process = run_script(tmp_path, "hang", start_method)
+    wait_for(lambda: len(list(tmp_path.glob("script.py.*"))) == 2)
+    workers = psutil.Process(process.pid).children(recursive=True)
+    assert len(workers) == (3 if start_method == "forkserver" else 2)
+    if way == "kill":
+        process.kill()
+    else:
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    _, errors = process.communicate(timeout=20)
+    _, alive = psutil.wait_procs(workers, timeout=20)
+    assert alive == []
+    if way == "interrupt":
+        assert errors.count("Traceback") == 1
+        assert errors.rstrip().endswith("KeyboardInterrupt")
+
+
+def wait_for(condition, seconds=60.0):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
