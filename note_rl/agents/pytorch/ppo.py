@@ -38,6 +38,8 @@ class PPO(RL_pytorch):
         device: Where the networks live.
     """
 
+    traceable = True
+
     def __init__(
         self,
         state_dim: int | None = None,
