@@ -69,8 +69,9 @@ def recorded(function: Callable[..., list[Tensor]], tensors: Sequence[Tensor], i
     graph.set_codegen(fx.graph.CodeGen())
     for node in graph.nodes:
         node.meta.clear()
-    pure = not any(_changes_something(node) for node in graph.nodes)
     _drop_aliases(graph)
+    _change_copies(graph)
+    pure = not any(_changes_something(node) for node in graph.nodes)
     graph.eliminate_dead_code(_matters)
     captured = _with_constants_as_inputs(module, list(tensors), len(inputs))
     module.recompile()
@@ -98,6 +99,25 @@ def _drop_aliases(graph: fx.Graph) -> None:
             node.replace_all_uses_with(source)
         elif node.target is aten.t.default and isinstance(source, fx.Node) and source.target is aten.t.default:
             node.replace_all_uses_with(source.args[0])
+
+
+def _change_copies(graph: fx.Graph) -> None:
+    """Rewrites calls in place that nobody can see, as backward passes make them, into ordinary ones."""
+    for node in graph.nodes:
+        source = node.args[0] if node.args else None
+        if _changes_something(node) and isinstance(source, fx.Node) and _gives_new_tensor(source):
+            ordinary = getattr(aten, node.target._schema.name.partition("::")[2].removesuffix("_"), None)
+            overload = getattr(ordinary, node.target._overloadname, None)
+            if len(source.users) == 1 and overload is not None and not overload._schema.is_mutable:
+                node.target = overload
+
+
+def _gives_new_tensor(node: fx.Node) -> bool:
+    """Whether nothing else shares the memory of the only result."""
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return False
+    results = node.target._schema.returns
+    return len(results) == 1 and results[0].alias_info is None
 
 
 def _with_constants_as_inputs(module: fx.GraphModule, tensors: list[Tensor], num_inputs: int) -> list[Tensor]:
