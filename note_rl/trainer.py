@@ -146,6 +146,7 @@ class Trainer:
     def _run(self, budget: Budget, hooks: Hooks, history: History, num_store: int) -> tuple[_Account, str]:
         account = _Account()
         self.agent.stop_training = False
+        self._beginning = budget.progress(self.clock.num_env_steps, 0), self.clock.num_gradient_steps
         hooks("on_train_begin")
         stop_reason = self._stop_reason(budget, account)
         if stop_reason is None:
@@ -213,6 +214,7 @@ class Trainer:
     def _train(self, hyperparameters: Mapping[str, float], hooks: Hooks) -> float:
         """Mean loss over the gradient steps of this phase; nan if there were none."""
         losses = []
+        self.learner.expect(self._expected_gradient_steps())
         for drawn in self.experience.bursts(self.clock):
             sample = with_normal_inputs(drawn, self.agent, self._sampling)
             first = self.clock.num_gradient_steps
@@ -235,6 +237,12 @@ class Trainer:
                 for offset, value in enumerate(loss.sum(axis=-1)):
                     hooks("on_batch_end", first + offset, {"loss": float(value)})
         return float(np.concatenate(losses).sum(axis=-1).mean()) if losses else math.nan
+
+    def _expected_gradient_steps(self) -> float:
+        """How many are still to come in this call, going by those that it has had; 0 before the first."""
+        progress, done = self._beginning
+        passed = self.clock.progress - progress
+        return (self.clock.num_gradient_steps - done) * (1.0 - self.clock.progress) / passed if passed > 0 else 0.0
 
     def _stop_reason(self, budget: Budget, account: _Account) -> str | None:
         if self.agent.stop_training:

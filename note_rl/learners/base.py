@@ -43,6 +43,9 @@ class Learner(Protocol):
             jit: True, False or "auto": whether to compile the update.
         """
 
+    def expect(self, num_gradient_steps: float) -> None:
+        """About so many gradient steps are still to come, which says whether preparations pay; 0: nobody knows."""
+
     def update(self, sample: Sample, hyperparameters: Mapping[str, float]) -> Update:
         """One gradient step per minibatch [K, B, ...], all in one call into the framework.
 

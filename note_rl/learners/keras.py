@@ -101,6 +101,9 @@ class KerasLearner:
         self._jit = jit
         self._compile()
 
+    def expect(self, num_gradient_steps: float) -> None:
+        """Changes nothing: the update is compiled before the first gradient step."""
+
     def _compile(self) -> None:
         self._update_function = tf.function(self._burst, jit_compile=self._jit)
         self._traced.clear()

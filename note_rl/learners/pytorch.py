@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from note_rl.errors import AgentContractError
 from note_rl.learners.base import (
@@ -24,6 +24,8 @@ from note_rl.learners.base import (
 from note_rl.learners.checks import check_samples_apart, explaining_what_is_not_offered
 from note_rl.learners.mirror import Actor
 from note_rl.learners.pytorch_steps import Stepper
+from note_rl.learners.pytorch_tensors import as_array, load_slots, named_tensors, optimizer_slots
+from note_rl.learners.pytorch_traced import Evaluated, Traces
 from note_rl.types import Array, FloatArray, Sample, Update
 
 _RANDOM = "random/torch"  # torch draws from one global generator per device
@@ -42,6 +44,8 @@ class PyTorchLearner:
         self._weighted = takes_weights(agent)
         self._groups_at_sync: Sequence[int] = getattr(agent, "groups_at_sync", ())
         self._checked = bool(getattr(agent, "couples_samples", False))
+        self._steppers: list[Stepper] = []  # of this burst
+        self._traces = Traces(agent, self._evaluate_step, self._nothing_changes, self._groups_at_sync)
 
     def act(self, obs: Array) -> FloatArray:
         """Scores of the actions for observations [E, *obs]."""
@@ -68,10 +72,20 @@ class PyTorchLearner:
         return output
 
     def prepare(self, optimizer: Any, max_grad_norm: float | None, hyperparameters: Sequence[str], jit: Any) -> None:
-        """Takes the optimizers; see `Learner.prepare`. Updates run eagerly whatever `jit` says."""
+        """Takes the optimizers; see `Learner.prepare`. What `jit` means is told in `pytorch_traced`."""
         if optimizer is not None:
             self._optimizers = optimizers_for(optimizer, self.groups)
         self._max_grad_norm = max_grad_norm
+        self._traces.prepare(jit, hyperparameters, [max_grad_norm, *(one for one, _ in self._optimizers)])
+
+    def expect(self, num_gradient_steps: float) -> None:
+        """So many gradient steps are still to come; see `Learner.expect`."""
+        self._traces.expect(num_gradient_steps)
+
+    @property
+    def num_traces(self) -> int:
+        """How often a gradient step was recorded; a change of hyperparameters must not add to it."""
+        return self._traces.num_traces
 
     def update(self, sample: Sample, hyperparameters: Mapping[str, float]) -> Update:
         """One gradient step per minibatch; see `Learner.update`."""
@@ -82,49 +96,76 @@ class PyTorchLearner:
                 for group in optimizer.param_groups:
                     group["lr"] = hyperparameters[LEARNING_RATE]
         columns = {name: self._tensor(values).unbind(0) for name, values in sample_columns(sample).items()}
-        steppers = [Stepper(optimizer, parameters) for optimizer, parameters in self._optimizers]
-        losses: list[Tensor] = []
+        self._steppers = [Stepper(optimizer, parameters) for optimizer, parameters in self._optimizers]
+        quick = all(stepper.direct for stepper in self._steppers)
+        sync = sample.sync.tolist()
+        due = [one or not self._groups_at_sync for one in sync]
+        replays = self._traces.of(columns, due, hyperparameters)
+        last_losses = self._traces.last_losses
+        losses: list[Any] = []
         handed_over = []
-        handle = self.agent.prioritized_replay
-        offered_names = [name for name in columns if name not in CALL_ARGUMENTS]
-        with temporary_attributes(self.agent, dict.fromkeys(offered_names)):
-            for k, sync in enumerate(sample.sync.tolist()):
-                batch = {name: values[k] for name, values in columns.items()}
-                vars(self.agent).update((name, batch[name]) for name in offered_names)
-                handle.begin(len(batch["reward"]))
-                losses += self._gradient_step(batch, steppers, sync)
-                handed_over.append(handle.take())
-                if sync:
+        with temporary_attributes(self.agent, dict.fromkeys(_offered(columns))):
+            for k, batch in enumerate(zip(*columns.values(), strict=True)):
+                if replays is not None:
+                    found = replays(batch, due[k], quick)
+                else:
+                    found = self._evaluate_step(dict(zip(columns, batch, strict=True)), due[k])
+                for stepper, direction in zip(self._steppers, found.directions, strict=True):
+                    stepper.follow(direction)
+                last_losses = [
+                    last if loss is None else loss.detach()
+                    for loss, last in zip(found.losses, last_losses or found.losses, strict=True)
+                ]
+                losses += last_losses
+                handed_over.append((found.td_error, found.ratio))
+                if sync[k]:
                     self._sync_targets()
+                    if replays is not None and not self._traces.up_to_date():
+                        replays = None  # in this burst; targets were exchanged rather than updated
+        self._traces.last_losses = last_losses
         self.actor.parameters_changed()
         td_errors, ratios = zip(*handed_over, strict=True)
-        loss = torch.stack(losses).reshape(len(handed_over), -1)
-        return Update(_array(loss), _stacked(td_errors), _stacked(ratios))
+        loss = self._per_optimizer(torch.stack(losses).reshape(len(handed_over), -1))
+        return Update(as_array(loss), _stacked(td_errors), _stacked(ratios))
 
-    def _gradient_step(self, batch: dict[str, Tensor], steppers: list[Stepper], sync: bool) -> list[Tensor]:
-        """Losses, one per optimizer, after having stepped along the gradients of each group."""
+    def _evaluate_step(self, batch: Mapping[str, Tensor], due: bool) -> Evaluated:
+        """Losses and gradients of a minibatch; changes no parameter.
+
+        Args:
+            batch: Columns by name.
+            due: Whether the groups that wait for a sync learn, too.
+        """
+        handle = self.agent.prioritized_replay
+        vars(self.agent).update(_offered(batch))
+        handle.begin(len(batch["reward"]))
         losses = self._losses(batch)
-        gradients = self._gradients(losses, sync)
-        if len(steppers) == 1:
-            gradients = [[gradient for group in gradients for gradient in group]]
-        for stepper, of_optimizer in zip(steppers, gradients, strict=True):
-            stepper.step(of_optimizer, self._max_grad_norm)
-        return self._per_optimizer([loss.detach() for loss in losses])
-
-    def _per_optimizer(self, losses: list[Tensor]) -> list[Tensor]:
-        """What is reported: a loss for all groups counts for every optimizer, one optimizer for all has their sum."""
+        td_error, ratio = handle.take()
+        gradients = self._gradients(losses, due)
         if len(self._optimizers) == 1:
-            return [torch.stack(losses).sum()]
-        return losses * len(self._optimizers) if len(losses) == 1 else losses
+            gradients = [[gradient for group in gradients for gradient in group]]
+        directions = [
+            stepper.direction(of_optimizer, self._max_grad_norm)
+            for stepper, of_optimizer in zip(self._steppers, gradients, strict=True)
+        ]
+        return Evaluated(list(losses), td_error, ratio, directions)
 
-    def _gradients(self, losses: list[Tensor], sync: bool) -> list[list[Tensor | None]]:
+    def _per_optimizer(self, losses: Tensor) -> Tensor:
+        """What is reported of losses [..., L]: [..., G].
+
+        A loss for all groups counts for every optimizer, one optimizer for all has their sum.
+        """
+        if len(self._optimizers) == 1:
+            return losses.sum(-1, keepdim=True)
+        return losses.expand(*losses.shape[:-1], len(self._optimizers)) if losses.shape[-1] == 1 else losses
+
+    def _gradients(self, losses: list[Tensor], due: bool) -> list[list[Tensor | None]]:
         """Per parameter group, along its own loss or the only one; None for groups that wait for a sync."""
         if len(losses) == len(self.groups):
-            due = [sync or index not in self._groups_at_sync for index in range(len(losses))]
-            last = max((index for index, one in enumerate(due) if one), default=0)
+            learns = [due or index not in self._groups_at_sync for index in range(len(losses))]
+            last = max((index for index, one in enumerate(learns) if one), default=0)
             return [
                 list(torch.autograd.grad(loss, group, retain_graph=index < last, allow_unused=True))
-                if due[index]
+                if learns[index]
                 else [None] * len(group)
                 for index, (loss, group) in enumerate(zip(losses, self.groups, strict=True))
             ]
@@ -132,7 +173,7 @@ class PyTorchLearner:
         flat = iter(torch.autograd.grad(losses[0], parameters, allow_unused=True))
         return [[next(flat) for _ in group] for group in self.groups]
 
-    def _losses(self, batch: dict[str, Tensor]) -> list[Tensor]:
+    def _losses(self, batch: Mapping[str, Tensor]) -> list[Tensor]:
         """The means over the batch of what __call__ returns: one loss per parameter group, or one for all."""
         arguments = [batch[name] for name in CALL_ARGUMENTS]
         weights = batch.get("weights")
@@ -168,9 +209,9 @@ class PyTorchLearner:
         batch = {name: self._tensor(values) for name, values in columns.items()}
         with temporary_attributes(self.agent, _offered(batch)):
             self.agent.prioritized_replay.begin(len(batch["reward"]))
-            losses = torch.stack(self._per_optimizer([loss.detach() for loss in self._losses(batch)]))
+            losses = self._per_optimizer(torch.stack([loss.detach() for loss in self._losses(batch)]))
             self.agent.prioritized_replay.take()
-        return _array(losses)
+        return as_array(losses)
 
     @contextmanager
     def _nothing_changes(self) -> Iterator[None]:
@@ -199,13 +240,13 @@ class PyTorchLearner:
 
     def get_state(self) -> dict[str, Array]:
         """Every tensor of the agent, every slot of its optimizers, and the state of torch's random numbers."""
-        state = {f"agent/{name}": _array(tensor) for name, tensor in named_tensors(self.agent)}
+        state = {f"agent/{name}": as_array(tensor) for name, tensor in named_tensors(self.agent)}
         for index, (optimizer, _) in enumerate(self._optimizers):
-            for name, tensor in _slots(optimizer):
-                state[f"optimizer/{index}/{name}"] = _array(tensor)
-        state[f"{_RANDOM}/cpu"] = _array(torch.get_rng_state())
+            for name, tensor in optimizer_slots(optimizer):
+                state[f"optimizer/{index}/{name}"] = as_array(tensor)
+        state[f"{_RANDOM}/cpu"] = as_array(torch.get_rng_state())
         if self.device.type == "cuda":
-            state[f"{_RANDOM}/cuda"] = _array(torch.cuda.get_rng_state(self.device))
+            state[f"{_RANDOM}/cuda"] = as_array(torch.cuda.get_rng_state(self.device))
         return state
 
     def set_state(self, state: Mapping[str, Array]) -> None:
@@ -216,7 +257,7 @@ class PyTorchLearner:
             for name, tensor in tensors.items():
                 tensor.copy_(torch.from_numpy(np.array(state[f"agent/{name}"])))
         for index, (optimizer, _) in enumerate(self._optimizers):
-            _load_slots(optimizer, state, f"optimizer/{index}/")
+            load_slots(optimizer, state, f"optimizer/{index}/")
         if f"{_RANDOM}/cpu" in state:
             torch.set_rng_state(torch.from_numpy(np.array(state[f"{_RANDOM}/cpu"])))
         if f"{_RANDOM}/cuda" in state and self.device.type == "cuda":
@@ -224,54 +265,12 @@ class PyTorchLearner:
         self.actor.parameters_changed()
 
 
-def _offered(batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _offered(batch: Mapping[str, Any]) -> dict[str, Any]:
     """What the agent can read as attributes while its loss is evaluated."""
     return {name: values for name, values in batch.items() if name not in CALL_ARGUMENTS}
-
-
-def named_tensors(agent: Any) -> Iterator[tuple[str, Tensor]]:
-    """Parameters and buffers of everything the agent holds, under the names of its attributes."""
-    for name, value in vars(agent).items():
-        if name != "param":
-            yield from _named_tensors_in(name, value)
-
-
-def _named_tensors_in(name: str, value: Any) -> Iterator[tuple[str, Tensor]]:
-    if isinstance(value, nn.Module):
-        for key, tensor in value.state_dict(keep_vars=True).items():
-            yield f"{name}/{key}", tensor
-    elif isinstance(value, Tensor):
-        yield name, value
-    elif isinstance(value, Mapping):
-        for key, one in value.items():
-            yield from _named_tensors_in(f"{name}/{key}", one)
-    elif isinstance(value, (list, tuple)):
-        for index, one in enumerate(value):
-            yield from _named_tensors_in(f"{name}/{index}", one)
-
-
-def _slots(optimizer: torch.optim.Optimizer) -> Iterator[tuple[str, Tensor]]:
-    for index, slots in optimizer.state_dict()["state"].items():
-        for name, value in slots.items():
-            yield f"{index}/{name}", torch.as_tensor(value)
-
-
-def _load_slots(optimizer: torch.optim.Optimizer, state: Mapping[str, Array], prefix: str) -> None:
-    """Slots from the state; the hyperparameters stay those of the optimizer at hand."""
-    slots: dict[int, dict[str, Tensor]] = {}
-    for name, values in state.items():
-        if name.startswith(prefix):
-            index, _, slot = name.removeprefix(prefix).partition("/")
-            slots.setdefault(int(index), {})[slot] = torch.from_numpy(np.array(values))
-    optimizer.load_state_dict({"state": slots, "param_groups": optimizer.state_dict()["param_groups"]})
 
 
 def _stacked(rows: Sequence[Tensor | None]) -> FloatArray | None:
     """[K, B] of rows [B] as float32; None where some are missing."""
     present = [row.detach() for row in rows if row is not None]
-    return _array(torch.stack(present).float()) if len(present) == len(rows) else None
-
-
-def _array(tensor: Tensor) -> Array:
-    values: Array = tensor.detach().cpu().numpy().copy()
-    return values
+    return as_array(torch.stack(present).float()) if len(present) == len(rows) else None

@@ -11,6 +11,9 @@ import torch
 from torch import Tensor
 from torch.optim import optimizer as torch_optimizer
 
+Direction = tuple[tuple[int, ...], list[Tensor]]
+"""Which parameters have a gradient, by their position, and these gradients."""
+
 
 class Stepper:
     """Takes the steps of one optimizer for the time of a burst, during which nobody else touches it.
@@ -29,18 +32,31 @@ class Stepper:
         self._options: dict[str, Any] = {}
         self._kernel: Any = None
 
+    @property
+    def direct(self) -> bool:
+        """Whether steps go past the optimizer, which then never sees a gradient after its first step."""
+        return self._direct
+
     def step(self, gradients: Sequence[Tensor | None], max_grad_norm: float | None) -> None:
         """One step along the gradients, scaled down to a global norm if one is given."""
+        self.follow(self.direction(gradients, max_grad_norm))
+
+    def direction(self, gradients: Sequence[Tensor | None], max_grad_norm: float | None) -> Direction:
+        """The gradients that there are as `follow` takes them: clipped, and in the memory layout of parameters."""
         kept = tuple(index for index, gradient in enumerate(gradients) if gradient is not None)
         present = [self._laid_out(gradient, i) for i, gradient in enumerate(gradients) if gradient is not None]
         if max_grad_norm is not None and present:
             present = clipped(present, max_grad_norm)
+        return kept, present
+
+    def follow(self, direction: Direction) -> None:
+        """One step."""
+        kept, present = direction
         if self._direct and self._slots_found(kept):
             self._adam(kept, present)
             return
-        remaining = iter(present)
-        for parameter, gradient in zip(self.parameters, gradients, strict=True):
-            parameter.grad = None if gradient is None else next(remaining)
+        for index, gradient in zip(kept, present, strict=True):
+            self.parameters[index].grad = gradient
         self.optimizer.step()
         for parameter in self.parameters:
             parameter.grad = None

@@ -129,7 +129,7 @@ def test_changing_hyperparameters_takes_effect_without_compiling_again(framework
         agent.clip = clip
         losses.append(learner.update(batch, {"clip": clip, "learning_rate": 0.0}).loss.sum())
     assert losses[0] == losses[2] != losses[1]
-    assert getattr(learner, "num_traces", 1) == 1
+    assert learner.num_traces == (0 if framework.package == "pytorch" else 1)  # three steps are not worth recording
 
 
 class TwoLosses:

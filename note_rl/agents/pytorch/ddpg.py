@@ -25,6 +25,8 @@ class DDPG(RL_pytorch):
         device: Where the networks live.
     """
 
+    traceable = True
+
     def __init__(
         self,
         hidden_size: int | Sequence[int] = (400, 300),

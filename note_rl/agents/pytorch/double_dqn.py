@@ -11,6 +11,8 @@ class DoubleDQN(DQN):
     One network doing both takes the largest of several estimates, which is too large on average.
     """
 
+    traceable = True
+
     def next_value(self, next_s: Tensor) -> Tensor:
         """Q_target(s', argmax_a Q(s', a)) [B] (the target of the paper's section on Double DQN)."""
         chosen = self.q_net(next_s).argmax(1, keepdim=True)  # [B, 1]

@@ -30,6 +30,8 @@ class DQN(RL_pytorch):
         device: Where the networks live.
     """
 
+    traceable = True
+
     def __init__(
         self,
         state_dim: int | None = None,

@@ -62,6 +62,8 @@ class DuelingDQN(DQN):
         state_dim, hidden_size, action_dim, env, gamma, tau, frame_stack, device: As for `DQN`.
     """
 
+    traceable = True
+
     def __init__(
         self,
         state_dim: int | None = None,

@@ -103,7 +103,7 @@ class MADDPG(RL_pytorch):
         """What agent i expects, [B], of states [B, n, obs] and actions [B, n, A]."""
         if not self.centralised:
             s, a = s[:, i : i + 1], a[:, i : i + 1]
-        value: Tensor = critics[i](torch.cat([s.flatten(1), a.flatten(1)], 1))[:, 0]
+        value: Tensor = critics[i](torch.cat([s.flatten(1), a.flatten(1)], 1)).squeeze(1)
         return value
 
     def __call__(self, s: Tensor, a: Tensor, next_s: Tensor, r: Tensor, d: Tensor) -> list[Tensor]:

@@ -153,7 +153,7 @@ class QNetwork(nn.Module):
     def forward(self, s: Tensor, a: Tensor) -> Tensor:
         """Values [B] of actions [B, A] in states [B, *obs]."""
         both = torch.cat([self.encoder(s), (a - self.centre) / self.scale], dim=1)
-        return cast(Tensor, self.net(both)[:, 0])
+        return cast(Tensor, self.net(both).squeeze(1))
 
 
 def soft_update(target: nn.Module, online: nn.Module, tau: float) -> None:

@@ -38,6 +38,8 @@ class PPO(RL_pytorch):
         device: Where the networks live.
     """
 
+    traceable = True
+
     def __init__(
         self,
         state_dim: int | None = None,
@@ -94,7 +96,7 @@ class PPO(RL_pytorch):
 
     def value(self, s: Tensor) -> Tensor:
         """V(s) [B]."""
-        v: Tensor = self.critic(s)[:, 0]
+        v: Tensor = self.critic(s).squeeze(1)
         return v
 
     def _log_prob_and_entropy(self, s: Tensor, a: Tensor) -> tuple[Tensor, Tensor]:
@@ -102,7 +104,7 @@ class PPO(RL_pytorch):
         outputs: Tensor = self.actor(s)
         if self.log_std is None:
             log_probs = outputs.log_softmax(-1)  # [B, A]
-            return log_probs.gather(1, a[:, None])[:, 0], -(log_probs.exp() * log_probs).sum(-1)
+            return log_probs.gather(1, a[:, None]).squeeze(1), -(log_probs.exp() * log_probs).sum(-1)
         log_normal = -0.5 * ((a - outputs) * (-self.log_std).exp()).square() - self.log_std - _LOG_ROOT_2PI  # [B, A]
         entropy = (self.log_std + _LOG_ROOT_2PI + 0.5).sum()
         return log_normal.sum(-1), entropy.expand(len(a))

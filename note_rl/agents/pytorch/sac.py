@@ -31,6 +31,8 @@ class SAC(RL_pytorch):
         device: Where the networks live.
     """
 
+    traceable = True
+
     def __init__(
         self,
         hidden_size: int | Sequence[int] = (256, 256),

@@ -31,6 +31,7 @@ class TD3(RL_pytorch):
     """
 
     groups_at_sync = (0,)
+    traceable = True
 
     def __init__(
         self,

@@ -1,0 +1,63 @@
+"""Recorded steps as compiled code, by torch's inductor."""
+
+import copy
+import logging
+import multiprocessing
+import os
+import shutil
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from note_rl.learners.pytorch_graph import Recording
+
+_log = logging.getLogger(__name__)
+_forked: list[bool] = []
+os.register_at_fork(after_in_child=lambda: _forked.append(True))
+
+
+def may_compile(device: torch.device) -> bool:
+    """Whether compiling can be tried without being asked for: there is a compiler, and nobody forked this process."""
+    started_here = not _forked and multiprocessing.parent_process() is None
+    return device.type == "cpu" and started_here and has_compiler()
+
+
+def has_compiler() -> bool:
+    """Whether a C++ compiler is found."""
+    return any(shutil.which(name) for name in (os.environ.get("CXX", "g++"), "g++", "clang++", "cl"))
+
+
+def compiled(recording: Recording, inputs: Sequence[Tensor]) -> Callable[..., list[Tensor]]:
+    """A function of the inputs that does what was recorded, in compiled code.
+
+    Args:
+        recording: Stays as it is.
+        inputs: Their shapes and types are compiled for.
+
+    Raises:
+        RuntimeError: It cannot be compiled, or there is no compiler.
+    """
+    if inputs[0].device.type == "cpu" and not has_compiler():
+        raise RuntimeError("no C++ compiler is installed (g++, clang++ or the one named by CXX)")
+    import torch._inductor.config as inductor  # takes seconds
+    from torch._inductor.compile_fx import compile_fx
+
+    began = time.perf_counter()
+    captured: list[Any] = recording.captured
+    options = {"compile_threads": 1, "fallback_random": True}  # no worker processes; the same random numbers
+    with inductor.patch(options), torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        run: Any = compile_fx(copy.deepcopy(recording.module), [*captured, *inputs])
+        run(*captured, *inputs)  # now, so that what fails fails here
+    _log.info("compiled the update of %d calls in %.1f s", recording.num_calls, time.perf_counter() - began)
+
+    def step(*values: Tensor) -> list[Tensor]:
+        with torch.no_grad():
+            answer: list[Tensor] = run(*captured, *values)
+        return answer
+
+    return step

@@ -1,0 +1,309 @@
+"""Decides when gradient steps of the PyTorch learner are replayed from a recording, and sees to it that they may be.
+
+A recording freezes what Python did: branches, numbers, the tensors it read. So it is made anew when a number, a tensor
+or a network of the agent has been exchanged, it is compared with the ordinary way before it is used, and unless
+`jit_compile=True` asks for it, only agents are recorded whose classes say that nothing else goes into their losses.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from note_rl.learners.base import LEARNING_RATE, temporary_attributes
+from note_rl.learners.pytorch_compiled import compiled, may_compile
+from note_rl.learners.pytorch_graph import Recording, recorded, replay
+from note_rl.learners.pytorch_steps import Direction
+from note_rl.learners.pytorch_tensors import named_tensors
+
+_log = logging.getLogger(__name__)
+
+# Recording takes 0.1 to 0.5 s and saves 0.1 to 0.5 ms per step; compiling takes 3 to 20 s and saves 0.1 to 0.2 ms more.
+# Fixed numbers, not measured ones: the same run has to give the same results, and compiled code rounds otherwise.
+_WORTH_RECORDING = 2_000  # gradient steps to come
+_WORTH_COMPILING = 200_000
+_MAX_TRACES = 20
+_NOT_TRACEABLE = (RuntimeError, TypeError, ValueError, AttributeError, LookupError)
+_PLAIN = (int, float, bool, str, tuple, type(None))
+_MISSING = object()
+
+
+class Evaluated(NamedTuple):
+    """What one minibatch gave.
+
+    Attributes:
+        losses: One per loss of `__call__`; None where it was not worked out, as its group waits.
+        td_error: What was handed to the replay, [B] each, if it was.
+        ratio: The same.
+        directions: Where each optimizer has to go.
+    """
+
+    losses: list[Tensor | None]
+    td_error: Tensor | None
+    ratio: Tensor | None
+    directions: list[Direction]
+
+
+# minibatch by name [B, ...], whether all groups learn -> what it gave; changes nothing but random numbers
+Evaluate = Callable[[Mapping[str, Tensor], bool], Evaluated]
+
+
+@dataclass
+class _Trace:
+    """A recorded step, made into a function of the columns of a minibatch and the hyperparameters."""
+
+    run: Callable[..., list[Tensor]]
+    form: Evaluated  # only where there is something matters, not what
+    recording: Recording
+    is_compiled: bool = False
+
+    def __call__(self, values: Sequence[Tensor], quick: bool) -> Evaluated:
+        with torch.inference_mode() if quick else torch.no_grad():
+            return _unflattened(self.run(*values), self.form)
+
+
+@dataclass
+class Traces:
+    """The recorded gradient steps of one agent.
+
+    Args:
+        agent: Whose losses are recorded.
+        evaluate: The ordinary way.
+        undisturbed: Makes a context that puts back everything that evaluating might have changed.
+        groups_at_sync: Groups that do not always learn; what only they need is left out of the other steps.
+    """
+
+    agent: Any
+    evaluate: Evaluate
+    undisturbed: Callable[[], AbstractContextManager[None]]
+    groups_at_sync: Sequence[int]
+    num_traces: int = 0  # a change of hyperparameters must not add to it
+    last_losses: list[Tensor | None] = field(default_factory=list)  # where they are worked out no longer in all steps
+    _jit: Any = False
+    _names: tuple[str, ...] = ()  # of hyperparameters
+    _known: dict[tuple[Any, ...], _Trace] = field(default_factory=dict)
+    _watched: dict[str, Any] = field(default_factory=dict)
+    _prepared: list[Any] = field(default_factory=list)
+    _num_since: int = 0  # traces since then
+    _expected: float = 0.0
+    _given_up: bool = False
+
+    def prepare(self, jit: Any, hyperparameters: Sequence[str], further: Sequence[Any]) -> None:
+        """Forgets what was recorded, if anything is not as it was.
+
+        Args:
+            jit: See `Learner.prepare`.
+            hyperparameters: Their names.
+            further: What recordings depend on besides the agent: optimizers, clipping.
+        """
+        self._jit = jit is True or (jit == "auto" and _declares_to_be_traceable(self.agent) and "auto")
+        self._names = tuple(name for name in hyperparameters if name != LEARNING_RATE)
+        modules = [value for value in vars(self.agent).values() if isinstance(value, nn.Module)]
+        flags = [layer.training for module in modules for layer in module.modules()]
+        tensors = [tensor for _, tensor in named_tensors(self.agent)]
+        prepared = [self._jit, self._names, *further, *flags, *tensors]
+        if len(prepared) != len(self._prepared) or not all(map(_is_same, prepared, self._prepared)):
+            self._known.clear()
+            self._num_since = 0
+            self._prepared = prepared
+
+    def expect(self, num_gradient_steps: float) -> None:
+        """About so many are still to come."""
+        self._expected = num_gradient_steps
+
+    def of(
+        self, columns: Mapping[str, Sequence[Tensor]], due: Iterable[bool], hyperparameters: Mapping[str, float]
+    ) -> "Replays | None":
+        """What stands in for evaluating these minibatches, or None: they are evaluated the ordinary way.
+
+        Args:
+            columns: K minibatches by name, [B, ...] each.
+            due: In some of which all groups learn, or not.
+            hyperparameters: Values by name.
+        """
+        if not self._jit or self._given_up or (self._jit == "auto" and self._expected < _WORTH_RECORDING):
+            return None
+        if not self.up_to_date(columns):
+            self._known.clear()
+            self._watched = _watched(self.agent, {*columns, *self._names})
+        scalars = [torch.tensor(hyperparameters[name], dtype=torch.float64) for name in self._names]
+        first = {name: values[0] for name, values in columns.items()}
+        shape = tuple((name, values.shape, values.dtype) for name, values in first.items())
+        try:
+            traces = {one: self._trace(shape, first, one, scalars) for one in set(due)}
+        except _NOT_TRACEABLE as error:
+            self._give_up(str(error).partition("\n")[0])
+            return None
+        return Replays(traces, scalars)
+
+    def up_to_date(self, without: Iterable[str] = ()) -> bool:
+        """Whether the agent's numbers, tensors and networks are those at the time of recording."""
+        now = vars(self.agent)
+        return bool(self._watched) and all(
+            _is_same(now.get(name, _MISSING), value) for name, value in self._watched.items()
+        )
+
+    def _trace(self, shape: Any, batch: Mapping[str, Tensor], due: bool, scalars: list[Tensor]) -> _Trace:
+        trace = self._known.get((shape, due))
+        if trace is None:
+            if self._num_since >= _MAX_TRACES:
+                raise ValueError(f"it was recorded {_MAX_TRACES} times, and yet something has changed again")
+            self.num_traces += 1
+            self._num_since += 1
+            trace = self._known[shape, due] = self._recorded(batch, due, scalars)
+        if not trace.is_compiled and (
+            self._jit is True or (self._expected >= _WORTH_COMPILING and may_compile(batch["reward"].device))
+        ):
+            self._compile(trace, batch, due, scalars)
+        return trace
+
+    def _recorded(self, batch: Mapping[str, Tensor], due: bool, scalars: list[Tensor]) -> _Trace:
+        """A trace that was compared with the ordinary way.
+
+        Raises:
+            ValueError: It does not agree, or `__call__` leaves something behind on the agent.
+            RuntimeError: What `__call__` does cannot be recorded.
+        """
+        forms: list[Evaluated] = []
+
+        def step(*values: Tensor) -> list[Tensor]:
+            numbers = dict(zip(self._names, values[len(batch) :], strict=True))
+            with temporary_attributes(self.agent, numbers):
+                forms.append(self._needed(dict(zip(batch, values, strict=False)), due))
+            return _flattened(forms[-1])
+
+        inputs = [*batch.values(), *scalars]
+        with self.undisturbed():
+            self.last_losses = self.evaluate(batch, True).losses
+            before = dict(vars(self.agent))
+            tensors = {id(tensor): tensor for _, tensor in named_tensors(self.agent)}
+            recording = recorded(step, list(tensors.values()), inputs)
+            changed = [name for name, value in vars(self.agent).items() if before.get(name, _MISSING) is not value]
+            if changed:
+                raise ValueError(f"__call__ sets self.{changed[0]}, which a recording cannot do")
+        with self.undisturbed():
+            run = replay(recording, inputs)
+        trace = _Trace(run, forms[-1], recording)
+        self._check(trace.run, batch, due, scalars, 1e-5)
+        return trace
+
+    def _needed(self, batch: Mapping[str, Tensor], due: bool) -> Evaluated:
+        """What the ordinary way gives, without the losses of groups that do not learn now."""
+        evaluated = self.evaluate(batch, due)
+        waiting = () if due or len(evaluated.losses) == 1 else self.groups_at_sync
+        losses = [None if index in waiting else loss for index, loss in enumerate(evaluated.losses)]
+        return evaluated._replace(losses=losses)
+
+    def _compile(self, trace: _Trace, batch: Mapping[str, Tensor], due: bool, scalars: list[Tensor]) -> None:
+        """Has the trace run compiled code, if that can be had; else says once why not and goes on replaying."""
+        trace.is_compiled = True
+        try:
+            with self.undisturbed():
+                run = compiled(trace.recording, [*batch.values(), *scalars])
+            self._check(run, batch, due, scalars, 1e-3)
+        except _NOT_TRACEABLE as error:
+            _log.warning("the update cannot be compiled, it is replayed instead: %s", str(error).partition("\n")[0])
+        else:
+            trace.run = run
+
+    def _check(
+        self,
+        run: Callable[..., list[Tensor]],
+        batch: Mapping[str, Tensor],
+        due: bool,
+        scalars: list[Tensor],
+        rtol: float,
+    ) -> None:
+        """Compares with the ordinary way, on another minibatch than the recorded one.
+
+        Raises:
+            ValueError: They disagree.
+        """
+        other = _another(batch)
+        with self.undisturbed():
+            expected = _flattened(self._needed(other, due))
+        with self.undisturbed(), torch.no_grad():
+            found = [tensor.clone() for tensor in run(*other.values(), *scalars)]
+        for one, theirs in zip(found, expected, strict=True):
+            scale = float(theirs.detach().abs().nan_to_num(0.0, 0.0, 0.0).max()) if theirs.numel() else 0.0
+            if not torch.allclose(one, theirs, rtol=rtol, atol=rtol * max(scale, 1e-6), equal_nan=True):
+                raise ValueError("the recorded step gives other numbers than the loss itself")
+
+    def _give_up(self, reason: str) -> None:
+        self._given_up = True
+        self._known.clear()
+        _log.warning("jit_compile: this agent's update runs eagerly, it cannot be recorded: %s", reason)
+
+
+@dataclass
+class Replays:
+    """The steps of one burst."""
+
+    traces: Mapping[bool, _Trace]
+    scalars: list[Tensor]
+
+    def __call__(self, batch: Sequence[Tensor], due: bool, quick: bool) -> Evaluated:
+        """What one minibatch gave.
+
+        Args:
+            batch: The columns, in the order in which they were recorded.
+            due: Whether all groups learn.
+            quick: Whether only kernels see the answer, which then never mixes with what autograd knows.
+        """
+        return self.traces[due]([*batch, *self.scalars], quick)
+
+
+def _flattened(evaluated: Evaluated) -> list[Tensor]:
+    gradients = [gradient for _, present in evaluated.directions for gradient in present]
+    every = [*evaluated.losses, evaluated.td_error, evaluated.ratio, *gradients]
+    return [tensor for tensor in every if tensor is not None]
+
+
+def _unflattened(tensors: Iterable[Tensor], form: Evaluated) -> Evaluated:
+    remaining = iter(tensors)
+    losses = [None if loss is None else next(remaining) for loss in form.losses]
+    td_error = None if form.td_error is None else next(remaining)
+    ratio = None if form.ratio is None else next(remaining)
+    return Evaluated(losses, td_error, ratio, [(kept, [next(remaining) for _ in kept]) for kept, _ in form.directions])
+
+
+def _another(batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The same samples in another order, with other rewards, advantages and so on."""
+    as_they_are = ("obs", "action", "next_obs", "terminated", "discount")
+    rolled = {name: values.roll(1, 0) for name, values in batch.items()}
+    return {
+        name: values if name in as_they_are or not values.is_floating_point() else 1.25 * values + 0.05
+        for name, values in rolled.items()
+    }
+
+
+def _watched(agent: Any, without: set[str]) -> dict[str, Any]:
+    """What must stay as it is; numbers and words by value, tensors and networks by identity."""
+    return {
+        name: value
+        for name, value in vars(agent).items()
+        if name not in without
+        and name != "stop_training"
+        and isinstance(value, (int, float, str, Tensor, nn.Module, type(None)))
+    }
+
+
+def _is_same(now: Any, before: Any) -> bool:
+    return now is before or (type(now) is type(before) and type(now) in _PLAIN and bool(now == before))
+
+
+def _declares_to_be_traceable(agent: Any) -> bool:
+    """Whether the very class of the agent says so, and its networks are made of layers that are known here."""
+    if not vars(type(agent)).get("traceable", False):
+        return False
+    networks = [value for value in vars(agent).values() if isinstance(value, nn.Module)]
+    layers = [layer for network in networks for layer in network.modules()]
+    return all(
+        type(layer).__module__.startswith(("torch.nn.modules.", "note_rl."))
+        and not (layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks)
+        for layer in layers
+    )
