@@ -28,6 +28,8 @@ from tuner.trial.folder import is_locked
 from tuner.trial.messages import Outcome
 
 VICTIMS = ("controller", "trial", "forkserver", "helper")
+AT_WORK = 0.9
+"""Share of the kills that wait until a trial is at work; the others may come at any time, as while it starts."""
 ROOT = Path(__file__).parents[2]
 
 
@@ -56,7 +58,10 @@ def kill_one(process: subprocess.Popen[bytes]) -> str:
     """Kills something; says what, or nothing if there was nothing of that kind."""
     kind = random.choice(VICTIMS)
     try:
-        victim = find(psutil.Process(process.pid), kind)
+        controller = psutil.Process(process.pid)
+        if random.random() < AT_WORK and find(controller, "trial") is None:
+            return ""
+        victim = find(controller, kind)
         if victim is None:
             return ""
         victim.send_signal(signal.SIGKILL)
