@@ -29,7 +29,7 @@ RUN_GROUPS = (
 )
 CHOICES = sorted(path.relative_to(CONF).with_suffix("").as_posix() for path in CONF.glob("*/*.yaml"))
 FUNCTIONS = ("function", "synthetic")  # agents that are none
-NEEDS = {  # choices that fit only one agent
+NEEDS = {  # choices that fit only one agent, or ask for something
     "agent/function": "agent._target_=tests.tuner.entries.train",
     "buffer/rollout": "agent=ppo",
     "env/coordination": "agent=maddpg",
@@ -45,6 +45,9 @@ NEEDS = {  # choices that fit only one agent
     "space/ppo": "agent=ppo",
     "space/ppo_continuous": "agent=ppo_continuous",
     "space/sac": "agent=sac",
+    "pruner/hub": "pruner.package=pruners/mine pruner.cls=Mine",
+    "pruner/threshold": "pruner.lower=10",
+    "sampler/hub": "sampler.package=samplers/mine sampler.cls=Mine",
     "space/function": "agent=synthetic",
     "space/synthetic": "agent=synthetic",
     "space/td3": "agent=td3",
@@ -84,7 +87,7 @@ def test_play_needs_a_run() -> None:
 def test_every_choice_composes(choice: str) -> None:
     group, name = choice.split("/")
     primary = "train" if group in (*RUN_GROUPS, "experiment") else "tune"
-    needs = [NEEDS[choice]] if choice in NEEDS else []
+    needs = NEEDS.get(choice, "").split()
     config = composed(primary, f"{group}={name}", *needs)
     chosen = yaml.safe_load((CONF / f"{choice}.yaml").read_text()) or {}
     if "@package _global_" in (CONF / f"{choice}.yaml").read_text().splitlines()[0]:

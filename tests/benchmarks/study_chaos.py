@@ -1,0 +1,157 @@
+# ruff: noqa: T201
+"""kill -9 of anything at any moment, then the same command: nothing lost, nothing twice, nothing left behind.
+
+Run it as `python tests/benchmarks/study_chaos.py [ROUNDS [TRIALS]]` (50, 200). A study of synthetic trials runs in
+processes, four at a time, each with a helper process. In each round one of controller, trial, fork server and helper is
+killed at a random moment; after the death of the controller the same command continues the study. After the rounds it
+runs to its end, and everything is checked.
+"""
+
+import os
+import random
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import psutil
+
+from tuner.objective import Mixed
+from tuner.records import RunRecord
+from tuner.simulator import Synthetic
+from tuner.study import StudyStore, summarise
+from tuner.trial.folder import is_locked
+from tuner.trial.messages import Outcome
+
+VICTIMS = ("controller", "trial", "forkserver", "helper")
+AT_WORK = 0.9
+"""Share of the kills that wait until a trial is at work; the others may come at any time, as while it starts."""
+ROOT = Path(__file__).parents[2]
+
+
+def command(num_trials: int) -> list[str]:
+    """The same in every round."""
+    study = f"study.name=chaos study.num_trials={num_trials} study.retries=100 study.max_failures=100 pruner=none"
+    agent = "agent=synthetic agent.sleep_s=0.1 agent.num_helpers=1 agent.diverge_above=null"
+    executor = "executor.parallel=4 executor.limits.silence_s=60 executor.limits.grace_s=5"
+    return [sys.executable, "-m", "tuner", "tune", *shlex.split(f"{agent} {executor} {study}")]
+
+
+def find(controller: psutil.Process, kind: str) -> psutil.Process | None:
+    """A random living process of that kind."""
+    if kind == "controller":
+        return controller
+    found: dict[str, list[psutil.Process]] = {"forkserver": [], "trial": [], "helper": []}
+    for server in controller.children():
+        found["forkserver"].append(server)
+        for trial in server.children():
+            found["trial"].append(trial)
+            found["helper"] += trial.children()
+    return random.choice(found[kind]) if found[kind] else None
+
+
+def kill_one(process: subprocess.Popen[bytes]) -> str:
+    """Kills something; says what, or nothing if there was nothing of that kind."""
+    kind = random.choice(VICTIMS)
+    try:
+        controller = psutil.Process(process.pid)
+        if random.random() < AT_WORK and find(controller, "trial") is None:
+            return ""
+        victim = find(controller, kind)
+        if victim is None:
+            return ""
+        victim.send_signal(signal.SIGKILL)
+    except psutil.Error:
+        return ""
+    return kind
+
+
+def records(folder: Path) -> tuple[RunRecord, ...]:
+    """All runs that the storage knows."""
+    if not (folder / "studies.db").exists():
+        return ()
+    with StudyStore(f"sqlite:///{folder}/studies.db") as store:
+        study = store.find("chaos")
+        if study is None or "definition" not in study.user_attrs:
+            return ()
+        return summarise(store, "chaos", folder / "studies" / "chaos").runs
+
+
+def remember(folder: Path, known: dict[tuple[str, int], RunRecord]) -> None:
+    """A run that has finished never changes."""
+    for run in records(folder):
+        if run.outcome is not None:
+            assert known.setdefault((run.stage, run.number), run) == run, f"{run.stage}/{run.number} was changed"
+
+
+def left_over(folder: Path) -> list[int]:
+    """Living processes that work in the folder."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.cwd() == str(folder) and process.pid != os.getpid():
+                found.append(process.pid)
+        except psutil.Error:
+            continue
+    return found
+
+
+def check(folder: Path, known: dict[tuple[str, int], RunRecord], num_trials: int) -> None:
+    """Every run once, with the values that its configuration and seed give, and nobody left."""
+    runs = records(folder)
+    assert [run.number for run in runs if run.stage == "screen"] == list(range(num_trials))
+    pairs = Counter((run.stage, run.label, run.seed) for run in runs)
+    assert set(pairs.values()) == {1}, "a configuration has run twice on a seed"
+    for run in runs:
+        assert run.outcome is Outcome.COMPLETE, f"{run.stage}/{run.number}: {run.outcome} {run.reason}"
+        assert known.get((run.stage, run.number), run) == run
+        arguments = {"entropy_coef": 0.01, **{path.removeprefix("agent."): value for path, value in run.params.items()}}
+        curve = Synthetic(**arguments).curve(run.seed)  # type: ignore[arg-type]
+        assert run.curve == tuple(curve), f"{run.stage}/{run.number} has another curve"
+        assert run.value == Mixed()(curve)
+        assert not is_locked(Path(run.folder))
+    assert left_over(folder) == [], "processes are left"
+
+
+def main() -> None:
+    """Runs the rounds and prints what was killed."""
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 50
+    num_trials = int(sys.argv[2]) if len(sys.argv) > 2 else 200
+    random.seed(0)
+    killed: Counter[str] = Counter()
+    known: dict[tuple[str, int], RunRecord] = {}
+    began, num_sessions = time.monotonic(), 0
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name).resolve()
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        with (folder / "output.txt").open("ab") as output:
+            while True:
+                process = subprocess.Popen(
+                    command(num_trials), cwd=folder, env=environment, stdout=output, stderr=output
+                )
+                num_sessions += 1
+                while process.poll() is None:
+                    time.sleep(random.uniform(0.5, 3.0))
+                    kind = kill_one(process) if killed.total() < rounds else ""
+                    if kind:
+                        killed[kind] += 1
+                        print(f"{killed.total():3d} {kind}", flush=True)
+                    if kind == "controller":
+                        process.wait()
+                remember(folder, known)
+                if process.returncode == 0:
+                    break
+                assert process.returncode == -signal.SIGKILL, (folder / "output.txt").read_text()[-3000:]
+        time.sleep(1.0)
+        check(folder, known, num_trials)
+    print(f"{dict(killed)} killed in {num_sessions} sessions of {time.monotonic() - began:.0f} s: all is well")
+    if killed.total() < rounds:
+        print(f"the study was over after {killed.total()} of {rounds} rounds: give it more trials")
+
+
+if __name__ == "__main__":
+    main()
