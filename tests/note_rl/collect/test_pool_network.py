@@ -53,8 +53,7 @@ def actions(made):
     return [sample.action[0].reshape(-1) for sample in made.learner.seen]
 
 
-@pytest.mark.parametrize("start_method", ["forkserver", "spawn"])
-@pytest.mark.parametrize("mirrored", [True, False])
+@pytest.mark.parametrize(("start_method", "mirrored"), [("forkserver", True), ("spawn", False)])
 def test_workers_collect_what_collectors_over_the_same_environments_would(start_method, mirrored):
     workers = WorkerSettings(processes=2, overlapping=False, start_method=start_method)
     made = agent(workers, mirrored=mirrored, num_envs=5)
@@ -286,16 +285,16 @@ def run_script(tmp_path, *arguments):
     )
 
 
-@pytest.mark.parametrize("start_method", ["forkserver", "spawn"])
-def test_a_script_needs_no_guard_and_its_classes_travel(tmp_path, start_method):
-    process = run_script(tmp_path, "work", start_method)
+def test_a_script_needs_no_guard_and_its_classes_travel(tmp_path):
+    process = run_script(tmp_path, "work", "spawn")
     output, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (0, "")
     assert int(output) > 4
 
 
-@pytest.mark.parametrize("start_method", ["forkserver", "spawn"])
-@pytest.mark.parametrize("way", ["kill", "interrupt"])
+@pytest.mark.parametrize(
+    ("start_method", "way"), [("forkserver", "kill"), ("spawn", "kill"), ("forkserver", "interrupt")]
+)
 def test_workers_end_with_the_process_that_trains(tmp_path, start_method, way):
     process = run_script(tmp_path, "hang", start_method)
     wait_for(lambda: len(list(tmp_path.glob("script.py.*"))) == 2)
