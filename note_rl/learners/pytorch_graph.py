@@ -23,7 +23,7 @@ _BY_SHAPE = {
     *(aten.eye.default, aten.arange.default, aten.lift_fresh_copy.default),
 }  # the same in every replay; what is lifted is a literal, written down in the function
 _IN_PLACE = {aten.relu.default: torch.relu_, aten.tanh.default: torch.tanh_}
-_FRESH = {torch._C._nn.linear, aten.addmm.default, aten.mm.default}
+_PRODUCTS = {torch._C._nn.linear, aten.addmm.default, aten.mm.default, aten.bmm.default, aten.convolution.default}
 # where the quick way to call a kernel is found
 _HOMES: tuple[Any, ...] = (torch, torch._C._nn, vars(torch._C)["_linalg"], torch.Tensor)
 
@@ -37,11 +37,13 @@ class Recording:
         captured: The tensors that the function read besides its inputs: these very objects, so that a replay follows
             them, not what they held.
         pure: Nothing was changed in place.
+        num_elements: Numbers that were written by calls other than products of matrices.
     """
 
     module: fx.GraphModule
     captured: list[Tensor]
     pure: bool
+    num_elements: int
 
     @property
     def num_calls(self) -> int:
@@ -67,15 +69,22 @@ def recorded(function: Callable[..., list[Tensor]], tensors: Sequence[Tensor], i
         module = make_fx(lambda *everything: function(*everything[num:]))(*tensors, *inputs)
     graph = module.graph
     graph.set_codegen(fx.graph.CodeGen())
-    for node in graph.nodes:
-        node.meta.clear()
     _drop_aliases(graph)
     _change_copies(graph)
     pure = not any(_changes_something(node) for node in graph.nodes)
     graph.eliminate_dead_code(_matters)
     captured = _with_constants_as_inputs(module, list(tensors), len(inputs))
+    num_elements = sum(map(_num_written, graph.nodes))
+    for node in graph.nodes:
+        node.meta.clear()  # examples of tensors
     module.recompile()
-    return Recording(module, captured, pure)
+    return Recording(module, captured, pure, num_elements)
+
+
+def _num_written(node: fx.Node) -> int:
+    example = node.meta.get("val")
+    counts = isinstance(example, Tensor) and _gives_new_tensor(node) and node.target not in _PRODUCTS
+    return example.numel() if counts and isinstance(example, Tensor) else 0
 
 
 def _changes_something(node: fx.Node) -> bool:
@@ -222,7 +231,7 @@ def _call_quickly(graph: fx.Graph, values: dict[fx.Node, Any]) -> None:
         if node.op != "call_function":
             continue
         source = node.args[0] if node.args else None
-        fresh = isinstance(source, fx.Node) and source.target in _FRESH and len(source.users) == 1
+        fresh = isinstance(source, fx.Node) and source.target in _PRODUCTS and len(source.users) == 1
         if fresh and node.target in _IN_PLACE:
             node.target = _IN_PLACE[node.target]
         else:
