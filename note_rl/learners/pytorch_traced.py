@@ -6,6 +6,7 @@ or a network of the agent has been exchanged, it is compared with the ordinary w
 """
 
 import logging
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -131,7 +132,7 @@ class Traces:
         try:
             traces = {one: self._trace(shape, first, one, scalars) for one in set(due)}
         except _NOT_TRACEABLE as error:
-            self._give_up(str(error).partition("\n")[0])
+            self._give_up(error)
             return None
         return Replays(traces, scalars)
 
@@ -198,7 +199,7 @@ class Traces:
                 run = compiled(trace.recording, [*batch.values(), *scalars])
             self._check(run, batch, due, scalars, 1e-3)
         except _NOT_TRACEABLE as error:
-            _log.warning("the update cannot be compiled, it is replayed instead: %s", str(error).partition("\n")[0])
+            _log.warning("the update cannot be compiled, it is replayed instead: %s", _in_short(error))
         else:
             trace.run = run
 
@@ -225,10 +226,10 @@ class Traces:
             if not torch.allclose(one, theirs, rtol=rtol, atol=rtol * max(scale, 1e-6), equal_nan=True):
                 raise ValueError("the recorded step gives other numbers than the loss itself")
 
-    def _give_up(self, reason: str) -> None:
+    def _give_up(self, error: Exception) -> None:
         self._given_up = True
         self._known.clear()
-        _log.warning("jit_compile: this agent's update runs eagerly, it cannot be recorded: %s", reason)
+        _log.warning("jit_compile: this agent's update runs eagerly, it cannot be recorded: %s", _in_short(error))
 
 
 @dataclass
@@ -247,6 +248,10 @@ class Replays:
             quick: Whether only kernels see the answer, which then never mixes with what autograd knows.
         """
         return self.traces[due]([*batch, *self.scalars], quick)
+
+
+def _in_short(error: Exception) -> str:
+    return textwrap.shorten(str(error), 200, placeholder="...")
 
 
 def _flattened(evaluated: Evaluated) -> list[Tensor]:
