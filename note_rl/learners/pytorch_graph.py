@@ -77,8 +77,7 @@ def recorded(function: Callable[..., list[Tensor]], tensors: Sequence[Tensor], i
     num_elements = sum(map(_num_written, graph.nodes))
     for node in graph.nodes:
         node.meta.clear()  # examples of tensors
-    module.recompile()
-    return Recording(module, captured, pure, num_elements)
+    return Recording(fx.GraphModule({}, graph), captured, pure, num_elements)  # which owns no tensors
 
 
 def _num_written(node: fx.Node) -> int:
