@@ -1,6 +1,7 @@
 """Recorded steps as compiled code, by torch's inductor."""
 
 import copy
+import functools
 import logging
 import multiprocessing
 import os
@@ -37,6 +38,7 @@ def pays(recording: Recording, num_gradient_steps: float, device: torch.device) 
     return not _forked and multiprocessing.parent_process() is None and has_compiler()
 
 
+@functools.cache
 def has_compiler() -> bool:
     """Whether a C++ compiler is found."""
     return any(shutil.which(name) for name in (os.environ.get("CXX", "g++"), "g++", "clang++", "cl"))

@@ -37,18 +37,15 @@ class Recording:
         captured: The tensors that the function read besides its inputs: these very objects, so that a replay follows
             them, not what they held.
         pure: Nothing was changed in place.
+        num_calls: Kernel calls.
         num_elements: Numbers that were written by calls other than products of matrices.
     """
 
     module: fx.GraphModule
     captured: list[Tensor]
     pure: bool
+    num_calls: int
     num_elements: int
-
-    @property
-    def num_calls(self) -> int:
-        """Kernel calls."""
-        return sum(node.op == "call_function" for node in self.module.graph.nodes)
 
 
 def recorded(function: Callable[..., list[Tensor]], tensors: Sequence[Tensor], inputs: Sequence[Tensor]) -> Recording:
@@ -74,10 +71,11 @@ def recorded(function: Callable[..., list[Tensor]], tensors: Sequence[Tensor], i
     pure = not any(_changes_something(node) for node in graph.nodes)
     graph.eliminate_dead_code(_matters)
     captured = _with_constants_as_inputs(module, list(tensors), len(inputs))
+    num_calls = sum(node.op == "call_function" for node in graph.nodes)
     num_elements = sum(map(_num_written, graph.nodes))
     for node in graph.nodes:
         node.meta.clear()  # examples of tensors
-    return Recording(fx.GraphModule({}, graph), captured, pure, num_elements)  # which owns no tensors
+    return Recording(fx.GraphModule({}, graph), captured, pure, num_calls, num_elements)  # which owns no tensors
 
 
 def _num_written(node: fx.Node) -> int:

@@ -46,6 +46,14 @@ class Evaluated(NamedTuple):
     directions: list[Direction]
 
 
+class Reported(NamedTuple):
+    """The same without directions; a group that waits has the loss of its last turn."""
+
+    losses: list[Tensor]
+    td_error: Tensor | None
+    ratio: Tensor | None
+
+
 # minibatch by name [B, ...], whether all groups learn -> what it gave; changes nothing but random numbers
 Evaluate = Callable[[Mapping[str, Tensor], bool], Evaluated]
 
@@ -80,15 +88,16 @@ class Traces:
     undisturbed: Callable[[], AbstractContextManager[None]]
     groups_at_sync: Sequence[int]
     num_traces: int = 0  # a change of hyperparameters must not add to it
-    last_losses: list[Tensor | None] = field(default_factory=list)  # where they are worked out no longer in all steps
     _jit: Any = False
     _names: tuple[str, ...] = ()  # of hyperparameters
     _known: dict[tuple[Any, ...], _Trace] = field(default_factory=dict)
     _watched: Watched | None = None
+    _last_losses: list[Tensor] = field(default_factory=list)
     _prepared: list[Any] = field(default_factory=list)
     _num_since: int = 0  # traces since then
     _expected: float = 0.0
     _given_up: bool = False
+    _uncompilable: bool = False
 
     def prepare(self, jit: Any, hyperparameters: Sequence[str], further: Sequence[Any]) -> None:
         """Forgets what was recorded, if anything is not as it was.
@@ -103,6 +112,7 @@ class Traces:
         prepared = [self._jit, self._names, *further, *parts_of(self.agent)]
         if len(prepared) != len(self._prepared) or not all(map(is_same, prepared, self._prepared)):
             self._known.clear()
+            self._watched = None
             self._num_since = 0
             self._prepared = prepared
 
@@ -140,6 +150,12 @@ class Traces:
         """Whether the agent's numbers, tensors and networks are those at the time of recording."""
         return self._watched is not None and self._watched.is_unchanged()
 
+    def reported(self, evaluated: Evaluated) -> Reported:
+        """What the trainer is told of a step."""
+        losses, last = evaluated.losses, self._last_losses
+        self._last_losses = [last[i] if loss is None else loss.detach() for i, loss in enumerate(losses)]
+        return Reported(self._last_losses, evaluated.td_error, evaluated.ratio)
+
     def _trace(self, shape: Any, batch: Mapping[str, Tensor], due: bool, scalars: list[Tensor]) -> _Trace:
         trace = self._known.get((shape, due))
         if trace is None:
@@ -148,9 +164,8 @@ class Traces:
             self.num_traces += 1
             self._num_since += 1
             trace = self._known[shape, due] = self._recorded(batch, due, scalars)
-        if not trace.is_compiled and (
-            self._jit is True or pays(trace.recording, self._expected, batch["reward"].device)
-        ):
+        wanted = self._jit is True or pays(trace.recording, self._expected, batch["reward"].device)
+        if wanted and not trace.is_compiled and not self._uncompilable:
             self._compile(trace, batch, due, scalars)
         return trace
 
@@ -171,7 +186,7 @@ class Traces:
 
         inputs = [*batch.values(), *scalars]
         with self.undisturbed():
-            self.last_losses = self.evaluate(batch, True).losses
+            self.reported(self.evaluate(batch, True))
             before = dict(vars(self.agent))
             tensors = {id(tensor): tensor for _, tensor in named_tensors(self.agent)}
             recording = recorded(step, list(tensors.values()), inputs)
@@ -193,15 +208,15 @@ class Traces:
 
     def _compile(self, trace: _Trace, batch: Mapping[str, Tensor], due: bool, scalars: list[Tensor]) -> None:
         """Has the trace run compiled code, if that can be had; else says once why not and goes on replaying."""
-        trace.is_compiled = True
         try:
             with self.undisturbed():
                 run = compiled(trace.recording, [*batch.values(), *scalars])
             self._check(run, batch, due, scalars, 1e-3)
         except _NOT_TRACEABLE as error:
+            self._uncompilable = True
             _log.warning("the update cannot be compiled, it is replayed instead: %s", _in_short(error))
         else:
-            trace.run = run
+            trace.run, trace.is_compiled = run, True
 
     def _check(
         self,
