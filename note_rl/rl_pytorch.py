@@ -12,7 +12,14 @@ from note_rl.types import TrainResult
 
 
 class RL_pytorch(Agent):  # noqa: N801 (the manuals' name)
-    """Inherit from this and give the same as for `note_rl.RL`, with torch tensors instead of TensorFlow's."""
+    """Inherit from this and give the same as for `note_rl.RL`, with torch tensors instead of TensorFlow's.
+
+    Further:
+
+    - optionally the class attribute `traceable = True`: `__call__` does the same with every minibatch and reads nothing
+      but tensors, scheduled values and plain numbers of the agent, so that jit_compile="auto" may record its steps.
+      Each class says it for itself, as a subclass may override what is recorded.
+    """
 
     def _make_learner(self) -> Learner:
         return PyTorchLearner(self)
@@ -33,8 +40,8 @@ class RL_pytorch(Agent):  # noqa: N801 (the manuals' name)
             optimizer: A torch optimizer, or a list with one per parameter group; None: the one used before.
             episodes: Episodes in this call.
             total_steps: Environment steps over the agent's life.
-            **options: callbacks, p (progress lines, 0 is silent), save_data, parallel_training_and_save, window_size
-                and all others of `note_rl.train_options.TrainOptions`. Updates run eagerly whatever jit_compile says.
+            **options: callbacks, p (progress lines, 0 is silent), save_data, parallel_training_and_save, window_size,
+                jit_compile and all others of `note_rl.train_options.TrainOptions`.
 
         Raises:
             NoteRLError: Settings, environment and agent do not fit each other, or a file cannot be written.

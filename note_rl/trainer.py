@@ -5,7 +5,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -76,6 +76,7 @@ class Trainer:
         former_returns = () if former is None else former._recent
         self._recent: deque[float] = deque(former_returns, maxlen=settings.trial_count or _DEFAULT_TRIAL_COUNT)
         self._loss = math.nan  # of the last training phase
+        self._beginning = self.clock  # of this call of train()
 
     def _take_hyperparameters(self) -> None:
         for name in ("gamma", "gae_lambda"):
@@ -146,7 +147,7 @@ class Trainer:
     def _run(self, budget: Budget, hooks: Hooks, history: History, num_store: int) -> tuple[_Account, str]:
         account = _Account()
         self.agent.stop_training = False
-        self._beginning = budget.progress(self.clock.num_env_steps, 0), self.clock.num_gradient_steps
+        self._beginning = replace(self.clock, progress=budget.progress(self.clock.num_env_steps, 0))
         hooks("on_train_begin")
         stop_reason = self._stop_reason(budget, account)
         if stop_reason is None:
@@ -214,7 +215,7 @@ class Trainer:
     def _train(self, hyperparameters: Mapping[str, float], hooks: Hooks) -> float:
         """Mean loss over the gradient steps of this phase; nan if there were none."""
         losses = []
-        self.learner.expect(self._expected_gradient_steps())
+        self.learner.expect(self.clock.gradient_steps_to_come(self._beginning))
         for drawn in self.experience.bursts(self.clock):
             sample = with_normal_inputs(drawn, self.agent, self._sampling)
             first = self.clock.num_gradient_steps
@@ -237,12 +238,6 @@ class Trainer:
                 for offset, value in enumerate(loss.sum(axis=-1)):
                     hooks("on_batch_end", first + offset, {"loss": float(value)})
         return float(np.concatenate(losses).sum(axis=-1).mean()) if losses else math.nan
-
-    def _expected_gradient_steps(self) -> float:
-        """How many are still to come in this call, going by those that it has had; 0 before the first."""
-        progress, done = self._beginning
-        passed = self.clock.progress - progress
-        return (self.clock.num_gradient_steps - done) * (1.0 - self.clock.progress) / passed if passed > 0 else 0.0
 
     def _stop_reason(self, budget: Budget, account: _Account) -> str | None:
         if self.agent.stop_training:

@@ -24,6 +24,12 @@ class Clock:
     num_phases: int = 0
     progress: float = 0.0
 
+    def gradient_steps_to_come(self, beginning: "Clock") -> float:
+        """How many are left of a call of train() that began then, if it goes on like this; 0 if nothing has passed."""
+        passed = self.progress - beginning.progress
+        done = self.num_gradient_steps - beginning.num_gradient_steps
+        return done * (1.0 - self.progress) / passed if passed > 0 else 0.0
+
 
 @dataclass(frozen=True, kw_only=True)
 class AgentView:

@@ -40,7 +40,7 @@ class Learner(Protocol):
             optimizer: One for all parameters, or a list with one per parameter group; None keeps the former.
             max_grad_norm: Global norm that the gradients of each group are scaled down to; None: never.
             hyperparameters: Names of agent attributes whose values come with each update.
-            jit: True, False or "auto": whether to compile the update.
+            jit: True, False or "auto": whether to compile the update; see `TrainOptions.jit_compile`.
         """
 
     def expect(self, num_gradient_steps: float) -> None:

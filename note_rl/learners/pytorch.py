@@ -25,7 +25,7 @@ from note_rl.learners.checks import check_samples_apart, explaining_what_is_not_
 from note_rl.learners.mirror import Actor
 from note_rl.learners.pytorch_steps import Stepper
 from note_rl.learners.pytorch_tensors import as_array, load_slots, named_tensors, optimizer_slots
-from note_rl.learners.pytorch_traced import Evaluated, Traces
+from note_rl.learners.pytorch_traced import Evaluated, Reported, Traces
 from note_rl.types import Array, FloatArray, Sample, Update
 
 _RANDOM = "random/torch"  # torch draws from one global generator per device
@@ -97,36 +97,35 @@ class PyTorchLearner:
                     group["lr"] = hyperparameters[LEARNING_RATE]
         columns = {name: self._tensor(values).unbind(0) for name, values in sample_columns(sample).items()}
         self._steppers = [Stepper(optimizer, parameters) for optimizer, parameters in self._optimizers]
-        quick = all(stepper.direct for stepper in self._steppers)
-        sync = sample.sync.tolist()
+        with temporary_attributes(self.agent, dict.fromkeys(_offered(columns))):
+            steps = list(self._steps(columns, sample.sync.tolist(), hyperparameters))
+        self.actor.parameters_changed()
+        loss = self._per_optimizer(
+            torch.stack([loss for step in steps for loss in step.losses]).reshape(len(steps), -1)
+        )
+        return Update(
+            as_array(loss), _stacked([step.td_error for step in steps]), _stacked([step.ratio for step in steps])
+        )
+
+    def _steps(
+        self, columns: Mapping[str, Sequence[Tensor]], sync: Sequence[bool], hyperparameters: Mapping[str, float]
+    ) -> Iterator[Reported]:
+        """Takes the steps of a burst, each when it is asked for, and tells what each minibatch gave."""
         due = [one or not self._groups_at_sync for one in sync]
         replays = self._traces.of(columns, due, hyperparameters)
-        last_losses = self._traces.last_losses
-        losses: list[Any] = []
-        handed_over = []
-        with temporary_attributes(self.agent, dict.fromkeys(_offered(columns))):
-            for k, batch in enumerate(zip(*columns.values(), strict=True)):
-                if replays is not None:
-                    found = replays(batch, due[k], quick)
-                else:
-                    found = self._evaluate_step(dict(zip(columns, batch, strict=True)), due[k])
-                for stepper, direction in zip(self._steppers, found.directions, strict=True):
-                    stepper.follow(direction)
-                last_losses = [
-                    last if loss is None else loss.detach()
-                    for loss, last in zip(found.losses, last_losses or found.losses, strict=True)
-                ]
-                losses += last_losses
-                handed_over.append((found.td_error, found.ratio))
-                if sync[k]:
-                    self._sync_targets()
-                    if replays is not None and not self._traces.up_to_date():
-                        replays = None  # in this burst; targets were exchanged rather than updated
-        self._traces.last_losses = last_losses
-        self.actor.parameters_changed()
-        td_errors, ratios = zip(*handed_over, strict=True)
-        loss = self._per_optimizer(torch.stack(losses).reshape(len(handed_over), -1))
-        return Update(as_array(loss), _stacked(td_errors), _stacked(ratios))
+        quick = all(stepper.direct for stepper in self._steppers)
+        for k, batch in enumerate(zip(*columns.values(), strict=True)):
+            if replays is not None:
+                found = replays(batch, due[k], quick)
+            else:
+                found = self._evaluate_step(dict(zip(columns, batch, strict=True)), due[k])
+            for stepper, direction in zip(self._steppers, found.directions, strict=True):
+                stepper.follow(direction)
+            yield self._traces.reported(found)
+            if sync[k]:
+                self._sync_targets()
+                if replays is not None and not self._traces.up_to_date():
+                    replays = None  # in this burst; targets were exchanged rather than updated
 
     def _evaluate_step(self, batch: Mapping[str, Tensor], due: bool) -> Evaluated:
         """Losses and gradients of a minibatch; changes no parameter.

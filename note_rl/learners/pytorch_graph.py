@@ -23,7 +23,7 @@ _BY_SHAPE = {
     *(aten.eye.default, aten.arange.default, aten.lift_fresh_copy.default),
 }  # the same in every replay; what is lifted is a literal, written down in the function
 _IN_PLACE = {aten.relu.default: torch.relu_, aten.tanh.default: torch.tanh_}
-_FRESH = {torch._C._nn.linear, aten.addmm.default, aten.mm.default}
+_PRODUCTS = {torch._C._nn.linear, aten.addmm.default, aten.mm.default, aten.bmm.default, aten.convolution.default}
 # where the quick way to call a kernel is found
 _HOMES: tuple[Any, ...] = (torch, torch._C._nn, vars(torch._C)["_linalg"], torch.Tensor)
 
@@ -37,16 +37,15 @@ class Recording:
         captured: The tensors that the function read besides its inputs: these very objects, so that a replay follows
             them, not what they held.
         pure: Nothing was changed in place.
+        num_calls: Kernel calls.
+        num_elements: Numbers that were written by calls other than products of matrices.
     """
 
     module: fx.GraphModule
     captured: list[Tensor]
     pure: bool
-
-    @property
-    def num_calls(self) -> int:
-        """Kernel calls."""
-        return sum(node.op == "call_function" for node in self.module.graph.nodes)
+    num_calls: int
+    num_elements: int
 
 
 def recorded(function: Callable[..., list[Tensor]], tensors: Sequence[Tensor], inputs: Sequence[Tensor]) -> Recording:
@@ -67,15 +66,22 @@ def recorded(function: Callable[..., list[Tensor]], tensors: Sequence[Tensor], i
         module = make_fx(lambda *everything: function(*everything[num:]))(*tensors, *inputs)
     graph = module.graph
     graph.set_codegen(fx.graph.CodeGen())
-    for node in graph.nodes:
-        node.meta.clear()
     _drop_aliases(graph)
     _change_copies(graph)
     pure = not any(_changes_something(node) for node in graph.nodes)
     graph.eliminate_dead_code(_matters)
     captured = _with_constants_as_inputs(module, list(tensors), len(inputs))
-    module.recompile()
-    return Recording(module, captured, pure)
+    num_calls = sum(node.op == "call_function" for node in graph.nodes)
+    num_elements = sum(map(_num_written, graph.nodes))
+    for node in graph.nodes:
+        node.meta.clear()  # examples of tensors
+    return Recording(fx.GraphModule({}, graph), captured, pure, num_calls, num_elements)  # which owns no tensors
+
+
+def _num_written(node: fx.Node) -> int:
+    example = node.meta.get("val")
+    counts = isinstance(example, Tensor) and _gives_new_tensor(node) and node.target not in _PRODUCTS
+    return example.numel() if counts and isinstance(example, Tensor) else 0
 
 
 def _changes_something(node: fx.Node) -> bool:
@@ -222,7 +228,7 @@ def _call_quickly(graph: fx.Graph, values: dict[fx.Node, Any]) -> None:
         if node.op != "call_function":
             continue
         source = node.args[0] if node.args else None
-        fresh = isinstance(source, fx.Node) and source.target in _FRESH and len(source.users) == 1
+        fresh = isinstance(source, fx.Node) and source.target in _PRODUCTS and len(source.users) == 1
         if fresh and node.target in _IN_PLACE:
             node.target = _IN_PLACE[node.target]
         else:

@@ -5,7 +5,7 @@ the optimizer is a plain Adam, its slots are looked up once per burst and the fu
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,6 +13,16 @@ from torch.optim import optimizer as torch_optimizer
 
 Direction = tuple[tuple[int, ...], list[Tensor]]
 """Which parameters have a gradient, by their position, and these gradients."""
+
+
+class _Slots(NamedTuple):
+    """What the kernel changes: parameters, their moments, and how often each was changed."""
+
+    parameters: list[Tensor]
+    first: list[Tensor]
+    second: list[Tensor]
+    steps: list[Tensor]
+    counters: list[Tensor]  # the memory of these steps, in as few tensors as possible
 
 
 class Stepper:
@@ -27,8 +37,7 @@ class Stepper:
         self.parameters = list(parameters)
         self._strides = [parameter.stride() for parameter in parameters]
         self._direct = is_plain_adam(optimizer, parameters)
-        # by the parameters that have a gradient: these parameters, their first and second moments, their steps
-        self._slots: dict[tuple[int, ...], tuple[list[Tensor], list[Tensor], list[Tensor], list[Tensor]]] = {}
+        self._slots: dict[tuple[int, ...], _Slots] = {}  # by the parameters that have a gradient
         self._options: dict[str, Any] = {}
         self._kernel: Any = None
 
@@ -75,8 +84,9 @@ class Stepper:
         states = [self.optimizer.state[parameter] for parameter in parameters]  # empty before the first step
         if not all(states):
             return False
-        first, second, steps = ([state[name] for state in states] for name in ("exp_avg", "exp_avg_sq", "step"))
-        self._slots[kept] = parameters, first, second, steps
+        first, second = ([state[name] for state in states] for name in ("exp_avg", "exp_avg_sq"))
+        counters = [_counter(states)] if len(kept) == len(self.parameters) else [state["step"] for state in states]
+        self._slots[kept] = _Slots(parameters, first, second, [state["step"] for state in states], counters)
         group = self.optimizer.param_groups[0]
         decoupled = group.get("decoupled_weight_decay", isinstance(self.optimizer, torch.optim.AdamW))
         self._kernel = torch._fused_adamw_ if decoupled else torch._fused_adam_
@@ -95,10 +105,20 @@ class Stepper:
     def _adam(self, kept: tuple[int, ...], gradients: list[Tensor]) -> None:
         if not kept:
             return
-        parameters, first, second, steps = self._slots[kept]
+        slots = self._slots[kept]
         with torch.no_grad():
-            torch._foreach_add_(steps, 1)
-            self._kernel(parameters, gradients, first, second, [], steps, **self._options)
+            torch._foreach_add_(slots.counters, 1)
+            self._kernel(slots.parameters, gradients, slots.first, slots.second, [], slots.steps, **self._options)
+
+
+def _counter(states: Sequence[dict[str, Tensor]]) -> Tensor:
+    """All numbers of steps in one tensor, of which the slots become views: they are counted up together."""
+    base = states[0]["step"]._base
+    if base is None or base.shape != (len(states),) or any(state["step"]._base is not base for state in states):
+        base = torch.stack([state["step"] for state in states])
+        for state, step in zip(states, base.unbind(0), strict=True):
+            state["step"] = step
+    return base
 
 
 def clipped(gradients: list[Tensor], max_norm: float) -> list[Tensor]:

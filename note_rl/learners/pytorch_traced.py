@@ -6,29 +6,27 @@ or a network of the agent has been exchanged, it is compared with the ordinary w
 """
 
 import logging
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from note_rl.learners.base import LEARNING_RATE, temporary_attributes
-from note_rl.learners.pytorch_compiled import compiled, may_compile
+from note_rl.learners.pytorch_compiled import compiled, pays
 from note_rl.learners.pytorch_graph import Recording, recorded, replay
 from note_rl.learners.pytorch_steps import Direction
 from note_rl.learners.pytorch_tensors import named_tensors
+from note_rl.learners.pytorch_watched import Watched, declares_to_be_traceable, is_same, parts_of
 
 _log = logging.getLogger(__name__)
 
-# Recording takes 0.1 to 0.5 s and saves 0.1 to 0.5 ms per step; compiling takes 3 to 20 s and saves 0.1 to 0.2 ms more.
-# Fixed numbers, not measured ones: the same run has to give the same results, and compiled code rounds otherwise.
-_WORTH_RECORDING = 2_000  # gradient steps to come
-_WORTH_COMPILING = 200_000
+_WORTH_RECORDING = 2_000  # gradient steps to come: recording takes 0.1 to 0.5 s and saves 0.1 to 0.5 ms per step
 _MAX_TRACES = 20
 _NOT_TRACEABLE = (RuntimeError, TypeError, ValueError, AttributeError, LookupError)
-_PLAIN = (int, float, bool, str, tuple, type(None))
 _MISSING = object()
 
 
@@ -46,6 +44,14 @@ class Evaluated(NamedTuple):
     td_error: Tensor | None
     ratio: Tensor | None
     directions: list[Direction]
+
+
+class Reported(NamedTuple):
+    """The same without directions; a group that waits has the loss of its last turn."""
+
+    losses: list[Tensor]
+    td_error: Tensor | None
+    ratio: Tensor | None
 
 
 # minibatch by name [B, ...], whether all groups learn -> what it gave; changes nothing but random numbers
@@ -82,15 +88,16 @@ class Traces:
     undisturbed: Callable[[], AbstractContextManager[None]]
     groups_at_sync: Sequence[int]
     num_traces: int = 0  # a change of hyperparameters must not add to it
-    last_losses: list[Tensor | None] = field(default_factory=list)  # where they are worked out no longer in all steps
     _jit: Any = False
     _names: tuple[str, ...] = ()  # of hyperparameters
     _known: dict[tuple[Any, ...], _Trace] = field(default_factory=dict)
-    _watched: dict[str, Any] = field(default_factory=dict)
+    _watched: Watched | None = None
+    _last_losses: list[Tensor] = field(default_factory=list)
     _prepared: list[Any] = field(default_factory=list)
     _num_since: int = 0  # traces since then
     _expected: float = 0.0
     _given_up: bool = False
+    _uncompilable: bool = False
 
     def prepare(self, jit: Any, hyperparameters: Sequence[str], further: Sequence[Any]) -> None:
         """Forgets what was recorded, if anything is not as it was.
@@ -100,14 +107,12 @@ class Traces:
             hyperparameters: Their names.
             further: What recordings depend on besides the agent: optimizers, clipping.
         """
-        self._jit = jit is True or (jit == "auto" and _declares_to_be_traceable(self.agent) and "auto")
+        self._jit = jit is True or (jit == "auto" and declares_to_be_traceable(self.agent) and "auto")
         self._names = tuple(name for name in hyperparameters if name != LEARNING_RATE)
-        modules = [value for value in vars(self.agent).values() if isinstance(value, nn.Module)]
-        flags = [layer.training for module in modules for layer in module.modules()]
-        tensors = [tensor for _, tensor in named_tensors(self.agent)]
-        prepared = [self._jit, self._names, *further, *flags, *tensors]
-        if len(prepared) != len(self._prepared) or not all(map(_is_same, prepared, self._prepared)):
+        prepared = [self._jit, self._names, *further, *parts_of(self.agent)]
+        if len(prepared) != len(self._prepared) or not all(map(is_same, prepared, self._prepared)):
             self._known.clear()
+            self._watched = None
             self._num_since = 0
             self._prepared = prepared
 
@@ -125,27 +130,31 @@ class Traces:
             due: In some of which all groups learn, or not.
             hyperparameters: Values by name.
         """
-        if not self._jit or self._given_up or (self._jit == "auto" and self._expected < _WORTH_RECORDING):
+        worthwhile = self._jit is True or bool(self._known) or self._expected >= _WORTH_RECORDING
+        if not self._jit or self._given_up or not worthwhile:
             return None
-        if not self.up_to_date(columns):
+        if not self.up_to_date():
             self._known.clear()
-            self._watched = _watched(self.agent, {*columns, *self._names})
+            self._watched = Watched(self.agent, {*columns, *self._names})
         scalars = [torch.tensor(hyperparameters[name], dtype=torch.float64) for name in self._names]
         first = {name: values[0] for name, values in columns.items()}
         shape = tuple((name, values.shape, values.dtype) for name, values in first.items())
         try:
             traces = {one: self._trace(shape, first, one, scalars) for one in set(due)}
         except _NOT_TRACEABLE as error:
-            self._give_up(str(error).partition("\n")[0])
+            self._give_up(error)
             return None
         return Replays(traces, scalars)
 
-    def up_to_date(self, without: Iterable[str] = ()) -> bool:
+    def up_to_date(self) -> bool:
         """Whether the agent's numbers, tensors and networks are those at the time of recording."""
-        now = vars(self.agent)
-        return bool(self._watched) and all(
-            _is_same(now.get(name, _MISSING), value) for name, value in self._watched.items()
-        )
+        return self._watched is not None and self._watched.is_unchanged()
+
+    def reported(self, evaluated: Evaluated) -> Reported:
+        """What the trainer is told of a step."""
+        losses, last = evaluated.losses, self._last_losses
+        self._last_losses = [last[i] if loss is None else loss.detach() for i, loss in enumerate(losses)]
+        return Reported(self._last_losses, evaluated.td_error, evaluated.ratio)
 
     def _trace(self, shape: Any, batch: Mapping[str, Tensor], due: bool, scalars: list[Tensor]) -> _Trace:
         trace = self._known.get((shape, due))
@@ -155,9 +164,8 @@ class Traces:
             self.num_traces += 1
             self._num_since += 1
             trace = self._known[shape, due] = self._recorded(batch, due, scalars)
-        if not trace.is_compiled and (
-            self._jit is True or (self._expected >= _WORTH_COMPILING and may_compile(batch["reward"].device))
-        ):
+        wanted = self._jit is True or pays(trace.recording, self._expected, batch["reward"].device)
+        if wanted and not trace.is_compiled and not self._uncompilable:
             self._compile(trace, batch, due, scalars)
         return trace
 
@@ -178,7 +186,7 @@ class Traces:
 
         inputs = [*batch.values(), *scalars]
         with self.undisturbed():
-            self.last_losses = self.evaluate(batch, True).losses
+            self.reported(self.evaluate(batch, True))
             before = dict(vars(self.agent))
             tensors = {id(tensor): tensor for _, tensor in named_tensors(self.agent)}
             recording = recorded(step, list(tensors.values()), inputs)
@@ -200,15 +208,15 @@ class Traces:
 
     def _compile(self, trace: _Trace, batch: Mapping[str, Tensor], due: bool, scalars: list[Tensor]) -> None:
         """Has the trace run compiled code, if that can be had; else says once why not and goes on replaying."""
-        trace.is_compiled = True
         try:
             with self.undisturbed():
                 run = compiled(trace.recording, [*batch.values(), *scalars])
             self._check(run, batch, due, scalars, 1e-3)
         except _NOT_TRACEABLE as error:
-            _log.warning("the update cannot be compiled, it is replayed instead: %s", str(error).partition("\n")[0])
+            self._uncompilable = True
+            _log.warning("the update cannot be compiled, it is replayed instead: %s", _in_short(error))
         else:
-            trace.run = run
+            trace.run, trace.is_compiled = run, True
 
     def _check(
         self,
@@ -233,10 +241,10 @@ class Traces:
             if not torch.allclose(one, theirs, rtol=rtol, atol=rtol * max(scale, 1e-6), equal_nan=True):
                 raise ValueError("the recorded step gives other numbers than the loss itself")
 
-    def _give_up(self, reason: str) -> None:
+    def _give_up(self, error: Exception) -> None:
         self._given_up = True
         self._known.clear()
-        _log.warning("jit_compile: this agent's update runs eagerly, it cannot be recorded: %s", reason)
+        _log.warning("jit_compile: this agent's update runs eagerly, it cannot be recorded: %s", _in_short(error))
 
 
 @dataclass
@@ -255,6 +263,10 @@ class Replays:
             quick: Whether only kernels see the answer, which then never mixes with what autograd knows.
         """
         return self.traces[due]([*batch, *self.scalars], quick)
+
+
+def _in_short(error: Exception) -> str:
+    return textwrap.shorten(str(error), 200, placeholder="...")
 
 
 def _flattened(evaluated: Evaluated) -> list[Tensor]:
@@ -279,31 +291,3 @@ def _another(batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
         name: values if name in as_they_are or not values.is_floating_point() else 1.25 * values + 0.05
         for name, values in rolled.items()
     }
-
-
-def _watched(agent: Any, without: set[str]) -> dict[str, Any]:
-    """What must stay as it is; numbers and words by value, tensors and networks by identity."""
-    return {
-        name: value
-        for name, value in vars(agent).items()
-        if name not in without
-        and name != "stop_training"
-        and isinstance(value, (int, float, str, Tensor, nn.Module, type(None)))
-    }
-
-
-def _is_same(now: Any, before: Any) -> bool:
-    return now is before or (type(now) is type(before) and type(now) in _PLAIN and bool(now == before))
-
-
-def _declares_to_be_traceable(agent: Any) -> bool:
-    """Whether the very class of the agent says so, and its networks are made of layers that are known here."""
-    if not vars(type(agent)).get("traceable", False):
-        return False
-    networks = [value for value in vars(agent).values() if isinstance(value, nn.Module)]
-    layers = [layer for network in networks for layer in network.modules()]
-    return all(
-        type(layer).__module__.startswith(("torch.nn.modules.", "note_rl."))
-        and not (layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks)
-        for layer in layers
-    )

@@ -81,7 +81,7 @@ def test_new_hyperparameters_are_used_without_compiling_again(framework):
         errors.append(learner.update(sample(2), {"scale": scale, "learning_rate": 0.0}).td_error)
     np.testing.assert_allclose(errors[1], 2 * errors[0], rtol=1e-6)
     np.testing.assert_allclose(errors[2], 0.5 * errors[0], rtol=1e-6)
-    assert getattr(learner, "num_traces", 1) == 1
+    assert learner.num_traces == (0 if framework.package == "pytorch" else 1)  # three steps are not worth recording
 
 
 def test_outside_a_loss_it_is_refused(framework):

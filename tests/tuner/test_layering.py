@@ -29,7 +29,12 @@ HOMES = {
     "torch": (
         "note_rl/rl_pytorch.py",
         "note_rl/learners/pytorch.py",
+        "note_rl/learners/pytorch_compiled.py",
+        "note_rl/learners/pytorch_graph.py",
         "note_rl/learners/pytorch_steps.py",
+        "note_rl/learners/pytorch_tensors.py",
+        "note_rl/learners/pytorch_traced.py",
+        "note_rl/learners/pytorch_watched.py",
         "note_rl/optimizers/pytorch.py",
         "note_rl/agents/pytorch/",
     ),

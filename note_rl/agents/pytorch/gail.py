@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from torch.nn.functional import one_hot, softplus
+from torch.nn.functional import softplus
 
-from note_rl.agents.pytorch.networks import MLP, MakeNetwork, as_numbers
+from note_rl.agents.pytorch.networks import MLP, MakeNetwork, as_numbers, indicators
 from note_rl.agents.pytorch.ppo import PPO
 from note_rl.agents.spaces import DiscreteSpaces, any_spaces
 from note_rl.environments import EnvLike
@@ -28,6 +28,8 @@ class GAIL(PPO):
         state_dim, hidden_size, action_dim, env, network, gamma, gae_lambda, clip, clip_value, entropy_coef, value_coef,
             normalise_advantage, initial_log_std, device: As for `PPO`.
     """
+
+    traceable = True
 
     def __init__(
         self,
@@ -79,7 +81,7 @@ class GAIL(PPO):
 
     def _pair(self, s: Tensor, a: Tensor) -> Tensor:
         """What the discriminator sees of states and actions, [B, ...]."""
-        action = a.float() if self.num_actions is None else one_hot(a, self.num_actions).float()
+        action = a.float() if self.num_actions is None else indicators(a, self.num_actions)
         return torch.cat([as_numbers(s).flatten(1), action], dim=1)
 
     def reward(self, s: Tensor, a: Tensor, next_s: Tensor) -> Tensor:

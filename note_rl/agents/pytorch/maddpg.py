@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from note_rl.agents.joint_spaces import joint_spaces
-from note_rl.agents.pytorch.networks import MLP, MakeNetwork, soft_update
+from note_rl.agents.pytorch.networks import MLP, MakeNetwork, indicators, soft_update
 from note_rl.rl_pytorch import RL_pytorch
 
 _FORBIDDEN = -1e9  # logit of an action that an agent does not have
@@ -35,6 +35,8 @@ class MADDPG(RL_pytorch):
         grouped: Two groups only, all actors and all critics, for two optimizers.
         device: Where the networks live.
     """
+
+    traceable = True
 
     def __init__(
         self,
@@ -96,7 +98,7 @@ class MADDPG(RL_pytorch):
         """What all agents do without exploration, as critics take it: [B, n, A]."""
         actions = [self._act(actors, s[:, i], i) for i in range(self.num_agents)]
         if self.discrete:
-            actions = [nn.functional.one_hot(p.argmax(-1), self.action_size).float() for p in actions]
+            actions = [indicators(p.argmax(-1), self.action_size) for p in actions]
         return torch.stack(actions, 1)
 
     def _value(self, critics: nn.ModuleList, s: Tensor, a: Tensor, i: int) -> Tensor:
@@ -110,7 +112,7 @@ class MADDPG(RL_pytorch):
         """Losses [B] of every actor (eq. 5 and 6) and every critic (eq. 6), or their sums if `grouped`."""
         s, next_s = s.flatten(2), next_s.flatten(2)
         if self.discrete:
-            a = nn.functional.one_hot(a.long(), self.action_size).float()
+            a = indicators(a, self.action_size)
         with torch.no_grad():
             now, then = self._chosen(self.actors, s), self._chosen(self.target_actors, next_s)
             values = [self._value(self.target_critics, next_s, then, i) for i in range(self.num_agents)]

@@ -156,6 +156,11 @@ class QNetwork(nn.Module):
         return cast(Tensor, self.net(both).squeeze(1))
 
 
+def indicators(chosen: Tensor, size: int) -> Tensor:
+    """1 where the index points, else 0: [...] -> [..., size]. Unlike `one_hot` it asks no tensor for its numbers."""
+    return torch.eye(size, device=chosen.device)[chosen.long()]
+
+
 def soft_update(target: nn.Module, online: nn.Module, tau: float) -> None:
     """Target <- target + tau * (online - target); tau = 1 copies (Lillicrap et al. 2016, section 3)."""
     with torch.no_grad():
