@@ -1,6 +1,5 @@
 """What both base classes share: settings, training, saving, evaluation. Delegation only."""
 
-import inspect
 import os
 import secrets
 from collections.abc import Sequence
@@ -23,7 +22,8 @@ from note_rl.policy import Policy, exploration
 from note_rl.progress import ProgressLines
 from note_rl.rebuilding import Rebuildable
 from note_rl.saving import Saver, saving_options
-from note_rl.settings import Budget, Settings, settings_from_set
+from note_rl.set_arguments import settings_from_set
+from note_rl.settings import Budget, Settings
 from note_rl.train_options import TrainOptions, train_options
 from note_rl.trainer import Trainer
 from note_rl.types import Evaluation, TrainResult
@@ -101,10 +101,6 @@ class Agent(Persistent, Rebuildable):
             SettingsError: Arguments that are unknown, out of range or contradict each other.
         """
         merged = {**self._set_arguments, **arguments}
-        known = inspect.signature(settings_from_set).parameters
-        unknown = sorted(set(merged) - set(known))
-        if unknown:
-            raise SettingsError(f"set() has no argument {unknown[0]!r}; it takes {', '.join(sorted(known))}")
         self.settings = settings_from_set(**merged)
         self._set_arguments = merged
 
@@ -116,7 +112,7 @@ class Agent(Persistent, Rebuildable):
         saving = saving_options(self, options.save_data, options.parallel_training_and_save)
         trainer = self._ready_trainer(optimizer, options)
         progress = ProgressLines(budget, 10 if options.p is None else options.p)
-        watching = [*callbacks, *(options.callbacks or ()), progress]
+        watching = [*callbacks, *options.callbacks, progress]
         if saving is None:
             return trainer.run(budget, Hooks(watching, self), self._history, options.num_store)
         saver = Saver(saving, self._snapshot, self._saving_record, trainer.recent_mean)

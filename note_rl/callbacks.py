@@ -4,6 +4,8 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from note_rl.errors import SettingsError
+
 Logs = Mapping[str, float]
 
 
@@ -43,6 +45,21 @@ class Callback:
 
 
 _NAMES = [name for name in vars(Callback) if name.startswith("on_")]
+
+
+def as_callbacks(given: Any) -> list[Any]:
+    """The callbacks in what train(callbacks=...) was told: None, one of them, or several.
+
+    Raises:
+        SettingsError: Something that has none of the hooks.
+    """
+    callbacks = list(given) if isinstance(given, list | tuple) else [] if given is None else [given]
+    for one in callbacks:
+        if isinstance(one, type):
+            raise SettingsError(f"callbacks must hold objects, got the class {one.__name__}: write {one.__name__}()")
+        if not any(callable(getattr(one, name, None)) for name in _NAMES):
+            raise SettingsError(f"callbacks must hold objects with a method such as on_episode_end, got {one!r}")
+    return callbacks
 
 
 class LambdaCallback(Callback):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from note_rl.callbacks import Callback, Logs
+from note_rl.checking import checked
 from note_rl.checkpoint import write_checkpoint
 from note_rl.errors import CheckpointError, SettingsError
 from note_rl.types import Array
@@ -44,9 +45,8 @@ class SavingOptions:
 
     def __post_init__(self) -> None:
         """Refuses numbers below 1."""
-        for name, value in {"save_freq": self.freq, "max_save_files": self.max_files}.items():
-            if value is not None and value < 1:
-                raise SettingsError(f"{name} must be at least 1, got {value}")
+        for name, told in checked(save_freq=self.freq, max_save_files=self.max_files).items():
+            object.__setattr__(self, "freq" if name == "save_freq" else "max_files", told)
 
 
 def saving_options(agent: Any, with_experience: bool, in_background: bool) -> SavingOptions | None:
