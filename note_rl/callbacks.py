@@ -29,7 +29,7 @@ class Callback:
         """After the last step, also when training was stopped."""
 
     def on_episode_begin(self, episode: int, logs: Logs) -> None:
-        """When the count of finished episodes moves on to `episode`; logs: num_env_steps."""
+        """When the count of finished episodes moves on to `episode`, and training goes on; logs: num_env_steps."""
 
     def on_episode_end(self, episode: int, logs: Logs) -> None:
         """After an episode; logs: reward (its return), length, loss (of the last training phase), num_env_steps."""

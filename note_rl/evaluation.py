@@ -7,6 +7,7 @@ import numpy as np
 from gymnasium import spaces
 
 from note_rl.checking import checked
+from note_rl.contract import check_answers
 from note_rl.environments import Environments, EnvLike, VectorEnvironment, as_factory, flat_observations
 from note_rl.frames import FrameStack
 from note_rl.policy import Policy, default_policy
@@ -35,6 +36,8 @@ class Greedy:
         self._act = act
         self._policy = default_policy(action_space) if policy is None else policy
         self._policy.use_space(action_space)
+        self._action_space = action_space
+        self._answers_seen = False  # and found to fit
         self._frames = FrameStack(frame_stack)
 
     def __call__(self, obs: Array, starts: BoolArray) -> Array:
@@ -44,7 +47,11 @@ class Greedy:
             obs: What the environments show. [E, *obs]
             starts: Whether that is the first observation of an episode. [E]
         """
-        return self._policy.greedy(self._act(self._frames.show(obs, starts)))
+        answers = self._act(self._frames.show(obs, starts))
+        if not self._answers_seen:
+            check_answers(answers, len(obs), self._policy, self._action_space)
+            self._answers_seen = True
+        return self._policy.greedy(answers)
 
 
 def evaluate(acting_in: Callable[[Any], Choose], env: EnvLike, num_episodes: int, seed: int) -> Evaluation:

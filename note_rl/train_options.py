@@ -71,8 +71,17 @@ class TrainOptions:
 
     def num_envs(self, chosen: int | str | None, env: Any) -> int | str | None:
         """Environments stepped together: what set() said, the length of a list, or one per process asked for."""
-        if chosen is None and self.processes is not None and not isinstance(env, list | tuple | VectorEnv):
+        if self.processes is None:
+            return chosen
+        if isinstance(env, VectorEnv):
+            given: int | str | None = int(env.num_envs)
+        else:
+            given = len(env) if isinstance(env, list | tuple) else chosen
+        if given is None:
             return self.processes
+        if isinstance(given, int) and (self.processes > given or (not self.pool_network and self.processes != given)):
+            used = f"{given} worker processes are used" if self.pool_network else "it has no effect"
+            say_once(_log, f"processes={self.processes}, but there are {given} environments (num_envs, env): {used}")
         return chosen
 
     def workers(self, chosen: WorkerSettings | None) -> WorkerSettings | None:

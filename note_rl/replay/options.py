@@ -146,11 +146,10 @@ def kept(size: int | float | WindowFunction, capacity: int, fewest: int) -> int:
         capacity: Of the pool.
         fewest: In a minibatch.
     """
-    told = size
+    told: Any = size
     if callable(size):
         told = _given(size, None)
-        if told != 0:
-            told = window(_ASKED, told)
+        told = told if told == 0 else window(_ASKED, told)
     keep = int(told * capacity) if isinstance(told, float) else told
     if keep < fewest:
         say_once(_log, f"a window leaves less than a minibatch of {fewest} transitions: so many are kept")

@@ -176,7 +176,6 @@ def test_hooks_in_the_order_of_the_manual_with_what_they_are_told(framework):
         ("on_batch_begin", 0, steps),
         ("on_batch_end", 0, ["loss"]),
         ("on_episode_end", 1, episode),
-        ("on_episode_begin", 2, steps),
         ("on_batch_begin", 1, steps),
         ("on_batch_end", 1, ["loss"]),
         "on_train_end",

@@ -56,6 +56,7 @@ NOTE_RL_LAYERS = (
     ("frames", "goals", "noise", "replay.options"),
     ("returns", "policy", "schedules", "seeding", "callbacks", "checkpoint", "normalise", "adaptive"),
     (
+        "contract",
         "environments",
         "settings",
         "replay",
