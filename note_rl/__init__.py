@@ -8,11 +8,13 @@ Importing this package imports neither framework; the first use of `RL` or `RL_p
 
 from typing import TYPE_CHECKING, Any
 
+from note_rl.callbacks import LambdaCallback
+
 if TYPE_CHECKING:
     from note_rl.rl import RL
     from note_rl.rl_pytorch import RL_pytorch
 
-__all__ = ["RL", "RL_pytorch"]
+__all__ = ["RL", "LambdaCallback", "RL_pytorch"]
 __version__ = "0.1.0"
 
 

@@ -1,6 +1,5 @@
 """What both base classes share: settings, training, saving, evaluation. Delegation only."""
 
-import inspect
 import os
 import secrets
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ from gymnasium.vector import VectorEnv
 from note_rl import plotting, sizing
 from note_rl.acting import Acting
 from note_rl.callbacks import Hooks
+from note_rl.contract import check_made, check_parts
 from note_rl.environments import Env, EnvLike
 from note_rl.errors import SettingsError
 from note_rl.evaluation import Greedy, evaluate
@@ -20,10 +20,11 @@ from note_rl.learners.priorities import PrioritizedReplay
 from note_rl.multi_agent import joint_environments
 from note_rl.persistence import Persistent
 from note_rl.policy import Policy, exploration
-from note_rl.progress import ProgressLines
+from note_rl.progress import ProgressLines, on_the_console
 from note_rl.rebuilding import Rebuildable
 from note_rl.saving import Saver, saving_options
-from note_rl.settings import Budget, Settings, settings_from_set
+from note_rl.set_arguments import settings_from_set
+from note_rl.settings import Budget, Settings
 from note_rl.train_options import TrainOptions, train_options
 from note_rl.trainer import Trainer
 from note_rl.types import Evaluation, TrainResult
@@ -94,29 +95,35 @@ class Agent(Persistent, Rebuildable):
                 frame_stack: frames shown together. num_envs: environments stepped together, or "auto".
                 normalise_obs, normalise_reward: by running moments.
                 gamma, gae_lambda: replace the agent's own. max_grad_norm: global norm of gradients.
-                device: where parameters are moved. seed: root of all randomness.
+                device: where parameters are moved.
+                seed: root of the randomness of environments, exploration and sampling. Weights are drawn by the
+                framework when the networks are made: call note_rl.seeding.seed_everything(seed) before that.
                 schedules: values over training progress, by name.
 
         Raises:
             SettingsError: Arguments that are unknown, out of range or contradict each other.
         """
+        check_made(self)
         merged = {**self._set_arguments, **arguments}
-        known = inspect.signature(settings_from_set).parameters
-        unknown = sorted(set(merged) - set(known))
-        if unknown:
-            raise SettingsError(f"set() has no argument {unknown[0]!r}; it takes {', '.join(sorted(known))}")
         self.settings = settings_from_set(**merged)
         self._set_arguments = merged
 
     def _train(
         self, optimizer: Any, budget: Budget, arguments: dict[str, Any], callbacks: Sequence[Any] = ()
     ) -> TrainResult:
+        check_parts(self)
         options = train_options(arguments)
-        options.say_what_is_missing()
+        with on_the_console(options.p != 0):
+            return self._train_as_told(optimizer, budget, options, callbacks)
+
+    def _train_as_told(
+        self, optimizer: Any, budget: Budget, options: TrainOptions, callbacks: Sequence[Any]
+    ) -> TrainResult:
         saving = saving_options(self, options.save_data, options.parallel_training_and_save)
         trainer = self._ready_trainer(optimizer, options)
+        options.say_what_is_missing()
         progress = ProgressLines(budget, 10 if options.p is None else options.p)
-        watching = [*callbacks, *(options.callbacks or ()), progress]
+        watching = [*callbacks, *options.callbacks, progress]
         if saving is None:
             return trainer.run(budget, Hooks(watching, self), self._history, options.num_store)
         saver = Saver(saving, self._snapshot, self._saving_record, trainer.recent_mean)
@@ -231,6 +238,7 @@ class Agent(Persistent, Rebuildable):
             num_episodes: Episodes to play.
             seed: Of the environments; the same seed gives the same episodes for the same parameters.
         """
+        check_parts(self)
         env = self.env
         if self._multi_agent:
             env = joint_environments(env, getattr(self, "reward_done_func_ma", None))

@@ -4,6 +4,8 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from note_rl.errors import SettingsError
+
 Logs = Mapping[str, float]
 
 
@@ -27,7 +29,7 @@ class Callback:
         """After the last step, also when training was stopped."""
 
     def on_episode_begin(self, episode: int, logs: Logs) -> None:
-        """When the count of finished episodes moves on to `episode`; logs: num_env_steps."""
+        """When the count of finished episodes moves on to `episode`, and training goes on; logs: num_env_steps."""
 
     def on_episode_end(self, episode: int, logs: Logs) -> None:
         """After an episode; logs: reward (its return), length, loss (of the last training phase), num_env_steps."""
@@ -43,6 +45,21 @@ class Callback:
 
 
 _NAMES = [name for name in vars(Callback) if name.startswith("on_")]
+
+
+def as_callbacks(given: Any) -> list[Any]:
+    """The callbacks in what train(callbacks=...) was told: None, one of them, or several.
+
+    Raises:
+        SettingsError: Something that has none of the hooks.
+    """
+    callbacks = list(given) if isinstance(given, list | tuple) else [] if given is None else [given]
+    for one in callbacks:
+        if isinstance(one, type):
+            raise SettingsError(f"callbacks must hold objects, got the class {one.__name__}: write {one.__name__}()")
+        if not any(callable(getattr(one, name, None)) for name in _NAMES):
+            raise SettingsError(f"callbacks must hold objects with a method such as on_episode_end, got {one!r}")
+    return callbacks
 
 
 class LambdaCallback(Callback):

@@ -9,6 +9,7 @@ import json
 import os
 import secrets
 import stat
+import tempfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -52,6 +53,23 @@ def write_checkpoint(path: str | os.PathLike[str], arrays: Mapping[str, Array], 
         raise CheckpointError(f"cannot write a checkpoint to {target}: {error.strerror}") from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Makes the folder of a file that is to be written later, and sees that something can be written there.
+
+    Raises:
+        CheckpointError: It cannot, or there is a folder in place of the file.
+    """
+    target = Path(path)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=target.parent):
+            pass
+    except OSError as error:
+        raise CheckpointError(f"cannot write a checkpoint to {target}: {error.strerror}") from error
+    if target.is_dir():
+        raise CheckpointError(f"cannot write a checkpoint to {target}: it is a folder; name a file in it")
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Array], dict[str, Any]]:

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
+from note_rl.checking import checked
+from note_rl.contract import check_answers
 from note_rl.environments import Environments, EnvLike, VectorEnvironment, as_factory, flat_observations
-from note_rl.errors import SettingsError
 from note_rl.frames import FrameStack
 from note_rl.policy import Policy, default_policy
 from note_rl.seeding import generator
@@ -35,6 +36,8 @@ class Greedy:
         self._act = act
         self._policy = default_policy(action_space) if policy is None else policy
         self._policy.use_space(action_space)
+        self._action_space = action_space
+        self._answers_seen = False  # and found to fit
         self._frames = FrameStack(frame_stack)
 
     def __call__(self, obs: Array, starts: BoolArray) -> Array:
@@ -44,7 +47,11 @@ class Greedy:
             obs: What the environments show. [E, *obs]
             starts: Whether that is the first observation of an episode. [E]
         """
-        return self._policy.greedy(self._act(self._frames.show(obs, starts)))
+        answers = self._act(self._frames.show(obs, starts))
+        if not self._answers_seen:
+            check_answers(answers, len(obs), self._policy, self._action_space)
+            self._answers_seen = True
+        return self._policy.greedy(answers)
 
 
 def evaluate(acting_in: Callable[[Any], Choose], env: EnvLike, num_episodes: int, seed: int) -> Evaluation:
@@ -60,6 +67,7 @@ def evaluate(acting_in: Callable[[Any], Choose], env: EnvLike, num_episodes: int
     Raises:
         NoteRLError: The environment cannot be made, or it does not fit the agent.
     """
+    num_episodes, seed = checked(num_episodes=num_episodes, seed=seed).values()
     envs = _fresh_environments(env, num_episodes, seed)
     try:
         return _play(acting_in(envs.action_space), envs, num_episodes)
@@ -69,6 +77,7 @@ def evaluate(acting_in: Callable[[Any], Choose], env: EnvLike, num_episodes: int
 
 def random_policy_returns(env: EnvLike, num_episodes: int, seed: int) -> FloatArray:
     """Returns [num_episodes] of uniformly random actions: what an agent that learned nothing scores."""
+    num_episodes, seed = checked(num_episodes=num_episodes, seed=seed).values()
     envs = _fresh_environments(env, num_episodes, seed)
     choose = random_actions(envs.action_space, seed)
     try:
@@ -89,8 +98,6 @@ def random_actions(space: Any, seed: int) -> Callable[[Array], Array]:
 
 
 def _fresh_environments(env: EnvLike, num_episodes: int, seed: int) -> VectorEnvironment:
-    if num_episodes < 1:
-        raise SettingsError(f"num_episodes must be at least 1, got {num_episodes}")
     factory = as_factory(env)
     return VectorEnvironment([flat_observations(factory()) for _ in range(min(_MOST_AT_ONCE, num_episodes))], seed)
 

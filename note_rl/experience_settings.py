@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from note_rl.checking import check_fields, checked
 from note_rl.demonstrations import Expert
 from note_rl.errors import SettingsError
-from note_rl.replay.options import Hindsight, Priority, RolloutPriority, Window, WindowFunction, at_least
+from note_rl.replay.options import Hindsight, Priority, RolloutPriority, Window, WindowFunction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,15 +49,11 @@ class ReplaySettings:
 
     def __post_init__(self) -> None:
         """Refuses values out of range and contradictions."""
-        at_least(1, capacity=self.capacity, batch_size=self.batch_size, train_freq=self.train_freq)
-        at_least(1, gradient_steps=self.gradient_steps, target_update_interval=self.target_update_interval)
-        at_least(1, target_update_env_steps=self.target_update_env_steps)
-        at_least(1, num_steps=self.num_steps, frame_stack=self.frame_stack)
-        at_least(0, learning_starts=self.learning_starts)
+        check_fields(self)
         if self.batch_size > self.capacity:
             raise SettingsError(
-                f"batch_size={self.batch_size} is more than the pool holds (capacity={self.capacity}); lower the batch "
-                "or enlarge the pool"
+                f"batch/batch_size={self.batch_size} is more than the pool holds (pool_size/capacity={self.capacity}); "
+                "lower the batch or enlarge the pool"
             )
         if self.target_update_interval is not None and self.target_update_env_steps is not None:
             raise SettingsError(
@@ -131,6 +128,7 @@ class RolloutSettings:
 
     Attributes:
         num_steps: Steps per environment and rollout.
+        num_env_steps: Steps of all environments together and rollout, which replace `num_steps`; None: that holds.
         batch_size: Transitions per gradient step.
         num_epochs: Passes over each rollout.
         target_update_interval: Gradient steps between calls of update_param(); None: at the end of each rollout.
@@ -143,6 +141,7 @@ class RolloutSettings:
     """
 
     num_steps: int = 128
+    num_env_steps: int | None = None
     batch_size: int = 64
     num_epochs: int = 10
     target_update_interval: int | None = None
@@ -154,21 +153,26 @@ class RolloutSettings:
 
     def __post_init__(self) -> None:
         """Refuses values out of range and contradictions."""
-        at_least(1, num_steps=self.num_steps, batch_size=self.batch_size, num_epochs=self.num_epochs)
-        at_least(1, frame_stack=self.frame_stack, target_update_interval=self.target_update_interval)
+        check_fields(self)
         if self.window is not None and self.priority is None:
             raise SettingsError(
                 "window_size_ppo keeps the transitions of the highest priority, and there are none; add PR=True"
             )
-        if isinstance(self.window, int):
-            at_least(1, window_size_ppo=self.window)
+        if not callable(self.window):
+            object.__setattr__(self, "window", checked(window_size_ppo=self.window)["window_size_ppo"])
+
+    def steps_per_env(self, num_envs: int) -> int:
+        """Steps that each of so many environments contributes to a rollout."""
+        return self.num_steps if self.num_env_steps is None else max(self.num_env_steps // num_envs, 1)
 
     def check_num_envs(self, num_envs: int) -> None:
         """Refuses minibatches larger than a rollout of so many environments."""
-        if self.batch_size > self.num_steps * num_envs:
+        steps = self.steps_per_env(num_envs)
+        if self.batch_size > steps * num_envs:
             raise SettingsError(
-                f"batch_size={self.batch_size} is more than a rollout holds (num_steps={self.num_steps} x "
-                f"num_envs={num_envs} = {self.num_steps * num_envs}); lower the batch or collect more"
+                f"batch/batch_size={self.batch_size} is more than a rollout holds ({steps} steps of each of {num_envs} "
+                f"environments, {steps * num_envs} in all); lower the batch, or collect more (rollout_steps, "
+                "update_steps, num_envs)"
             )
 
 
@@ -191,7 +195,6 @@ def with_train_arguments(
     Raises:
         SettingsError: Arguments that do not go with the kind of experience.
     """
-    at_least(1, processes_her=processes_her, processes_pr=processes_pr)
     if processes_her is not None and getattr(experience, "hindsight", None) is None:
         raise SettingsError(f"processes_her={processes_her} prepares hindsight batches; add HER=True to set()")
     if processes_pr is not None and experience.priority is None:

@@ -1,6 +1,8 @@
 """Progress lines of a training run, through the logger `note_rl`."""
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -8,6 +10,28 @@ from note_rl.callbacks import Callback, Logs
 from note_rl.settings import Budget
 
 _log = logging.getLogger("note_rl")
+
+
+@contextmanager
+def on_the_console(wanted: bool) -> Iterator[None]:
+    """For the time of a block, what the library logs goes to stderr where nobody has configured logging.
+
+    Args:
+        wanted: False: nothing is changed, and only warnings are seen.
+    """
+    if not wanted or _log.hasHandlers():
+        yield
+        return
+    handler, level = logging.StreamHandler(), _log.level
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    _log.addHandler(handler)
+    if level == logging.NOTSET:
+        _log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        _log.removeHandler(handler)
+        _log.setLevel(level)
 
 
 class ProgressLines(Callback):

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from note_rl.callbacks import Callback, Logs
-from note_rl.checkpoint import write_checkpoint
+from note_rl.checking import checked
+from note_rl.checkpoint import check_writable, write_checkpoint
 from note_rl.errors import CheckpointError, SettingsError
 from note_rl.types import Array
 
@@ -44,24 +45,25 @@ class SavingOptions:
 
     def __post_init__(self) -> None:
         """Refuses numbers below 1."""
-        for name, value in {"save_freq": self.freq, "max_save_files": self.max_files}.items():
-            if value is not None and value < 1:
-                raise SettingsError(f"{name} must be at least 1, got {value}")
+        for name, told in checked(save_freq=self.freq, max_save_files=self.max_files).items():
+            object.__setattr__(self, "freq" if name == "save_freq" else "max_files", told)
 
 
 def saving_options(agent: Any, with_experience: bool, in_background: bool) -> SavingOptions | None:
     """The options that an agent's attributes describe; None without `path`.
 
     Raises:
-        SettingsError: Options without a path, or numbers below 1.
+        SettingsError: Options without a path, or values of the wrong kind.
     """
     if agent.path is None:
         for name in ("save_best_only", "save_param_only", "max_save_files"):
             if getattr(agent, name):
                 raise SettingsError(f"{name} needs to know where to write: set path, for example path = 'model.dat'")
         return None
+    if not isinstance(agent.path, str | os.PathLike):
+        raise SettingsError(f"path must be the name of a file, got {agent.path!r}")
     return SavingOptions(
-        path=Path(os.fspath(agent.path)),
+        path=Path(agent.path),
         freq=agent.save_freq,
         max_files=agent.max_save_files,
         best_only=agent.save_best_only,
@@ -144,6 +146,9 @@ class Saver(Callback):
         snapshot: What is to be written at this moment.
         record: What earlier calls of train() left; changed here.
         mean_return: Of the last `trial_count` episodes; None while there are too few.
+
+    Raises:
+        CheckpointError: Nothing can be written there.
     """
 
     def __init__(
@@ -157,6 +162,7 @@ class Saver(Callback):
         self._snapshot = snapshot
         self._record = record
         self._mean_return = mean_return
+        check_writable(options.path)
         self._writer = FileWriter(options.in_background)
         self._saved_episode = self._episode()
 

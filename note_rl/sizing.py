@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from note_rl.acting import Acting
+from note_rl.checking import check_fields
 from note_rl.environments import Environments, VectorEnvironment, as_factory, flat_observations
 from note_rl.errors import SettingsError
 from note_rl.evaluation import random_actions
 from note_rl.experience_settings import ReplaySettings, RolloutSettings
 from note_rl.frames import FrameStack
 from note_rl.multi_agent import joint_environments
-from note_rl.replay.options import at_least
 
 _log = logging.getLogger(__name__)
 _MOST_ENVS = 64
@@ -111,7 +111,10 @@ def chosen_num_envs(agent: Any, experience: ReplaySettings | RolloutSettings) ->
     costs = measured_costs(agent)
     fewest, most = 1, _MOST_ENVS
     if isinstance(experience, RolloutSettings):
-        fewest = math.ceil(experience.batch_size / experience.num_steps)
+        if experience.num_env_steps is None:
+            fewest = math.ceil(experience.batch_size / experience.num_steps)
+        else:
+            most = min(most, experience.num_env_steps)
     elif experience.train_freq is not None:
         most = min(most, experience.train_freq)
     num_envs = best_num_envs(costs, fewest, most)
@@ -139,7 +142,7 @@ class Share:
             raise SettingsError(f"memory_mb must be above 0, got {self.memory_mb}")
         if not 0.0 < self.safety_factor <= 1.0:
             raise SettingsError(f"safety_factor is a share of memory_mb: above 0, at most 1, got {self.safety_factor}")
-        at_least(1, min_exp_per_proc=self.min_exp_per_proc)
+        check_fields(self)
 
 
 def recommended_processes(agent: Any, num_envs: int, share: Share) -> int:
@@ -150,7 +153,7 @@ def recommended_processes(agent: Any, num_envs: int, share: Share) -> int:
     step_s = _step_seconds(envs)
     env_mb = max(_resident_mb() - before, 0.0)
     on_policy = isinstance(experience, RolloutSettings)
-    in_phase = experience.num_steps * num_envs if on_policy else experience.train_freq
+    in_phase = experience.steps_per_env(num_envs) * num_envs if on_policy else experience.train_freq
     capacity = in_phase if on_policy else experience.capacity
     limits = Limits(
         cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,

@@ -1,20 +1,19 @@
 """What train() was told besides optimizer and length, in clear names."""
 
-import difflib
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 from gymnasium.vector import VectorEnv
 
-from note_rl.errors import SettingsError
+from note_rl.callbacks import as_callbacks
+from note_rl.checking import check_fields, refuse_unknown
 from note_rl.experience_settings import ReplaySettings, RolloutSettings, with_train_arguments
-from note_rl.replay.options import WindowFunction, at_least
+from note_rl.replay.options import WindowFunction
+from note_rl.telling import say_once
 from note_rl.worker_settings import WorkerSettings
 
 _log = logging.getLogger(__name__)
-_said: set[str] = set()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +41,7 @@ class TrainOptions:
             and plain attributes. What cannot be had is said once, and updates go on without.
         save_data: Whether files written while training hold the replay pool.
         parallel_training_and_save: Those files are written in the background.
-        callbacks: See `note_rl.callbacks`.
+        callbacks: One or several; see `note_rl.callbacks`.
         p: Progress lines in all (None: 10); 0 is silent.
     """
 
@@ -61,27 +60,35 @@ class TrainOptions:
     random: bool = False
     jit_compile: bool | str = "auto"
     save_data: bool = True
-    callbacks: Sequence[Any] | None = ()
+    callbacks: Any = ()
     p: int | None = None
 
     def __post_init__(self) -> None:
         """Refuses values out of range."""
-        at_least(1, processes=self.processes, num_store=self.num_store)
-        at_least(0, p=self.p)
-        if self.jit_compile not in (True, False, "auto"):
-            raise SettingsError(f"jit_compile must be True, False or 'auto', got {self.jit_compile!r}")
+        check_fields(self)
+        object.__setattr__(self, "callbacks", as_callbacks(self.callbacks))
 
     def say_what_is_missing(self) -> None:
         """Tells, once per process, what runs in this process although processes were asked for."""
         if self.processes_her or self.processes_pr:
-            _say_once(
-                "processes_her, processes_pr: minibatches are prepared in this process, which takes 2-3% of the time"
+            say_once(
+                _log,
+                "processes_her, processes_pr: minibatches are prepared in this process, which takes 2-3% of the time",
             )
 
     def num_envs(self, chosen: int | str | None, env: Any) -> int | str | None:
         """Environments stepped together: what set() said, the length of a list, or one per process asked for."""
-        if chosen is None and self.processes is not None and not isinstance(env, list | tuple | VectorEnv):
+        if self.processes is None:
+            return chosen
+        if isinstance(env, VectorEnv):
+            given: int | str | None = int(env.num_envs)
+        else:
+            given = len(env) if isinstance(env, list | tuple) else chosen
+        if given is None:
             return self.processes
+        if isinstance(given, int) and (self.processes > given or (not self.pool_network and self.processes != given)):
+            used = f"{given} worker processes are used" if self.pool_network else "it has no effect"
+            say_once(_log, f"processes={self.processes}, but there are {given} environments (num_envs, env): {used}")
         return chosen
 
     def workers(self, chosen: WorkerSettings | None) -> WorkerSettings | None:
@@ -122,12 +129,7 @@ def train_options(arguments: dict[str, Any]) -> TrainOptions:
     Raises:
         SettingsError: An unknown name, or a value out of range.
     """
-    known = [field.name for field in fields(TrainOptions)]
-    for name in arguments:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            hint = f"did you mean {near[0]}?" if near else f"it takes {', '.join(known)}"
-            raise SettingsError(f"train() has no argument {name!r}; {hint}")
+    refuse_unknown("train", arguments, [field.name for field in fields(TrainOptions)])
     return TrainOptions(**arguments)
 
 
@@ -149,9 +151,3 @@ def same_pool(former: ReplaySettings | RolloutSettings, new: ReplaySettings | Ro
     names = [field.name for field in fields(ReplaySettings) if field.name not in _RHYTHM]
     pairs = [(getattr(former, name), getattr(new, name)) for name in names]
     return all(one is other or (type(one) is type(other) and one == other) for one, other in pairs)
-
-
-def _say_once(sentence: str) -> None:
-    if sentence not in _said:
-        _said.add(sentence)
-        _log.warning("%s", sentence)

@@ -77,6 +77,7 @@ class Trainer:
         self._recent: deque[float] = deque(former_returns, maxlen=settings.trial_count or _DEFAULT_TRIAL_COUNT)
         self._loss = math.nan  # of the last training phase
         self._beginning = self.clock  # of this call of train()
+        self._unannounced: int | None = None  # episode whose beginning nobody has been told of
 
     def _take_hyperparameters(self) -> None:
         for name in ("gamma", "gae_lambda"):
@@ -150,9 +151,11 @@ class Trainer:
         self._beginning = replace(self.clock, progress=budget.progress(self.clock.num_env_steps, 0))
         hooks("on_train_begin")
         stop_reason = self._stop_reason(budget, account)
-        if stop_reason is None:
-            hooks("on_episode_begin", 0, self._logs())
+        if stop_reason is not None:
+            _log.warning("train() plays nothing: %s is reached already", stop_reason)
+        self._unannounced = 0
         while stop_reason is None:
+            self._announce_episode(hooks)
             self._phase(budget, account, hooks, history, num_store)
             stop_reason = self._stop_reason(budget, account)
         hooks("on_train_end")
@@ -194,10 +197,13 @@ class Trainer:
         steps, episodes = self.collector.collect(self._act, length)
         self.clock.num_env_steps += steps.num_env_steps
         for episode in episodes:
-            self._note_episode(episode, account, hooks, history)
+            self._note_episode(episode, budget, account, hooks, history)
         return steps
 
-    def _note_episode(self, episode: Episode, account: _Account, hooks: Hooks, history: History) -> None:
+    def _note_episode(
+        self, episode: Episode, budget: Budget, account: _Account, hooks: Hooks, history: History
+    ) -> None:
+        self._announce_episode(hooks)
         number = len(account.returns)
         for record in (account, history):
             record.returns.append(episode.return_)
@@ -207,7 +213,14 @@ class Trainer:
         self.clock.num_episodes += 1
         logs = {"reward": episode.return_, "length": float(episode.length), "loss": self._loss, **self._logs()}
         hooks("on_episode_end", number, logs)
-        hooks("on_episode_begin", number + 1, self._logs())
+        self._unannounced = number + 1
+        if self._stop_reason(budget, account) is None:
+            self._announce_episode(hooks)
+
+    def _announce_episode(self, hooks: Hooks) -> None:
+        if self._unannounced is not None:
+            hooks("on_episode_begin", self._unannounced, self._logs())
+            self._unannounced = None
 
     def _logs(self) -> dict[str, float]:
         return {"num_env_steps": float(self.clock.num_env_steps)}

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from note_rl.checking import check_fields
 from note_rl.errors import SettingsError
-from note_rl.replay.options import at_least
 
 StartMethod = Literal["auto", "forkserver", "spawn"]
 
@@ -29,6 +29,6 @@ class WorkerSettings:
 
     def __post_init__(self) -> None:
         """Refuses values out of range."""
-        at_least(1, processes=self.processes)
+        check_fields(self)
         if self.start_method not in get_args(StartMethod):
             raise SettingsError(f"start_method must be auto, forkserver or spawn, got {self.start_method!r}")

@@ -8,8 +8,9 @@ from note_rl.acting import Act
 from note_rl.checkpoint import nested, under
 from note_rl.collect.base import Collecting
 from note_rl.collect.rows import Rows
+from note_rl.contract import check_answers
 from note_rl.environments import Environments
-from note_rl.errors import CheckpointError
+from note_rl.errors import CheckpointError, EnvironmentMismatchError
 from note_rl.frames import FrameStack
 from note_rl.policy import Policy
 from note_rl.settings import Settings
@@ -38,12 +39,14 @@ class Collector(Collecting):
         self._starts = np.ones(len(envs), np.bool_)  # where the next step is the first of an episode
         self._return = np.zeros(len(envs))
         self._length = np.zeros(len(envs), np.int64)
+        self._answers_seen = False  # and found to fit
         self._earned: list[FloatArray] = []  # rewards of the steps that these two do not yet hold
 
     def explore_with(self, policy: Policy, settings: Settings) -> None:
         """See `Collecting`."""
         policy.bind(self.envs.action_space, len(self.envs))
         self.policy = policy
+        self._answers_seen = False
 
     def collect(self, act: Act, num_steps: int | None) -> tuple[Steps, list[Episode]]:
         """Goes on from where the last call stopped.
@@ -59,6 +62,9 @@ class Collector(Collecting):
         episodes: list[Episode] = []
         while len(rows) < num_steps if num_steps is not None else not (episodes and len(rows)):
             scores = act(self._frames.show(envs.obs, self._starts))
+            if not self._answers_seen:
+                check_answers(scores, self.num_envs, policy, envs.action_space)
+                self._answers_seen = True
             action = policy.select(scores, self.rng)
             log_prob = policy.log_prob(scores, action)
             obs, reward, next_obs, terminated, ended = envs.step(policy.for_env(action))
@@ -78,6 +84,11 @@ class Collector(Collecting):
         """Adds what was earned since the last time, step by step as if at once: an addition costs more than a list."""
         if self._earned:
             earned = np.stack(self._earned)  # [T, E] or [T, E, n]
+            if not np.isfinite(earned).all():
+                raise EnvironmentMismatchError(
+                    "step() of the environment gave None, nan or infinity as a reward: it must give a finite number"
+                    " in every step"
+                )
             earned = earned if earned.ndim == 2 else earned.sum(axis=-1)
             self._return = np.add.accumulate(np.concatenate([self._return[None], earned]))[-1]
             self._length += len(self._earned)

@@ -80,7 +80,12 @@ def flat_observations(env: Env) -> Env:
 
     Of goal observations (observation, achieved_goal, desired_goal), the first and the last are put together; what else
     is no Box already is flattened (one-hot if discrete).
+
+    Raises:
+        EnvironmentMismatchError: It is of several agents, which act in a `JointEnvironment` only.
     """
+    if hasattr(env, "possible_agents") or isinstance(getattr(env, "action_space", None), list | tuple):
+        raise EnvironmentMismatchError(f"{type(env).__name__} is for several agents: add MARL=True to set()")
     if isinstance(env.observation_space, spaces.Box):
         return env
     if goal_spaces(env.observation_space) is not None:
@@ -112,7 +117,10 @@ def as_factory(env: EnvLike) -> MakeEnv:
         return env
     if callable(env):
         return lambda: _single(env())
-    raise EnvironmentMismatchError(f"env must be an environment, an id, a list or a factory, got {type(env).__name__}")
+    raise EnvironmentMismatchError(
+        f"env must be an environment, an id, a list or a factory, got {type(env).__name__}"
+        + ("; if several agents act in it, add MARL=True to set()" if hasattr(env, "step") else "")
+    )
 
 
 def _single(made: Env | AnyVectorEnv) -> Env:

@@ -11,7 +11,7 @@ from note_rl.experience_settings import ReplaySettings
 from note_rl.replay.buffer import Parts, ReplayBuffer
 from note_rl.replay.episodes import EpisodeIndex
 from note_rl.replay.hindsight import HindsightReader
-from note_rl.replay.options import ask
+from note_rl.replay.options import ask, kept
 from note_rl.replay.readers import NStep, Reader, one_step
 from note_rl.replay.samplers import PrioritizedSampler
 from note_rl.replay.trajectories import TripletReader
@@ -63,8 +63,7 @@ class ReplayExperience:
             rounds, self._since_clearing = divmod(self._since_clearing + self._new_steps, window.clearing_freq)
             self.buffer.drop_oldest(rounds * window.clear_size)
         if window.size is not None:
-            size = window.size
-            keep = ask(size) if callable(size) else size if isinstance(size, int) else int(size * self.buffer.capacity)
+            keep = kept(window.size, self.buffer.capacity, self.settings.batch_size)
             self.buffer.drop_oldest(len(self.buffer) - keep)
 
     def interrupt(self) -> None:

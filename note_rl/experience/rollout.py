@@ -38,7 +38,7 @@ class RolloutExperience:
 
     def phase_length(self, num_envs: int, remaining: int | None) -> int | None:
         """Always whole rollouts: a shorter last one would be another problem."""
-        return self.settings.num_steps
+        return self.settings.steps_per_env(num_envs)
 
     def store(self, steps: Steps) -> None:
         """Keeps the rollout and works out its advantages, if the agent has a value function."""

@@ -1,13 +1,13 @@
 """What the training core asks of a framework, and what both frameworks' learners share."""
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
 import numpy as np
 
-from note_rl.errors import AgentContractError, CheckpointError
+from note_rl.errors import AgentContractError, CheckpointError, SettingsError
 from note_rl.learners.mirror import Actor
 from note_rl.types import Array, FloatArray, Sample, Update
 
@@ -86,27 +86,111 @@ def temporary_attributes(target: object, values: Mapping[str, Any]) -> Iterator[
 
 def parameter_groups(param: Any) -> list[list[Any]]:
     """`agent.param` as a list of groups: a flat list of parameters is one group, a list of lists several."""
-    parameters = list(param)
-    if not parameters:
-        raise AgentContractError("agent.param is empty: it must hold the trainable parameters")
-    if isinstance(parameters[0], (list, tuple)):
-        return [list(group) for group in parameters]
-    return [parameters]
+    entries = list(param) if isinstance(param, Iterable) else [param]
+    if not entries:
+        raise AgentContractError(
+            "agent.param is empty: it must hold the trainable parameters (net.parameters() gives them only once, so "
+            "make it a list)"
+        )
+    several = isinstance(entries[0], (list, tuple))
+    groups = [list(group) for group in entries] if several else [entries]
+    if not all(_is_weight(one) for group in groups for one in group):
+        raise AgentContractError(
+            "agent.param must be a list of weights, or a list of such lists with one per optimizer: "
+            f"list(net.parameters()), or net.trainable_variables in Keras; got {type(param).__name__}"
+            + (f" of {type(entries[0]).__name__}" if isinstance(param, Iterable) else "")
+        )
+    return groups
 
 
-def optimizers_for(optimizer: Any, groups: list[list[Any]]) -> list[tuple[Any, list[Any]]]:
+def _is_weight(value: Any) -> bool:
+    """Whether it is a variable of either framework, neither of which is imported here."""
+    return hasattr(value, "shape") and (hasattr(value, "assign") or hasattr(value, "requires_grad"))
+
+
+def optimizers_for(optimizer: Any, groups: list[list[Any]], kind: type[Any]) -> list[tuple[Any, list[Any]]]:
     """Pairs of optimizer and parameters: one per group, or a single optimizer for all of them.
 
+    Args:
+        optimizer: What train() was given.
+        groups: The agent's parameters.
+        kind: Of optimizers in this framework.
+
     Raises:
+        SettingsError: Something else than optimizers of this framework, or one of them for several groups.
         AgentContractError: As many optimizers as groups are needed, or one.
     """
-    if not isinstance(optimizer, (list, tuple)):
+    several = isinstance(optimizer, (list, tuple))
+    for one in optimizer if several else [optimizer]:
+        if not isinstance(one, kind):
+            raise SettingsError(
+                f"optimizer must be a {kind.__module__}.{kind.__name__}, or a list of them, got {one!r}"
+            )
+    if not several:
         return [(optimizer, [parameter for group in groups for parameter in group])]
+    if len({id(one) for one in optimizer}) < len(optimizer):
+        raise SettingsError("the list of optimizers holds the same one twice: make one per group, or give one for all")
     if len(optimizer) != len(groups):
         raise AgentContractError(
             f"{len(optimizer)} optimizers for {len(groups)} parameter groups; give one per group, or one for all"
         )
     return list(zip(optimizer, groups, strict=True))
+
+
+def check_holds(pairs: Sequence[tuple[Any, list[Any]]], held: Callable[[Any], Iterable[Any] | None]) -> None:
+    """Refuses optimizers that were made for other parameters than those they are given for.
+
+    Args:
+        pairs: Optimizers with their parameters.
+        held: The parameters that an optimizer was made for; None: it takes any.
+
+    Raises:
+        AgentContractError: Naming the first such optimizer, and whose parameters it holds.
+    """
+    wanted = [{id(parameter) for parameter in parameters} for _, parameters in pairs]
+    for index, (optimizer, _) in enumerate(pairs):
+        made_for = held(optimizer)
+        if made_for is None:
+            continue
+        known = {id(parameter) for parameter in made_for}
+        missing = len(wanted[index] - known)
+        if not missing:
+            continue
+        which = (
+            f"optimizer {index} ({type(optimizer).__name__})" if len(pairs) > 1 else f"the {type(optimizer).__name__}"
+        )
+        group = f"group {index} of agent.param" if len(pairs) > 1 else "agent.param"
+        others = [other for other, ids in enumerate(wanted) if other != index and ids <= known]
+        if others:
+            reason = f"it holds those of group {others[0]}: give the optimizers in the order of agent.param"
+        elif missing == len(wanted[index]):
+            reason = "it was made for another agent, or before agent.param was set: make it from this agent's param"
+        else:
+            reason = "make it from all of them, and leave out of agent.param what is not to be trained"
+        raise AgentContractError(
+            f"{which} does not hold {missing} of the {len(wanted[index])} parameters in {group}: {reason}"
+        )
+
+
+def losses_of(returned: Any, kind: Callable[[Any], bool]) -> list[Any]:
+    """What __call__ returned, as a list of tensors.
+
+    Args:
+        returned: One loss, or a list of them.
+        kind: Whether something is a tensor.
+
+    Raises:
+        AgentContractError: Something else was returned.
+    """
+    losses = list(returned) if isinstance(returned, (list, tuple)) else [returned]
+    for loss in losses:
+        if not kind(loss):
+            hint = ": it lacks a return" if loss is None else ""
+            raise AgentContractError(
+                "__call__ must return the loss as a tensor, one or one per parameter group; it returned "
+                f"{'None' if loss is None else type(loss).__name__}{hint}"
+            )
+    return losses
 
 
 def takes_weights(agent: Any) -> bool:

@@ -12,9 +12,11 @@ from note_rl.errors import AgentContractError, SettingsError
 from note_rl.learners.base import (
     CALL_ARGUMENTS,
     LEARNING_RATE,
+    check_holds,
     check_loss_shape,
     check_state,
     first_minibatch,
+    losses_of,
     optimizers_for,
     parameter_groups,
     sample_columns,
@@ -79,8 +81,11 @@ class KerasLearner:
             evaluate = getattr(self.agent, method)
             traced = tf.function(lambda *inputs: evaluate(*inputs, *further), input_signature=signature)
             self._functions[key] = traced.get_concrete_function()
-        output: FloatArray = self._functions[key](*map(tf.constant, arrays)).numpy()
-        return output
+        output = self._functions[key](*map(tf.constant, arrays))
+        if not tf.is_tensor(output):
+            raise AgentContractError(f"{method}() must return a tensor, it returned {type(output).__name__}")
+        answers: FloatArray = output.numpy()
+        return answers
 
     def prepare(self, optimizer: Any, max_grad_norm: float | None, hyperparameters: Sequence[str], jit: Any) -> None:
         """Takes the optimizers and compiles anew where something changed; see `Learner.prepare`."""
@@ -88,7 +93,9 @@ class KerasLearner:
         if optimizer is None and max_grad_norm == self._max_grad_norm and jit == self._jit and self._update_function:
             return
         if optimizer is not None:
-            self._optimizers = optimizers_for(optimizer, self.groups)
+            optimizers = optimizers_for(optimizer, self.groups, keras.optimizers.Optimizer)
+            check_holds(optimizers, lambda one: one._trainable_variables if one.built else None)
+            self._optimizers = optimizers
         for one, parameters in self._optimizers:
             if not one.built:
                 one.build(parameters)
@@ -191,6 +198,13 @@ class KerasLearner:
             found = [tape.gradient(loss, group) for loss, group in zip(losses, self.groups, strict=True)]
         else:
             found = tape.gradient(losses[0], self.groups)
+        of_losses = found if len(losses) == len(self.groups) else [[one for group in found for one in group]]
+        if any(all(gradient is None for gradient in group) for group in of_losses):
+            self._refusal = AgentContractError(
+                "the loss that __call__ returned has no gradient: it was cut off by stop_gradient(), numpy() or a "
+                "tensor made anew, or it depends on no parameter of its group"
+            )
+            raise self._refusal
         return [
             [
                 tf.zeros_like(parameter) if gradient is None else gradient
@@ -224,9 +238,8 @@ class KerasLearner:
             arguments.append(weights if weights is not None else tf.ones(batch["reward"].shape[0]))
         with explaining_what_is_not_offered(self.agent):
             returned = self.agent(*arguments)
-        several = isinstance(returned, (list, tuple))
         batch_size = batch["reward"].shape[0]
-        losses = [self._reduced(loss, weights, batch_size) for loss in (returned if several else [returned])]
+        losses = [self._reduced(loss, weights, batch_size) for loss in losses_of(returned, tf.is_tensor)]
         if len(losses) in (1, len(self.groups)):
             return losses
         if len(self._optimizers) == 1:

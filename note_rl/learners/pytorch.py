@@ -12,9 +12,11 @@ from note_rl.errors import AgentContractError
 from note_rl.learners.base import (
     CALL_ARGUMENTS,
     LEARNING_RATE,
+    check_holds,
     check_loss_shape,
     check_state,
     first_minibatch,
+    losses_of,
     optimizers_for,
     parameter_groups,
     sample_columns,
@@ -68,13 +70,18 @@ class PyTorchLearner:
 
     def _evaluate(self, method: Any, arrays: Sequence[Array], *further: Any) -> FloatArray:
         with torch.inference_mode():
-            output: FloatArray = method(*map(self._tensor, arrays), *further).cpu().numpy()
-        return output
+            output = method(*map(self._tensor, arrays), *further)
+        if not isinstance(output, Tensor):
+            raise AgentContractError(f"{method.__name__}() must return a tensor, it returned {type(output).__name__}")
+        answers: FloatArray = output.cpu().numpy()
+        return answers
 
     def prepare(self, optimizer: Any, max_grad_norm: float | None, hyperparameters: Sequence[str], jit: Any) -> None:
         """Takes the optimizers; see `Learner.prepare`. What `jit` means is told in `pytorch_traced`."""
         if optimizer is not None:
-            self._optimizers = optimizers_for(optimizer, self.groups)
+            optimizers = optimizers_for(optimizer, self.groups, torch.optim.Optimizer)
+            check_holds(optimizers, lambda one: [held for group in one.param_groups for held in group["params"]])
+            self._optimizers = optimizers
         self._max_grad_norm = max_grad_norm
         self._traces.prepare(jit, hyperparameters, [max_grad_norm, *(one for one, _ in self._optimizers)])
 
@@ -180,9 +187,8 @@ class PyTorchLearner:
             arguments.append(weights if weights is not None else torch.ones(len(batch["reward"]), device=self.device))
         with explaining_what_is_not_offered(self.agent):
             returned = self.agent(*arguments)
-        several = isinstance(returned, (list, tuple))
         batch_size = len(batch["reward"])
-        losses = [self._reduced(loss, weights, batch_size) for loss in (returned if several else [returned])]
+        losses = [self._reduced(loss, weights, batch_size) for loss in losses_of(returned, _is_tensor)]
         if len(losses) in (1, len(self.groups)):
             return losses
         if len(self._optimizers) == 1:
@@ -194,6 +200,11 @@ class PyTorchLearner:
 
     def _reduced(self, loss: Tensor, weights: Tensor | None, batch_size: int) -> Tensor:
         check_loss_shape(tuple(loss.shape), batch_size)
+        if not loss.requires_grad:
+            raise AgentContractError(
+                "the loss that __call__ returned has no gradient: it was cut off by detach(), item(), a tensor made "
+                "anew or torch.no_grad(), or it depends on no parameter"
+            )
         if loss.ndim == 0:
             return loss
         return (loss * weights).mean() if weights is not None and not self._weighted else loss.mean()
@@ -262,6 +273,10 @@ class PyTorchLearner:
         if f"{_RANDOM}/cuda" in state and self.device.type == "cuda":
             torch.cuda.set_rng_state(torch.from_numpy(np.array(state[f"{_RANDOM}/cuda"])), self.device)
         self.actor.parameters_changed()
+
+
+def _is_tensor(value: object) -> bool:
+    return isinstance(value, Tensor)
 
 
 def _offered(batch: Mapping[str, Any]) -> dict[str, Any]:

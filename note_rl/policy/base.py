@@ -34,6 +34,10 @@ class Policy(ABC):
             EnvironmentMismatchError: The policy does not choose such actions.
         """
 
+    def num_answers(self, action_space: Any) -> int | None:
+        """How many numbers action() must give per observation; None: it is not known."""
+        return None
+
     @abstractmethod
     def select(self, scores: FloatArray, rng: np.random.Generator) -> Array:
         """Explored actions, [E] int or [E, A] float, for the agent's answers [E, ...]."""

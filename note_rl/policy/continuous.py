@@ -23,6 +23,8 @@ class ContinuousPolicy(Policy):
         num_random_steps: The first so many environment steps are uniformly random; needs finite bounds.
     """
 
+    _per_number = 1  # numbers in the agent's answer for each of an action
+
     def __init__(self, num_random_steps: int = 0) -> None:
         super().__init__()
         if num_random_steps < 0:
@@ -45,6 +47,10 @@ class ContinuousPolicy(Policy):
                 f"{type(self).__name__} needs actions with finite bounds, but the environment takes {action_space}; "
                 "wrap it with gymnasium.wrappers.RescaleAction, or use GaussianPolicy"
             )
+
+    def num_answers(self, action_space: Any) -> int | None:
+        """Those of the action; twice as many where deviations come with them. Of several agents it is not known."""
+        return math.prod(action_space.shape) * self._per_number if isinstance(action_space, spaces.Box) else None
 
     def _needs_bounds(self) -> bool:
         return self.num_random_steps > 0
@@ -168,6 +174,8 @@ class GaussianPolicy(ContinuousPolicy):
     clipped to the action space.
     """
 
+    _per_number = 2
+
     def __init__(self) -> None:
         super().__init__()
 
@@ -204,6 +212,8 @@ class SquashedGaussianPolicy(NoisyPolicy):
         relative: See `NoisyPolicy`.
         num_random_steps: See `ContinuousPolicy`.
     """
+
+    _per_number = 2
 
     def __init__(self, noise: NoiseProcess | None = None, relative: bool = True, num_random_steps: int = 0) -> None:
         super().__init__(noise, relative, num_random_steps)

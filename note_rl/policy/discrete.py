@@ -26,6 +26,10 @@ class DiscretePolicy(Policy):
                 "(policy=noisy) for one that returns actions, or an environment with discrete actions"
             )
 
+    def num_answers(self, action_space: Any) -> int | None:
+        """One per action."""
+        return int(action_space.n) if isinstance(action_space, spaces.Discrete) else None
+
     def select_action(self, scores: Any, /) -> Any:
         """The action for one vector of scores [A]."""
         return int(self.select(np.asarray(scores)[None], self._own_generator())[0])

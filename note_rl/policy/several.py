@@ -58,6 +58,10 @@ class PolicyPerEnvironment(_Several):
         for policy in self.policies:
             policy.use_space(action_space)
 
+    def num_answers(self, action_space: Any) -> int | None:
+        """As many as the first of them takes: the agent answers all environments alike."""
+        return self.policies[0].num_answers(action_space)
+
     def select(self, scores: FloatArray, rng: np.random.Generator) -> Array:
         """Actions [E] or [E, A]."""
         return np.concatenate([policy.select(scores[i : i + 1], rng) for i, policy in enumerate(self.policies)])

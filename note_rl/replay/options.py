@@ -1,36 +1,18 @@
 """What can be chosen about replay, one frozen dataclass per choice, each refusing nonsense."""
 
 import inspect
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from note_rl.checking import Count, check_fields, checked, window
 from note_rl.errors import SettingsError
+from note_rl.telling import say_once
 
-WindowFunction = Callable[..., int]
+_log = logging.getLogger(__name__)
+WindowFunction = Callable[..., int | float]
 Strategy = Literal["future", "final", "episode"]
-
-
-def at_least(minimum: float, **values: float | None) -> None:
-    """Refuses named values below a minimum; None passes.
-
-    Raises:
-        SettingsError: Naming the first such value.
-    """
-    for name, value in values.items():
-        if value is not None and value < minimum:
-            raise SettingsError(f"{name} must be at least {minimum}, got {value}")
-
-
-def within(lowest: float, highest: float, **values: float) -> None:
-    """Refuses named values outside of [lowest, highest].
-
-    Raises:
-        SettingsError: Naming the first such value.
-    """
-    for name, value in values.items():
-        if not lowest <= value <= highest:
-            raise SettingsError(f"{name} must lie between {lowest} and {highest}, got {value}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +33,8 @@ class Priority:
 
     def __post_init__(self) -> None:
         """Refuses values out of range."""
-        within(0.0, 1.0, alpha=self.alpha, beta=self.beta)
+        check_fields(self)
+        checked(initial_TD=self.initial_td)
         if self.initial_td <= 0.0:
             raise SettingsError(f"initial_TD must be above 0, got {self.initial_td}, or nothing new is read")
         if self.epsilon <= 0.0:
@@ -78,8 +61,8 @@ class RolloutPriority:
 
     def __post_init__(self) -> None:
         """Refuses values out of range."""
-        within(0.0, 1.0, alpha=self.alpha, lambda_=self.lambda_)
-        at_least(0.0, initial_ratio=self.initial_ratio, initial_TD=self.initial_td)
+        check_fields(self)
+        checked(initial_TD=self.initial_td)
         if self.epsilon <= 0.0:
             raise SettingsError(f"epsilon must be above 0, got {self.epsilon}: a score of 0 would never be read again")
 
@@ -101,7 +84,7 @@ class Hindsight:
         """Refuses unknown strategies and shares out of range."""
         if self.strategy not in get_args(Strategy):
             raise SettingsError(f"strategy must be one of {', '.join(get_args(Strategy))}, got {self.strategy!r}")
-        within(0.0, 1.0, fraction=self.fraction)
+        check_fields(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,21 +107,16 @@ class Window:
 
     def __post_init__(self) -> None:
         """Refuses values out of range and halves of a pair."""
-        if isinstance(self.size, float) and not 0.0 < self.size < 1.0:
-            raise SettingsError(
-                f"window_size={self.size} is a share and must lie between 0 and 1; a number of transitions is an int"
-            )
-        if isinstance(self.size, int):
-            at_least(1, window_size=self.size)
-        if isinstance(self.on_sync, int):
-            at_least(1, window_size_pr=self.on_sync)
+        object.__setattr__(self, "size", checked(window_size=self.size)["window_size"])
+        if not callable(self.on_sync):
+            object.__setattr__(self, "on_sync", checked(window_size_pr=self.on_sync)["window_size_pr"])
         if (self.clearing_freq is None) != (self.clear_size is None):
             raise SettingsError(
                 f"clearing_freq={self.clearing_freq} and window_size_={self.clear_size} belong together: every how "
                 "many stored transitions, and how many of the oldest are dropped then"
             )
         if self.clearing_freq is not None and self.clear_size is not None:
-            at_least(1, clearing_freq=self.clearing_freq, window_size_=self.clear_size)
+            checked(clearing_freq=self.clearing_freq, window_size_=self.clear_size)
             if self.clear_size >= self.clearing_freq:
                 raise SettingsError(
                     f"window_size_={self.clear_size} transitions dropped for every clearing_freq={self.clearing_freq} "
@@ -157,7 +135,29 @@ class Window:
 
 def ask(function: WindowFunction, process: Any = None) -> int:
     """The number that a window function gives; it may take the number of a process (None: the whole pool)."""
-    number = function(process) if inspect.signature(function).parameters else function()
-    if int(number) < 0:
-        raise SettingsError(f"the window function gave {number}: it is asked how many transitions to keep")
-    return int(number)
+    return Count(0)(_ASKED, _given(function, process))
+
+
+def kept(size: int | float | WindowFunction, capacity: int, fewest: int) -> int:
+    """How many transitions of a pool a window keeps: what it says, but never less than a minibatch.
+
+    Args:
+        size: A number, a share of the capacity, or a function that is asked for either.
+        capacity: Of the pool.
+        fewest: In a minibatch.
+    """
+    told: Any = size
+    if callable(size):
+        told = _given(size, None)
+        told = told if told == 0 else window(_ASKED, told)
+    keep = int(told * capacity) if isinstance(told, float) else told
+    if keep < fewest:
+        say_once(_log, f"a window leaves less than a minibatch of {fewest} transitions: so many are kept")
+    return max(keep, fewest)
+
+
+_ASKED = "what the window function gives"
+
+
+def _given(function: WindowFunction, process: Any) -> Any:
+    return function(process) if inspect.signature(function).parameters else function()

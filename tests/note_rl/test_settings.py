@@ -4,16 +4,15 @@ from note_rl.demonstrations import Demonstrations
 from note_rl.errors import SettingsError
 from note_rl.noise import GaussianWhiteNoiseProcess
 from note_rl.policy import EpsGreedyQPolicy, GreedyQPolicy, NoisyPolicy, PolicyPerAgent, SoftmaxPolicy
+from note_rl.set_arguments import settings_from_set
 from note_rl.settings import (
     Budget,
     Hindsight,
     Priority,
     ReplaySettings,
     RolloutPriority,
-    RolloutSettings,
     Settings,
     Window,
-    settings_from_set,
     with_train_arguments,
 )
 
@@ -25,11 +24,12 @@ def test_the_manuals_names_become_clear_ones():
     )
 
 
-def test_on_policy_rollouts_are_as_long_as_update_steps_where_nothing_else_is_said():
-    settings = settings_from_set(
-        policy=SoftmaxPolicy(), PPO=True, pool_size=10000, batch=64, update_steps=1000, num_envs=4
-    )
-    assert settings.experience == RolloutSettings(num_steps=250, batch_size=64, num_epochs=10)
+def test_on_policy_rollouts_are_as_long_as_update_steps_of_all_environments_together():
+    experience = on_policy(pool_size=10000, batch=64, update_steps=1000)
+    assert (experience.batch_size, experience.num_epochs) == (64, 10)
+    assert [experience.steps_per_env(number) for number in (1, 4, 3, 2000)] == [1000, 250, 333, 1]
+    assert [on_policy(rollout_steps=128).steps_per_env(number) for number in (1, 4)] == [128, 128]
+    assert on_policy().steps_per_env(4) == 2048
 
 
 @pytest.mark.parametrize(
@@ -43,10 +43,13 @@ def test_on_policy_rollouts_are_as_long_as_update_steps_where_nothing_else_is_sa
         ),
         ({"policy": GreedyQPolicy(), "pool_size": 10, "batch": 2, "rollout_steps": 5}, "PPO=True"),
         ({"policy": GreedyQPolicy(), "PPO": True, "num_updates": 5}, "belongs to replay"),
-        ({"policy": GreedyQPolicy(), "PPO": True, "rollout_steps": 8, "batch": 16, "num_envs": 1}, "8 x num_envs=1"),
+        (
+            {"policy": GreedyQPolicy(), "PPO": True, "rollout_steps": 8, "batch": 16, "num_envs": 1},
+            "8 steps of each of 1 environments",
+        ),
         ({"policy": GreedyQPolicy(), "pool_size": 10, "batch": 2, "criterion": 5.0}, "needs trial_count"),
         ({"policy": GreedyQPolicy(), "pool_size": 10, "batch": 2, "max_grad_norm": 0.0}, "max_grad_norm"),
-        ({"policy": GreedyQPolicy(), "pool_size": 0, "batch": 2}, "capacity must be at least 1, got 0"),
+        ({"policy": GreedyQPolicy(), "pool_size": 0, "batch": 2}, "pool_size must be at least 1, got 0"),
     ],
 )
 def test_contradictions_are_refused_with_the_reason(arguments, message):
@@ -149,7 +152,7 @@ def test_what_else_users_of_other_libraries_expect():
         ({"PR": RolloutPriority()}, "is for PPO=True"),
         ({"alpha": 0.5}, "alpha=0.5 needs PR=True"),
         ({"initial_TD": 5.0}, "initial_TD=5.0 needs PR=True"),
-        ({"PR": True, "alpha": 1.5}, "alpha must lie between 0.0 and 1.0, got 1.5"),
+        ({"PR": True, "alpha": 1.5}, "alpha must lie between 0 and 1, got 1.5"),
         ({"PR": True, "initial_TD": 0.0}, "initial_TD must be above 0"),
         ({"lambda_": 0.3}, "lambda_=0.3 belongs to on-policy"),
         ({"gae_lambda": 0.3}, "gae_lambda=0.3 belongs to on-policy"),
@@ -179,7 +182,7 @@ def test_flags_that_cannot_be_combined_are_refused_with_the_reason(arguments, me
         ({"PR": True, "beta": 0.5}, "beta=0.5 anneals"),
         ({"PR": Priority()}, "is for replay"),
         ({"num_epochs": 0}, "num_epochs must be at least 1, got 0"),
-        ({"batch": 0}, "batch_size must be at least 1, got 0"),
+        ({"batch": 0}, "batch must be at least 1, got 0"),
     ],
 )
 def test_what_does_not_go_with_rollouts_is_refused(arguments, message):

@@ -152,5 +152,3 @@ def test_shares_out_of_range_are_refused(dqn, arguments, message):
 def test_other_words_are_refused(dqn):
     with pytest.raises(SettingsError, match="'auto', got 'many'"):
         dqn(Counting(), num_envs="many")
-    with pytest.raises(SettingsError, match="rollout_steps instead of update_steps"):
-        dqn(Counting()).set(PPO=True, update_steps=100, num_envs="auto", train_freq=None, num_updates=None)

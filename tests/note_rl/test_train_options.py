@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from note_rl import train_options as module
+from note_rl import telling
 from note_rl.callbacks import Callback, Hooks, LambdaCallback
 from note_rl.errors import SettingsError
 from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
@@ -28,7 +28,7 @@ def dqn(framework, env=lambda: Counting(5), **settings):
 
 @BOTH
 def test_all_of_the_manuals_arguments_are_taken(framework, caplog, monkeypatch):
-    monkeypatch.setattr(module, "_said", set())
+    monkeypatch.setattr(telling, "_said", set())
     agent, optimizer = dqn(framework, PR=True)
     arguments = {
         **{"pool_network": True, "parallel_store_and_training": True, "parallel_training_and_save": True},
@@ -176,7 +176,6 @@ def test_hooks_in_the_order_of_the_manual_with_what_they_are_told(framework):
         ("on_batch_begin", 0, steps),
         ("on_batch_end", 0, ["loss"]),
         ("on_episode_end", 1, episode),
-        ("on_episode_begin", 2, steps),
         ("on_batch_begin", 1, steps),
         ("on_batch_end", 1, ["loss"]),
         "on_train_end",

@@ -56,10 +56,12 @@ HOMES = {
 }
 # From the bottom up; a module imports only from lines below its own, or from its own package.
 NOTE_RL_LAYERS = (
-    ("errors", "types"),
+    ("errors", "types", "telling"),
+    ("checking",),
     ("frames", "goals", "noise", "replay.options"),
     ("returns", "policy", "schedules", "seeding", "callbacks", "checkpoint", "normalise", "adaptive"),
     (
+        "contract",
         "environments",
         "settings",
         "replay",
@@ -69,7 +71,7 @@ NOTE_RL_LAYERS = (
         "learners.priorities",
     ),
     (
-        *("evaluation", "experience", "progress", "multi_agent", "normal_inputs", "train_options"),
+        *("evaluation", "experience", "progress", "multi_agent", "normal_inputs", "train_options", "set_arguments"),
         *("acting", "film", "plotting", "saving", "scheduled", "rebuilding"),
     ),
     ("collect",),

@@ -1,0 +1,179 @@
+"""What kind of value each argument takes, in one table, whichever door it comes in by.
+
+A kind is asked with the name and the value that were typed. It gives the value as it is meant (1e4 is 10000 where
+something is counted, a NumPy number a plain one) or refuses it.
+"""
+
+import difflib
+import math
+import numbers
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from note_rl.errors import SettingsError
+
+Kind = Callable[[str, Any], Any]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
+
+
+@dataclass(frozen=True)
+class Count:
+    """A whole number of at least `least`, in whatever type of number it is written."""
+
+    least: int = 1
+
+    def __call__(self, name: str, value: Any) -> int:
+        """The number as an int."""
+        if not _is_number(value) or not (isinstance(value, numbers.Integral) or float(value).is_integer()):
+            raise SettingsError(f"{name} must be a whole number, got {value!r}")
+        if value < self.least:
+            raise SettingsError(f"{name} must be at least {self.least}, got {value}")
+        return int(value)
+
+
+@dataclass(frozen=True)
+class Number:
+    """A finite number between two others, of which the lower one may be left out of the range.
+
+    Attributes:
+        lowest, highest: The range.
+        above: Whether `lowest` itself is out of range.
+        hint: What else a refusal says.
+    """
+
+    lowest: float = -math.inf
+    highest: float = math.inf
+    above: bool = False
+    hint: str = ""
+
+    def __call__(self, name: str, value: Any) -> float:
+        """The number, as a plain one."""
+        if not _is_number(value) or not math.isfinite(value):
+            raise SettingsError(f"{name} must be a finite number, got {value!r}{self.hint}")
+        if not self.lowest <= value <= self.highest or (self.above and value == self.lowest):
+            raise SettingsError(f"{name} must {self._range()}, got {value}{self.hint}")
+        plain: float = value.item() if isinstance(value, np.generic) else value
+        return plain
+
+    def _range(self) -> str:
+        if math.isfinite(self.highest):
+            return f"lie between {self.lowest:g} and {self.highest:g}"
+        return f"be {'above' if self.above else 'at least'} {self.lowest:g}"
+
+
+def flag(name: str, value: Any) -> bool:
+    """True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise SettingsError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
+
+
+def count_or_auto(name: str, value: Any) -> int | str:
+    """A number, or "auto"."""
+    if isinstance(value, str):
+        if value != "auto":
+            raise SettingsError(f"{name} must be a number or 'auto', got {value!r}")
+        return value
+    return Count()(name, value)
+
+
+def flag_or_auto(name: str, value: Any) -> bool | str:
+    """True, False or "auto"."""
+    if isinstance(value, str) and value == "auto":
+        return value
+    if not isinstance(value, bool | np.bool_):
+        raise SettingsError(f"{name} must be True, False or 'auto', got {value!r}")
+    return bool(value)
+
+
+def window(name: str, value: Any) -> Any:
+    """A number of transitions, a share of the pool between 0 and 1, or a function that is asked for either."""
+    if callable(value):
+        return value
+    if not _is_number(value):
+        raise SettingsError(f"{name} must be a number of transitions, a share of the pool or a function, got {value!r}")
+    if isinstance(value, numbers.Integral) or (value > 1 and float(value).is_integer()):
+        return Count()(name, value)
+    if not 0.0 < value < 1.0:
+        raise SettingsError(
+            f"{name}={value} is a share and must lie between 0 and 1; a number of transitions is an int"
+        )
+    return float(value)
+
+
+def device(name: str, value: Any) -> str:
+    """A device by its name, or as an object of the framework's own."""
+    if not isinstance(value, str) and type(value).__name__ != "device":
+        raise SettingsError(f"{name} must be a name such as 'cpu' or 'cuda:0', got {value!r}")
+    return str(value)
+
+
+_SHARE = Number(0.0, 1.0)
+# By argument: first the names of the doors, then those that the same things have behind them.
+KINDS: dict[str, Kind] = {
+    **dict.fromkeys(("pool_size", "batch", "num_updates", "gradient_steps", "num_steps", "train_freq"), Count()),
+    **dict.fromkeys(("update_batches", "update_steps", "rollout_steps", "num_epochs", "frame_stack"), Count()),
+    **dict.fromkeys(("trial_count", "episodes", "total_steps", "num_store", "num_episodes", "max_steps"), Count()),
+    **dict.fromkeys(("processes", "processes_her", "processes_pr", "min_exp_per_proc"), Count()),
+    **dict.fromkeys(
+        ("clearing_freq", "window_size_", "window_size_ppo", "window_size_pr", "save_freq", "max_save_files"), Count()
+    ),
+    **dict.fromkeys(("capacity", "batch_size", "target_update_interval", "target_update_env_steps"), Count()),
+    "num_env_steps": Count(),
+    **dict.fromkeys(("learning_starts", "p", "seed"), Count(0)),
+    **dict.fromkeys(("gamma", "gae_lambda", "alpha", "beta", "lambda_", "fraction"), _SHARE),
+    **dict.fromkeys(("PPO", "TRL", "MARL", "IRL", "normalise_obs", "normalise_reward"), flag),
+    **dict.fromkeys(("pool_network", "parallel_store_and_training", "parallel_training_and_save"), flag),
+    **dict.fromkeys(("random", "save_data"), flag),
+    **dict.fromkeys(("trajectories", "learned_reward", "multi_agent", "overlapping", "random_places"), flag),
+    "initial_TD": Number(0.0),
+    "initial_ratio": Number(0.0),
+    "criterion": Number(),
+    "max_grad_norm": Number(0.0, above=True, hint="; leave it out for no clipping"),
+    "num_envs": count_or_auto,
+    "jit_compile": flag_or_auto,
+    "window_size": window,
+    "device": device,
+}
+
+
+def checked(**arguments: Any) -> dict[str, Any]:
+    """The arguments, each as its kind gives it; None, and what has no kind, as it is.
+
+    Raises:
+        SettingsError: Naming the first value of another kind or out of range.
+    """
+    return {
+        name: value if value is None or name not in KINDS else KINDS[name](name, value)
+        for name, value in arguments.items()
+    }
+
+
+def check_fields(settings: object) -> None:
+    """The same for the fields of a frozen dataclass, from its `__post_init__`."""
+    for name, value in checked(**vars(settings)).items():
+        object.__setattr__(settings, name, value)
+
+
+def refuse_unknown(door: str, arguments: Collection[str], known: Collection[str]) -> None:
+    """Refuses names that a method does not take.
+
+    Args:
+        door: The method's name.
+        arguments: The names that were typed.
+        known: Those that it takes.
+
+    Raises:
+        SettingsError: Naming the first one, and the nearest that there is.
+    """
+    for name in arguments:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f"did you mean {near[0]}?" if near else f"it takes {', '.join(known)}"
+            raise SettingsError(f"{door}() has no argument {name!r}; {hint}")
