@@ -35,12 +35,14 @@ class Agent(Persistent, Rebuildable):
 
     Attributes:
         optimizer: What train() takes when it is first called without one.
+        frame_stack: Frames that its networks see together, as set() must say too; None: whatever set() says.
     """
 
     env: EnvLike
     param: Any
     optimizer: Any = None
     stop_training: bool = False
+    frame_stack: int | None = None
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,6 +73,12 @@ class Agent(Persistent, Rebuildable):
 
     @settings.setter
     def settings(self, settings: Settings) -> None:
+        asked = settings.experience.frame_stack
+        if self.frame_stack is not None and self.frame_stack != asked:
+            raise SettingsError(
+                f"frame_stack={asked} in set(), but the networks of this {type(self).__name__} were made for "
+                f"{self.frame_stack}: give both the same, {type(self).__name__}(..., frame_stack={asked})"
+            )
         self._settings = settings
 
     def set(self, **arguments: Any) -> None:
@@ -148,7 +156,7 @@ class Agent(Persistent, Rebuildable):
                 )
             self._move_to(settings.device)
             self._device = settings.device
-        if trainer is None or trainer.settings is not settings:
+        if trainer is None or trainer.settings is not settings or trainer.env is not self.env:
             trainer = Trainer(self, self.learner, settings, self._seed(settings), former=trainer)
         self.learner.prepare(optimizer, settings.max_grad_norm, trainer.schedules.for_learner, options.jit_compile)
         self._optimized = True

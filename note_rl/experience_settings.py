@@ -133,8 +133,9 @@ class RolloutSettings:
         num_epochs: Passes over each rollout.
         target_update_interval: Gradient steps between calls of update_param(); None: at the end of each rollout.
         priority: Minibatches are drawn by TD error and ratio instead of in shuffled passes; None: never.
-        window: Transitions of the highest score that are kept at each target update within a rollout: a number, or a
-            function that is asked for it; None: all.
+        window: Transitions of the highest score that are kept, from which what is left of the rollout's training draws:
+            a number, or a function that is asked for it; never less than a minibatch; None: all. Applied at each target
+            update, or after each epoch if targets are updated at the end of the rollout only.
         learned_reward: The reward of a rollout is what the agent's reward() says of it.
         expert: Demonstrations, or the path of a file of them, offered with every minibatch.
         frame_stack: Frames shown together; each is stored once and they are put together when read.

@@ -1,6 +1,5 @@
 """Films of the trained agent: a window, a gif (Pillow) or an mp4 file (moviepy, extra `video`)."""
 
-import copy
 import importlib
 import os
 from collections.abc import Callable
@@ -11,7 +10,9 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from note_rl.environments import Env, EnvFactory
+from note_rl.environments import Env, EnvFactory, is_environment
+from note_rl.environments.making import COPY_ADVICE, can_be_made_again
+from note_rl.environments.single import copied
 from note_rl.errors import EnvironmentMismatchError, SettingsError
 from note_rl.types import Array
 
@@ -96,13 +97,12 @@ def drawing_environment(env: Any, render_mode: str) -> Any:
         env = EnvFactory(env)
     if isinstance(env, EnvFactory):
         return replace(env, kwargs={**env.kwargs, "render_mode": render_mode})()
-    if not isinstance(env, type) and hasattr(env, "step"):
-        made = copy.deepcopy(env) if getattr(env, "spec", None) is None else env
+    if is_environment(env):
+        made = env if can_be_made_again(env) else copied(env, COPY_ADVICE)
     else:
         made = env()
-    spec = getattr(made, "spec", None)
-    if spec is not None and made.render_mode != render_mode:
-        return gymnasium.make(spec, render_mode=render_mode)
+    if can_be_made_again(made) and made.render_mode != render_mode:
+        return gymnasium.make(made.spec, render_mode=render_mode)
     inner = getattr(made, "unwrapped", made)
     modes = (getattr(inner, "metadata", None) or {}).get("render_modes") or ()
     if getattr(inner, "render_mode", None) != render_mode:

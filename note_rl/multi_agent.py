@@ -12,7 +12,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from note_rl.environments import EnvFactory
+from note_rl.environments import EnvFactory, check_listed, is_environment
 from note_rl.errors import EnvironmentMismatchError
 from note_rl.types import Array
 
@@ -194,10 +194,11 @@ def joint_environments(env: Any, reward_done: RewardDone | None = None) -> Any:
         EnvironmentMismatchError: An environment of another kind.
     """
     if isinstance(env, list | tuple):
+        check_listed(env)
         return [joint_environments(one, reward_done) for one in env]
     if isinstance(env, gymnasium.vector.VectorEnv):
         raise EnvironmentMismatchError(f"MARL=True cannot use a vector environment: give {_KINDS}, with num_envs")
-    if hasattr(env, "step") and not isinstance(env, type):
+    if is_environment(env):
         return _joint(env, reward_done)
     if hasattr(env, "agent_iter"):
         raise EnvironmentMismatchError(f"{env} acts one agent after the other; use its parallel_env(), or {_KINDS}")

@@ -16,7 +16,8 @@ from note_rl.checkpoint import nested, under
 from note_rl.collect.base import Collecting
 from note_rl.collect.choosing import make_collector, same_environments
 from note_rl.collect.joining import joined
-from note_rl.errors import DivergedError, WorkerError
+from note_rl.environments import difference, is_environment
+from note_rl.errors import DivergedError, EnvironmentMismatchError, WorkerError
 from note_rl.experience import Clock, Experience
 from note_rl.experience.view import agent_view, make_experience
 from note_rl.learners.base import Learner
@@ -52,7 +53,7 @@ class Trainer:
         learner: Of this agent.
         settings: What set() was told, with what train() adds.
         seed: Root of all randomness.
-        former: The trainer of an earlier call with other settings, whose life goes on: counts and random numbers, and
+        former: The trainer of an earlier call with other settings or another environment, whose life goes on: counts and random numbers, and
             environments and pool where they are of the same kind.
     """
 
@@ -87,13 +88,19 @@ class Trainer:
 
     def _make_collector(self, former: "Trainer | None") -> Collecting:
         """New ones, or those of the former trainer in the middle of their episodes."""
-        self._env = self.agent.env
-        if former is not None and former._env is self._env and same_environments(former.settings, self.settings):
+        self.env = self.agent.env
+        if former is not None and former.env is self.env and same_environments(former.settings, self.settings):
             former.collector.explore_with(self.policy, self.settings)
             return former.collector
+        made = make_collector(self.agent, self.settings, self.policy, self.seed, self._exploring)
+        unlike = None if former is None else difference(former.collector, made)
+        if unlike is not None:
+            raise EnvironmentMismatchError(
+                f"agent.env is another now, in which this agent cannot go on: {unlike}; make another agent for it"
+            )
         if former is not None:
             former.close()
-        return make_collector(self.agent, self.settings, self.policy, self.seed, self._exploring)
+        return made
 
     def _make_reward_normaliser(self, former: "Trainer | None") -> RewardNormaliser | None:
         if not self.settings.normalise_reward:
@@ -308,5 +315,6 @@ class Trainer:
 
     def close(self) -> None:
         """Closes the environments that were made here; those that the user made are the user's."""
-        if isinstance(self._env, str) or (not hasattr(self._env, "step") and not isinstance(self._env, list | tuple)):
+        given = self.env if isinstance(self.env, list | tuple) else [self.env]
+        if not any(is_environment(one) for one in given):
             self.collector.close()

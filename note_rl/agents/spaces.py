@@ -82,20 +82,22 @@ def continuous_spaces(env: EnvLike, agent: str, frame_stack: int = 1) -> Continu
 
 
 def any_spaces(
-    env: EnvLike, agent: str, state_dim: int | None, action_dim: int | None
+    env: EnvLike, agent: str, state_dim: int | None, action_dim: int | None, frame_stack: int = 1
 ) -> DiscreteSpaces | ContinuousSpaces:
     """For agents that choose one of several actions or vectors of numbers, as the environment takes them.
+
+    See `discrete_spaces` for the arguments.
 
     Raises:
         EnvironmentMismatchError: The environment cannot be made, or its actions are of another kind.
     """
     if state_dim is not None and action_dim is not None:
-        return DiscreteSpaces((state_dim,), action_dim)
+        return DiscreteSpaces(stacked_shape((state_dim,), frame_stack), action_dim)
     probe = flat_observations(as_factory(env)())
     try:
         if isinstance(probe.action_space, spaces.Box):
-            return _box_spaces(probe, probe.action_space, 1)
-        return DiscreteSpaces(_obs_shape(probe), num_discrete_actions(probe, agent))
+            return _box_spaces(probe, probe.action_space, frame_stack)
+        return DiscreteSpaces(stacked_shape(_obs_shape(probe), frame_stack), num_discrete_actions(probe, agent))
     finally:
         probe.close()
 

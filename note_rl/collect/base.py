@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from typing import Any
 
 from note_rl.acting import Acting
 from note_rl.goals import GoalLayout
@@ -16,10 +17,13 @@ class Collecting(ABC):
 
     Attributes:
         num_envs: E.
+        action_space, observation_space: Of one environment.
         goal_layout: Where the goal stands in an observation, where tasks have one.
     """
 
     num_envs: int
+    action_space: Any
+    observation_space: Any
     goal_layout: GoalLayout | None
 
     @abstractmethod

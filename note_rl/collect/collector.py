@@ -32,6 +32,7 @@ class Collector(Collecting):
         self.policy = policy
         self.rng = rng
         self.num_envs = len(envs)
+        self.action_space, self.observation_space = envs.action_space, envs.observation_space
         self.goal_layout = envs.goal_layout
         policy.bind(envs.action_space, len(envs))
         self._frames = FrameStack(frame_stack)

@@ -14,7 +14,7 @@ from note_rl.collect.line import Job
 from note_rl.collect.parameters import SharedParameters
 from note_rl.collect.running import RunningWorkers
 from note_rl.collect.travel import packed, packed_environments, packed_policy, packed_recipe
-from note_rl.environments import VectorEnvironment, make_environments
+from note_rl.environments import VectorEnvironment, check_listed, make_environments
 from note_rl.errors import CheckpointError, EnvironmentMismatchError
 from note_rl.learners.base import Learner
 from note_rl.multi_agent import joint_environments
@@ -54,7 +54,10 @@ class PoolCollector(Collecting):
         self._seed = seed
         self._frame_stack = settings.experience.frame_stack
         given = agent.env
-        env = given[:1] if isinstance(given, list | tuple) else given
+        env = given
+        if isinstance(given, list | tuple):
+            check_listed(given)
+            env = given[:1]
         if settings.multi_agent:
             env = joint_environments(env, getattr(agent, "reward_done_func_ma", None))
         if isinstance(env, VectorEnv):
@@ -63,6 +66,7 @@ class PoolCollector(Collecting):
                 "out, or give env as an id or a factory of one environment"
             )
         self._shown = VectorEnvironment(make_environments(env, 1), seed)
+        self.action_space, self.observation_space = self._shown.action_space, self._shown.observation_space
         self.goal_layout = self._shown.goal_layout
         assert not isinstance(settings.num_envs, str), "settled by the agent"
         self.num_envs = len(given) if isinstance(given, list | tuple) else settings.num_envs or 1

@@ -2,14 +2,16 @@
 
 from note_rl.environments.base import Env, Environments
 from note_rl.environments.choosing import training_environments
-from note_rl.environments.in_process import VectorEnvironment
+from note_rl.environments.in_process import VectorEnvironment, difference
 from note_rl.environments.making import (
     EnvFactory,
     EnvLike,
     MakeEnv,
     as_factory,
     bounded_actions,
+    check_listed,
     flat_observations,
+    is_environment,
     make_environments,
     num_discrete_actions,
 )
@@ -23,7 +25,10 @@ __all__ = [
     "VectorEnvironment",
     "as_factory",
     "bounded_actions",
+    "check_listed",
+    "difference",
     "flat_observations",
+    "is_environment",
     "make_environments",
     "num_discrete_actions",
     "training_environments",

@@ -1,13 +1,13 @@
 """Environments stepped one after the other in this process."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from gymnasium import spaces
 
 from note_rl.environments.base import Env
-from note_rl.errors import CheckpointError
+from note_rl.errors import CheckpointError, EnvironmentMismatchError
 from note_rl.goals import goal_layout, goal_wrapper
 from note_rl.seeding import integer
 from note_rl.types import Array, BoolArray, FloatArray
@@ -21,15 +21,25 @@ class VectorEnvironment:
     about 8 us, so what surrounds it in step() is kept to a few NumPy calls for all environments together.
 
     Args:
-        envs: The environments.
+        envs: The environments, whose spaces are alike.
         seed: Root of all episodes' seeds.
         numbers: What each is called in (seed, environment, ...), where these are some of more; None: 0, 1, ...
+
+    Raises:
+        EnvironmentMismatchError: Their spaces are not alike.
     """
 
     alive: BoolArray | None = None  # all of them, always
 
     def __init__(self, envs: Sequence[Env], seed: int, numbers: Sequence[int] | None = None) -> None:
         self.envs = list(envs)
+        for number, env in enumerate(self.envs):
+            unlike = difference(self.envs[0], env)
+            if unlike is not None:
+                raise EnvironmentMismatchError(
+                    f"environments 0 and {number} of the list env are unlike: {unlike}; one agent acts in all of them, "
+                    "so leave one out or bring them together by wrappers"
+                )
         self.seed = seed
         self._numbers = range(len(self.envs)) if numbers is None else numbers
         space = self.envs[0].action_space
@@ -135,6 +145,23 @@ def as_stored(obs: Any) -> Array:
     """An observation as an array; 64-bit floats become 32-bit ones."""
     array = np.asarray(obs)
     return array.astype(np.float32) if array.dtype == np.float64 else array
+
+
+class WithSpaces(Protocol):
+    """What knows the spaces of one environment."""
+
+    action_space: Any
+    observation_space: Any
+
+
+def difference(first: WithSpaces, second: WithSpaces) -> str | None:
+    """In words, why one agent cannot act in both; None: it can. The bounds of observations may differ."""
+    seen, also_seen = first.observation_space, second.observation_space
+    if (seen.shape, seen.dtype) != (also_seen.shape, also_seen.dtype):
+        return f"observations {seen} and {also_seen}"
+    if first.action_space != second.action_space:
+        return f"actions {first.action_space} and {second.action_space}"
+    return None
 
 
 def check_number(state: Mapping[str, Array], num_envs: int) -> None:

@@ -1,6 +1,5 @@
 """How environments are made, copied and checked."""
 
-import copy
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,12 +11,12 @@ from gymnasium import spaces
 
 from note_rl.environments.base import AnyVectorEnv, Env
 from note_rl.environments.env_pool import PREFIX, single_pool
-from note_rl.environments.single import single_factory
+from note_rl.environments.single import copied, single_factory
 from note_rl.errors import EnvironmentMismatchError
 from note_rl.goals import GoalObservation, goal_spaces
 
 MakeEnv = Callable[[], Env]
-EnvLike = Env | str | MakeEnv | Sequence[Env] | AnyVectorEnv | Callable[[], AnyVectorEnv]
+EnvLike = Env | str | MakeEnv | Sequence[Env | str | MakeEnv] | AnyVectorEnv | Callable[[], AnyVectorEnv]
 
 
 @dataclass(frozen=True)
@@ -104,11 +103,11 @@ def as_factory(env: EnvLike) -> MakeEnv:
     if isinstance(env, gymnasium.vector.VectorEnv):
         return single_factory(env)
     if isinstance(env, gymnasium.Env):
-        if env.spec is not None:
+        if can_be_made_again(env):
             spec = env.spec
             return lambda: gymnasium.make(spec)
         template = env
-        return lambda: copy.deepcopy(template)
+        return lambda: copied(template, COPY_ADVICE)
     if isinstance(env, Sequence):
         if not env:
             raise EnvironmentMismatchError("env is an empty list; give at least one environment")
@@ -123,16 +122,47 @@ def as_factory(env: EnvLike) -> MakeEnv:
     )
 
 
+COPY_ADVICE = "give env as a function that makes a new one"
+
+
+def can_be_made_again(env: Any) -> bool:
+    """Whether Gymnasium knows how an environment was made; of wrappers of one's own it does not know their arguments."""
+    spec = getattr(env, "spec", None)
+    return spec is not None and all(wrapper.kwargs is not None for wrapper in spec.additional_wrappers)
+
+
+def is_environment(given: Any) -> bool:
+    """Whether this is an environment itself, of Gymnasium's kind or another, rather than an id or what makes one."""
+    return hasattr(given, "step") and not isinstance(given, type)
+
+
+def check_listed(envs: Sequence[Any]) -> None:
+    """Refuses a list that holds nothing, or the same environment twice (EnvironmentMismatchError)."""
+    if not envs:
+        raise EnvironmentMismatchError("env is an empty list; give at least one environment")
+    objects = [getattr(one, "unwrapped", one) for one in envs if is_environment(one)]
+    if len({id(one) for one in objects}) < len(objects):
+        raise EnvironmentMismatchError(
+            "the list env holds the same environment more than once, and several episodes cannot run in one: make one "
+            "for each, or give the one environment, its id or its factory with num_envs"
+        )
+
+
 def _single(made: Env | AnyVectorEnv) -> Env:
     return single_factory(made)() if isinstance(made, gymnasium.vector.VectorEnv) else made
 
 
 def make_environments(env: EnvLike, num_envs: int | None) -> list[Env]:
-    """The environments to train in: the given objects themselves where there are as many, else fresh ones."""
+    """The environments to train in: the given objects themselves where there are as many, else fresh ones.
+
+    Raises:
+        EnvironmentMismatchError: They cannot be made, the same one is given twice, or `num_envs` is not how many.
+    """
     if isinstance(env, Sequence) and not isinstance(env, str):
+        check_listed(env)
         if num_envs not in (None, len(env)):
             raise EnvironmentMismatchError(f"num_envs={num_envs}, but env is a list of {len(env)}; leave num_envs out")
-        return [flat_observations(one) for one in env]
+        return [flat_observations(one if isinstance(one, gymnasium.Env) else as_factory(one)()) for one in env]
     if isinstance(env, gymnasium.Env) and num_envs in (None, 1):
         return [flat_observations(env)]
     factory = as_factory(env)

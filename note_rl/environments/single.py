@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import gymnasium
 import numpy as np
@@ -27,17 +27,29 @@ def single_factory(env: AnyVectorEnv) -> Callable[[], Env]:
     if isinstance(env, SyncVectorEnv | AsyncVectorEnv):
         make: Callable[[], Env] = env.env_fns[0]
         return make
-    return lambda: FirstOfVector(_copied(env))
+    advice = (
+        "give a SyncVectorEnv or AsyncVectorEnv without wrappers, or the factory of a single environment with num_envs"
+    )
+    return lambda: FirstOfVector(copied(env, advice))
 
 
-def _copied(env: AnyVectorEnv) -> AnyVectorEnv:
+SomeEnv = TypeVar("SomeEnv")
+
+
+def copied(env: SomeEnv, advice: str) -> SomeEnv:
+    """A deep copy of an environment.
+
+    Args:
+        env: Of any kind.
+        advice: What to give instead, for the message.
+
+    Raises:
+        EnvironmentMismatchError: Something that it holds cannot be copied.
+    """
     try:
         return copy.deepcopy(env)
     except (TypeError, ValueError, RuntimeError, NotImplementedError) as error:  # whatever it holds refuses by these
-        raise EnvironmentMismatchError(
-            f"{type(env).__name__} cannot be copied for evaluation ({error}); give a SyncVectorEnv or AsyncVectorEnv "
-            "without wrappers, or the factory of a single environment with num_envs"
-        ) from error
+        raise EnvironmentMismatchError(f"{type(env).__name__} cannot be copied ({error}); {advice}") from error
 
 
 class FirstOfVector(gymnasium.Env[Array, Any]):

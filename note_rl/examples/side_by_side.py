@@ -1,11 +1,12 @@
 """Several environments for one agent, as the manuals' pools have them."""
 
-import copy
 from typing import Any
 
 import gymnasium
 
-from note_rl.environments import as_factory
+from note_rl.environments import as_factory, is_environment
+from note_rl.environments.making import COPY_ADVICE
+from note_rl.environments.single import copied
 from note_rl.errors import SettingsError
 
 
@@ -23,5 +24,5 @@ def side_by_side(env: Any, processes: int | None) -> Any:
     if isinstance(env, str | gymnasium.Env):
         make = as_factory(env)
     else:
-        make = (lambda: copy.deepcopy(env)) if hasattr(env, "step") and not isinstance(env, type) else env
+        make = (lambda: copied(env, COPY_ADVICE)) if is_environment(env) else env
     return [make() for _ in range(processes)]

@@ -75,12 +75,40 @@ class RolloutExperience:
             index = rollout.epochs(settings.num_epochs, settings.batch_size, self._rng)
             yield self._dressed(rollout, index, self._sync(len(index), clock))
         else:
-            total = settings.num_epochs * (len(rollout) // settings.batch_size)
-            sync = self._sync(total, clock)
-            for first, last in fixed_chunks(total, _MAX_PRIORITIZED_BURST):
-                index = self._scores.draw((last - first, settings.batch_size), self._rng)
-                yield self._dressed(rollout, index, sync[first:last])
+            yield from self._by_priority(rollout, self._scores, clock)
         self._rollout = self._scores = None
+
+    def _by_priority(self, rollout: Rollout, scores: RolloutScores, clock: Clock) -> Iterator[Sample]:
+        """Short bursts, none of which reaches over a point where the window is applied."""
+        batch_size = self.settings.batch_size
+        per_epoch = len(rollout) // batch_size
+        sync = self._sync(self.settings.num_epochs * per_epoch, clock)
+        begin = 0
+        for end in self._window_ends(sync, per_epoch):
+            if begin:
+                self._apply_window(scores)
+            for first, last in fixed_chunks(end - begin, _MAX_PRIORITIZED_BURST):
+                index = scores.draw((last - first, batch_size), self._rng)
+                yield self._dressed(rollout, index, sync[begin + first : begin + last])
+            begin = end
+
+    def _window_ends(self, sync: BoolArray, per_epoch: int) -> list[int]:
+        """Gradient steps [K'] after which the window is applied, and the last one.
+
+        That is where targets are updated, or, if that is left to the end of the rollout, after each epoch.
+        """
+        total = len(sync)
+        if self.settings.window is None:
+            return [total]
+        if self.settings.target_update_interval is None:
+            return list(range(per_epoch, total + 1, per_epoch))
+        return sorted({*(np.flatnonzero(sync) + 1).tolist(), total})
+
+    def _apply_window(self, scores: RolloutScores) -> None:
+        window = self.settings.window
+        assert window is not None
+        keep = ask(window) if callable(window) else window
+        scores.keep_highest(max(keep, self.settings.batch_size))
 
     def _dressed(self, rollout: Rollout, index: IntArray, sync: BoolArray) -> Sample:
         return self._dressing.with_expert(rollout.gather(index, sync), self._rng)
@@ -96,16 +124,12 @@ class RolloutExperience:
         return np.diff(done // every) > 0
 
     def feedback(self, sample: Sample, update: Update) -> None:
-        """New scores; where targets were updated, the window then keeps the highest of them."""
+        """New scores."""
         if self._scores is None:
             return
         assert sample.slots is not None
         ratio = None if update.ratio is None else update.ratio.ravel()
         self._scores.update(sample.slots.ravel(), check_handed_over(update).ravel(), ratio)
-        window = self.settings.window
-        if window is not None and sample.sync.any():
-            keep = ask(window) if callable(window) else window
-            self._scores.keep_highest(max(keep, self.settings.batch_size))
 
     def get_state(self) -> dict[str, Array]:
         """Between phases there is no rollout, but the frames before the next one."""

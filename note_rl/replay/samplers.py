@@ -6,6 +6,7 @@ from typing import Protocol
 import numpy as np
 
 from note_rl.errors import DivergedError
+from note_rl.replay.min_tree import MinTree
 from note_rl.replay.options import Priority
 from note_rl.replay.ring import Ring
 from note_rl.replay.sum_tree import SumTree
@@ -70,6 +71,7 @@ class PrioritizedSampler:
         self.max_td = priority.initial_td
         self.num_live = 0  # transitions with a priority
         self._tree = SumTree(0)
+        self._minima: MinTree | None = None  # kept up to date once something has been trimmed
 
     @property
     def beta(self) -> float:
@@ -89,9 +91,9 @@ class PrioritizedSampler:
     def added(self, slots: IntArray, ring: Ring) -> None:
         """New transitions are taken to be as surprising as any so far."""
         if self._tree.capacity != ring.num_slots:
-            self._tree = SumTree(ring.num_slots)
+            self._tree, self._minima = SumTree(ring.num_slots), None
         self.num_live += len(slots) - int(np.count_nonzero(self.scores[slots]))
-        self._tree.set(slots, self._score(np.full(len(slots), self.max_td)))
+        self._put(slots, self._score(np.full(len(slots), self.max_td)))
         if ring.num_slots > ring.capacity and len(ring) == ring.capacity:  # what has moved into the margin
             self.dropped(ring.slots(-1 - np.arange(min(len(slots), ring.num_slots - ring.capacity))))
 
@@ -99,14 +101,23 @@ class PrioritizedSampler:
         """They are never drawn again."""
         if len(slots):
             self.num_live -= int(np.count_nonzero(self.scores[slots]))
-            self._tree.set(slots, 0.0)
+            self._put(slots, 0.0)
+
+    def _put(self, slots: IntArray, scores: FloatArray | float) -> None:
+        self._tree.set(slots, scores)
+        if self._minima is not None:
+            self._minima.changed(slots)
 
     def keep_highest(self, number: int) -> None:
-        """Gives up all transitions but so many of the highest priority; O(pool), for the rare trimming."""
+        """Gives up all transitions but so many of the highest priority.
+
+        O(excess log pool), which is what was stored since the last time; the first time O(pool).
+        """
         excess = self.num_live - number
         if excess > 0:
-            live = np.flatnonzero(self.scores)
-            self.dropped(live[np.argpartition(self.scores[live], excess - 1)[:excess]])
+            if self._minima is None:
+                self._minima = MinTree(self._tree.padded)
+            self.dropped(self._minima.lowest(excess))
 
     def draw(self, shape: tuple[int, int], ring: Ring, rng: np.random.Generator) -> tuple[IntArray, FloatArray | None]:
         """Slots and weights [K, B]."""
@@ -129,7 +140,7 @@ class PrioritizedSampler:
             raise DivergedError("a TD error handed to prioritized_replay.update() is not finite")
         if len(magnitude):
             self.max_td = max(self.max_td, float(magnitude.max()))
-            self._tree.set(slots[live], self._score(magnitude))
+            self._put(slots[live], self._score(magnitude))
 
     def set_alpha(self, alpha: float) -> None:
         """Changes the exponent of all priorities; O(pool)."""
@@ -142,6 +153,7 @@ class PrioritizedSampler:
             errors = np.full(len(scores), self.max_td)
         self.alpha = alpha
         self._tree.fill(np.where(scores > 0.0, np.power(errors, alpha), 0.0).astype(np.float32))
+        self._minima = None
 
     def _score(self, magnitude: FloatArray) -> FloatArray:
         scores: FloatArray = np.power(magnitude + self.priority.epsilon, self.alpha)
@@ -156,7 +168,7 @@ class PrioritizedSampler:
 
     def set_state(self, state: Mapping[str, Array], ring: Ring) -> None:
         """Takes over a stored state; a pool that was stored without priorities starts with equal ones."""
-        self._tree = SumTree(ring.num_slots)
+        self._tree, self._minima = SumTree(ring.num_slots), None
         self.num_live = 0
         if "scores" not in state:
             self.added(ring.slots(np.arange(len(ring))), ring)

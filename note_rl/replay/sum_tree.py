@@ -32,6 +32,11 @@ class SumTree:
         return sum(level.nbytes for level in self._levels)
 
     @property
+    def padded(self) -> FloatArray:
+        """The numbers, and zeros up to a multiple of 16; to be read only."""
+        return self._levels[0]
+
+    @property
     def values(self) -> FloatArray:
         """The numbers, [capacity] float32; to be read only."""
         return self._levels[0][: self.capacity]

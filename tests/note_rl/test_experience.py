@@ -280,6 +280,71 @@ def test_a_rollout_updates_targets_every_so_many_gradient_steps_if_told():
     assert np.flatnonzero(sample.sync).tolist() == [1, 4, 7]
 
 
+def kept_by_a_window(window, **settings):
+    """What each burst draws, and what it ought to: the window's highest scores at each of the points told."""
+    priority = RolloutPriority(lambda_=1.0, alpha=1.0, initial_td=1.0)
+    experience = rollout(num_steps=64, batch_size=8, num_epochs=3, priority=priority, window=window, **settings)
+    experience.store(steps(0, 64))
+    error = np.random.default_rng(1).permutation(64) + 1.0
+    known = np.ones(64)
+    drawn = []
+    for sample in experience.bursts(Clock()):
+        td_error = error[sample.slots]
+        experience.feedback(sample, update_with(sample, td_error))
+        drawn.append(sample)
+        known[sample.slots] = td_error
+    return drawn, known
+
+
+@pytest.mark.parametrize("window", [20, lambda: 20, lambda p: 20])
+def test_a_window_leaves_the_highest_scores_to_the_epochs_that_follow(window):
+    drawn, _ = kept_by_a_window(window)
+    assert [sample.num_gradient_steps for sample in drawn] == [8, 8, 8]
+    assert [int(sample.sync.sum()) for sample in drawn] == [0, 0, 1]  # targets still wait for the end
+    error = np.random.default_rng(1).permutation(64) + 1.0
+    known = np.ones(64)
+    known[drawn[0].slots] = error[drawn[0].slots]
+    kept = set(np.argsort(known)[-20:].tolist())
+    assert len(set(drawn[0].slots.ravel().tolist())) > 30
+    for sample in drawn[1:]:
+        assert set(sample.slots.ravel().tolist()) <= kept
+    assert set(np.concatenate([sample.slots.ravel() for sample in drawn[1:]]).tolist()) == kept
+
+
+def test_a_window_is_applied_at_every_target_update():
+    drawn, _ = kept_by_a_window(16, target_update_interval=5)
+    assert [sample.num_gradient_steps for sample in drawn] == [5, 5, 5, 5, 4]
+    error = np.random.default_rng(1).permutation(64) + 1.0
+    known, live = np.ones(64), np.arange(64)
+    for number, sample in enumerate(drawn):
+        assert set(sample.slots.ravel().tolist()) <= set(live.tolist())
+        assert sample.sync.tolist() == [False] * 4 + [True] if number < 4 else not sample.sync.any()
+        known[sample.slots] = error[sample.slots]
+        live = live[np.argsort(known[live], kind="stable")[-16:]] if number == 0 else live
+    assert len(live) == 16
+
+
+def test_a_window_keeps_a_minibatch_at_least():
+    drawn, _ = kept_by_a_window(1)
+    assert len(set(drawn[-1].slots.ravel().tolist())) == 8
+
+
+def test_without_a_window_every_epoch_draws_from_the_whole_rollout():
+    drawn, _ = kept_by_a_window(None)
+    assert len(set(np.concatenate([sample.slots.ravel() for sample in drawn[1:]]).tolist())) > 20
+
+
+def test_the_ratio_reaches_the_scores_of_a_rollout():
+    """With lambda 0 only the ratio counts: transition 5 is the one whose probability has changed."""
+    priority = RolloutPriority(lambda_=0.0, alpha=1.0, initial_ratio=2.0)
+    experience = rollout(num_steps=16, batch_size=16, num_epochs=32, priority=priority)
+    experience.store(steps(0, 16))
+    for sample in experience.bursts(Clock()):
+        ratio = np.where(sample.slots == 5, 3.0, 1.0)
+        experience.feedback(sample, update_with(sample, np.full(sample.slots.shape, 4.0), ratio))
+    assert (sample.slots == 5).mean() > 0.99
+
+
 def test_prioritized_minibatches_follow_the_scores_within_a_rollout():
     priority = RolloutPriority(lambda_=1.0, alpha=1.0)
     experience = rollout(num_steps=16, batch_size=8, num_epochs=8, priority=priority, window=9)

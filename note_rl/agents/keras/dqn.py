@@ -49,6 +49,7 @@ class DQN(RL):
         self.env = env
         self.gamma = gamma
         self.tau = tau
+        self.frame_stack = frame_stack
         with tf.device(device):
             self.q_net = make(spaces.obs_shape, spaces.num_actions)
             self.target_q_net = make(spaces.obs_shape, spaces.num_actions)

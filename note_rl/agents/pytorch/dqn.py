@@ -52,6 +52,7 @@ class DQN(RL_pytorch):
         self.env = env
         self.gamma = gamma
         self.tau = tau
+        self.frame_stack = frame_stack
         self.q_net = make(spaces.obs_shape, spaces.num_actions).to(device)
         self.target_q_net = make(spaces.obs_shape, spaces.num_actions).to(device).requires_grad_(False)
         soft_update(self.target_q_net, self.q_net, 1.0)

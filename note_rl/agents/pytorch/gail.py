@@ -26,7 +26,7 @@ class GAIL(PPO):
         gradient_penalty: Weight of the squared gradient of the discriminator at the samples of either side.
         discriminator_size: Width of the discriminator's hidden layers, one number or one per layer.
         state_dim, hidden_size, action_dim, env, network, gamma, gae_lambda, clip, clip_value, entropy_coef, value_coef,
-            normalise_advantage, initial_log_std, device: As for `PPO`.
+            normalise_advantage, initial_log_std, frame_stack, device: As for `PPO`.
     """
 
     traceable = True
@@ -49,6 +49,7 @@ class GAIL(PPO):
         value_coef: float = 0.5,
         normalise_advantage: bool = True,
         initial_log_std: float = 0.0,
+        frame_stack: int = 1,
         device: str = "cpu",
     ) -> None:
         super().__init__(
@@ -65,9 +66,10 @@ class GAIL(PPO):
             value_coef=value_coef,
             normalise_advantage=normalise_advantage,
             initial_log_std=initial_log_std,
+            frame_stack=frame_stack,
             device=device,
         )
-        spaces = any_spaces(env, "GAIL", state_dim, action_dim)
+        spaces = any_spaces(env, "GAIL", state_dim, action_dim, frame_stack)
         self.gradient_penalty = gradient_penalty
         size = discriminator_size
         self.num_actions = spaces.num_actions if isinstance(spaces, DiscreteSpaces) else None

@@ -35,6 +35,7 @@ class PPO(RL_pytorch):
         value_coef: Weight of the value loss.
         normalise_advantage: Whether advantages get mean 0 and deviation 1 over the rollout.
         initial_log_std: Log deviation of continuous actions at the start; it is learned, the same for all states.
+        frame_stack: Frames that are shown together; the same as in set().
         device: Where the networks live.
     """
 
@@ -56,10 +57,11 @@ class PPO(RL_pytorch):
         value_coef: float = 0.5,
         normalise_advantage: bool = True,
         initial_log_std: float = 0.0,
+        frame_stack: int = 1,
         device: str = "cpu",
     ) -> None:
         super().__init__()
-        spaces = any_spaces(env, "PPO", state_dim, action_dim)
+        spaces = any_spaces(env, type(self).__name__, state_dim, action_dim, frame_stack)
         num_outputs = spaces.num_actions if isinstance(spaces, DiscreteSpaces) else spaces.action_size
         hidden = (hidden_size, hidden_size) if isinstance(hidden_size, int) else hidden_size
         make = network or (lambda shape, outputs: MLP(shape, outputs, hidden, activation="tanh"))
@@ -72,6 +74,7 @@ class PPO(RL_pytorch):
         self.value_coef = value_coef
         self.normalise_advantage = normalise_advantage
         self.initial_log_std = initial_log_std
+        self.frame_stack = frame_stack
         self.actor = make(spaces.obs_shape, num_outputs).to(device)
         self.critic = make(spaces.obs_shape, 1).to(device)
         for net, output_gain in ((self.actor, 0.01), (self.critic, 1.0)):

@@ -45,6 +45,16 @@ def test_importance_weights_by_hand(progress, expected):
     np.testing.assert_allclose(weights, np.asarray(expected)[slots], rtol=1e-6)
 
 
+def test_importance_weights_are_relative_to_the_largest_of_their_own_minibatch():
+    error = np.array([8.0, 4.0, 2.0, 1.0, 1.0, 0.5])
+    ring, sampler = prioritized(error, alpha=1.0, beta=0.5, epsilon=1e-12)
+    slots, weights = sampler.draw((40, 3), ring, np.random.default_rng(0))
+    raw = (6 * error / error.sum()) ** -0.5
+    for row, got in zip(slots, weights, strict=True):
+        np.testing.assert_allclose(got, raw[row] / raw[row].max(), rtol=1e-6)
+    assert len({int(row[np.argmin(error[row])]) for row in slots}) > 1  # the largest is not the same in all of them
+
+
 def test_beta_goes_to_one_with_training():
     _, sampler = prioritized([1.0], beta=0.4)
     betas = []
