@@ -25,9 +25,10 @@ from note_rl.learners.base import (
 )
 from note_rl.learners.checks import check_samples_apart, explaining_what_is_not_offered
 from note_rl.learners.mirror import Actor
+from note_rl.learners.pytorch_evaluated import Evaluated, Reported
 from note_rl.learners.pytorch_steps import Stepper
 from note_rl.learners.pytorch_tensors import as_array, load_slots, named_tensors, optimizer_slots
-from note_rl.learners.pytorch_traced import Evaluated, Reported, Traces
+from note_rl.learners.pytorch_traced import Traces
 from note_rl.types import Array, FloatArray, Sample, Update
 
 _RANDOM = "random/torch"  # torch draws from one global generator per device

@@ -56,16 +56,17 @@ def compiled(recording: Recording, inputs: Sequence[Tensor]) -> Callable[..., li
     """
     if inputs[0].device.type == "cpu" and not has_compiler():
         raise RuntimeError("no C++ compiler is installed (g++, clang++ or the one named by CXX)")
-    import torch._inductor.config as inductor  # takes seconds
-    from torch._inductor.compile_fx import compile_fx
-
     began = time.perf_counter()
     captured: list[Any] = recording.captured
-    options = {"compile_threads": 1, "fallback_random": True}  # no worker processes; the same random numbers
-    with inductor.patch(options), torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        run: Any = compile_fx(copy.deepcopy(recording.module), [*captured, *inputs])
-        run(*captured, *inputs)  # now, so that what fails fails here
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of torch about itself
+        import torch._inductor.config as inductor  # takes seconds
+        from torch._inductor.compile_fx import compile_fx
+
+        options = {"compile_threads": 1, "fallback_random": True}  # no worker processes; the same random numbers
+        with inductor.patch(options), torch.no_grad():
+            run: Any = compile_fx(copy.deepcopy(recording.module), [*captured, *inputs])
+            run(*captured, *inputs)  # now, so that what fails fails here
     _log.info("compiled the update of %d calls in %.1f s", recording.num_calls, time.perf_counter() - began)
 
     def step(*values: Tensor) -> list[Tensor]:

@@ -10,15 +10,15 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from note_rl.learners.base import LEARNING_RATE, temporary_attributes
 from note_rl.learners.pytorch_compiled import compiled, pays
+from note_rl.learners.pytorch_evaluated import Evaluated, Reported, flattened, form_of, unflattened
 from note_rl.learners.pytorch_graph import Recording, recorded, replay
-from note_rl.learners.pytorch_steps import Direction
 from note_rl.learners.pytorch_tensors import named_tensors
 from note_rl.learners.pytorch_watched import Watched, declares_to_be_traceable, is_same, parts_of
 
@@ -28,30 +28,6 @@ _WORTH_RECORDING = 2_000  # gradient steps to come: recording takes 0.1 to 0.5 s
 _MAX_TRACES = 20
 _NOT_TRACEABLE = (RuntimeError, TypeError, ValueError, AttributeError, LookupError)
 _MISSING = object()
-
-
-class Evaluated(NamedTuple):
-    """What one minibatch gave.
-
-    Attributes:
-        losses: One per loss of `__call__`; None where it was not worked out, as its group waits.
-        td_error: What was handed to the replay, [B] each, if it was.
-        ratio: The same.
-        directions: Where each optimizer has to go.
-    """
-
-    losses: list[Tensor | None]
-    td_error: Tensor | None
-    ratio: Tensor | None
-    directions: list[Direction]
-
-
-class Reported(NamedTuple):
-    """The same without directions; a group that waits has the loss of its last turn."""
-
-    losses: list[Tensor]
-    td_error: Tensor | None
-    ratio: Tensor | None
 
 
 # minibatch by name [B, ...], whether all groups learn -> what it gave; changes nothing but random numbers
@@ -69,7 +45,7 @@ class _Trace:
 
     def __call__(self, values: Sequence[Tensor], quick: bool) -> Evaluated:
         with torch.inference_mode() if quick else torch.no_grad():
-            return _unflattened(self.run(*values), self.form)
+            return unflattened(self.run(*values), self.form)
 
 
 @dataclass
@@ -182,7 +158,7 @@ class Traces:
             numbers = dict(zip(self._names, values[len(batch) :], strict=True))
             with temporary_attributes(self.agent, numbers):
                 forms.append(self._needed(dict(zip(batch, values, strict=False)), due))
-            return _flattened(forms[-1])
+            return flattened(forms[-1])
 
         inputs = [*batch.values(), *scalars]
         with self.undisturbed():
@@ -195,7 +171,7 @@ class Traces:
                 raise ValueError(f"__call__ sets self.{changed[0]}, which a recording cannot do")
         with self.undisturbed():
             run = replay(recording, inputs)
-        trace = _Trace(run, forms[-1], recording)
+        trace = _Trace(run, form_of(forms[-1]), recording)
         self._check(trace.run, batch, due, scalars, 1e-5)
         return trace
 
@@ -233,7 +209,7 @@ class Traces:
         """
         other = _another(batch)
         with self.undisturbed():
-            expected = _flattened(self._needed(other, due))
+            expected = flattened(self._needed(other, due))
         with self.undisturbed(), torch.no_grad():
             found = [tensor.clone() for tensor in run(*other.values(), *scalars)]
         for one, theirs in zip(found, expected, strict=True):
@@ -267,20 +243,6 @@ class Replays:
 
 def _in_short(error: Exception) -> str:
     return textwrap.shorten(str(error), 200, placeholder="...")
-
-
-def _flattened(evaluated: Evaluated) -> list[Tensor]:
-    gradients = [gradient for _, present in evaluated.directions for gradient in present]
-    every = [*evaluated.losses, evaluated.td_error, evaluated.ratio, *gradients]
-    return [tensor for tensor in every if tensor is not None]
-
-
-def _unflattened(tensors: Iterable[Tensor], form: Evaluated) -> Evaluated:
-    remaining = iter(tensors)
-    losses = [None if loss is None else next(remaining) for loss in form.losses]
-    td_error = None if form.td_error is None else next(remaining)
-    ratio = None if form.ratio is None else next(remaining)
-    return Evaluated(losses, td_error, ratio, [(kept, [next(remaining) for _ in kept]) for kept, _ in form.directions])
 
 
 def _another(batch: Mapping[str, Tensor]) -> dict[str, Tensor]:

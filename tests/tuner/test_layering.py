@@ -30,6 +30,7 @@ HOMES = {
         "note_rl/rl_pytorch.py",
         "note_rl/learners/pytorch.py",
         "note_rl/learners/pytorch_compiled.py",
+        "note_rl/learners/pytorch_evaluated.py",
         "note_rl/learners/pytorch_graph.py",
         "note_rl/learners/pytorch_steps.py",
         "note_rl/learners/pytorch_tensors.py",

@@ -1,0 +1,61 @@
+"""What a minibatch gives the PyTorch learner, also as the flat list of tensors that a recording gives."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from note_rl.learners.pytorch_steps import Direction
+
+_SOMETHING = torch.empty(0)
+
+
+class Evaluated(NamedTuple):
+    """What one minibatch gave.
+
+    Attributes:
+        losses: One per loss of `__call__`; None where it was not worked out, as its group waits.
+        td_error: What was handed to the replay, [B] each, if it was.
+        ratio: The same.
+        directions: Where each optimizer has to go.
+    """
+
+    losses: list[Tensor | None]
+    td_error: Tensor | None
+    ratio: Tensor | None
+    directions: list[Direction]
+
+
+class Reported(NamedTuple):
+    """The same without directions; a group that waits has the loss of its last turn."""
+
+    losses: list[Tensor]
+    td_error: Tensor | None
+    ratio: Tensor | None
+
+
+def flattened(evaluated: Evaluated) -> list[Tensor]:
+    """All tensors that there are."""
+    gradients = [gradient for _, present in evaluated.directions for gradient in present]
+    every = [*evaluated.losses, evaluated.td_error, evaluated.ratio, *gradients]
+    return [tensor for tensor in every if tensor is not None]
+
+
+def unflattened(tensors: Iterable[Tensor], form: Evaluated) -> Evaluated:
+    """Back from the flat list, by the form that it came from."""
+    remaining = iter(tensors)
+    losses = [None if loss is None else next(remaining) for loss in form.losses]
+    td_error = None if form.td_error is None else next(remaining)
+    ratio = None if form.ratio is None else next(remaining)
+    return Evaluated(losses, td_error, ratio, [(kept, [next(remaining) for _ in kept]) for kept, _ in form.directions])
+
+
+def form_of(evaluated: Evaluated) -> Evaluated:
+    """What is there and what is not, without the tensors, which would hold on to what autograd knows."""
+    return Evaluated(
+        [None if loss is None else _SOMETHING for loss in evaluated.losses],
+        None if evaluated.td_error is None else _SOMETHING,
+        None if evaluated.ratio is None else _SOMETHING,
+        [(kept, []) for kept, _ in evaluated.directions],
+    )
