@@ -8,9 +8,11 @@ import torch
 
 from note_rl import RL_pytorch
 from note_rl.agents import pytorch as agents
+from note_rl.experience import Clock
 from note_rl.learners.pytorch_compiled import has_compiler, pays
 from note_rl.learners.pytorch_graph import recorded, replay
 from note_rl.optimizers.pytorch import adam, sgd
+from note_rl.policy import EpsGreedyQPolicy
 from note_rl.seeding import seed_everything
 from note_rl.types import Sample
 
@@ -268,6 +270,24 @@ def test_state_goes_from_recorded_to_plain_steps_and_back():
         np.testing.assert_allclose(first.update(batch, {}).loss, second.update(batch, {}).loss, rtol=1e-5, atol=1e-6)
         first.set_state(second.get_state())
     assert first.num_traces == 1
+
+
+def test_gradient_steps_to_come_are_those_so_far_times_what_is_left():
+    beginning = Clock(num_gradient_steps=100, progress=0.5)
+    assert Clock(num_gradient_steps=300, progress=0.6).gradient_steps_to_come(beginning) == pytest.approx(200 * 4)
+    assert Clock(num_gradient_steps=300, progress=0.5).gradient_steps_to_come(beginning) == 0
+    assert Clock(num_gradient_steps=300, progress=1.0).gradient_steps_to_come(beginning) == 0
+
+
+def test_train_records_where_it_is_long_enough_and_learns_the_same():
+    learners = []
+    for jit, total_steps in ((False, 640), ("auto", 640), ("auto", 160)):
+        agent = built_in("DQN")
+        agent.set(policy=EpsGreedyQPolicy(0.2), batch=8, train_freq=16, gradient_steps=64, update_batches=50, seed=1)
+        agent.train(adam(agent.param, 1e-3), total_steps=total_steps, jit_compile=jit, p=0)
+        learners.append(agent.learner)
+    assert [learner.num_traces for learner in learners] == [0, 1, 0]
+    assert_same_state(*learners[:2], rtol=1e-3, atol=1e-5)
 
 
 def test_replays_follow_tensors_and_skip_what_nobody_uses():
