@@ -125,12 +125,12 @@ def optimizers_for(optimizer: Any, groups: list[list[Any]], kind: type[Any]) -> 
             )
     if not several:
         return [(optimizer, [parameter for group in groups for parameter in group])]
-    if len({id(one) for one in optimizer}) < len(optimizer):
-        raise SettingsError("the list of optimizers holds the same one twice: make one per group, or give one for all")
     if len(optimizer) != len(groups):
         raise AgentContractError(
             f"{len(optimizer)} optimizers for {len(groups)} parameter groups; give one per group, or one for all"
         )
+    if len({id(one) for one in optimizer}) < len(optimizer):
+        raise SettingsError("the list of optimizers holds the same one twice: make one per group, or give one for all")
     return list(zip(optimizer, groups, strict=True))
 
 
