@@ -93,7 +93,8 @@ class Agent(Persistent, Rebuildable):
                 train_freq: environment steps per training phase; None: an episode.
                 learning_starts: environment steps before the first gradient step.
                 num_steps: n of n-step returns; the agent must have `gamma`.
-                update_batches, update_steps: gradient or environment steps between calls of update_param().
+                update_batches, update_steps: gradient or environment steps between calls of update_param(). With PPO,
+                update_steps is the length of a rollout in steps of all environments together.
                 trial_count, criterion: stop when the mean return of so many episodes reaches the criterion.
                 PPO: on-policy: collect, train for some epochs, forget.
                 rollout_steps, num_epochs: steps per environment and passes of each rollout (PPO).

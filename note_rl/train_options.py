@@ -43,7 +43,8 @@ class TrainOptions:
         save_data: Whether files written while training hold the replay pool.
         parallel_training_and_save: Those files are written in the background.
         callbacks: One or several; see `note_rl.callbacks`.
-        p: Progress lines in all (None: 10); 0 is silent.
+        p: Progress lines in all (None: 10); 0 is silent. They are logged; where logging is not configured, stderr shows
+            them while training lasts.
     """
 
     pool_network: bool = False

@@ -123,17 +123,16 @@ def optimizers_for(optimizer: Any, groups: list[list[Any]], kind: type[Any]) -> 
     several = isinstance(optimizer, (list, tuple))
     for one in optimizer if several else [optimizer]:
         if not isinstance(one, kind):
-            raise SettingsError(
-                f"optimizer must be a {kind.__module__}.{kind.__name__}, or a list of them, got {one!r}"
-            )
+            package = kind.__module__.partition(".")[0]
+            raise SettingsError(f"optimizer must be one of {package}'s, such as Adam, or a list of them, got {one!r}")
     if not several:
         return [(optimizer, [parameter for group in groups for parameter in group])]
-    if len({id(one) for one in optimizer}) < len(optimizer):
-        raise SettingsError("the list of optimizers holds the same one twice: make one per group, or give one for all")
     if len(optimizer) != len(groups):
         raise AgentContractError(
             f"{len(optimizer)} optimizers for {len(groups)} parameter groups; give one per group, or one for all"
         )
+    if len({id(one) for one in optimizer}) < len(optimizer):
+        raise SettingsError("the list of optimizers holds the same one twice: make one per group, or give one for all")
     return list(zip(optimizer, groups, strict=True))
 
 
@@ -191,6 +190,14 @@ def losses_of(returned: Any, kind: Callable[[Any], bool]) -> list[Any]:
                 f"{'None' if loss is None else type(loss).__name__}{hint}"
             )
     return losses
+
+
+def without_gradient() -> AgentContractError:
+    """For a loss along which nothing can be learned."""
+    return AgentContractError(
+        "the loss that __call__ returned has no gradient: it was cut off (detach(), item(), torch.no_grad(); "
+        "stop_gradient(), numpy(); a tensor made anew), or it depends on no parameter of its group"
+    )
 
 
 def takes_weights(agent: Any) -> bool:

@@ -22,6 +22,7 @@ from note_rl.learners.base import (
     sample_columns,
     takes_weights,
     temporary_attributes,
+    without_gradient,
 )
 from note_rl.learners.checks import check_samples_apart, explaining_what_is_not_offered
 from note_rl.learners.keras_variables import as_array, named_variables, optimizer_slots
@@ -200,10 +201,7 @@ class KerasLearner:
             found = tape.gradient(losses[0], self.groups)
         of_losses = found if len(losses) == len(self.groups) else [[one for group in found for one in group]]
         if any(all(gradient is None for gradient in group) for group in of_losses):
-            self._refusal = AgentContractError(
-                "the loss that __call__ returned has no gradient: it was cut off by stop_gradient(), numpy() or a "
-                "tensor made anew, or it depends on no parameter of its group"
-            )
+            self._refusal = without_gradient()
             raise self._refusal
         return [
             [

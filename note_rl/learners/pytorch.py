@@ -22,6 +22,7 @@ from note_rl.learners.base import (
     sample_columns,
     takes_weights,
     temporary_attributes,
+    without_gradient,
 )
 from note_rl.learners.checks import check_samples_apart, explaining_what_is_not_offered
 from note_rl.learners.mirror import Actor
@@ -202,10 +203,7 @@ class PyTorchLearner:
     def _reduced(self, loss: Tensor, weights: Tensor | None, batch_size: int) -> Tensor:
         check_loss_shape(tuple(loss.shape), batch_size)
         if not loss.requires_grad:
-            raise AgentContractError(
-                "the loss that __call__ returned has no gradient: it was cut off by detach(), item(), a tensor made "
-                "anew or torch.no_grad(), or it depends on no parameter"
-            )
+            raise without_gradient()
         if loss.ndim == 0:
             return loss
         return (loss * weights).mean() if weights is not None and not self._weighted else loss.mean()

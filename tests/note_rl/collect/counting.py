@@ -76,6 +76,9 @@ class CountingAgent(Agent):
     def __call__(self, *columns: Any) -> Any:
         raise AssertionError
 
+    def action(self, s: Any) -> Any:
+        raise AssertionError
+
     def train(self, total_steps: int | None = None, episodes: int | None = None, **options: Any) -> TrainResult:
         return self._train(None, Budget(total_steps=total_steps, episodes=episodes), {"p": 0, **options})
 
