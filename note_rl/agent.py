@@ -16,6 +16,7 @@ from note_rl.environments import Env, EnvLike
 from note_rl.errors import SettingsError
 from note_rl.evaluation import Greedy, evaluate
 from note_rl.film import film
+from note_rl.frames import check_frame_stack
 from note_rl.learners.priorities import PrioritizedReplay
 from note_rl.multi_agent import joint_environments
 from note_rl.persistence import Persistent
@@ -48,7 +49,6 @@ class Agent(Persistent, Rebuildable):
         super().__init__()
         self.prioritized_replay = PrioritizedReplay()
         self._set_arguments: dict[str, Any] = {}
-        self._settings: Settings | None = None
         self._optimized = False  # whether there has been an optimizer
         self._device: str | None = None  # where set() had the parameters moved
         self._measured: tuple[Any, int] | None = None  # environment, and what num_envs="auto" is there
@@ -73,12 +73,7 @@ class Agent(Persistent, Rebuildable):
 
     @settings.setter
     def settings(self, settings: Settings) -> None:
-        asked = settings.experience.frame_stack
-        if self.frame_stack is not None and self.frame_stack != asked:
-            raise SettingsError(
-                f"frame_stack={asked} in set(), but the networks of this {type(self).__name__} were made for "
-                f"{self.frame_stack}: give both the same, {type(self).__name__}(..., frame_stack={asked})"
-            )
+        check_frame_stack(type(self).__name__, self.frame_stack, settings.experience.frame_stack)
         self._settings = settings
 
     def set(self, **arguments: Any) -> None:

@@ -97,10 +97,9 @@ def drawing_environment(env: Any, render_mode: str) -> Any:
         env = EnvFactory(env)
     if isinstance(env, EnvFactory):
         return replace(env, kwargs={**env.kwargs, "render_mode": render_mode})()
-    if is_environment(env):
-        made = env if can_be_made_again(env) else copied(env, COPY_ADVICE)
-    else:
-        made = env()
+    made = env if is_environment(env) else env()
+    if made is env and not can_be_made_again(env):
+        made = copied(env, COPY_ADVICE)
     if can_be_made_again(made) and made.render_mode != render_mode:
         return gymnasium.make(made.spec, render_mode=render_mode)
     inner = getattr(made, "unwrapped", made)

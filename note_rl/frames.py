@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from note_rl.errors import SettingsError
 from note_rl.types import Array, BoolArray
 
 
@@ -14,6 +15,21 @@ def stacked_shape(frame_shape: tuple[int, ...], num_frames: int) -> tuple[int, .
     if len(frame_shape) == 2:
         return (*frame_shape, num_frames)
     return (*frame_shape[:-1], frame_shape[-1] * num_frames)
+
+
+def check_frame_stack(agent: str, made_for: int | None, asked: int) -> None:
+    """Refuses a number of frames shown together that an agent's networks were not made for (SettingsError).
+
+    Args:
+        agent: The name of its class.
+        made_for: Frames that its networks take; None: it does not say.
+        asked: Frames that set() asks for.
+    """
+    if made_for is not None and made_for != asked:
+        raise SettingsError(
+            f"frame_stack={asked} in set(), but the networks of this {agent} were made for {made_for}: give both the "
+            f"same number, {agent}(..., frame_stack={asked}) or set(frame_stack={made_for})"
+        )
 
 
 def join_frames(frames: Sequence[Array], frame_rank: int) -> Array:

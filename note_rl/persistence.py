@@ -6,15 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from note_rl.checkpoint import nested, read_checkpoint, under, write_checkpoint
 from note_rl.errors import CheckpointError
-from note_rl.experience import Clock
 from note_rl.learners.base import Learner, check_state
 from note_rl.normalise import ObservationNormaliser
 from note_rl.plotting import History
+from note_rl.restoring import check_fits, check_whole, refusing_damage
 from note_rl.saving import SavingOptions, SavingRecord, Snapshot
+from note_rl.settings import Settings
 from note_rl.trainer import Trainer
 from note_rl.types import Array
 
@@ -41,6 +40,7 @@ class Persistent:
 
     def __init__(self) -> None:
         self._learner: Learner | None = None
+        self._settings: Settings | None = None
         self._trainer: Trainer | None = None
         self._restored: Snapshot | None = None
         self._history = History()
@@ -59,6 +59,11 @@ class Persistent:
 
     def save(self, path: str | os.PathLike[str], save_data: bool = True) -> None:
         """Writes everything that training needs to go on exactly, to one file.
+
+        Training N steps, saving, restoring and training N more is training 2N, bit for bit, if both calls are given
+        total_steps=2N: the file is one of those written while training, or the first call was ended by
+        `stop_training`. For schedules and the beta of prioritized replay go by the share of a call's budget: calls with
+        episodes=, which counts from the call, or with other numbers begin them anew, restored or not.
 
         Args:
             path: Replaced in one move.
@@ -82,21 +87,27 @@ class Persistent:
     def restore(self, path: str | os.PathLike[str]) -> None:
         """Takes over what save() wrote. Parameters at once, the rest when train() is called next.
 
+        What set() was told by then must fit; what only train() or a later set() says is compared by train().
+
         Raises:
-            CheckpointError: The file is damaged, foreign, from a newer version or of another agent. The agent is as
-                it was.
+            CheckpointError: The file is damaged, foreign, from a newer version, of another agent, or was written under
+                settings that cannot be gone on with. The agent is as it was.
         """
         arrays, head = read_checkpoint(path)
         if "trainer" in head:
-            check_trainer_state(under("trainer", arrays), head["trainer"], Path(path))
-        else:
-            _log.warning("%s holds parameters only: counts, optimizer and replay pool start anew", path)
+            check_whole(under("trainer", arrays), head["trainer"], Path(path))
+            if self._settings is not None:
+                check_fits(under("trainer", arrays), self._settings, self._known_num_envs())
+        with refusing_damage(Path(path)):
+            history = History.from_state(under("history", arrays))
+            saving_record = SavingRecord.from_json(head.get("saving"))
         self._take_parameters(arrays)
+        if "trainer" not in head:
+            _log.warning("%s holds parameters only: counts, optimizer and replay pool start anew", path)
         if self._trainer is not None:
             self._trainer.close()
             self._trainer = None
-        self._history = History.from_state(under("history", arrays))
-        self._saving_record = SavingRecord.from_json(head.get("saving"))
+        self._history, self._saving_record = history, saving_record
         self._restored = Snapshot(arrays, head) if "trainer" in head else None
 
     def restore_param(self, path: str | os.PathLike[str]) -> None:
@@ -115,8 +126,11 @@ class Persistent:
         current = self.learner.get_state()
         read = under("learner", parameters)
         check_state(read, {name: values for name, values in current.items() if name.startswith("agent/")})
+        normaliser = ObservationNormaliser()
+        with refusing_damage("the file"):
+            normaliser.set_state(under("normaliser", arrays))
         self.learner.set_state({**current, **read})
-        self.obs_normaliser.set_state(under("normaliser", arrays))
+        self.obs_normaliser.set_state(normaliser.get_state())
 
     def _snapshot(self, options: SavingOptions) -> Snapshot:
         """What a file is to hold at this moment."""
@@ -133,7 +147,7 @@ class Persistent:
             trainer_arrays, head["trainer"] = self._trainer.get_state(options.with_experience)
             arrays.update(nested("trainer", trainer_arrays))
         elif self._restored is not None:  # restored, not trained since: what was restored goes on
-            arrays = {**self._restored.arrays, **arrays}
+            arrays.update({name: values for name, values in self._restored.arrays.items() if _waits(name)})
             head["trainer"] = self._restored.head["trainer"]
         return Snapshot(arrays, head)
 
@@ -144,9 +158,25 @@ class Persistent:
         arrays, head = self._restored.arrays, self._restored.head
         restored = under("learner", arrays)
         slots = {name: values for name, values in restored.items() if not name.startswith("agent/")}
-        self.learner.set_state({**self.learner.get_state(), **slots})
-        trainer.set_state(under("trainer", arrays), head["trainer"])
+        state, collector = under("trainer", arrays), trainer.collector
+        check_fits(state, trainer.settings, collector.num_envs, collector.observation_space.shape)
+        with refusing_damage("what was restored"):
+            self.learner.set_state({**self.learner.get_state(), **slots})
+            trainer.set_state(state, head["trainer"])
         self._restored = None
+
+    def _known_num_envs(self) -> int | None:
+        """As far as it is known before train() is called."""
+        env = getattr(self, "env", None)
+        if isinstance(env, list | tuple):
+            return len(env)
+        chosen = None if self._settings is None else self._settings.num_envs
+        return chosen if isinstance(chosen, int) else None
+
+
+def _waits(name: str) -> bool:
+    """Whether an array of a restored file is not taken over before train() is called."""
+    return name.startswith(("learner/", "trainer/")) and not name.startswith(_PARAMETERS)
 
 
 def restore_param(path: str | os.PathLike[str]) -> dict[str, Array]:
@@ -157,17 +187,3 @@ def restore_param(path: str | os.PathLike[str]) -> dict[str, Array]:
     """
     arrays, _ = read_checkpoint(path)
     return {name.removeprefix(_PARAMETERS): values for name, values in arrays.items() if name.startswith(_PARAMETERS)}
-
-
-def check_trainer_state(arrays: Mapping[str, Array], head: Any, path: Path) -> None:
-    """Refuses what get_state() cannot have given, before anything is taken over (CheckpointError)."""
-    try:
-        Clock(**head["clock"])
-        scratch = np.random.default_rng(int(head["seed"])).bit_generator
-        for name in ("exploration", "sampling"):
-            scratch.state = head["random"][name]
-        complete = all(np.isfinite(number) for number in head["recent"]) and "collector/episode" in arrays
-    except (TypeError, KeyError, ValueError) as error:
-        raise CheckpointError(f"{path} is damaged or of another program: its counts are not complete") from error
-    if not complete:
-        raise CheckpointError(f"{path} is damaged or of another program: its counts are not complete")

@@ -14,10 +14,10 @@ from note_rl.acting import Acting
 from note_rl.callbacks import Hooks
 from note_rl.checkpoint import nested, under
 from note_rl.collect.base import Collecting
-from note_rl.collect.choosing import make_collector, same_environments
+from note_rl.collect.choosing import check_same_spaces, make_collector, same_environments
 from note_rl.collect.joining import joined
-from note_rl.environments import difference, is_environment
-from note_rl.errors import DivergedError, EnvironmentMismatchError, WorkerError
+from note_rl.environments import holds_environments
+from note_rl.errors import DivergedError, WorkerError
 from note_rl.experience import Clock, Experience
 from note_rl.experience.view import agent_view, make_experience
 from note_rl.learners.base import Learner
@@ -53,8 +53,8 @@ class Trainer:
         learner: Of this agent.
         settings: What set() was told, with what train() adds.
         seed: Root of all randomness.
-        former: The trainer of an earlier call with other settings or another environment, whose life goes on: counts and random numbers, and
-            environments and pool where they are of the same kind.
+        former: The trainer of an earlier call, with other settings or another environment, whose life goes on: counts
+            and random numbers, and environments and pool where they are of the same kind.
     """
 
     def __init__(
@@ -93,12 +93,8 @@ class Trainer:
             former.collector.explore_with(self.policy, self.settings)
             return former.collector
         made = make_collector(self.agent, self.settings, self.policy, self.seed, self._exploring)
-        unlike = None if former is None else difference(former.collector, made)
-        if unlike is not None:
-            raise EnvironmentMismatchError(
-                f"agent.env is another now, in which this agent cannot go on: {unlike}; make another agent for it"
-            )
         if former is not None:
+            check_same_spaces(former.collector, made)
             former.close()
         return made
 
@@ -315,6 +311,5 @@ class Trainer:
 
     def close(self) -> None:
         """Closes the environments that were made here; those that the user made are the user's."""
-        given = self.env if isinstance(self.env, list | tuple) else [self.env]
-        if not any(is_environment(one) for one in given):
+        if not holds_environments(self.env):
             self.collector.close()

@@ -7,7 +7,8 @@ import numpy as np
 from note_rl.collect.base import Collecting
 from note_rl.collect.collector import Collector
 from note_rl.collect.pool_network import PoolCollector
-from note_rl.environments import training_environments
+from note_rl.environments import difference, training_environments
+from note_rl.errors import EnvironmentMismatchError
 from note_rl.multi_agent import joint_environments
 from note_rl.policy import Policy
 from note_rl.settings import Settings
@@ -43,3 +44,12 @@ def same_environments(former: Settings, new: Settings) -> bool:
         new.multi_agent,
         new.workers,
     ) and former.experience.frame_stack == new.experience.frame_stack
+
+
+def check_same_spaces(former: Collecting, new: Collecting) -> None:
+    """Refuses environments in which an agent that has acted in others cannot go on (EnvironmentMismatchError)."""
+    unlike = difference(former, new)
+    if unlike is not None:
+        raise EnvironmentMismatchError(
+            f"agent.env is another now, in which this agent cannot go on: {unlike}; make another agent for it"
+        )

@@ -105,6 +105,7 @@ def as_factory(env: EnvLike) -> MakeEnv:
     if isinstance(env, gymnasium.Env):
         if can_be_made_again(env):
             spec = env.spec
+            assert spec is not None
             return lambda: gymnasium.make(spec)
         template = env
         return lambda: copied(template, COPY_ADVICE)
@@ -126,7 +127,7 @@ COPY_ADVICE = "give env as a function that makes a new one"
 
 
 def can_be_made_again(env: Any) -> bool:
-    """Whether Gymnasium knows how an environment was made; of wrappers of one's own it does not know their arguments."""
+    """Whether Gymnasium knows how an environment was made; of a wrapper of one's own it knows no arguments."""
     spec = getattr(env, "spec", None)
     return spec is not None and all(wrapper.kwargs is not None for wrapper in spec.additional_wrappers)
 
@@ -134,6 +135,11 @@ def can_be_made_again(env: Any) -> bool:
 def is_environment(given: Any) -> bool:
     """Whether this is an environment itself, of Gymnasium's kind or another, rather than an id or what makes one."""
     return hasattr(given, "step") and not isinstance(given, type)
+
+
+def holds_environments(env: Any) -> bool:
+    """Whether an agent was given environments themselves, which are the user's, rather than how to make them."""
+    return any(is_environment(one) for one in (env if isinstance(env, list | tuple) else [env]))
 
 
 def check_listed(envs: Sequence[Any]) -> None:

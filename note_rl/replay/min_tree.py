@@ -46,13 +46,15 @@ class MinTree:
 
         The `count` lowest numbers lie below the `count` nodes of the lowest minima, at every level: O(count log N).
         """
-        nodes = np.arange(len(self._values(len(self._levels))))
+        nodes: IntArray = np.arange(len(self._values(len(self._levels))))
         for number in range(len(self._levels), 0, -1):
             nodes = _lowest_of(nodes, self._values(number)[nodes], count)
             nodes = (nodes[:, None] * _WIDTH + np.arange(_WIDTH)).ravel()
-        values = self._numbers[nodes]
-        return _lowest_of(nodes[values > 0.0], values[values > 0.0], count)
+        return _lowest_of(nodes, self._numbers[nodes], count)
 
 
 def _lowest_of(nodes: IntArray, values: FloatArray, count: int) -> IntArray:
+    """Those of the lowest values, nothing (0, or infinity above it) left out."""
+    something = (values > 0.0) & (values < np.inf)
+    nodes, values = nodes[something], values[something]
     return nodes[np.argpartition(values, count - 1)[:count]] if len(nodes) > count else nodes

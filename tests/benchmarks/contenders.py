@@ -108,7 +108,7 @@ def _ours(case: Case, backend: str) -> Callable[[int], object]:
             learning_starts=case.learning_starts,
             train_freq=case.rhythm[0],
             gradient_steps=case.rhythm[1],
-            target_update_interval=case.rhythm[1] if case.algorithm == "DQN" else 1,
+            target_update_interval={"DQN": case.rhythm[1], "TD3": 2}.get(case.algorithm, 1),  # as in TD3
         )
     policy = EpsGreedyQPolicy(0.05) if case.algorithm == "DQN" else agent.default_policy()
     if case.algorithm == "TD3":

@@ -347,7 +347,7 @@ def test_the_ratio_reaches_the_scores_of_a_rollout():
 
 def test_prioritized_minibatches_follow_the_scores_within_a_rollout():
     priority = RolloutPriority(lambda_=1.0, alpha=1.0)
-    experience = rollout(num_steps=16, batch_size=8, num_epochs=8, priority=priority, window=9)
+    experience = rollout(num_steps=16, batch_size=8, num_epochs=8, priority=priority)
     experience.store(steps(0, 16))
     lengths, last = [], None
     for sample in experience.bursts(Clock()):

@@ -1,11 +1,14 @@
 """Images, whole numbers and stacks of frames as observations, in both frameworks."""
 
+from dataclasses import replace
+
 import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
 
-from note_rl.errors import EnvironmentMismatchError
+from note_rl.demonstrations import Demonstrations
+from note_rl.errors import EnvironmentMismatchError, SettingsError
 from note_rl.policy import EpsGreedyQPolicy, NoisyPolicy, SoftmaxPolicy
 from note_rl.seeding import seed_everything
 from note_rl.settings import ReplaySettings, RolloutSettings, Settings
@@ -87,6 +90,40 @@ def test_what_a_frame_ago_showed_is_remembered_by_a_stack(framework):
     agent.settings = Settings(experience=experience, policy=EpsGreedyQPolicy(0.2), seed=2)
     agent.train(optimizer=framework.optimizers.adam(agent.param, 3e-3), total_steps=500, p=0)
     assert agent.evaluate(20).returns.tolist() == [1.0] * 20
+
+
+def test_on_policy_agents_see_stacks_of_frames(framework):
+    """Only a stack tells which side was bright a frame ago, as above; the discriminator of GAIL sees it as well."""
+    seed_everything(0)
+    env = lambda: Picture(delay=True)  # noqa: E731
+    experience = RolloutSettings(num_steps=16, batch_size=16, num_epochs=1, frame_stack=2)
+    settings = Settings(experience=experience, policy=SoftmaxPolicy(), seed=0)
+    agent = framework.agents.PPO(env=env, network=network(framework, hidden_sizes=(8,)), frame_stack=2)
+    agent.settings = settings
+    assert agent.learner.act(np.zeros((3, 36, 36, 2), np.uint8)).shape == (3, 2)
+    before = framework.parameters(agent)
+    agent.train(optimizer=framework.optimizers.adam(agent.param, 1e-3), total_steps=32, jit_compile=False, p=0)
+    for old, new in zip(before, framework.parameters(agent), strict=True):
+        assert not np.array_equal(old, new)
+    assert len(agent.evaluate(2).returns) == 2
+    gail = framework.agents.GAIL(env=env, hidden_size=(8,), discriminator_size=(8,), frame_stack=2)
+    pictures = np.random.default_rng(0).integers(0, 256, (20, 36, 36, 2)).astype(np.uint8)
+    expert = Demonstrations(pictures, np.arange(20) % 2)
+    gail.settings = replace(settings, experience=replace(experience, learned_reward=True, expert=expert))
+    result = gail.train(optimizer=framework.optimizers.adam(gail.param, 1e-3), total_steps=16, jit_compile=False, p=0)
+    assert np.isfinite(result.losses).all()
+
+
+@pytest.mark.parametrize("name", ["DQN", "DuelingDQN", "DoubleDQN", "PPO", "GAIL", "DDPG", "TD3", "SAC"])
+def test_another_number_of_frames_than_the_networks_take_is_refused(framework, name):
+    continuous = name in ("DDPG", "TD3", "SAC")
+    made = getattr(framework.agents, name)(hidden_size=(4,), env=lambda: Picture(continuous=continuous), frame_stack=2)
+    kind = {"PPO": True} if name in ("PPO", "GAIL") else {}
+    exploring = NoisyPolicy() if continuous else SoftmaxPolicy()
+    for frames in (1, 3):
+        with pytest.raises(SettingsError, match=f"frame_stack={frames} in set.*were made for 2.*set.frame_stack=2"):
+            made.set(policy=exploring, frame_stack=frames, **kind)
+    made.set(policy=exploring, frame_stack=2, **kind)
 
 
 def test_convolutions_learn_to_point(framework):

@@ -1,10 +1,15 @@
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from note_rl.agents.pytorch import DQN
+from note_rl.callbacks import LambdaCallback
 from note_rl.normalise import ObservationNormaliser, RewardNormaliser, RunningMoments
+from note_rl.policy import EpsGreedyQPolicy
 from note_rl.types import Steps
+from tests.note_rl.environments import Counting
 
 
 def steps(reward, ended, obs=None):
@@ -84,3 +89,19 @@ def test_rewards_of_several_agents_have_a_return_each():
     normaliser = RewardNormaliser()
     normaliser.update(steps(reward, [[False], [False]]), 1.0)
     assert normaliser.moments.std == pytest.approx(np.std([1, 2, 2, 4]))
+
+
+def test_observations_are_normalised_by_what_was_collected():
+    """The running moments are those of every observation acted on, none left out, once the phase is over."""
+    agent = DQN(hidden_size=4, env=lambda: Counting(5))
+    agent.set(policy=EpsGreedyQPolicy(0.1), batch=4, num_updates=1, train_freq=5, normalise_obs=True, seed=1)
+    seen = []
+    note = LambdaCallback(on_phase_end=lambda phase, logs: seen.append(agent.obs_normaliser.moments.count))
+    agent.train(torch.optim.Adam(agent.param), total_steps=20, callbacks=[note], p=0)
+    assert seen == [5, 10, 15, 20]
+    moments = agent.obs_normaliser.moments
+    stored = agent._trainer.experience.buffer.ring.obs(np.arange(20))
+    np.testing.assert_allclose(moments.mean, stored.mean(axis=0), rtol=1e-6)
+    shown = agent.obs_normaliser(stored)
+    np.testing.assert_allclose(shown.mean(axis=0), 0.0, atol=1e-5)
+    np.testing.assert_allclose(shown.std(axis=0), 1.0, rtol=1e-3)

@@ -61,7 +61,7 @@ def test_a_wrapper_of_ones_own_goes_to_worker_processes_and_so_do_factories():
 
 def test_what_cannot_be_copied_is_to_be_given_as_a_factory():
     env = ThirdRows(gymnasium.make("CartPole-v1"), threading.Lock())
-    with pytest.raises(EnvironmentMismatchError, match="ThirdRows cannot be copied .*; give env as a function"):
+    with pytest.raises(EnvironmentMismatchError, match=r"ThirdRows cannot be copied .*; give env as a function"):
         as_factory(env)()
     with pytest.raises(EnvironmentMismatchError, match="ThirdRows cannot be copied"):
         DQN(hidden_size=8, env=env)

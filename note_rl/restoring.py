@@ -1,0 +1,151 @@
+"""Whether what a file holds of a trainer is whole, and whether it fits the one that is to go on from it."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from note_rl.errors import CheckpointError, NoteRLError
+from note_rl.experience import Clock
+from note_rl.experience_settings import ReplaySettings
+from note_rl.settings import Settings
+from note_rl.types import Array
+
+_POOL = "experience/"
+_WITHOUT_IT = "or take over the parameters only (restore_param)"
+_RAW = (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError, RuntimeError)
+
+
+@contextmanager
+def refusing_damage(what: Path | str) -> Iterator[None]:
+    """Whatever goes wrong inside because a file does not hold what save() writes is told as that.
+
+    Args:
+        what: The file, for people.
+
+    Raises:
+        CheckpointError: In place of the errors by which arrays and numbers refuse.
+    """
+    try:
+        yield
+    except NoteRLError:
+        raise
+    except _RAW as error:
+        raise CheckpointError(
+            f"{what} is damaged or of another program: its counts are not complete, or do not belong together "
+            f"({type(error).__name__}: {error})"
+        ) from error
+
+
+def check_whole(arrays: Mapping[str, Array], head: Any, path: Path) -> None:
+    """Refuses what Trainer.get_state() cannot have given, whatever the settings.
+
+    Args:
+        arrays: The trainer's part of a file.
+        head: The same.
+        path: Of the file, for messages.
+
+    Raises:
+        CheckpointError: Something is missing, or does not belong together.
+    """
+    with refusing_damage(path):
+        Clock(**head["clock"])
+        scratch = np.random.default_rng(int(head["seed"])).bit_generator
+        for name in ("exploration", "sampling"):
+            scratch.state = head["random"][name]
+        numbers = [*head["clock"].values(), *head["recent"]]
+        _require(all(np.isfinite(number) for number in numbers), "a count is no number")
+        num_envs = len(arrays["collector/episode"])
+        per_env = ("workers", "places") if "collector/workers" in arrays else ("return", "length", "starts")
+        for name in per_env:
+            _require(arrays[f"collector/{name}"].shape == (num_envs,), f"{name} is not of {num_envs} environments")
+        if "collector/workers" not in arrays:
+            _require(len(arrays["collector/obs"]) == num_envs, f"obs is not of {num_envs} environments")
+        if any(name.startswith(_POOL) for name in arrays):
+            _check_pool(arrays)
+
+
+def _check_pool(arrays: Mapping[str, Array]) -> None:
+    head, size, capacity, written, num_envs = (int(number) for number in arrays[f"{_POOL}position"])
+    _require(0 <= size <= capacity and size <= written, f"{size} transitions in a pool of {capacity}")
+    _require(head >= 0 and num_envs >= 0 and (num_envs > 0 or size == 0), "its pool begins nowhere")
+    for name in ("obs", "action", "reward", "terminated", "ended"):
+        if num_envs:
+            _require(len(arrays[_POOL + name]) == written, f"its pool has not {written} of {name}")
+    for name, values in arrays.items():
+        if name.startswith(f"{_POOL}extras/") or name == f"{_POOL}next_obs":
+            _require(len(values) == written, f"its pool has not {written} of {name}")
+    scores = arrays.get(f"{_POOL}sampler/scores")
+    if scores is not None and num_envs:
+        _require(scores.ndim == 1 and len(scores) >= capacity, "its priorities are not those of its pool")
+        _require(arrays[f"{_POOL}sampler/counts"].shape == (4,), "its priorities are not complete")
+
+
+def _require(condition: bool, otherwise: str) -> None:
+    if not condition:
+        raise ValueError(otherwise)
+
+
+def check_fits(
+    arrays: Mapping[str, Array],
+    settings: Settings,
+    num_envs: int | None = None,
+    obs_shape: tuple[int, ...] | None = None,
+) -> None:
+    """Refuses the whole state of a trainer that was told something else than this one.
+
+    Args:
+        arrays: The trainer's part of a file, as check_whole() let it pass.
+        settings: Of the trainer that is to go on.
+        num_envs: How many environments it has; None: not known yet.
+        obs_shape: Shape of one observation as environments show it; None: not known yet.
+
+    Raises:
+        CheckpointError: What differs, and what to do.
+    """
+    stored_envs = len(arrays["collector/episode"])
+    if num_envs is not None and num_envs != stored_envs:
+        raise CheckpointError(
+            f"the checkpoint holds {stored_envs} environments, this run {num_envs}: set num_envs, {_WITHOUT_IT}"
+        )
+    for name in ("collector/obs", f"{_POOL}obs"):
+        if obs_shape is not None and name in arrays and arrays[name].shape[1:] != obs_shape:
+            raise CheckpointError(
+                f"the checkpoint holds observations of the shape {list(arrays[name].shape[1:])}, this environment "
+                f"shows {list(obs_shape)}: use the environment that it was written with, {_WITHOUT_IT}"
+            )
+    experience = settings.experience
+    is_replay = isinstance(experience, ReplaySettings)
+    pool = {name.removeprefix(_POOL): values for name, values in arrays.items() if name.startswith(_POOL)}
+    if pool and ("since_clearing" in pool) != is_replay:
+        kinds = ("a replay pool", "rollouts") if "since_clearing" in pool else ("rollouts", "a replay pool")
+        raise CheckpointError(
+            f"the checkpoint was trained from {kinds[0]}, this agent from {kinds[1]}: set PPO as it was, {_WITHOUT_IT}"
+        )
+    if pool and isinstance(experience, ReplaySettings):
+        _check_same_pool(pool, experience)
+
+
+def _check_same_pool(pool: Mapping[str, Array], experience: ReplaySettings) -> None:
+    _, size, capacity, _, num_envs = (int(number) for number in pool["position"])
+    if capacity != experience.capacity:
+        raise CheckpointError(
+            f"the checkpoint's replay pool has capacity {capacity}, this agent's {experience.capacity}: "
+            f"set pool_size to {capacity}, {_WITHOUT_IT}"
+        )
+    if not size:
+        return
+    if (experience.hindsight or experience.trajectories) and "episodes/over" not in pool:
+        raise CheckpointError(
+            "the checkpoint's replay pool was gathered without HER or TRL, and knows nothing of episodes: set them as "
+            f"they were, {_WITHOUT_IT}"
+        )
+    slots = capacity + (experience.frame_stack - 1) * num_envs
+    stacked = len(pool["frames/since_start"]) if "frames/since_start" in pool else capacity
+    if stacked != slots:
+        raise CheckpointError(
+            f"the checkpoint's replay pool is of {1 + (stacked - capacity) // num_envs} frames shown together, this "
+            f"agent's of {experience.frame_stack}: set frame_stack as it was, {_WITHOUT_IT}"
+        )
