@@ -1,5 +1,6 @@
 """Whether what a file holds of a trainer is whole, and whether it fits the one that is to go on from it."""
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +20,7 @@ _RAW = (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowErr
 
 
 @contextmanager
-def refusing_damage(path: Path | str) -> Iterator[None]:
+def refusing_damage(path: str | os.PathLike[str]) -> Iterator[None]:
     """Whatever goes wrong inside because a file does not hold what save() writes is told as that.
 
     Raises:
