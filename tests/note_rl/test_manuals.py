@@ -30,9 +30,9 @@ SNIPPETS = {
         DQN_SET,
         "eps",
         {"pool_network": False},
-        correction="to learn: num_updates=30 and 200 episodes, as the printed settings move the target after each pass "
+        correction="to learn: num_updates=60 and 300 episodes, as the printed settings move the target after each pass "
         "over a pool of a few minibatches, and Q-values diverge",
-        learning=Learning(200, 150.0, {"num_updates": 30}),
+        learning=Learning(300, 150.0, {"num_updates": 60}),
     ),
     "DQN by keywords, stopped by a criterion": Snippet(
         "DQN",
@@ -94,7 +94,7 @@ SNIPPETS = {
         {**HER_SET, "criterion": -5},
         "noise",
         correction=NO_ROBOT,
-        learning=Learning(150, -8.0, {"num_updates": 40}),
+        learning=Learning(150, -6.0, {"num_updates": 40}),
     ),
     "HER by keywords, in a pool": Snippet(
         "pool_network.DDPG_HER",
