@@ -34,6 +34,9 @@ class CountingLearner:
     def act(self, obs: Any) -> Any:
         return self.actor(obs)
 
+    def expect(self, num_gradient_steps: float) -> None:
+        pass
+
     def prepare(self, *arguments: Any) -> None:
         pass
 

@@ -146,7 +146,7 @@ def test_function_that_cannot_be_pickled_is_refused(tmp_path, executor, driver):
         ({"parallel": 0}, "executor.parallel must be at least 1, not 0"),
         ({"threads": -1}, "executor.threads must be at least 1, not -1"),
         ({"isolation": "thread"}, "executor.isolation must be forkserver or spawn, not 'thread'"),
-        ({"backend": "jax"}, "backend must be one of torch, keras, not 'jax'"),
+        ({"backend": "jax"}, "backend must be one of torch, keras, none, not 'jax'"),
     ],
 )
 def test_arguments_out_of_range_are_refused(arguments, message):
