@@ -31,6 +31,7 @@ LOCK_FILE = "lock"
 PID_FILE = "pid"
 
 _POLL_S = 0.02
+_KILL_PATIENCE_S = 5.0  # a killed process ends at once, unless the disk it waits for does not answer
 _TAIL_BYTES = 8192
 
 
@@ -75,8 +76,9 @@ def wait_until_free(folder: Path, timeout_s: float) -> bool:
 def end_leftover(folder: Path, grace_s: float = 10.0) -> bool:
     """End what a killed controller left running in the folder: SIGTERM, `grace_s` seconds, SIGKILL to the whole group.
 
-    Only processes that are surely the trial's are touched: number and start time of the leader must be those in the pid
-    file, or the leader be gone while members of its group live on (as long as they do, its number is not given away).
+    Returns when they are gone, which after SIGKILL takes a moment. Only processes that are surely the trial's are
+    touched: number and start time of the leader must be those in the pid file, or the leader be gone while members of
+    its group live on (as long as they do, its number is not given away).
 
     Returns:
         Whether there was anything to end.
@@ -96,6 +98,9 @@ def end_leftover(folder: Path, grace_s: float = 10.0) -> bool:
     members = system.group_members(leader)
     if members:
         system.kill_group(leader)
+        deadline = time.monotonic() + _KILL_PATIENCE_S
+        while system.group_members(leader) and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
     return now is not None or bool(members)
 
 
