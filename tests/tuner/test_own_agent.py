@@ -25,7 +25,7 @@ CONF = {
     "space": "defaults: [dqn]\nagent:\n  trust: {low: 0.25, high: 0.75}\n",
 }
 BRIEF = ("--config-dir", "my_conf", "agent=cautious_dqn", "tracker=jsonl", "training.total_steps=200")
-STUDY = ("study.num_trials=2", "study.num_race=2", "study.num_candidates=1", "study.num_test_seeds=1", "study.name=mine")
+STUDY = ("study.num_trials=2", "study.num_race=2", "study.num_candidates=1", "study.num_test_seeds=1")
 
 
 @pytest.fixture
@@ -45,7 +45,8 @@ def test_an_agent_of_the_users_own_is_trained_and_tuned(own: CommandLine) -> Non
     assert trained.status == 0, trained.errors
     tuned = own("tune", *BRIEF, *STUDY)
     assert tuned.status == 0, tuned.errors
-    used = [json.loads(path.read_text())["config"]["agent"] for path in Path("studies/mine").glob("screen/*/trial.json")]
+    notes = Path("studies").glob("*/screen/*/trial.json")
+    used = [json.loads(path.read_text())["config"]["agent"] for path in notes]
     assert {agent["_target_"] for agent in used} == {"my_rl.agents.CautiousDQN"}
     values = {agent["trust"] for agent in used}
     assert len(values) == 2
