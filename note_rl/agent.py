@@ -53,6 +53,7 @@ class Agent(Persistent, Rebuildable):
         self._device: str | None = None  # where set() had the parameters moved
         self._measured: tuple[Any, int] | None = None  # environment, and what num_envs="auto" is there
         self._adapted: tuple[Settings, Settings] | None = None  # what set() was told, and with train()'s arguments
+        self._bookkeeping = frozenset({*vars(self), "stop_training"})  # attributes that no loss depends on
 
     def default_policy(self) -> Policy | None:
         """What action()'s answers mean as long as set() was not called; None: values of actions, or the actions."""

@@ -25,7 +25,7 @@ from note_rl.learners.base import (
     without_gradient,
 )
 from note_rl.learners.checks import check_samples_apart, explaining_what_is_not_offered
-from note_rl.learners.keras_variables import as_array, named_variables, optimizer_slots
+from note_rl.learners.keras_variables import as_array, constants, named_variables, optimizer_slots
 from note_rl.learners.mirror import Actor
 from note_rl.types import Array, FloatArray, Sample, Update
 
@@ -54,6 +54,7 @@ class KerasLearner:
         self._traced: set[tuple[Any, ...]] = set()
         self._refusal: AgentContractError | None = None
         self._jit = False
+        self._prepared: list[Any] = []  # what the update was compiled for
         self.num_traces = 0  # of the update; a change of hyperparameters must not add to it
 
     def act(self, obs: Array) -> FloatArray:
@@ -91,8 +92,6 @@ class KerasLearner:
     def prepare(self, optimizer: Any, max_grad_norm: float | None, hyperparameters: Sequence[str], jit: Any) -> None:
         """Takes the optimizers and compiles anew where something changed; see `Learner.prepare`."""
         jit = jit in (True, "auto")
-        if optimizer is None and max_grad_norm == self._max_grad_norm and jit == self._jit and self._update_function:
-            return
         if optimizer is not None:
             optimizers = optimizers_for(optimizer, self.groups, keras.optimizers.Optimizer)
             check_holds(optimizers, lambda one: one._trainable_variables if one.built else None)
@@ -105,9 +104,14 @@ class KerasLearner:
                     f"{type(one).__name__} was given a learning-rate schedule of its own, so a schedule for "
                     "learning_rate cannot set it; give the optimizer a number"
                 )
-        self._max_grad_norm = max_grad_norm
-        self._jit = jit
-        self._compile()
+        held = [(one, constants(one, without=())) for one, _ in self._optimizers]
+        of_agent = constants(self.agent, without={*hyperparameters, *self.agent._bookkeeping})
+        prepared = [jit, max_grad_norm, held, of_agent]
+        if prepared != self._prepared:
+            self._max_grad_norm = max_grad_norm
+            self._jit = jit
+            self._compile()
+            self._prepared = prepared
 
     def expect(self, num_gradient_steps: float) -> None:
         """Changes nothing: the update is compiled before the first gradient step."""
