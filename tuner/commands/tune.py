@@ -28,7 +28,7 @@ from tuner.names import did_you_mean
 from tuner.protocol import Pruning, StudySettings
 from tuner.records import StudySummary
 from tuner.reporting import final_table, write_page
-from tuner.results import Verdict, verdict
+from tuner.results import verdict
 from tuner.space import Space
 from tuner.study import (
     Listeners,
@@ -44,9 +44,11 @@ from tuner.study import (
 from tuner.study.display import study_display
 from tuner.study.samplers import require_packages
 from tuner.study.storage import shown
+from tuner.study.store import BY_CHANCE
 from tuner.study.tracking import TrackingListener
 from tuner.trackers.base import TrackerGroup
 from tuner.trial.messages import JsonDict
+from tuner.verdicts import Verdict
 
 EXIT_STOPPED = 130
 WARM_STARTS = {"off": "off", "False": "off", "default": "default", "on": "default", "True": "default"}
@@ -198,9 +200,17 @@ def define(config: DictConfig, overrides: Sequence[str] = ()) -> StudyDefinition
         folder=Path(study["folder"]),
         configure=configure,
         warm_start=WARM_STARTS.get(str(resolved["warm_start"]), str(resolved["warm_start"])),
-        facts={"command": shlex.join(["tuner", "tune", *map(_without_password, overrides)])},
+        facts={
+            "command": shlex.join(["tuner", "tune", *map(_without_password, overrides)]),
+            **({} if _in_fixed_order(resolved["executor"]) else {BY_CHANCE: "as trials end"}),
+        },
     )
     return replace(found, entry=FUNCTION_ENTRY, probe=None) if is_function(run_config) else found
+
+
+def _in_fixed_order(executor: JsonDict) -> bool:
+    """Whether the same study is the same to the last digit when it is run again."""
+    return executor.get("parallel", 1) == 1 or str(executor["_target_"]).endswith(".InlineExecutor")
 
 
 def _run_config(resolved: JsonDict) -> JsonDict:

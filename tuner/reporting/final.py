@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tuner.records import CONFIRM, RACE, SCREEN, TEST, RunRecord, StudySummary
-from tuner.results import estimate
+from tuner.verdicts import estimate
 from tuner.wording import format_number, format_value, join_words, short_names
 
 TOP = 10
@@ -53,7 +53,7 @@ class FinalTable:
 def best_trials(summary: StudySummary, top: int) -> list[RunRecord]:
     """The best complete screening trials, the winner first whatever its screening score."""
     complete = [run for run in summary.stage(SCREEN) if run.complete]
-    complete.sort(key=lambda run: (run.label != summary.winner_label, -(run.score or 0.0), run.number))
+    complete.sort(key=lambda run: (run.label != summary.winner_label, -(summary.merit(run) or 0.0), run.number))
     return complete[:top]
 
 

@@ -8,7 +8,7 @@ from tuner.study.errors import StudyError, StudyStopped
 from tuner.study.listener import Listeners, StudyListener
 from tuner.study.runner import StudyRunner
 from tuner.study.store import StudyStore, quiet_optuna
-from tuner.study.summary import Winner, find_winner, summarise
+from tuner.study.summary import Winner, find_winner, home_of, summarise
 
 __all__ = [
     "Listeners",
@@ -20,6 +20,7 @@ __all__ = [
     "StudyStore",
     "Winner",
     "find_winner",
+    "home_of",
     "quiet_optuna",
     "summarise",
 ]

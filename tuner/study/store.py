@@ -29,6 +29,8 @@ RUNGS = "rungs"
 WINNER = "winner"
 SECONDS = "seconds"
 FACTS = "facts"
+BY_CHANCE = "order"
+"""Fact of a study in which several trials ran at a time, in processes: which of them ends first is chance."""
 
 _VERSIONED = ("note-rl", "optuna", "numpy", "gymnasium", "torch", "tensorflow", "keras")
 _BACKEND_PACKAGES = {"torch": {"torch"}, "keras": {"tensorflow", "keras"}}

@@ -4,7 +4,7 @@ The stages of `tuner tune` have no part in it; asking, dispatching, judging ends
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +18,7 @@ from optuna.trial import TrialState
 
 from tuner.errors import UserError
 from tuner.executors.base import Executor
+from tuner.insights.front import front_of
 from tuner.records import SCREEN
 from tuner.study.control import Interrupts, sole_controller
 from tuner.study.definition import StudyDefinition
@@ -64,10 +65,8 @@ def best_jobs(study: optuna.Study) -> list[JobResult]:
     losses = {
         trial.number: tuple(sign * value for sign, value in zip(signs, trial.values, strict=True)) for trial in complete
     }
-    if len(signs) == 1:
-        kept = sorted(complete, key=lambda trial: (losses[trial.number], trial.number))[:1]
-    else:
-        kept = [trial for trial in complete if not _is_beaten(losses[trial.number], losses.values())]
+    first = sorted(losses, key=lambda number: (losses[number], number))[:1]
+    kept = front_of(losses) if len(signs) > 1 else first
     return [
         JobResult(
             trial.number,
@@ -75,12 +74,9 @@ def best_jobs(study: optuna.Study) -> list[JobResult]:
             tuple(trial.values),
             trial.user_attrs[RUN_ATTRIBUTE]["subdir"],
         )
-        for trial in kept
+        for trial in complete
+        if trial.number in kept
     ]
-
-
-def _is_beaten(loss: tuple[float, ...], others: Iterable[tuple[float, ...]]) -> bool:
-    return any(other != loss and all(a <= b for a, b in zip(other, loss, strict=True)) for other in others)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from tuner.study.reading import (
     ENDING_ATTRIBUTE,
     OUTCOME_ATTRIBUTE,
     RUN_ATTRIBUTE,
+    record_of,
 )
 from tuner.trial import folder as files
 from tuner.trial.messages import JsonDict, Outcome, TrialResult, Verdict
@@ -138,21 +139,12 @@ class SweepBook(Book):
         )
 
     def _record(self, trial: FrozenTrial) -> RunRecord:
-        about: JsonDict = trial.user_attrs.get(RUN_ATTRIBUTE, {})
-        ending: JsonDict = trial.user_attrs.get(ENDING_ATTRIBUTE, {})
-        outcome = Outcome(trial.user_attrs.get(OUTCOME_ATTRIBUTE, "crashed")) if trial.state.is_finished() else None
-        return RunRecord(
-            number=trial.number,
-            stage=SCREEN,
-            label=about.get("label", ""),
-            seed=0,
-            params=about.get("values", {}),
-            outcome=outcome,
-            value=trial.values[0] if trial.values else None,
-            reason=ending.get("reason", ""),
-            seconds=ending.get("seconds", 0.0),
-            folder=str(self._sweep_folder / about.get("subdir", "")),
-        )
+        return record_of(trial, SCREEN, self._sweep_folder, other_objectives(self.study))
+
+
+def other_objectives(study: optuna.Study) -> tuple[str, ...]:
+    """Names for what a job returns behind its first number."""
+    return tuple(f"objective {index}" for index in range(2, len(study.directions) + 1))
 
 
 def _is_complete_entry(trial: FrozenTrial) -> bool:
