@@ -15,7 +15,7 @@ FILES = {path.relative_to(root.parent).as_posix(): path for root in ROOTS for pa
 HOMES = {
     "optuna": ("tuner/space.py", "tuner/study/"),
     "sqlalchemy": ("tuner/study/",),
-    "optuna_dashboard": ("tuner/commands/dashboard.py",),
+    "optuna_dashboard": ("tuner/commands/dashboard.py", "tuner/study/notes.py"),
     "wandb": ("tuner/trackers/wandb.py",),
     "plotly": ("tuner/reporting/",),
     "hydra": (

@@ -12,7 +12,7 @@ from tuner.errors import UserError
 from tuner.records import StudySummary
 from tuner.reporting import final_table, write_page
 from tuner.results import verdict
-from tuner.study import StudyStore, home_of, summarise
+from tuner.study import StudyStore, fill_dashboard, home_of, summarise
 from tuner.study.storage import IN_MEMORY, file_of, shown
 
 
@@ -57,4 +57,6 @@ def find(url: str, name: str | None, folder: Path) -> tuple[StudySummary, Path, 
         chosen = str(name or names[0])
         others = [] if name else names[1:]
         home = home_of(store, chosen, folder / chosen)
-        return summarise(store, chosen, home), home, others
+        summary = summarise(store, chosen, home)
+        fill_dashboard(store, summary, home)
+        return summary, home, others

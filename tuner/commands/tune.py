@@ -37,6 +37,7 @@ from tuner.study import (
     StudyRunner,
     StudyStopped,
     StudyStore,
+    fill_dashboard,
     find_winner,
     quiet_optuna,
     summarise,
@@ -267,6 +268,7 @@ def _take_home(definition: StudyDefinition, store: StudyStore, configs: Training
     title = f"{winner.label} of study {definition.name}, the whole config.\nTrain it: {use}"
     experiment.write_text(configs.experiment(winner.config, title))
     summary = summarise(store, definition.name, folder)
+    fill_dashboard(store, summary, folder)
     return TuneResult(summary, verdict(summary), winner.config, tuple(overrides), experiment, use, folder)
 
 

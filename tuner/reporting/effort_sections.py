@@ -74,8 +74,8 @@ def cost_section(summary: StudySummary) -> Html:
         f"{format_seconds(summary.seconds)} in all, {format_seconds(spent)} summed over runs, of which several may "
         "have run at a time."
     )
-    steps = ["environment steps"] if with_steps else []
-    return section("cost", "Cost", tag("p", whole), table("cost-table", [*heads, *steps], rows))
+    heads += ["environment steps"] if with_steps else []
+    return section("cost", "Cost", tag("p", whole), table("cost-table", heads, rows))
 
 
 def reproduce_section(summary: StudySummary) -> Html:

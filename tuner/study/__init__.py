@@ -6,6 +6,7 @@ With `tuner.space` the only home of optuna.
 from tuner.study.definition import StudyDefinition
 from tuner.study.errors import StudyError, StudyStopped
 from tuner.study.listener import Listeners, StudyListener
+from tuner.study.notes import fill_dashboard, fill_in_missing
 from tuner.study.runner import StudyRunner
 from tuner.study.store import StudyStore, quiet_optuna
 from tuner.study.summary import Winner, find_winner, home_of, summarise
@@ -19,6 +20,8 @@ __all__ = [
     "StudyStopped",
     "StudyStore",
     "Winner",
+    "fill_dashboard",
+    "fill_in_missing",
     "find_winner",
     "home_of",
     "quiet_optuna",

@@ -29,7 +29,15 @@ from tuner.executors.local import Backend, LocalExecutor, pickle_function
 from tuner.names import did_you_mean
 from tuner.protocol import StudySettings
 from tuner.reporting.page import write_page
-from tuner.study import StudyDefinition, StudyStopped, StudyStore, home_of, quiet_optuna, summarise
+from tuner.study import (
+    StudyDefinition,
+    StudyStopped,
+    StudyStore,
+    fill_dashboard,
+    home_of,
+    quiet_optuna,
+    summarise,
+)
 from tuner.study.samplers import SamplerFactory, require_packages
 from tuner.study.store import BY_CHANCE
 from tuner.study.sweep import Sweep, SweepRunner, SweepSampler
@@ -135,11 +143,13 @@ def _run(app: HydraApp, settings: SweepSettings, arguments: Sequence[str]) -> Js
 def _write_report(store: StudyStore, name: str, folder: Path) -> None:
     """The page of the sweep, beside its results; without plotly only how to get one."""
     home = home_of(store, name, folder)
+    summary = summarise(store, name, home)
+    fill_dashboard(store, summary, home)
     if importlib.util.find_spec("plotly") is None:
         _log.info("For a report: pip install 'note-rl[report]' && tuner report %s", shlex.quote(name))
         return
     try:
-        _log.info("Look at everything: %s", write_page(summarise(store, name, home), home))
+        _log.info("Look at everything: %s", write_page(summary, home))
     except UserError as error:  # the sweep is done whether or not its page can be written
         _log.warning("%s", error)
 
