@@ -16,7 +16,8 @@ HOMES = {
     "optuna": ("tuner/space.py", "tuner/study/"),
     "sqlalchemy": ("tuner/study/",),
     "optuna_dashboard": ("tuner/commands/dashboard.py", "tuner/study/notes.py"),
-    "wandb": ("tuner/trackers/wandb.py",),
+    "wandb": ("tuner/trackers/wandb.py", "tuner/trackers/wandb_sdk.py"),
+    "wandb_workspaces": ("tuner/trackers/wandb_report.py",),
     "plotly": ("tuner/reporting/",),
     "hydra": (
         *("tuner/cli.py", "tuner/config.py", "tuner/build.py", "tuner/preflight.py", "tuner/overrides.py"),

@@ -14,6 +14,7 @@ from tuner.reporting import final_table, write_page
 from tuner.results import verdict
 from tuner.study import StudyStore, fill_dashboard, home_of, summarise
 from tuner.study.storage import IN_MEMORY, file_of, shown
+from tuner.trackers.wandb_report import publish_report
 
 
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
@@ -27,6 +28,12 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     console.print(escape(verdict(summary).sentence), highlight=False)
     page = write_page(summary, home)
     console.print(f"the report is [bold]{escape(shlex.quote(str(page)))}[/bold]", highlight=False, soft_wrap=True)
+    if config.publish:
+        tracker = config.tracker.get("wandb")
+        if tracker is None:
+            raise UserError("publish=true writes to the W&B project of tracker=wandb; do not choose another tracker")
+        address = publish_report(summary, str(tracker.project), tracker.get("entity"))
+        console.print(f"at W&B, as a draft: [bold]{escape(address)}[/bold]", highlight=False, soft_wrap=True)
     return 0
 
 

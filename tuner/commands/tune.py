@@ -46,6 +46,7 @@ from tuner.study.display import study_display
 from tuner.study.samplers import require_packages
 from tuner.study.storage import shown
 from tuner.study.store import BY_CHANCE
+from tuner.study.study_run import StudyRunListener
 from tuner.study.tracking import TrackingListener
 from tuner.trackers.base import TrackerGroup
 from tuner.trial.messages import JsonDict
@@ -162,16 +163,17 @@ def tune(
         pruner = build_node("pruner", resolved["pruner"])
     tracker = TrackerGroup(list(build_trackers(resolved["tracker"]).values()))
     total_steps = int(resolved["training"]["total_steps"])
-    tracking = TrackingListener(tracker, definition.name, total_steps, definition.study_folder)
+    runs = TrackingListener(tracker, definition.name, total_steps, definition.study_folder)
+    whole = StudyRunListener(tracker, definition)
     with study_display(console, definition, int(resolved["executor"].get("parallel", 1))) as display:
-        listeners = Listeners(display, tracking, listener or StudyListener())
-        with StudyStore(resolved["storage"]["url"], display.on_note) as store:
-            try:
+        listeners = Listeners(display, runs, whole, listener or StudyListener())
+        with StudyStore(resolved["storage"]["url"], display.on_note) as store, closing(tracker):
+            with whole:
                 with closing(build_node("executor", resolved["executor"])) as executor:
                     StudyRunner(definition, store, executor, sampler, pruner, listeners).run()
-            finally:
-                tracker.close()
-            return _take_home(definition, store, TrainingConfigs(overrides, config_dir))
+                result = _take_home(definition, store, TrainingConfigs(overrides, config_dir))
+            whole.on_result(result.summary, result.config)
+            return result
 
 
 def define(config: DictConfig, overrides: Sequence[str] = ()) -> StudyDefinition:
