@@ -8,7 +8,7 @@ import csv
 import io
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
@@ -62,6 +62,12 @@ class RunRecord:
     seconds: float = 0.0
     folder: str = ""
     scores: Mapping[str, float] = field(default_factory=dict)
+
+    def objectives(self, others: Sequence["Objective"]) -> tuple[float, ...] | None:
+        """The score and its values of these further objectives; None if one is missing."""
+        values = (self.score, *(self.scores.get(other.name) for other in others))
+        known = tuple(value for value in values if value is not None)
+        return known if len(known) == len(values) else None
 
     @property
     def complete(self) -> bool:
@@ -124,7 +130,8 @@ class StudySummary:
         agent: name of the algorithm.
         backend: torch or keras.
         runs: of all stages, in the order they were started.
-        winner_label: label of the configuration the study chose; None while nothing is chosen.
+        winner_label: label of the configuration the study chose; None while nothing is chosen. With several objectives
+            the member of the front with the best score.
         default_label: label of the untuned configuration in the test stage.
         importances: configuration path -> importance, any scale.
         importance_null: configuration path -> the importance, on the same scale, that chance alone may reach.

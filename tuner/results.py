@@ -6,19 +6,19 @@ optimism.
 """
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from tuner.insights.failures import failed_tests, kinds_of
 from tuner.insights.noise import Noise, seed_noise
-from tuner.records import CONFIRM, RACE, SCREEN, TEST, RunRecord, StudySummary
+from tuner.records import CONFIRM, RACE, SCREEN, TEST, StudySummary
 from tuner.results_of_fronts import front_verdict
 from tuner.results_of_sweeps import sweep_verdict
 from tuner.statistics import difference_interval, iqm, probability_of_improvement
 from tuner.trial.messages import Outcome
 from tuner.verdicts import MIN_SCORES_FOR_INTERVAL, Estimate, Finding, Verdict, estimate
-from tuner.wording import describe_params, format_number, format_signed, join_words
+from tuner.wording import counted, describe_params, format_number, format_signed, join_words
 
 _PARTS = {
     "final": "Return at the end of training",
@@ -53,7 +53,7 @@ def _tested(summary: StudySummary, label: str, scores: dict[int, float]) -> Verd
         details=(
             *_parts_details(summary, label),
             *_optimism_details(tuning, winner),
-            *_failure_details(summary),
+            *failed_tests(summary),
             *([_noise_details(noise)[1]] if noise else []),
         ),
         winner=winner,
@@ -62,7 +62,7 @@ def _tested(summary: StudySummary, label: str, scores: dict[int, float]) -> Verd
         within_noise=len(noise.tied) if noise else None,
     )
     params = describe_params(summary.params_of(label), summary.importances)
-    result = f"test IQM {winner} on {_count(winner.n, 'fresh seed')}"
+    result = f"test IQM {winner} on {counted(winner.n, 'fresh seed')}"
     if label == summary.default_label:
         sentence = f"The default configuration itself came out best: {result}. Tuning found nothing better."
         return replace(base, finding=Finding.DEFAULT_AS_GOOD, sentence=sentence, default=winner)
@@ -87,7 +87,7 @@ def _conclusion(difference: Estimate, improvement: float) -> tuple[Finding, str]
     """What the difference between winner and default allows to say."""
     amount = format_signed(difference.iqm)
     if difference.low is None or difference.high is None:
-        seeds = _count(difference.n, "test seed")
+        seeds = counted(difference.n, "test seed")
         if difference.iqm <= 0:
             return Finding.DEFAULT_AS_GOOD, f"The default is as good or better ({amount} on {seeds}): keep it."
         return Finding.TOO_FEW_SEEDS, (
@@ -119,7 +119,7 @@ def _without_result(summary: StudySummary) -> Verdict:
         return Verdict(Finding.NOTHING_FINISHED, f"No trial has finished yet ({counted or 'none started'}).")
     reason, number = Counter(run.reason or "no reason given" for run in failed).most_common(1)[0]
     every = f"All {len(failed)} trials failed" if len(failed) > 1 else "The only trial failed"
-    sentence = f"{every} ({_kinds(failed)}), so there is no result. Most frequent reason ({number} x): {reason}"
+    sentence = f"{every} ({kinds_of(failed)}), so there is no result. Most frequent reason ({number} x): {reason}"
     return Verdict(Finding.ALL_FAILED, sentence)
 
 
@@ -129,15 +129,15 @@ def _without_test(summary: StudySummary, unfinished: int) -> Verdict:
     label = summary.winner_label or (best.label if best else summary.default_label)
     tuning = _tuning_scores(summary, label)
     params = describe_params(summary.params_of(label), summary.importances)
-    score = f", tuning score {tuning} on {_count(tuning.n, 'seed')}" if tuning else ""
+    score = f", tuning score {tuning} on {counted(tuning.n, 'seed')}" if tuning else ""
     state = "Its test runs have no score" if summary.stage(TEST) else "There is no finished test stage yet"
     if unfinished:
-        state = f"The test stage has not finished ({_count(unfinished, 'run')} of {len(summary.stage(TEST))} to go)"
+        state = f"The test stage has not finished ({counted(unfinished, 'run')} of {len(summary.stage(TEST))} to go)"
     sentence = (
         f"Best so far: {label}{f' ({params})' if params else ''}{score}. {state}: whether it beats the default "
         "configuration is not known, and a tuning score is too high, being the best of many."
     )
-    return Verdict(Finding.NOT_TESTED, sentence, _failure_details(summary), tuning=tuning)
+    return Verdict(Finding.NOT_TESTED, sentence, failed_tests(summary), tuning=tuning)
 
 
 def _scores(summary: StudySummary, stage: str, label: str | None) -> dict[int, float]:
@@ -167,7 +167,7 @@ def _noise_details(noise: Noise) -> tuple[str, str]:
     count = len(noise.tied)
     verb = "is" if count == 1 else "are"
     sentence = (
-        f"{count} of {_count(noise.num_others, 'other finished screening trial')} {verb} within seed noise of it."
+        f"{count} of {counted(noise.num_others, 'other finished screening trial')} {verb} within seed noise of it."
     )
     detail = (
         f"Within seed noise: a screening score of {format_number(noise.limit)} or more, about two standard deviations "
@@ -194,27 +194,5 @@ def _optimism_details(tuning: Estimate | None, winner: Estimate) -> tuple[str, .
     if tuning is None:
         return ()
     amount = format_signed(tuning.iqm - winner.iqm)
-    chosen = f"it was chosen by {format_number(tuning.iqm)} on {_count(tuning.n, 'seed')}"
+    chosen = f"it was chosen by {format_number(tuning.iqm)} on {counted(tuning.n, 'seed')}"
     return (f"Selection optimism {amount}: {chosen} and scores {format_number(winner.iqm)} on fresh ones.",)
-
-
-def _failure_details(summary: StudySummary) -> tuple[str, ...]:
-    """Failed test runs are never left out in silence."""
-    runs = summary.stage(TEST)
-    failed = [run for run in runs if run.failed]
-    if not failed:
-        return ()
-    lost = sum(run.score is None for run in failed)
-    fate = "They count with the score of a random policy."
-    if lost:
-        fate = f"{_count(lost, 'run')} without a score {'is' if lost == 1 else 'are'} missing from the figures."
-    return (f"{len(failed)} of {len(runs)} test runs failed ({_kinds(failed)}). {fate}",)
-
-
-def _kinds(runs: Sequence[RunRecord]) -> str:
-    kinds = Counter((run.outcome or "").replace("_", " ") for run in runs)
-    return join_words(f"{number} {kind}" for kind, number in kinds.most_common())
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tuner.insights.front import is_beaten
+from tuner.insights.failures import failed_tests
+from tuner.insights.front import as_losses, is_beaten
 from tuner.records import CONFIRM, SCREEN, TEST, Objective, RunRecord, StudySummary
 from tuner.verdicts import Estimate, Finding, Verdict, estimate
 from tuner.wording import describe_params, format_number, join_words
@@ -33,13 +34,6 @@ class FrontMember:
 def objectives_of(summary: StudySummary) -> tuple[Objective, ...]:
     """All objectives, the metric first."""
     return (Objective("score", summary.metric_name, summary.maximised), *summary.others)
-
-
-def objective_values(summary: StudySummary, run: RunRecord) -> tuple[float, ...] | None:
-    """A run's value of each objective; None if one is missing."""
-    values = (run.score, *(run.scores.get(other.name) for other in summary.others))
-    known = tuple(value for value in values if value is not None)
-    return known if len(known) == len(values) else None
 
 
 def front_members(summary: StudySummary) -> tuple[FrontMember, ...]:
@@ -76,15 +70,12 @@ def front_verdict(summary: StudySummary) -> Verdict:
 
 
 def _row(summary: StudySummary, runs: Sequence[RunRecord]) -> Row:
-    known = [values for run in runs if (values := objective_values(summary, run)) is not None]
+    known = [values for run in runs if (values := run.objectives(summary.others)) is not None]
     return tuple(estimate(column) for column in zip(*known, strict=True))
 
 
 def _losses(summary: StudySummary, row: Row) -> tuple[float, ...]:
-    return tuple(
-        -value.iqm if objective.maximised else value.iqm
-        for objective, value in zip(objectives_of(summary), row, strict=True)
-    )
+    return as_losses([value.iqm for value in row], [objective.maximised for objective in objectives_of(summary)])
 
 
 def _described(summary: StudySummary, member: FrontMember) -> str:
@@ -122,4 +113,4 @@ def _details(summary: StudySummary, own: Sequence[FrontMember]) -> tuple[str, ..
             details.append(f"On these seeds {join_words(lost)} turned out to be beaten after all.")
     else:
         details.append("There is no finished test stage yet: these values are too good, being the best of many.")
-    return tuple(details)
+    return (*details, *failed_tests(summary))

@@ -1,14 +1,15 @@
 """Failed runs by kind, and what they may have in common."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tuner.records import RunRecord, StudySummary
+from tuner.records import TEST, RunRecord, StudySummary
 from tuner.statistics import probability_of_improvement
 from tuner.trial.messages import Outcome
-from tuner.wording import format_value
+from tuner.wording import counted, format_value, join_words
 
 MIN_RUNS = 2
 """What a single failed run has in common with itself says nothing."""
@@ -34,7 +35,7 @@ class FailureKind:
         outcome: the kind.
         runs: of that kind.
         reason: the most frequent reason, as the runs gave it.
-        num_same: how many gave it.
+        num_same: how many gave it, numbers in it aside.
         common: what tells these runs from the good ones; empty if nothing does clearly.
         remedy: what usually helps.
     """
@@ -55,9 +56,14 @@ def failure_kinds(summary: StudySummary) -> tuple[FailureKind, ...]:
     for outcome, _ in Counter(run.outcome for run in failed).most_common():
         assert outcome is not None
         own = tuple(run for run in failed if run.outcome is outcome)
-        reason, count = Counter(run.reason or "no reason given" for run in own).most_common(1)[0]
-        kinds.append(FailureKind(outcome, own, reason, count, _common(own, good), REMEDIES[outcome]))
+        same = Counter(_without_numbers(run.reason) for run in own).most_common(1)[0]
+        reason = next(run.reason for run in own if _without_numbers(run.reason) == same[0]) or "no reason given"
+        kinds.append(FailureKind(outcome, own, reason, same[1], _common(own, good), REMEDIES[outcome]))
     return tuple(kinds)
+
+
+def _without_numbers(reason: str) -> str:
+    return re.sub(r"\d[\d.]*(e[-+]?\d+)?", "#", reason)
 
 
 def _common(failed: Sequence[RunRecord], good: Sequence[RunRecord]) -> str:
@@ -81,3 +87,22 @@ def _common(failed: Sequence[RunRecord], good: Sequence[RunRecord]) -> str:
 def _numbers(runs: Sequence[RunRecord], path: str) -> list[float]:
     values = (run.params.get(path) for run in runs)
     return [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
+
+
+def failed_tests(summary: StudySummary) -> tuple[str, ...]:
+    """Failed test runs are never left out in silence."""
+    runs = summary.stage(TEST)
+    failed = [run for run in runs if run.failed]
+    if not failed:
+        return ()
+    lost = sum(run.score is None for run in failed)
+    fate = "They count with the score of a random policy."
+    if lost:
+        fate = f"{counted(lost, 'run')} without a score {'is' if lost == 1 else 'are'} missing from the figures."
+    return (f"{len(failed)} of {len(runs)} test runs failed ({kinds_of(failed)}). {fate}",)
+
+
+def kinds_of(runs: Sequence[RunRecord]) -> str:
+    """`2 crashed and 1 diverged`."""
+    kinds = Counter((run.outcome or "").replace("_", " ") for run in runs)
+    return join_words(f"{number} {kind}" for kind, number in kinds.most_common())

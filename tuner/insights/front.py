@@ -13,6 +13,11 @@ def front_of(losses: Mapping[Name, Losses]) -> list[Name]:
     return [name for name, own in losses.items() if not is_beaten(own, losses.values())]
 
 
+def as_losses(values: Sequence[float], maximised: Sequence[bool]) -> Losses:
+    """Values of each objective turned so that lower is better."""
+    return tuple(-value if up else value for value, up in zip(values, maximised, strict=True))
+
+
 def is_beaten(own: Losses, others: Iterable[Losses]) -> bool:
     """Whether one of the others is at least as good in every objective and better in one."""
     return any(other != own and all(a <= b for a, b in zip(other, own, strict=True)) for other in others)

@@ -82,6 +82,8 @@ def reproduce_section(summary: StudySummary) -> Html:
     """The command that trains the winner again, and the one that runs the study again."""
     parts: list[str] = []
     if summary.retrain_command:
+        if summary.front:
+            parts += [note(f"{summary.winner_label}, which has the best score of the front:")]
         parts += [copied_command("command", summary.retrain_command)]
     elif not summary.is_sweep:
         parts += [reason("There is no winner yet.")]

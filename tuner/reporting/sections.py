@@ -119,7 +119,7 @@ def _trial_row(summary: StudySummary, run: RunRecord, stages: Sequence[str], pat
     for stage in stages:
         scores = [other.score for other in summary.stage(stage, run.label) if other.score is not None]
         later.append(number_cell(estimate(scores).iqm if scores else None))
-    winner = run.label == summary.winner_label or run.label in summary.front
+    winner = run.label in (summary.front or (summary.winner_label,))
     state = "running" if run.outcome is None else run.outcome.replace("_", " ")
     kind = "failed" if run.failed else state
     return tag(

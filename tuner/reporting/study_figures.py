@@ -8,7 +8,7 @@ from tuner.insights.effort import expected_best
 from tuner.records import SCREEN, RunRecord, StudySummary
 from tuner.reporting.figures import DEFAULT, FAINT, TRIAL, WINNER, hover_text
 from tuner.reporting.scales import Scale
-from tuner.results_of_fronts import front_members, objective_values, objectives_of
+from tuner.results_of_fronts import front_members, objectives_of
 from tuner.trial.messages import JsonDict
 from tuner.wording import short_names
 
@@ -148,7 +148,7 @@ def front_figure(summary: StudySummary) -> JsonDict | None:
     if not summary.others:
         return None
     complete = [run for run in summary.stage(SCREEN) if run.complete]
-    points = [(run, values) for run in complete if (values := objective_values(summary, run)) is not None]
+    points = [(run, values) for run in complete if (values := run.objectives(summary.others)) is not None]
     if not points:
         return None
     first, second = objectives_of(summary)[:2]

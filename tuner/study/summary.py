@@ -6,7 +6,7 @@ from pathlib import Path
 import optuna
 from optuna.study import StudyDirection
 
-from tuner.objective import make_metric
+from tuner.objective import make_metric, make_others
 from tuner.records import CONFIRM, SCREEN, STAGES, Objective, RunRecord, StudySummary
 from tuner.study import store as attributes
 from tuner.study.definition import DEFAULT_LABEL
@@ -18,6 +18,7 @@ from tuner.study.sweep import SWEEP_FOLDER, best_jobs
 from tuner.study.sweep_book import other_objectives
 from tuner.trial.messages import JsonDict
 
+SEVERAL = "with several objectives a run that is behind in one may be ahead in another"
 NOT_REPEATABLE = "With several at a time the order of their ends, and so the search, is not exactly repeatable."
 
 
@@ -38,10 +39,12 @@ def summarise(store: StudyStore, name: str, folder: Path) -> StudySummary:
     facts: JsonDict = screen.user_attrs.get(attributes.FACTS, {})
     definition: JsonDict = screen.user_attrs[attributes.DEFINITION]
     metric = make_metric(definition["metric"])
-    runs = list(read_records(screen, SCREEN, folder))
+    others = make_others(definition.get("others", ()), definition["metric"])
+    names = [other.name for other in others]
+    runs = list(read_records(screen, SCREEN, folder, names))
     for stage in STAGES[1:]:
         study = store.find(name, stage)
-        runs += read_records(study, stage, folder) if study is not None else ()
+        runs += read_records(study, stage, folder, names) if study is not None else ()
     found = importances(screen, definition["space"])
     return StudySummary(
         **_shared(screen),
@@ -54,6 +57,8 @@ def summarise(store: StudyStore, name: str, folder: Path) -> StudySummary:
         importance_over_time=over_time(screen, definition["space"], metric),
         notes=_notes(screen, definition, runs),
         retrain_command=str(facts.get("retrain", "")),
+        others=others,
+        front=tuple(screen.user_attrs.get(attributes.FRONT, ())),
         seconds=float(screen.user_attrs.get(attributes.SECONDS, 0.0)),
     )
 
@@ -123,6 +128,8 @@ def _notes(study: optuna.Study, definition: JsonDict, runs: list[RunRecord]) -> 
     if attributes.RUNGS in study.user_attrs:
         rungs = study.user_attrs[attributes.RUNGS]
         notes.append(describe_decisions(decisions_from_json(rungs["decisions"]), rungs["num_trials"]))
+    elif definition.get("others"):
+        notes.append(f"Nothing was pruned or raced: {SEVERAL}.")
     elif any(run.stage == SCREEN and run.complete for run in runs):
         notes.append("Nothing was pruned: pruning is off, or has too few complete runs yet to judge early scores by.")
     if definition["warm_start"] == "default":
@@ -150,9 +157,15 @@ class Winner:
     config: JsonDict
 
 
-def find_winner(store: StudyStore, name: str) -> Winner | None:
-    """The winner of a study; None while there is none."""
-    label = store.require(name).user_attrs.get(attributes.WINNER)
+def find_winner(store: StudyStore, name: str, label: str | None = None) -> Winner | None:
+    """The winner of a study, or of several objectives the member of the front with that label; None if there is none.
+
+    Args:
+        store: Where the study is kept.
+        name: Of the study.
+        label: Of a configuration that was confirmed; None: the winner.
+    """
+    label = label or store.require(name).user_attrs.get(attributes.WINNER)
     confirmed = store.find(name, CONFIRM)
     for trial in confirmed.get_trials(deepcopy=False) if confirmed is not None else ():
         about: JsonDict = trial.user_attrs.get(RUN_ATTRIBUTE, {})

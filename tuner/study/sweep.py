@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import optuna
 from optuna.pruners import BasePruner, MedianPruner, NopPruner
-from optuna.samplers import BaseSampler, BruteForceSampler, CmaEsSampler, GridSampler
+from optuna.samplers import BaseSampler, BruteForceSampler, GridSampler
 from optuna.study import StudyDirection
 from optuna.trial import TrialState
 
@@ -24,7 +24,7 @@ from tuner.study.control import Interrupts, sole_controller
 from tuner.study.definition import StudyDefinition
 from tuner.study.listener import StudyListener
 from tuner.study.reading import OUTCOME_ATTRIBUTE, RUN_ATTRIBUTE
-from tuner.study.samplers import SamplerFactory, make_sampler
+from tuner.study.samplers import SamplerFactory, make_sampler, require_objectives
 from tuner.study.store import StudyStore, begin_or_continue
 from tuner.study.sweep_book import JobJudge, Jobs, SweepBook, SweepDispatcher
 from tuner.trial.messages import JsonDict, Outcome
@@ -120,10 +120,7 @@ class SweepSampler:
                 )
             if issubclass(kind, GridSampler):
                 return kind(self.grid, seed=seed)  # type: ignore[arg-type]  # the same order in every session
-        if issubclass(kind, CmaEsSampler) and self.num_objectives > 1:
-            raise UserError(
-                f"{kind.__name__} knows one objective only; for several choose hydra/sweeper/sampler=tpe or nsgaii"
-            )
+        require_objectives(self.factory, self.num_objectives)
         try:
             return make_sampler(self.factory, seed, num_trials, None)
         except TypeError as error:

@@ -20,9 +20,10 @@ from tuner.results import verdict
 from tuner.results_of_fronts import front_members
 from tuner.space import Parameter, Space
 from tuner.study import StudyDefinition, StudyStore, home_of, summarise
+from tuner.study.book import Ending
 from tuner.study.store import begin_or_continue
 from tuner.study.sweep import SWEEP_FOLDER, Direction, SweepSampler, best_jobs
-from tuner.study.sweep_book import JobEnding, JobJudge, SweepBook
+from tuner.study.sweep_book import JobJudge, SweepBook
 from tuner.sweeper.grammar import SweepSpace, parse_sweep
 from tuner.trial.messages import JsonDict, Outcome
 
@@ -103,7 +104,7 @@ def test_every_combination_is_run_once_and_all_its_values_are_told(tmp_path: Pat
     book = SweepBook(study, sweep, SpaceJobs(space), tmp_path, sampler.total(50))
     while run := book.next_run():
         number = float(run.number)
-        record = book.tell(run, JobEnding(Outcome.COMPLETE, number, "", 1.0, (number, -number)))
+        record = book.tell(run, Ending(Outcome.COMPLETE, number, "", 1.0, (-number,)))
         assert (record.value, record.outcome) == (number, Outcome.COMPLETE)
     assert book.is_done
     assert sorted((record.params["m"], record.params["x"]) for record in book.records()) == [
@@ -147,9 +148,9 @@ def reported(tmp_path: Path, directions: tuple[Direction, ...], returned: Sequen
             run = book.next_run()
             assert run is not None
             if run.number == 1:
-                book.tell(run, JobEnding(Outcome.CRASHED, None, "KeyError: 'x'", 2.0))
+                book.tell(run, Ending(Outcome.CRASHED, None, "KeyError: 'x'", 2.0))
             else:
-                book.tell(run, JobEnding(Outcome.COMPLETE, values[0], "", 1.0, values))
+                book.tell(run, Ending(Outcome.COMPLETE, values[0], "", 1.0, values[1:]))
         assert home_of(store, "s", Path("elsewhere")) == tmp_path
         return summarise(store, "s", Path("elsewhere"))
 
