@@ -35,6 +35,7 @@ from tuner.study import (
     summarise,
 )
 from tuner.study.display import study_display
+from tuner.study.patience import STORAGE_ERRORS, explained
 from tuner.study.samplers import require_packages
 from tuner.study.study_run import StudyRunListener
 from tuner.study.tracking import TrackingListener
@@ -135,7 +136,10 @@ def tune(
             with whole:
                 with closing(build_node("executor", resolved["executor"])) as executor:
                     StudyRunner(definition, store, executor, sampler, pruner, listeners).run()
-                result = _take_home(definition, store, TrainingConfigs(overrides, config_dir))
+                try:
+                    result = _take_home(definition, store, TrainingConfigs(overrides, config_dir))
+                except STORAGE_ERRORS as error:
+                    raise explained(error) from error
             whole.on_result(result.summary, result.config)
             return result
 

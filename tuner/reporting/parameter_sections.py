@@ -70,7 +70,8 @@ def importance_section(summary: StudySummary) -> Html:
     )
     if summary.importance_null:
         share += (
-            " The mark is what chance alone reaches in one of twenty cases, with scores shuffled among the trials: "
+            " The mark is what chance alone reaches in one of twenty cases, with scores shuffled among neighbouring "
+            "trials: "
             f"{_unimportant(summary)}"
         )
     parts = [figure("importance-figure", share)]

@@ -20,6 +20,7 @@ MIN_TRIALS = 10
 NULL_LEVEL = 0.95
 _TARGET_QUANTILE = 0.25  # of 20 trials the best 5, as many as Optuna wants at least
 _PERMUTATIONS = 40
+_BLOCK = 5
 _MAX_MOMENTS = 6
 
 Losses = Mapping[int, float]
@@ -33,8 +34,8 @@ class _TiedError(Exception):
 def importances(study: optuna.Study, space: JsonDict, maximised: bool = True) -> Importances:
     """Importance of each parameter for a good value; without any where there are too few trials, or too equal ones.
 
-    The values are shuffled among the trials a number of times; what importance a parameter has then is chance, and
-    the `NULL_LEVEL` quantile of it is the parameter's null.
+    The values are shuffled among neighbouring trials a number of times; what importance a parameter has then is chance
+    and the sampler's doing, and the `NULL_LEVEL` quantile of it is the parameter's null.
 
     Args:
         study: Of the screening stage, or of a sweep.
@@ -77,10 +78,7 @@ def _over_trials(study: optuna.Study, space: JsonDict, losses: Losses) -> Import
     rng = np.random.default_rng(0)  # a report is the same each time it is made
     try:
         found = _evaluate(study, losses)
-        shuffled = [
-            _evaluate(study, dict(zip(losses, rng.permutation(list(losses.values())).tolist(), strict=True)))
-            for _ in range(_PERMUTATIONS)
-        ]
+        shuffled = [_evaluate(study, _shuffled(losses, rng)) for _ in range(_PERMUTATIONS)]
     except _TiedError:
         return Importances()
     total = sum(found.values())
@@ -92,6 +90,23 @@ def _over_trials(study: optuna.Study, space: JsonDict, losses: Losses) -> Import
     return Importances(
         {paths[name]: found[name] / total for name in ordered}, {paths[name]: null[name] / total for name in ordered}
     )
+
+
+def _shuffled(losses: Losses, rng: np.random.Generator) -> dict[int, float]:
+    """The losses in another order, each near its place.
+
+    A sampler closes in on good regions, also in a parameter that does nothing: early trials are bad and spread out,
+    late ones good and close together. Shuffled over the whole study this would pass for importance. Of 25 studies of 20
+    trials by TPE a parameter without effect rose above that null in 16 %, above this one in none; the learning rate,
+    which had one, in 84 % and 72 %.
+    """
+    numbers = sorted(losses)
+    blocks = [numbers[start : start + _BLOCK] for start in range(0, len(numbers), _BLOCK)]
+    return {
+        number: loss
+        for block in blocks
+        for number, loss in zip(block, rng.permutation([losses[one] for one in block]).tolist(), strict=True)
+    }
 
 
 def _evaluate(study: optuna.Study, losses: Losses) -> dict[str, float]:
