@@ -8,8 +8,9 @@ import pytest
 from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState, create_trial
 
-from tests.tuner.studies import run_study
+from tests.tuner.studies import journal, run_study
 from tuner.objective import Final
+from tuner.study import StudyStore, summarise
 from tuner.study.importance import importances, over_time
 
 SPACE = {name: {"path": f"agent.{name}"} for name in ("early", "late", "dummy")}
@@ -62,7 +63,10 @@ def test_too_few_trials_or_too_equal_ones_say_nothing() -> None:
 
 
 def test_a_study_of_ours_has_them_at_its_reports(tmp_path: Path) -> None:
-    summary = run_study(tmp_path, num_trials=30)
+    run_study(tmp_path, num_trials=30)
+    with StudyStore(journal(tmp_path)) as store:
+        summary = summarise(store, "study", tmp_path, thorough=True)
+        assert summarise(store, "study", tmp_path).importances == summary.importances
     assert len(summary.importance_over_time) == 6
     assert summary.importance_over_time[-1].fraction == 1.0
     assert summary.importances["optimizer.learning_rate"] > summary.importance_null["optimizer.learning_rate"]

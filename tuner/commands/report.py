@@ -64,6 +64,6 @@ def find(url: str, name: str | None, folder: Path) -> tuple[StudySummary, Path, 
         chosen = str(name or names[0])
         others = [] if name else names[1:]
         home = home_of(store, chosen, folder / chosen)
-        summary = summarise(store, chosen, home)
+        summary = summarise(store, chosen, home, thorough=True)
         fill_dashboard(store, summary, home)
         return summary, home, others

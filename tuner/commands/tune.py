@@ -36,7 +36,7 @@ from tuner.study import (
 )
 from tuner.study.display import study_display
 from tuner.study.patience import STORAGE_ERRORS, explained
-from tuner.study.samplers import require_packages
+from tuner.study.samplers import SamplerFactory, require_packages
 from tuner.study.study_run import StudyRunListener
 from tuner.study.tracking import TrackingListener
 from tuner.trackers.base import TrackerGroup
@@ -121,11 +121,7 @@ def tune(
     """
     definition = define(config, overrides)
     resolved = resolve(config)
-    for part in ("sampler", "pruner"):
-        require_packages(str(resolved[part]["_target_"]).rpartition(".")[2])
-    with quiet_optuna():
-        sampler = build_node("sampler", {**resolved["sampler"], "_partial_": True})
-        pruner = build_node("pruner", resolved["pruner"])
+    sampler, pruner = _search_parts(resolved)
     tracker = TrackerGroup(list(build_trackers(resolved["tracker"]).values()))
     total_steps = int(resolved["training"]["total_steps"])
     runs = TrackingListener(tracker, definition.name, total_steps, definition.study_folder)
@@ -142,6 +138,15 @@ def tune(
                     raise explained(error) from error
             whole.on_result(result.summary, result.config)
             return result
+
+
+def _search_parts(resolved: JsonDict) -> tuple[SamplerFactory, Any]:
+    for part in ("sampler", "pruner"):
+        require_packages(str(resolved[part]["_target_"]).rpartition(".")[2])
+    with quiet_optuna():
+        sampler: SamplerFactory = build_node("sampler", {**resolved["sampler"], "_partial_": True})
+        pruner = build_node("pruner", resolved["pruner"])
+    return sampler, pruner
 
 
 def _config_dir() -> Path | None:
@@ -162,7 +167,7 @@ def _take_home(definition: StudyDefinition, store: StudyStore, configs: Training
     overrides = configs.overrides_for(winner.config, winner.values)
     store.keep_fact(definition.name, "retrain", configs.command(overrides))
     folder = definition.study_folder
-    summary = summarise(store, definition.name, folder)
+    summary = summarise(store, definition.name, folder, thorough=True)
     for label in summary.front:
         if (member := find_winner(store, definition.name, label)) is not None:
             _write_experiment(definition, configs, member, _file_name(label))

@@ -10,7 +10,7 @@ from tuner.objective import make_metric, make_others
 from tuner.records import CONFIRM, SCREEN, STAGES, Objective, RunRecord, StudySummary
 from tuner.study import store as attributes
 from tuner.study.definition import DEFAULT_LABEL
-from tuner.study.importance import importances, over_time
+from tuner.study.importance import PERMUTATIONS, importances, over_time
 from tuner.study.pruning import decisions_from_json, describe_decisions
 from tuner.study.reading import RUN_ATTRIBUTE, read_records
 from tuner.study.store import StudyStore
@@ -22,20 +22,22 @@ SEVERAL = "with several objectives a run that is behind in one may be ahead in a
 NOT_REPEATABLE = "With several at a time the order of their ends, and so the search, is not exactly repeatable."
 
 
-def summarise(store: StudyStore, name: str, folder: Path) -> StudySummary:
+def summarise(store: StudyStore, name: str, folder: Path, *, thorough: bool = False) -> StudySummary:
     """The summary of a study or a sweep, finished or not.
 
     Args:
         store: Where it is kept.
         name: Of the study.
         folder: Where the folders of its runs are; a sweep knows that itself.
+        thorough: Whether it is also worked out what chance makes of importances, and how these change over training;
+            that takes a second or two.
 
     Raises:
         UserError: There is no such study.
     """
     screen = store.require(name)
     if SWEEP_FOLDER in screen.user_attrs:
-        return _summarise_sweep(screen)
+        return _summarise_sweep(screen, thorough)
     facts: JsonDict = screen.user_attrs.get(attributes.FACTS, {})
     definition: JsonDict = screen.user_attrs[attributes.DEFINITION]
     metric = make_metric(definition["metric"])
@@ -45,7 +47,7 @@ def summarise(store: StudyStore, name: str, folder: Path) -> StudySummary:
     for stage in STAGES[1:]:
         study = store.find(name, stage)
         runs += read_records(study, stage, folder, names) if study is not None else ()
-    found = importances(screen, definition["space"])
+    found = importances(screen, definition["space"], permutations=PERMUTATIONS if thorough else 0)
     return StudySummary(
         **_shared(screen),
         metric_name=metric.label,
@@ -54,7 +56,7 @@ def summarise(store: StudyStore, name: str, folder: Path) -> StudySummary:
         default_label=DEFAULT_LABEL,
         importances=found.shares,
         importance_null=found.null,
-        importance_over_time=over_time(screen, definition["space"], metric),
+        importance_over_time=over_time(screen, definition["space"], metric) if thorough else (),
         notes=_notes(screen, definition, runs),
         retrain_command=str(facts.get("retrain", "")),
         others=others,
@@ -68,12 +70,14 @@ def home_of(store: StudyStore, name: str, folder: Path) -> Path:
     return Path(store.require(name).user_attrs.get(SWEEP_FOLDER, folder))
 
 
-def _summarise_sweep(study: optuna.Study) -> StudySummary:
+def _summarise_sweep(study: optuna.Study, thorough: bool) -> StudySummary:
     """A sweep has no stages: the winner is its best job, of several objectives all that no other job beats."""
     maximised, *others = (direction is StudyDirection.MAXIMIZE for direction in study.directions)
     names = other_objectives(study)
     best = best_jobs(study)
-    found = importances(study, study.user_attrs[attributes.DEFINITION]["space"], maximised)
+    found = importances(
+        study, study.user_attrs[attributes.DEFINITION]["space"], maximised, PERMUTATIONS if thorough else 0
+    )
     runs = read_records(study, SCREEN, Path(study.user_attrs[SWEEP_FOLDER]), names)
     started = [trial.datetime_start for trial in study.get_trials(deepcopy=False) if trial.datetime_start]
     ended = [trial.datetime_complete for trial in study.get_trials(deepcopy=False) if trial.datetime_complete]

@@ -143,7 +143,7 @@ def _run(app: HydraApp, settings: SweepSettings, arguments: Sequence[str]) -> Js
 def _write_report(store: StudyStore, name: str, folder: Path) -> None:
     """The page of the sweep, beside its results; without plotly only how to get one."""
     home = home_of(store, name, folder)
-    summary = summarise(store, name, home)
+    summary = summarise(store, name, home, thorough=True)
     fill_dashboard(store, summary, home)
     if importlib.util.find_spec("plotly") is None:
         _log.info("For a report: pip install 'note-rl[report]' && tuner report %s", shlex.quote(name))
