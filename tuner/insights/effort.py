@@ -89,9 +89,8 @@ class ExpectedBest:
         bought = f"Going from {number // 2} to {number} trials raised the best score to be expected by "
         if self.noise is None:
             return f"{bought}{format_number(self.gain)}. How much of that is seed noise is not known."
-        against = (
-            f"{bought}{format_number(self.gain)}; one seed more or less moves a score by {format_number(self.noise)}."
-        )
+        gain, noise = format_number(self.gain), format_number(self.noise)
+        against = f"{bought}{gain}; another seed alone moves a score by about {noise}."
         if self.gain < self.noise:
             return f"{against} More trials of the same kind would hardly pay."
         return f"{against} More trials may still pay: raise study.num_trials and give the same command."
