@@ -79,7 +79,7 @@ COMMANDS = {
         ),
         Command("play", "evaluate a trained run and film it", "play", positional="run", usage="RUN [KEY=VALUE ...]"),
         Command(
-            "report", "write the page of a study", "tune", positional="study.name", usage="[STUDY] [KEY=VALUE ...]"
+            "report", "write the page of a study", "report", positional="study.name", usage="[STUDY] [KEY=VALUE ...]"
         ),
         Command("dashboard", "browse the studies of a storage", "dashboard", positional="storage.url", usage="[URL]"),
     )
