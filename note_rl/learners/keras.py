@@ -51,7 +51,7 @@ class KerasLearner:
         self.actor = Actor(agent, self._framework_act, mirrored=True)
         self._functions: dict[tuple[Any, ...], Any] = {}
         self._update_function: Any = None
-        self._traced: set[tuple[Any, ...]] = set()
+        self._traced: dict[tuple[Any, ...], Any] = {}  # concrete functions: choosing one ourselves is quicker
         self._refusal: AgentContractError | None = None
         self._jit = False
         self._prepared: list[Any] = []  # what the update was compiled for
@@ -136,24 +136,23 @@ class KerasLearner:
         return Update(**{name: tensor.numpy() for name, tensor in result.items()})
 
     def _call_compiled(self, columns: dict[str, Any], sync: Any, scalars: dict[str, Any]) -> Any:
-        shape = tuple((name, *column.shape) for name, column in columns.items())
-        if shape not in self._traced:  # traced apart from the first run, so that a refused agent is not trained
+        signature = (tuple((name, column.dtype, *column.shape) for name, column in columns.items()), *scalars)
+        if signature not in self._traced:  # traced apart from the first run, so that a refused agent is not trained
             try:
-                self._update_function.get_concrete_function(columns, sync, scalars)
+                self._traced[signature] = self._update_function.get_concrete_function(columns, sync, scalars)
             finally:
                 refusal, self._refusal = self._refusal, None
                 if refusal is not None:  # instead of what TensorFlow wrapped it into
                     raise refusal from None
-            self._traced.add(shape)
         try:
-            return self._update_function(columns, sync, scalars)
+            return self._traced[signature](columns, sync, scalars)
         except _NOT_COMPILABLE as error:
             if not self._jit:
                 raise
             _log.warning("XLA cannot compile this agent's update, going on without: %s", str(error).splitlines()[0])
             self._jit = False
             self._compile()
-            return self._update_function(columns, sync, scalars)
+            return self._call_compiled(columns, sync, scalars)
 
     def _burst(self, columns: dict[str, Any], sync: Any, scalars: dict[str, Any]) -> dict[str, Any]:
         """The traced loop over K minibatches. Returns losses [K, G] and what was handed to the replay, [K, B] each."""
