@@ -186,6 +186,17 @@ class KerasLearner:
 
     def _gradient_step(self, batch: dict[str, Any], sync: Any) -> dict[str, Any]:
         """The rows of this step: losses [G], and td_error and ratio [B] if the agent handed them over."""
+        everybody = range(len(self.groups))
+        at_once = [index for index in everybody if index not in self._groups_at_sync]
+        if len(at_once) == len(self.groups):
+            return self._step_of(everybody, batch)
+        rows: dict[str, Any] = tf.cond(  # each way for itself, so that no gradient is worked out in vain
+            sync, lambda: self._step_of(everybody, batch), lambda: self._step_of(at_once, batch)
+        )
+        return rows
+
+    def _step_of(self, learning: Sequence[int], batch: dict[str, Any]) -> dict[str, Any]:
+        """Lets some parameter groups learn, or all if there is one loss for all."""
         handle = self.agent.prioritized_replay
         handle.begin(batch["reward"].shape[0])
         with tf.GradientTape(persistent=len(self.groups) > 1) as tape:
@@ -195,35 +206,32 @@ class KerasLearner:
                 self._refusal = error
                 raise
         td_error, ratio = handle.take()
-        gradients = self._gradients(tape, losses)
-        everybody = range(len(self.groups))
-        at_once = [index for index in everybody if index not in self._groups_at_sync or len(losses) == 1]
-        if len(at_once) == len(self.groups):
-            self._step(gradients, everybody)
-        else:
-            tf.cond(sync, lambda: self._step(gradients, everybody), lambda: self._step(gradients, at_once))
+        if len(losses) == 1:
+            learning = range(len(self.groups))
+        self._step(self._gradients(tape, losses, learning), learning)
         rows = {"loss": tf.stack(self._per_optimizer(losses)), "td_error": td_error, "ratio": ratio}
         return {name: tf.cast(row, tf.float32) for name, row in rows.items() if row is not None}
 
-    def _gradients(self, tape: Any, losses: list[Any]) -> list[list[Any]]:
-        """Per parameter group, along its own loss or the only one."""
+    def _gradients(self, tape: Any, losses: list[Any], learning: Sequence[int]) -> dict[int, list[Any]]:
+        """Of those parameter groups, by their numbers, along their own losses or the only one."""
         if len(losses) == len(self.groups):
-            found = [tape.gradient(loss, group) for loss, group in zip(losses, self.groups, strict=True)]
+            found = {index: tape.gradient(losses[index], self.groups[index]) for index in learning}
+            of_losses = list(found.values())
         else:
-            found = tape.gradient(losses[0], self.groups)
-        of_losses = found if len(losses) == len(self.groups) else [[one for group in found for one in group]]
+            found = dict(enumerate(tape.gradient(losses[0], self.groups)))
+            of_losses = [[one for group in found.values() for one in group]]
         if any(all(gradient is None for gradient in group) for group in of_losses):
             self._refusal = without_gradient()
             raise self._refusal
-        return [
-            [
+        return {
+            index: [
                 tf.zeros_like(parameter) if gradient is None else gradient
-                for gradient, parameter in zip(*pair, strict=True)
+                for gradient, parameter in zip(group, self.groups[index], strict=True)
             ]
-            for pair in zip(found, self.groups, strict=True)
-        ]
+            for index, group in found.items()
+        }
 
-    def _step(self, gradients: list[list[Any]], indices: Sequence[int]) -> int:
+    def _step(self, gradients: Mapping[int, list[Any]], indices: Sequence[int]) -> None:
         """Steps along the gradients of these groups, each with its own optimizer or all with the only one."""
         single = len(self._optimizers) == 1
         for several in [list(indices)] if single else [[index] for index in indices]:
@@ -232,7 +240,6 @@ class KerasLearner:
             if self._max_grad_norm is not None:
                 dense, _ = tf.clip_by_global_norm(dense, self._max_grad_norm)
             optimizer.apply(dense, [parameter for index in several for parameter in self.groups[index]])
-        return 0
 
     def _per_optimizer(self, losses: list[Any]) -> list[Any]:
         """What is reported: a loss for all groups counts for every optimizer, one optimizer for all has their sum."""
