@@ -75,11 +75,14 @@ def tune(
     from rich.console import Console
 
     from tuner.commands import tune as command
+    from tuner.errors import UserError
     from tuner.preflight import check_command
 
     overrides = list(overrides)
     checked = check_command("tune", overrides, config_dir)
     command.check(checked.config, checked.folder, overrides)
+    if checked.config.plan:
+        raise UserError("plan=true prints a plan and runs nothing, which is for the command line: leave it out here")
     return command.tune(checked.config, overrides, config_dir=config_dir, console=Console() if show_progress else None)
 
 

@@ -50,9 +50,7 @@ def check_config(config: DictConfig, known_keys: frozenset[str]) -> JsonDict:
         UserError: The first thing found wrong.
     """
     for key in map(str, config):
-        if key == "study" and key not in known_keys:
-            raise UserError("study belongs to tuner tune, which searches for settings; this command runs given ones")
-        if key != "hydra" and key not in known_keys:
+        if key not in (*known_keys, "hydra", "study"):  # an experiment may say how it is searched, too
             raise UserError(f"unknown key {key}{did_you_mean(key, known_keys) or '; --cfg job shows all there are'}")
     resolved = resolve(config)
     for path, value in [*_check_sections(resolved), *_check_nodes(resolved)]:

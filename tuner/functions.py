@@ -5,6 +5,7 @@ beside it.
 """
 
 import inspect
+import numbers
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -78,13 +79,14 @@ def run_function(config: JsonDict, folder: Path, reporter: Reporter) -> TrainOut
     function = build_function(config["agent"])
     reporter.built(config)
     before = current_trial()
-    set_current_trial(reporter)
+    set_current_trial(_Fractions(reporter))
     try:
         returned = function(seed=config["seed"]) if _takes_seed(function) else function()
     finally:
         set_current_trial(before)
-    if isinstance(returned, int | float) and 1.0 not in dict(reporter.reported):
-        reporter.report(1.0, float(returned))
+    score = _number(returned)
+    if score is not None and 1.0 not in dict(reporter.reported):
+        reporter.report(1.0, score)
     if not reporter.reported:
         raise UserError(
             f"{function_name(config)} has no score: let it call tuner.report(fraction, value) or return one"
@@ -100,6 +102,36 @@ def run_function(config: JsonDict, folder: Path, reporter: Reporter) -> TrainOut
         seconds=time.perf_counter() - began,
         stop_reason="returned",
     )
+
+
+def _number(returned: Any) -> float | None:
+    """A number, NumPy's and a framework's with one element among them; None: it is nothing of the kind."""
+    if isinstance(returned, bool):
+        return None
+    if isinstance(returned, numbers.Real):
+        return float(returned)
+    if callable(getattr(returned, "item", None)) and getattr(returned, "shape", None) in ((), (1,)):
+        return float(returned.item())
+    return None
+
+
+class _Fractions:
+    """Passes on what a function tells, but refuses reports that are not at a fraction of its budget."""
+
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._reporter, name)
+
+    def report(self, step: float, value: float) -> None:
+        """See `Reporter.report`."""
+        if not 0.0 < step <= 1.0:
+            raise UserError(
+                f"tuner.report({step:g}, ...): the first number is the done part of the run, above 0 and at most 1; "
+                "after epoch 3 of 10 write tuner.report(3 / 10, ...)"
+            )
+        self._reporter.report(step, value)
 
 
 def _takes_seed(function: Any) -> bool:

@@ -239,6 +239,9 @@ def plan_stages(settings: StudySettings, study_seed: int, total_steps: int) -> t
     )
 
 
+RETRIED = frozenset({Outcome.CRASHED, Outcome.HUNG})
+"""Ends that may be the machine's or the environment's doing: the run is continued from its last checkpoint."""
+
 PENALISED = frozenset({Outcome.DIVERGED, Outcome.OUT_OF_MEMORY, Outcome.TIMED_OUT})
 """Ends that the configuration itself is to blame for: it would end so again. They are told to the sampler with a bad
 score, so that it does not go there again; other failures tell it nothing."""

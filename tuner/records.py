@@ -23,7 +23,7 @@ CONFIRM: Final = "confirm"
 TEST: Final = "test"
 STAGES: Final = (SCREEN, RACE, CONFIRM, TEST)
 
-FAILURES: Final = frozenset({Outcome.CRASHED, Outcome.DIVERGED, Outcome.OUT_OF_MEMORY, Outcome.TIMED_OUT})
+FAILURES: Final = frozenset({Outcome.CRASHED, Outcome.HUNG, Outcome.DIVERGED, Outcome.OUT_OF_MEMORY, Outcome.TIMED_OUT})
 """Outcomes that say something is wrong with the run itself. A stopped run is continued later; a pruned one did well
 enough to be compared."""
 

@@ -37,11 +37,20 @@ def verdict(summary: StudySummary) -> Verdict:
     if summary.is_sweep:
         return sweep_verdict(summary)
     test_runs = summary.stage(TEST)
-    unfinished = sum(run.outcome in (None, Outcome.STOPPED) for run in test_runs)
+    unfinished = sum(run.outcome in (None, Outcome.STOPPED) for run in test_runs) + _missing(summary)
     scores = _scores(summary, TEST, label)
     if label is None or unfinished or not scores:
         return _without_test(summary, unfinished)
     return _tested(summary, label, scores)
+
+
+def _missing(summary: StudySummary) -> int:
+    """How many runs of the test stage have not begun."""
+    if summary.winner_label is None or not summary.stage(TEST):
+        return 0
+    num_seeds = int(summary.budget.get("test seeds", 0))
+    entered = Counter(run.label for run in summary.stage(TEST))
+    return sum(max(0, num_seeds - entered[label]) for label in {summary.winner_label, summary.default_label})
 
 
 def _tested(summary: StudySummary, label: str, scores: dict[int, float]) -> Verdict:
@@ -132,7 +141,8 @@ def _without_test(summary: StudySummary, unfinished: int) -> Verdict:
     score = f", tuning score {tuning} on {counted(tuning.n, 'seed')}" if tuning else ""
     state = "Its test runs have no score" if summary.stage(TEST) else "There is no finished test stage yet"
     if unfinished:
-        state = f"The test stage has not finished ({counted(unfinished, 'run')} of {len(summary.stage(TEST))} to go)"
+        in_all = len(summary.stage(TEST)) + _missing(summary)
+        state = f"The test stage has not finished ({counted(unfinished, 'run')} of {in_all} to go)"
     sentence = (
         f"Best so far: {label}{f' ({params})' if params else ''}{score}. {state}: whether it beats the default "
         "configuration is not known, and a tuning score is too high, being the best of many."
@@ -194,5 +204,5 @@ def _optimism_details(tuning: Estimate | None, winner: Estimate) -> tuple[str, .
     if tuning is None:
         return ()
     amount = format_signed(tuning.iqm - winner.iqm)
-    chosen = f"it was chosen by {format_number(tuning.iqm)} on {counted(tuning.n, 'seed')}"
-    return (f"Selection optimism {amount}: {chosen} and scores {format_number(winner.iqm)} on fresh ones.",)
+    chosen = f"it scored {format_number(tuning.iqm)} on the {counted(tuning.n, 'seed')} it was chosen by"
+    return (f"Selection optimism {amount}: {chosen}, and scores {format_number(winner.iqm)} on fresh ones.",)

@@ -30,7 +30,7 @@ def study(num_trials: int = 60, direction: str = "maximize") -> optuna.Study:
                 params=params,
                 distributions={name: FloatDistribution(0.0, 1.0) for name in params},
                 value=sign * curve[-1][1],
-                user_attrs={"ending": {"curve": curve}},
+                user_attrs={"ending": {"curve": curve}, "outcome": "complete"},
             )
         )
     return made
@@ -52,6 +52,15 @@ def test_importance_moves_over_training() -> None:
     assert max(early.shares, key=lambda path: early.shares[path]) == "agent.early"
     assert max(late.shares, key=lambda path: late.shares[path]) == "agent.late"
     assert early.shares["agent.late"] < early.null["agent.late"]
+
+
+def test_a_run_that_ended_early_does_not_end_what_is_known_of_the_others() -> None:
+    made = study()
+    short = {"ending": {"curve": [(0.5, -9.0)]}, "outcome": "diverged"}
+    distributions = {name: FloatDistribution(0.0, 1.0) for name in SPACE}
+    params = dict.fromkeys(SPACE, 0.5)
+    made.add_trial(create_trial(params=params, distributions=distributions, value=-9.0, user_attrs=short))
+    assert [one.fraction for one in over_time(made, SPACE, Final())] == [0.5, 1.0]
 
 
 def test_too_few_trials_or_too_equal_ones_say_nothing() -> None:

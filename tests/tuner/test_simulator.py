@@ -134,7 +134,7 @@ def test_accidents_happen_to_the_share_of_runs_asked_for(tmp_path: Path) -> None
 def test_a_hang_is_ended_by_the_limit_on_silence(tmp_path: Path) -> None:
     with LocalExecutor(limits=Limits(silence_s=0.5, grace_s=0.5)) as executor:
         executor.start(spec(hang_rate=1.0), tmp_path / "0")
-        assert finish(executor).outcome is Outcome.TIMED_OUT
+        assert finish(executor).outcome is Outcome.HUNG
 
 
 def test_a_run_needs_its_helper_processes_and_leaves_none(tmp_path: Path) -> None:
@@ -230,6 +230,8 @@ def test_mistakes_are_answered_in_a_line_or_two(tuner: CommandLine, arguments: l
 
 
 FUNCTION = """
+import numpy
+
 import tuner
 
 def train(width, scale=1.0):
@@ -238,6 +240,12 @@ def train(width, scale=1.0):
 
 def silent(width):
     pass
+
+def single(width):
+    return numpy.float32(width)
+
+def by_epochs(width):
+    tuner.report(3, width)
 """
 CONF = {
     "agent": "# @package _global_\ndefaults: [function]\n"
@@ -267,3 +275,20 @@ def test_a_function_of_the_users_own_is_trained_and_tuned(tuner: CommandLine) ->
     silent = tuner("train", "agent=function", "agent._target_=mine_to_tune.silent", "+agent.width=3", "tracker=jsonl")
     assert silent.status == 2
     assert "silent has no score: let it call tuner.report(fraction, value) or return one" in silent.errors
+    epochs = tuner("train", "agent=function", "agent._target_=mine_to_tune.by_epochs", *mine[2:])
+    assert epochs.status == 2
+    assert "after epoch 3 of 10 write tuner.report(3 / 10, ...)" in epochs.errors
+
+
+def test_an_argument_that_is_added_on_the_command_line_can_be_searched(tuner: CommandLine) -> None:
+    (tuner.folder / "mine_to_tune.py").write_text(FUNCTION)
+    answer = tuner(
+        *("tune", "agent=function", "agent._target_=mine_to_tune.single", "+agent.width=3", "tracker=jsonl"),
+        *("+space.agent.width={low: 1, high: 9}", "executor=inline", "study.name=added", *SMALL[1:2]),
+        *("study.num_trials=4", "study.num_race_seeds=0", "study.num_candidates=1", "study.num_test_seeds=1"),
+    )
+    assert answer.status == 0, answer.errors
+    with StudyStore("sqlite:///studies.db") as store:
+        runs = summarise(store, "added", Path("studies/added")).runs
+    assert {run.label for run in runs if run.stage == "test"} >= {"default"}
+    assert [run.value for run in runs] == [run.params.get("agent.width", 3) for run in runs]

@@ -17,6 +17,7 @@ from tuner.statistics import (
     paired_permutation_p,
     probability_of_improvement,
     spearman,
+    student_t,
 )
 
 SCORES = st.lists(st.integers(-50, 50).map(float), min_size=1, max_size=13)
@@ -66,9 +67,26 @@ def test_statistics_reduce_the_last_axis_only() -> None:
 def test_bootstrap_interval_agrees_with_all_resamples_enumerated() -> None:
     scores = [0.0, 1.0, 5.0]
     means = [sum(draw) / 3 for draw in itertools.product(scores, repeat=3)]  # all 27 equally likely resamples
-    expected = np.quantile(means, [0.1, 0.9])
+    tail = 0.010461  # of the normal distribution beyond sqrt(3 / 2) times 1.8856, Student's t for 80 % and 2 degrees
+    expected = np.quantile(means, [tail, 1 - tail])
     interval = bootstrap_interval(scores, statistic=mean, level=0.8, resamples=20_000)
     assert interval == pytest.approx(tuple(expected), abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("level", "degrees", "expected"),  # from a table
+    [(0.95, 1, 12.706), (0.95, 2, 4.303), (0.95, 4, 2.776), (0.95, 9, 2.262), (0.8, 2, 1.886), (0.99, 30, 2.750)],
+)
+def test_student_t(level: float, degrees: int, expected: float) -> None:
+    assert student_t(level, degrees) == pytest.approx(expected, abs=6e-4)
+
+
+@pytest.mark.parametrize("num_scores", [5, 10])
+def test_of_95_percent_intervals_about_so_many_hold_the_true_value(num_scores: int) -> None:
+    rng = np.random.default_rng(1)
+    samples = rng.normal(size=(400, num_scores))
+    intervals = [bootstrap_interval(sample, resamples=1000) for sample in samples]
+    assert 0.93 <= np.mean([low <= 0.0 <= high for low, high in intervals]) <= 0.985
 
 
 def test_bootstrap_interval_keeps_the_size_of_every_stratum() -> None:

@@ -13,7 +13,7 @@ import pytest
 from tests.tuner.studies import FakeExecutor, run_study
 from tuner.errors import UserError
 from tuner.study import StudyStore
-from tuner.study.storage import file_of, open_storage, repair_journal, shown
+from tuner.study.storage import file_of, open_storage, repair_journal, shown, without_password
 
 
 def refusal(url: str) -> str:
@@ -46,6 +46,9 @@ def test_what_was_in_memory_is_gone_and_its_folders_do_not_mislead(tmp_path: Pat
 def test_passwords_are_not_shown() -> None:
     assert "secret" not in refusal("postgresql+psycopg://me:secret@localhost:1/x")
     assert shown("postgresql://me:secret@host/x") == "postgresql://me:***@host/x"
+    for key in ("storage.url", "+storage.url", "hydra.sweeper.storage"):
+        assert without_password(f"{key}=postgresql://me:secret@host/x") == f"{key}=postgresql://me:***@host/x"
+    assert without_password("agent.gamma=0.5") == "agent.gamma=0.5"
     assert shown("sqlite:///studies.db") == "sqlite:///studies.db"
     assert shown("memory") == "memory"
 

@@ -356,11 +356,12 @@ def test_the_configuration_is_blamed_for_what_it_does(
     assert "trial 3" not in {run.label for run in summary.stage("confirm")}
 
 
-def test_a_crash_is_continued_once_and_then_told_as_failed(tmp_path: Path) -> None:
-    executor = FakeExecutor(behave=ending(2, TrialResult(Outcome.CRASHED, "KeyError: 'obs'", seconds=2.0)))
+@pytest.mark.parametrize("outcome", [Outcome.CRASHED, Outcome.HUNG])
+def test_a_crash_or_hang_is_continued_once_and_then_told_as_failed(tmp_path: Path, outcome: Outcome) -> None:
+    executor = FakeExecutor(behave=ending(2, TrialResult(outcome, "KeyError: 'obs'", seconds=2.0)))
     summary = run_study(tmp_path, executor)
     run = summary.stage("screen")[2]
-    assert (run.outcome, run.value, run.reason, run.seconds) == (Outcome.CRASHED, None, "KeyError: 'obs'", 4.0)
+    assert (run.outcome, run.value, run.reason, run.seconds) == (outcome, None, "KeyError: 'obs'", 4.0)
     assert len([spec for spec in executor.started if spec.key == "screen/2"]) == 2
     trial = stored(tmp_path).trials[2]
     assert trial.state is TrialState.FAIL
@@ -466,6 +467,18 @@ def test_configurations_that_diverge_in_a_row_do_not_end_a_study_in_which_some_l
     assert len([run for run in summary.stage("screen") if run.outcome is Outcome.DIVERGED]) == 10
 
 
+def test_that_some_have_learnt_is_known_after_a_restart(tmp_path: Path) -> None:
+    run_study(tmp_path, num_trials=6)
+    executor = FakeExecutor(
+        behave=lambda spec, attempt: (
+            Script(learn(spec, attempt).curve[:2], TrialResult(Outcome.DIVERGED, "nan"))
+            if spec.stage == "screen"
+            else learn(spec, attempt)
+        )
+    )
+    assert len(run_study(tmp_path, executor, num_trials=20).stage("screen")) == 20
+
+
 def test_a_study_without_any_good_trial_says_so(tmp_path: Path) -> None:
     with pytest.raises(StudyError, match="none of the 3 trials of study study came to a good end"):
         run_study(tmp_path, FakeExecutor(behave=crash), num_trials=3)
@@ -509,6 +522,29 @@ def test_reports_at_rungs_compare_like_with_like(tmp_path: Path) -> None:
     for trial, run in zip(stored(tmp_path).trials, summary.stage("screen"), strict=True):
         expected = {point: Mixed().partial(run.curve, point / 9) for point in (1, 3, 9) if point <= len(run.curve)}
         assert trial.intermediate_values == pytest.approx(expected)
+
+
+def test_reports_between_rungs_are_judged_by_what_was_reported_before_them(tmp_path: Path) -> None:
+    def tenths(spec: TrialSpec, attempt: int) -> Script:
+        values = [value for _, value in learn(spec, attempt).curve]
+        return Script([(index / 10, values[min(index, 9) - 1]) for index in range(1, 11)])
+
+    executor = FakeExecutor(behave=tenths)
+    summary = run_study(tmp_path, executor, pruner=asha(), num_trials=24, pruning=Pruning(min_trials=8))
+    screened = summary.stage("screen")
+    pruned = [run for run in screened if run.outcome is Outcome.PRUNED]
+    assert len(pruned) >= 4
+    assert {len(run.curve) for run in pruned} <= {2, 4}  # 0.2 and 0.4 are the first behind 1/9 and 3/9
+    for trial, run in zip(stored(tmp_path).trials, screened, strict=True):
+        passed = [point for point in (1, 3, 9) if run.curve[-1][0] >= point / 9]
+        expected = {point: Mixed().partial(run.curve, point / 9) for point in passed}
+        assert trial.intermediate_values == pytest.approx(expected)
+
+
+def test_a_run_that_says_its_score_at_the_end_only_passes_no_rung_before(tmp_path: Path) -> None:
+    executor = FakeExecutor(behave=lambda spec, attempt: Script(learn(spec, attempt).curve[-1:]))
+    run_study(tmp_path, executor, pruner=asha(), num_trials=9, pruning=Pruning(min_trials=8))
+    assert [list(trial.intermediate_values) for trial in stored(tmp_path).trials] == [[9]] * 9
 
 
 def test_nothing_is_pruned_where_early_ranks_say_nothing(tmp_path: Path) -> None:

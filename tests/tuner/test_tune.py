@@ -12,10 +12,12 @@ from typing import Any, ClassVar
 import pytest
 from omegaconf import OmegaConf
 
+import tuner as tuner_package
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, Answer, CommandLine
 from tests.tuner.studies import FakeExecutor, Script
 from tuner.commands.tune import TuneResult, define
 from tuner.config import to_json
+from tuner.errors import UserError
 from tuner.preflight import preflight
 from tuner.study import StudyStore, find_winner, summarise
 from tuner.trackers.base import RunInfo
@@ -151,6 +153,18 @@ def test_a_plan_says_what_would_be_done_and_does_nothing(tuner: CommandLine) -> 
     assert "at most 1,200,000 environment steps: about 5 min 00 s with 2 at a time" in words
     assert not list((tuner.folder / "studies").iterdir())
     assert not (tuner.folder / "studies.db").exists()
+
+
+def test_a_plan_names_rungs_only_where_runs_can_be_pruned(tuner: CommandLine) -> None:
+    for argument in ("pruner=none", "study.metric=[mixed,seconds]"):
+        words = tuner("tune", "plan=true", "study.steps_per_second=2000", argument).output
+        assert "no run is pruned" in words
+        assert "rungs" not in words
+
+
+def test_from_python_a_plan_is_refused_rather_than_run() -> None:
+    with pytest.raises(UserError, match="plan=true prints a plan and runs nothing"):
+        tuner_package.tune(["agent=synthetic", "plan=true"])
 
 
 def test_a_plan_remembers_how_fast_runs_were(tuner: CommandLine) -> None:

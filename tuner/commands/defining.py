@@ -21,7 +21,7 @@ from tuner.protocol import Pruning, StudySettings
 from tuner.space import Space
 from tuner.study import StudyDefinition, quiet_optuna
 from tuner.study.samplers import require_objectives
-from tuner.study.storage import shown
+from tuner.study.storage import without_password
 from tuner.study.store import BY_CHANCE
 from tuner.trial.messages import JsonDict
 
@@ -98,7 +98,7 @@ def define(config: DictConfig, overrides: Sequence[str] = ()) -> StudyDefinition
         configure=configure,
         warm_start=WARM_STARTS.get(str(resolved["warm_start"]), str(resolved["warm_start"])),
         facts={
-            "command": shlex.join(["tuner", "tune", *map(_without_password, overrides)]),
+            "command": shlex.join(["tuner", "tune", *map(without_password, overrides)]),
             **({} if _in_fixed_order(resolved["executor"]) else {BY_CHANCE: "as trials end"}),
         },
     )
@@ -126,7 +126,8 @@ def _default_name(agent: str, config: JsonDict, size: str, seed: int) -> str:
 def _fixed(overrides: Sequence[str]) -> set[str]:
     """The settings that were typed; choices of groups are among them and do no harm."""
     parsed = OverridesParser.create().parse_overrides(list(overrides))
-    return {str(override.key_or_group) for override in parsed if not override.is_delete()}
+    # what is added was not there: it is the default of a setting that may then be searched
+    return {str(override.key_or_group) for override in parsed if not (override.is_delete() or override.is_add())}
 
 
 def _settings(node: JsonDict) -> StudySettings:
@@ -141,8 +142,3 @@ def _settings(node: JsonDict) -> StudySettings:
     several = {"others": tuple(map(str, others)), "num_race_seeds": 0} if others else {}
     given = {**node, "metric": str(metric), **several}
     return StudySettings(**given, pruning=Pruning(**{**pruning, "rungs": tuple(rungs)}))
-
-
-def _without_password(override: str) -> str:
-    key, equals, value = override.partition("=")
-    return f"{key}{equals}{shown(value)}" if key.lstrip("+") == "storage.url" else override

@@ -31,4 +31,5 @@ def make_plan(definition: StudyDefinition, resolved: JsonDict) -> str:
         with TemporaryDirectory() as folder, closing(build_node("executor", resolved["executor"])) as executor:
             measured = measure_speed(definition, executor, Path(folder) / "0")
         speed = None if measured is None else Speed(measured, "measured just now, one run alone")
-    return describe_plan(definition, int(resolved["executor"].get("parallel", 1)), speed)
+    prunes = not str(resolved["pruner"]["_target_"]).endswith(".NopPruner")
+    return describe_plan(definition, int(resolved["executor"].get("parallel", 1)), speed, prunes)

@@ -200,7 +200,7 @@ class _Turns:
             files.write_result(self._folder, result)
             return result
         except OSError as error:  # a full disk
-            return TrialResult(Outcome.CRASHED, f"its folder {self._folder} cannot be written: {error.strerror}")
+            return TrialResult(Outcome.CRASHED, f"its folder {self._folder} cannot be written: {error}")
         finally:
             os.close(lock)
 

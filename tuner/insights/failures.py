@@ -23,7 +23,8 @@ REMEDIES: Final = {
     Outcome.DIVERGED: "numbers overflowed: a lower learning rate, or training.max_grad_norm, keeps them finite",
     Outcome.OUT_OF_MEMORY: "smaller batches, networks or buffers, fewer trials at a time, or a higher "
     "executor.limits.memory_mb",
-    Outcome.TIMED_OUT: "the run was slow or hung: raise executor.limits.wall_s or silence_s if it was only slow",
+    Outcome.TIMED_OUT: "the run was slow: raise executor.limits.wall_s if that was too little",
+    Outcome.HUNG: "the end of output.log shows where it hung; raise executor.limits.silence_s if it was only slow",
 }
 
 

@@ -13,6 +13,7 @@ import optuna
 from optuna.distributions import BaseDistribution, IntDistribution
 from optuna.trial import FrozenTrial, TrialState
 
+from tuner.protocol import RETRIED
 from tuner.records import SCREEN, RunRecord
 from tuner.study.definition import DEFAULT_LABEL, StudyDefinition
 from tuner.study.reading import (
@@ -73,8 +74,8 @@ class Run:
 
     @property
     def num_crashes(self) -> int:
-        """How often its process crashed. Stops do not count: they are the controller's doing."""
-        return sum(attempt["outcome"] == Outcome.CRASHED for attempt in self.attempts)
+        """How often its process crashed or hung. Stops do not count: they are the controller's doing."""
+        return sum(attempt["outcome"] in RETRIED for attempt in self.attempts)
 
     @property
     def points(self) -> tuple[tuple[float, float], ...]:

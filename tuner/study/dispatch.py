@@ -2,13 +2,13 @@
 
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
 from tuner.executors.base import Event, Executor, TrialBuilt, TrialEnded, TrialReported
 from tuner.objective import other_values
-from tuner.protocol import PENALISED
+from tuner.protocol import PENALISED, RETRIED
 from tuner.records import RunRecord
 from tuner.study.book import Book, Ending, Run
 from tuner.study.control import Interrupts, set_aside
@@ -40,11 +40,15 @@ class Guard:
     num_in_a_row: int = 0
     any_success: bool = False
 
+    def know(self, records: Iterable[RunRecord]) -> None:
+        """Takes runs of earlier sessions into account."""
+        self.any_success |= any(record.outcome in (Outcome.COMPLETE, Outcome.PRUNED) for record in records)
+
     def count(self, record: RunRecord) -> bool:
         """Takes a run into account; whether it was one failure too many."""
         if record.outcome in (Outcome.COMPLETE, Outcome.PRUNED):
             self.any_success = True
-        failed = record.outcome is Outcome.CRASHED or (record.outcome in PENALISED and not self.any_success)
+        failed = record.outcome in RETRIED or (record.outcome in PENALISED and not self.any_success)
         self.num_in_a_row = self.num_in_a_row + 1 if failed else 0
         return self.num_in_a_row >= self.limit
 
@@ -68,6 +72,9 @@ class Dispatcher:
         interrupts: Asks to stop.
         listener: Told of everything.
         random_score: What a random policy scores, if that is known.
+
+    Attributes:
+        sign: Called often, to say that this process lives.
     """
 
     def __init__(
@@ -86,6 +93,7 @@ class Dispatcher:
         self._guard = Guard(definition.settings.max_failures)
         self._active: dict[str, Run] = {}
         self._queue: deque[Run] = deque()
+        self.sign: Callable[[], None] = lambda: None
 
     def run_stage(self, book: Book, judge: Judge | None = None, after: Callable[[], None] | None = None) -> None:
         """Runs all that the book still has to run, what an earlier controller left half-way first.
@@ -100,7 +108,9 @@ class Dispatcher:
             StudyError: Too many failures in a row.
         """
         desk = _Desk(book, judge, after)
-        self._penalties.begin_stage(book.records())
+        records = book.records()
+        self._penalties.begin_stage(records)
+        self._guard.know(records)
         try:
             self._run_all(desk)
         except KeyboardInterrupt:  # a second Ctrl-C: at once
@@ -113,6 +123,7 @@ class Dispatcher:
         for run in desk.book.open_runs():
             self._take_over(desk, run)
         while True:
+            self.sign()
             if self._interrupts.requested:
                 self._end_processes(desk)
                 raise StudyStopped(desk.book.num_open, self._interrupts.reason)
@@ -144,6 +155,7 @@ class Dispatcher:
         if state.result is None or state.result.outcome is Outcome.STOPPED or ended_by_full_disk(state.result):
             self._queue.append(run)
         else:
+            self._listener.on_start(run)  # for those whose records of it are still open
             self._judge_end(desk, run, state.result)
 
     def _fill(self, book: Book) -> None:
@@ -210,7 +222,7 @@ class Dispatcher:
         elif result.outcome is Outcome.STOPPED and self._interrupts.requested:
             desk.book.note_attempt(run, Outcome.STOPPED, result.reason, result.seconds)
             self._listener.on_pause(run, "stopped; it goes on from its checkpoint when the study does")
-        elif result.outcome in (Outcome.CRASHED, Outcome.STOPPED):
+        elif result.outcome in RETRIED or result.outcome is Outcome.STOPPED:
             self._retry_or_close(desk, run, result, seconds)
         elif result.outcome is Outcome.PRUNED:
             self._close(desk, run, Ending(Outcome.PRUNED, None, result.reason, seconds))
@@ -229,13 +241,14 @@ class Dispatcher:
         return Ending(Outcome.COMPLETE, value, "", seconds, others)
 
     def _retry_or_close(self, desk: "_Desk", run: Run, result: TrialResult, seconds: float) -> None:
-        """A crash, or a stop that we did not ask for."""
+        """A crash, a hang, or a stop that we did not ask for."""
         reason = likely_cause(result)
-        desk.book.note_attempt(run, Outcome.CRASHED, reason, result.seconds)
+        outcome = Outcome.HUNG if result.outcome is Outcome.HUNG else Outcome.CRASHED
+        desk.book.note_attempt(run, outcome, reason, result.seconds)
         if run.num_crashes > self._definition.settings.retries:
-            self._close(desk, run, Ending(Outcome.CRASHED, None, reason, seconds))
+            self._close(desk, run, Ending(outcome, None, reason, seconds))
         else:
-            self._listener.on_pause(run, f"crashed ({reason}); it goes on from its last checkpoint")
+            self._listener.on_pause(run, f"{outcome} ({reason}); it goes on from its last checkpoint")
             self._queue.appendleft(run)
 
     def _close(self, desk: "_Desk", run: Run, ending: Ending) -> None:

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from rich.console import Console
 
 from tuner.executors.base import Event, TrialProgress, TrialReported
-from tuner.protocol import plan_stages
+from tuner.protocol import RETRIED, plan_stages
 from tuner.records import RunRecord
 from tuner.reporting.progress import RunningRun, study_progress
 from tuner.reporting.tables import LiveTable
 from tuner.study.book import Run
 from tuner.study.definition import StudyDefinition
 from tuner.study.listener import StudyListener
-from tuner.trial.messages import Outcome
 
 
 @contextmanager
@@ -85,7 +84,7 @@ class LiveDisplay(StudyListener):
     def on_pause(self, run: Run, reason: str) -> None:
         """The row goes; a crash is noted."""
         self._rows.pop(run.key, None)
-        if run.attempts and run.attempts[-1]["outcome"] == Outcome.CRASHED:
+        if run.attempts and run.attempts[-1]["outcome"] in RETRIED:
             self._table.note(f"{run.key}: {reason}")
         self._update()
 

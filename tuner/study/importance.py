@@ -11,8 +11,8 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from tuner.objective import Curve, Metric
 from tuner.records import Importances
-from tuner.study.reading import ENDING_ATTRIBUTE
-from tuner.trial.messages import JsonDict
+from tuner.study.reading import ENDING_ATTRIBUTE, OUTCOME_ATTRIBUTE
+from tuner.trial.messages import JsonDict, Outcome
 
 MIN_TRIALS = 10
 """With fewer complete trials the importances are noise."""
@@ -54,7 +54,11 @@ def over_time(study: optuna.Study, space: JsonDict, metric: Metric) -> tuple[Imp
     curves: list[Curve] = []
     for trial in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)):
         curve = trial.user_attrs.get(ENDING_ATTRIBUTE, {}).get("curve", ())
-        if curve and all(math.isfinite(value) for _, value in curve):
+        if (
+            trial.user_attrs.get(OUTCOME_ATTRIBUTE) == Outcome.COMPLETE
+            and curve
+            and all(math.isfinite(value) for _, value in curve)
+        ):
             trials.append(trial)
             curves.append(curve)
     found = []

@@ -51,7 +51,7 @@ def _identity(definition: StudyDefinition) -> dict[str, str]:
     return {"agent": definition.agent, "env": definition.env_id, "backend": definition.backend}
 
 
-def describe_plan(definition: StudyDefinition, parallel: int, speed: Speed | None) -> str:
+def describe_plan(definition: StudyDefinition, parallel: int, speed: Speed | None, prunes: bool = True) -> str:
     """Stages, runs, seeds, rungs, environment steps and estimated minutes, as text for a terminal."""
     settings = definition.settings
     total_steps = int(definition.config.get("training", {}).get("total_steps", 0))
@@ -66,14 +66,11 @@ def describe_plan(definition: StudyDefinition, parallel: int, speed: Speed | Non
         seeds = ", ".join(map(str, plan.seeds))
         lines.append(f"  {plan.stage:<8}{count:>7} runs  {plan.env_steps:>11,} env steps  {_WHAT[plan.stage]}")
         lines.append(f"  {'':<8}{'':>7}       seeds {seeds}")
-    points = settings.pruning.points(definition.num_points)
+    points = settings.pruning.points(definition.num_points) if prunes and not definition.others else []
     rungs = " and ".join(f"{point}/{definition.num_points}" for point in points)
     env_steps = sum(plan.env_steps for plan in stages)
-    lines += [
-        "",
-        f"  rungs after {rungs or 'none'} of a run, used if ranks there agree with final ones in the first "
-        f"{settings.pruning.min_trials} runs",
-    ]
+    condition = f"used if ranks there agree with final ones in the first {settings.pruning.min_trials} runs"
+    lines += ["", f"  rungs after {rungs} of a run, {condition}" if points else "  no run is pruned"]
     if speed is None:
         return "\n".join(
             [*lines, f"  at most {env_steps:,} environment steps; how long one run takes is not known yet"]

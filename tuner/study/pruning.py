@@ -30,13 +30,16 @@ class RungJudge:
         self._rungs = {*pruning.points(num_points), num_points}
 
     def answer(self, book: Book, run: Run, step: float) -> Verdict:
-        """The verdict on a run that has just reported at this step; enters its score if that is a rung."""
-        point = self._point(step)
-        if point is None:
-            return "continue"
-        score = self._metric.partial(run.points, point / self._num_points)
-        prune = book.report(run, point, score)
-        return "prune" if prune and point in self._enabled() else "continue"
+        """The verdict on a run that has just reported at this step; enters its score at the rungs it has passed."""
+        verdict: Verdict = "continue"
+        for point in sorted(self._rungs - run.rungs):
+            fraction = point / self._num_points
+            if step < fraction - _ON_GRID or run.points[0][0] > fraction + _ON_GRID:
+                continue  # not there yet, or it had reported nothing by then
+            score = self._metric.partial(run.points, fraction)
+            if book.report(run, point, score) and point in self._enabled():
+                verdict = "prune"
+        return verdict
 
     def catch_up(self, book: Book, run: Run) -> None:
         """Enters what a run reported while nobody listened."""
@@ -51,12 +54,6 @@ class RungJudge:
             self.num_trials = sum(record.complete for record in records)
             return self.decisions is not None
         return False
-
-    def _point(self, step: float) -> int | None:
-        point = round(step * self._num_points)
-        return (
-            point if point in self._rungs and math.isclose(step * self._num_points, point, abs_tol=_ON_GRID) else None
-        )
 
     def _enabled(self) -> set[int]:
         return {decision.point for decision in self.decisions or () if decision.enabled}

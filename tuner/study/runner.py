@@ -26,6 +26,7 @@ from tuner.study.definition import StudyDefinition
 from tuner.study.dispatch import Dispatcher
 from tuner.study.errors import StudyError
 from tuner.study.listener import StudyListener
+from tuner.study.ownership import Ownership
 from tuner.study.patience import STORAGE_ERRORS, StorageLostError, explained
 from tuner.study.probing import PROBE, run_probe
 from tuner.study.pruning import RungJudge, decisions_from_json, decisions_to_json, describe_decisions
@@ -84,9 +85,16 @@ class StudyRunner:
 
     def _run(self) -> None:
         began = time.monotonic()
-        screen = self._begin()
+        definition = self._definition
+        screen = self._store.open(definition.name, SCREEN, pruner=self._pruner, directions=definition.directions)
+        ownership = Ownership(screen, definition.study_folder)
+        with ownership.claimed():
+            self._begin(screen)
+            self._run_owned(screen, ownership, began)
+
+    def _run_owned(self, screen: optuna.Study, ownership: Ownership, began: float) -> None:
         try:
-            self._run_stages(screen)
+            self._run_stages(screen, ownership)
         except (*STORAGE_ERRORS, StorageLostError):
             raise  # nothing can be written down now
         except BaseException:
@@ -98,9 +106,8 @@ class StudyRunner:
         spent = float(screen.user_attrs.get(attributes.SECONDS, 0.0)) + time.monotonic() - began
         screen.set_user_attr(attributes.SECONDS, round(spent, 1))
 
-    def _begin(self) -> optuna.Study:
+    def _begin(self, study: optuna.Study) -> None:
         definition = self._definition
-        study = self._store.open(definition.name, SCREEN, pruner=self._pruner, directions=definition.directions)
         new = begin_or_continue(study, definition, self._store.url)
         if new:
             for name in (*STAGES, PROBE):
@@ -110,12 +117,12 @@ class StudyRunner:
                     )
         num_trials = len(study.get_trials(deepcopy=False))
         study.sampler = make_sampler(self._make_sampler, definition.seed, num_trials, definition.space)
-        return study
 
-    def _run_stages(self, screen: optuna.Study) -> None:
+    def _run_stages(self, screen: optuna.Study, ownership: Ownership) -> None:
         settings = self._definition.settings
         random_score = self._probe(screen)
         dispatcher = Dispatcher(self._definition, self._executor, self._interrupts, self._listener, random_score)
+        dispatcher.sign = ownership.sign
         screened = self._screen(screen, dispatcher)
         candidates = self._race(screen, dispatcher, screened)
         confirmed = self._run_seeds(

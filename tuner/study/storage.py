@@ -28,6 +28,7 @@ JOURNAL_LOCK_GRACE_S = 5
 """An append takes milliseconds; a lock file older than this was left by a process that was killed."""
 
 IN_MEMORY = ("memory", "sqlite://", "sqlite:///:memory:")
+_OVERRIDES_OF_STORAGE = ("storage.url", "hydra.sweeper.storage")  # which may hold a password
 _SQLITE_HEADER = b"SQLite format 3\0"
 _ATTEMPTS = 5
 _PAUSE_S = 0.2
@@ -61,6 +62,12 @@ def shown(url: str) -> str:
         return make_url(url).render_as_string(hide_password=True)
     except sqlalchemy.exc.ArgumentError:
         return url
+
+
+def without_password(override: str) -> str:
+    """An override as it may be written down."""
+    key, equals, value = override.partition("=")
+    return f"{key}{equals}{shown(value)}" if key.lstrip("+") in _OVERRIDES_OF_STORAGE else override
 
 
 def file_of(url: str) -> Path:

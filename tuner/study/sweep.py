@@ -23,6 +23,7 @@ from tuner.records import SCREEN
 from tuner.study.control import Interrupts, sole_controller
 from tuner.study.definition import StudyDefinition
 from tuner.study.listener import StudyListener
+from tuner.study.ownership import Ownership
 from tuner.study.reading import OUTCOME_ATTRIBUTE, RUN_ATTRIBUTE
 from tuner.study.samplers import SamplerFactory, make_sampler, require_objectives
 from tuner.study.store import StudyStore, begin_or_continue
@@ -201,7 +202,7 @@ class SweepRunner:
             with suppress(OSError):  # if the new one was made, it is not needed; something may be in it
                 folder.rmdir()
             folder = began_in
-        with sole_controller(folder), self._interrupts.heeded():
+        with sole_controller(folder), self._interrupts.heeded(), Ownership(study, folder).claimed():
             begin_or_continue(study, definition, self._store.url)
             study.set_user_attr(SWEEP_FOLDER, str(folder))
             num_trials = len(study.get_trials(deepcopy=False))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
+from tuner.protocol import RETRIED
 from tuner.records import RunRecord
 from tuner.study.book import Run
 from tuner.study.sweep import JobResult, SweepListener
@@ -50,8 +51,9 @@ class SweepLog(SweepListener):
 
     def on_pause(self, run: Run, reason: str) -> None:
         """Said: a Hydra application starts from the beginning unless it keeps checkpoints of its own."""
-        if run.attempts and run.attempts[-1]["outcome"] == Outcome.CRASHED:
-            _log.warning("\t#%d crashed and is started again: %s", run.number, run.attempts[-1]["reason"])
+        if run.attempts and run.attempts[-1]["outcome"] in RETRIED:
+            last = run.attempts[-1]
+            _log.warning("\t#%d %s and is started again: %s", run.number, last["outcome"], last["reason"])
         else:
             _log.info("\t#%d stopped; it is started again when the sweep goes on", run.number)
 

@@ -39,6 +39,7 @@ from tuner.study import (
     summarise,
 )
 from tuner.study.samplers import SamplerFactory, require_packages
+from tuner.study.storage import without_password
 from tuner.study.store import BY_CHANCE
 from tuner.study.sweep import Sweep, SweepRunner, SweepSampler
 from tuner.sweeper.grammar import SweepSpace, parse_sweep
@@ -197,7 +198,7 @@ def _define(app: HydraApp, settings: SweepSettings, space: SweepSpace, job: byte
         function=job,
         probe=None,
         facts={
-            "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+            "command": shlex.join([Path(sys.argv[0]).name, *map(without_password, sys.argv[1:])]),
             **({BY_CHANCE: "as jobs end"} if settings.parallel > 1 else {}),
         },
     )

@@ -36,7 +36,7 @@ class Ending:
     def signal_child(self, pid: int, pidfd: int | None) -> None:
         """Do the step, so far as it consists of signals."""
         if self.step is Step.TERMINATE:
-            if self.outcome is Outcome.TIMED_OUT:
+            if self.outcome in (Outcome.TIMED_OUT, Outcome.HUNG):
                 system.send_signal(pid, pidfd, signal.SIGUSR1)  # it writes to its output where it hangs
             system.send_signal(pid, pidfd, signal.SIGTERM)
         elif self.step is Step.KILL:

@@ -184,8 +184,10 @@ def read_reports(folder: Path) -> list[tuple[float, float]]:
 
 
 def append_line(file: io.FileIO, fields: Mapping[str, object], durable: bool) -> None:
-    """Append one JSON line in one write; `durable` waits until it is on the disk."""
-    file.write(json.dumps(fields).encode() + b"\n")
+    """Append one JSON line; `durable` waits until it is on the disk. OSError if it could not be written whole."""
+    rest = memoryview(json.dumps(fields).encode() + b"\n")
+    while rest:  # in one piece, unless the disk runs full
+        rest = rest[file.write(rest) :]
     if durable:
         os.fsync(file.fileno())
 

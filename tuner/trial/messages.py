@@ -28,6 +28,7 @@ class Outcome(StrEnum):
     DIVERGED = "diverged"
     OUT_OF_MEMORY = "out_of_memory"
     TIMED_OUT = "timed_out"
+    HUNG = "hung"
     STOPPED = "stopped"
 
 

@@ -213,7 +213,7 @@ class TrialProcess:
             self._end(Outcome.TIMED_OUT, f"it ran longer than limits.wall_s={limits.wall_s:g} s", Step.ASK)
         elif limits.silence_s is not None and not self._awaits_verdict and now - self._last_heard > limits.silence_s:
             reason = f"nothing was heard from it for longer than limits.silence_s={limits.silence_s:g} s"
-            self._end(Outcome.TIMED_OUT, reason, Step.TERMINATE)
+            self._end(Outcome.HUNG, reason, Step.TERMINATE)
 
     def _end(self, outcome: Outcome, reason: str, step: Step) -> None:
         """Begin to end the child at a step, or go on to a later one."""

@@ -218,7 +218,7 @@ def test_ends_are_noticed_without_pidfds(driver, tmp_path, monkeypatch, isolatio
             driver.run(executor, entry, number=number, end="exit").outcome
             for number, entry in enumerate(["complete", "kill_itself", "breed", "hang"])
         ]
-    assert outcomes == [Outcome.COMPLETE, Outcome.CRASHED, Outcome.CRASHED, Outcome.TIMED_OUT]
+    assert outcomes == [Outcome.COMPLETE, Outcome.CRASHED, Outcome.CRASHED, Outcome.HUNG]
 
 
 def test_orphan_that_does_not_notice_is_killed(driver, tmp_path, wait_for_death, wait_for_file):

@@ -11,10 +11,10 @@ from tuner.trial import Outcome, read_trial, system
 GRACE_S = 0.2
 
 
-def test_silent_trial_is_timed_out_and_shows_where_it_hangs(driver):
+def test_silent_trial_has_hung_and_shows_where_it_hangs(driver):
     with LocalExecutor(limits=Limits(silence_s=0.3, grace_s=GRACE_S)) as executor:
         result = driver.run(executor, "hang")
-    assert result.outcome is Outcome.TIMED_OUT
+    assert result.outcome is Outcome.HUNG
     assert result.reason == "nothing was heard from it for longer than limits.silence_s=0.3 s"
     assert "in hang" in result.traceback
     assert read_trial(driver.folder / "0").result == result
