@@ -1,4 +1,4 @@
-"""`tuner train | tune | play | report | dashboard`: picks the primary config, checks it, and hands over to Hydra.
+"""`tuner train | tune | find | play | report | dashboard`: picks the primary config, checks it, and hands over to Hydra.
 
 Everything behind the command is ordinary Hydra: overrides, --multirun, --cfg job, --config-dir, --help, completion.
 What the user did wrong is answered in a line or two with exit status 2.
@@ -42,6 +42,7 @@ Settings are KEY=VALUE, choices are GROUP=NAME:
   tuner train agent=ppo env=acrobot seed=3       one run; -m agent=dqn,ppo seed=1,2 for several
   tuner train experiment=dqn_cartpole            published settings
   tuner tune agent=ppo                           a study; the same command continues it
+  tuner find lr agent=ppo                        a learning rate to begin with; also: find optimizer, find agent
   tuner play runs/NAME                           watch what was learned
 
 `tuner COMMAND --help` lists all choices and settings, `tuner COMMAND --cfg job` shows the configuration as composed."""

@@ -77,6 +77,16 @@ COMMANDS = {
             has_check=True,
             folder_key="study.folder",
         ),
+        Command(
+            "find",
+            "suggest a learning rate, optimizer or agent",
+            "find",
+            is_job=True,
+            has_check=True,
+            positional="finder",
+            usage="lr|optimizer|agent [...]",
+            folder_key="study.folder",
+        ),
         Command("play", "evaluate a trained run and film it", "play", positional="run", usage="RUN [KEY=VALUE ...]"),
         Command(
             "report", "write the page of a study", "tune", positional="study.name", usage="[STUDY] [KEY=VALUE ...]"

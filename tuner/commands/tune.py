@@ -120,7 +120,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         console.print(make_plan(define(config, overrides), resolve(config)), highlight=False)
         return 0
     try:
-        result = tune(config, overrides, config_dir=_config_dir(), console=console)
+        result = tune(config, overrides, config_dir=typed_config_dir(), console=console)
     except StudyStopped as stop:
         again = escape(shlex.join(["tuner", "tune", *overrides]))
         console.print(f"{stop}; the same command goes on: [bold]{again}[/bold]")
@@ -179,13 +179,13 @@ def define(config: DictConfig, overrides: Sequence[str] = ()) -> StudyDefinition
     """
     resolved = resolve(config)
     study = resolved["study"]
-    run_config = _run_config(resolved)
+    run_config = run_config_of(resolved)
 
     def configure(values: JsonDict) -> JsonDict:
         changed = config.copy()
         for path, value in values.items():
             OmegaConf.update(changed, path, value, merge=False)
-        return _run_config(resolve(changed))
+        return run_config_of(resolve(changed))
 
     agent = function_name(run_config).lower()
     found = StudyDefinition(
@@ -203,7 +203,7 @@ def define(config: DictConfig, overrides: Sequence[str] = ()) -> StudyDefinition
     return replace(found, entry=FUNCTION_ENTRY, probe=None) if is_function(run_config) else found
 
 
-def _run_config(resolved: JsonDict) -> JsonDict:
+def run_config_of(resolved: JsonDict) -> JsonDict:
     """The part of a config that one run is made from; trackers are the controller's business."""
     return {
         part.name: resolved[part.name] for part in fields(RunConfig) if part.name != "tracker" and part.name in resolved
@@ -233,7 +233,7 @@ def _settings(node: JsonDict) -> StudySettings:
     return StudySettings(**node, pruning=Pruning(**{**pruning, "rungs": tuple(rungs)}))
 
 
-def _config_dir() -> Path | None:
+def typed_config_dir() -> Path | None:
     """The folder given with --config-dir, which Hydra has kept for itself."""
     if not HydraConfig.initialized():
         return None
