@@ -1,4 +1,4 @@
-"""`tuner train | tune | find | play | report | dashboard`: picks the primary config, checks it, and hands over to Hydra.
+"""`tuner train | tune | find | play | report | dashboard`: picks and checks the primary config, hands over to Hydra.
 
 Everything behind the command is ordinary Hydra: overrides, --multirun, --cfg job, --config-dir, --help, completion.
 What the user did wrong is answered in a line or two with exit status 2.
@@ -154,7 +154,7 @@ def _dispatch(command: Command, arguments: list[str]) -> int:
         return module.run(checked.config, checked.folder, tuple(options.overrides))
     folder, key = (checked.sweep_folder, "sweep") if multirun else (checked.folder, "run")
     if command.has_check:
-        module.check(checked.config, folder, tuple(options.overrides))
+        module.check(checked.config, folder, tuple(options.overrides), options.config_dir)
     make_folder(folder, command.folder_key or f"hydra.{key}.dir")
     options.overrides.append(f"hydra.{key}.dir={_quoted(str(folder))}")  # or the clock would give Hydra another name
     return _hand_to_hydra(command, options, parser)

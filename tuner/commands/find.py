@@ -58,10 +58,10 @@ class Found:
     folder: Path
 
 
-def check(config: DictConfig, folder: Path, overrides: Sequence[str]) -> None:
+def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
     """Refuses what can be told to be wrong before anything is written."""
     del folder
-    _question(config, overrides)
+    _question(config, overrides, config_dir)
 
 
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
@@ -93,7 +93,7 @@ def find(config: DictConfig, overrides: Sequence[str] = (), console: Console | N
         StudyStopped: After Ctrl-C or SIGTERM; the same call goes on.
         UserError: The study cannot begin or go on, or no run came to a good end.
     """
-    question, resolved = _question(config, overrides), resolve(config)
+    question, resolved = _question(config, overrides, typed_config_dir()), resolve(config)
     workplace = Workplace(
         storage=resolved["storage"]["url"],
         folder=resolved["study"]["folder"],
@@ -105,7 +105,9 @@ def find(config: DictConfig, overrides: Sequence[str] = (), console: Console | N
     return question.ask(workplace)
 
 
-def _question(config: DictConfig, overrides: Sequence[str]) -> "_RateQuestion | _ContestQuestion":
+def _question(
+    config: DictConfig, overrides: Sequence[str], config_dir: str | Path | None
+) -> "_RateQuestion | _ContestQuestion":
     """What is asked, everything checked."""
     resolved = resolve(config)
     run_config = run_config_of(resolved)
@@ -128,7 +130,7 @@ def _question(config: DictConfig, overrides: Sequence[str]) -> "_RateQuestion | 
         raise UserError(f"finder.metric={metric} must be reward or loss{did_you_mean(str(metric), _METRICS)}")
     budget = Budget(None, resolved["training"]["total_steps"], int(finder.get("num_gradient_steps", 1)))
     contest = ContestSettings(budget, _METRICS[metric], seed=seed, **further)
-    candidates = _candidates(finder["kind"], finder["candidates"], overrides)
+    candidates = _candidates(finder["kind"], finder["candidates"], overrides, config_dir)
     return _ContestQuestion(finder["kind"], run_config, candidates, contest)
 
 
@@ -147,16 +149,17 @@ def _refuse_unknown(finder: Mapping[str, Any]) -> None:
             raise UserError(f"unknown key finder.{key}{did_you_mean(key, known[kind])}")
 
 
-def _candidates(group: str, names: Sequence[str], overrides: Sequence[str]) -> dict[str, JsonDict]:
+def _candidates(
+    group: str, names: Sequence[str], overrides: Sequence[str], config_dir: str | Path | None
+) -> dict[str, JsonDict]:
     """The run config of each candidate: all that was typed, with another choice of the group."""
     if not isinstance(names, list) or len(set(names)) < 2 or len(set(names)) < len(names):
         raise UserError(f"finder.candidates={names} must name at least two different choices of {group}")
     typed = [word for word in overrides if not word.startswith(f"{group}=")]
     if len(typed) < len(overrides):
         raise UserError(f"{group}= cannot be typed here: what is compared stands in finder.candidates")
-    directory = typed_config_dir()
     return {
-        name: run_config_of(resolve(check_command("find", [*typed, f"{group}={name}"], directory).config))
+        name: run_config_of(resolve(check_command("find", [*typed, f"{group}={name}"], config_dir).config))
         for name in map(str, names)
     }
 

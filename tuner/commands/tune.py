@@ -84,9 +84,9 @@ class TuneResult:
         return self.summary.params_of(self.summary.winner_label)
 
 
-def check(config: DictConfig, folder: Path, overrides: Sequence[str]) -> None:
+def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
     """Refuses a search that cannot be, before anything is written."""
-    del folder
+    del folder, config_dir
     _check_ends(define(config, overrides))
 
 

@@ -104,6 +104,7 @@ def run_contest(
         directions=("maximize",) if settings.metric == "reward" else ("minimize",),
         backend=common_backend(list(subjects.values())),
         seed=settings.seed,
+        num_steps=budget.total_steps or budget.episodes or budget.num_gradient_steps,
     )
     folder, findings = run_plan(plan, workplace)
     higher = settings.metric == "reward"

@@ -8,14 +8,14 @@ behind the rate and improve with time anyway, so nothing is concluded from it.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from note_rl.callbacks import Callback, Logs
 from note_rl.errors import DivergedError, SettingsError
 from note_rl.frozen import FrozenData
 from note_rl.optimizers.rates import Rates
-from tuner.finders.curves import has_diverged, rates_of
+from tuner.finders.curves import has_diverged
 from tuner.trial.messages import JsonDict
 
 Told = Callable[[int, float], None]
@@ -28,6 +28,14 @@ LEAST_ESS = 0.97
 """Share of the samples that ought to remain worth something after a phase."""
 
 _MOST_STEPS = 200  # of a phase, in the comb
+
+
+@dataclass(frozen=True)
+class Length:
+    """How long the ordinary training with a rising rate is, and who is told that it goes on."""
+
+    episodes: int
+    alive: Callable[[float], None]
 
 
 def loss_ramp(agent: Any, optimizer: Any, rates: Sequence[float], tell: Told, only: int | None = None) -> JsonDict:
@@ -82,13 +90,13 @@ def kl_comb(agent: Any, optimizer: Any, rates: Sequence[float], tell: Told, only
     return found
 
 
-def online_ramp(agent: Any, optimizer: Any, rates: Sequence[float], episodes: int, options: JsonDict) -> JsonDict:
+def online_ramp(agent: Any, optimizer: Any, rates: Sequence[float], length: Length, options: JsonDict) -> JsonDict:
     """Returns of episodes, and losses of training phases, while the rate rises over the episodes to the last one."""
     growth = _Growth(rates)
     agent.settings = replace(agent.settings, schedules={**agent.settings.schedules, "learning_rate": growth})
-    watch = _Watch()
+    watch = _Watch(length)
     try:
-        agent.train(optimizer=optimizer, episodes=episodes, callbacks=[watch], p=0, **options)
+        agent.train(optimizer=optimizer, episodes=length.episodes, callbacks=[watch], p=0, **options)
     except DivergedError as error:
         watch.found["diverged"] = str(error)
     return watch.found
@@ -107,7 +115,8 @@ class _Growth:
 class _Watch(Callback):
     """Writes down returns and losses with the rate at that time."""
 
-    def __init__(self) -> None:
+    def __init__(self, length: Length) -> None:
+        self._length = length
         self.found: JsonDict = {"rewards": [], "reward_rates": [], "losses": [], "rates": []}
         self._waiting: list[float] = []
 
@@ -119,6 +128,7 @@ class _Watch(Callback):
     def on_phase_end(self, phase: int, logs: Logs) -> None:
         """Everything of the phase."""
         del phase
+        self._length.alive(min(len(self.found["rewards"]) / self._length.episodes, 1.0))
         rate = float(logs["learning_rate"])
         self.found["rewards"] += self._waiting
         self.found["reward_rates"] += [rate] * len(self._waiting)
@@ -148,6 +158,3 @@ def _crossing(rates: Sequence[float], values: Sequence[float], limit: float) -> 
             low, high = math.log(rates[index - 1]), math.log(rates[index])
             return math.exp(low + share * (high - low))
     return None
-
-
-__all__ = ["kl_comb", "loss_ramp", "online_ramp", "rate_at_kl", "rates_of"]

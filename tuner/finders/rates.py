@@ -132,9 +132,8 @@ class _Tests:
         context.built({})
         if test == ONLINE:
             assert self.settings.episodes is not None
-            found = range_test.online_ramp(
-                agent, optimizer, self.online_rates, self.settings.episodes, self.settings.options
-            )
+            length = range_test.Length(self.settings.episodes, context.alive)
+            found = range_test.online_ramp(agent, optimizer, self.online_rates, length, self.settings.options)
             return Measured((max(found["rates"], default=self.online_rates[0]),), found)
         tests: dict[str, Callable[..., JsonDict]] = {"loss": range_test.loss_ramp, "kl": range_test.kl_comb}
         found = tests[test](agent, optimizer, self.rates, context.report, self.settings.group)
@@ -246,7 +245,8 @@ def _by_return(
     job = Contest({name: subject}, Budget(settings.episodes, settings.total_steps), "reward", settings.options)
     about = {"subject": subject.about, "mode": "return", "total_steps": settings.total_steps, **_shown(settings)}
     points: dict[str, Sequence[Any]] = {"learning_rate": rates, "seed": settings.seeds}
-    plan = Plan("lr", name, about, points, job, backend=subject.backend, seed=settings.seed)
+    num_steps = settings.total_steps or settings.episodes or 1
+    plan = Plan("lr", name, about, points, job, backend=subject.backend, seed=settings.seed, num_steps=num_steps)
     folder, findings = run_plan(plan, workplace)
     named = {f"{rate:.3g}": rate for rate in rates}
     renamed = [

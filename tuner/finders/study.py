@@ -72,6 +72,7 @@ class Plan:
         directions: Of the objectives.
         backend: What the processes import beforehand.
         seed: Of the order.
+        num_steps: What trackers are told as the step of a report at 1: reports count from 1, or in shares of this.
     """
 
     kind: str
@@ -82,6 +83,7 @@ class Plan:
     directions: tuple[Direction, ...] = ("maximize",)
     backend: Backend = "none"
     seed: int = 0
+    num_steps: int = 1
 
     @property
     def default_name(self) -> str:
@@ -196,7 +198,10 @@ def run_plan(plan: Plan, workplace: Workplace) -> tuple[Path, list[Finding]]:
         probe=None,
     )
     sweep = enumeration(definition, plan.points, plan.directions, _Points())
-    with _listening(workplace, definition) as listener, StudyStore(workplace.storage, listener.on_note) as store:
+    with (
+        _listening(workplace, definition, plan.num_steps) as listener,
+        StudyStore(workplace.storage, listener.on_note) as store,
+    ):
         SweepRunner(sweep, store, lambda: workplace.make_executor(plan.backend), listener).run(
             definition.study_folder.absolute()
         )
@@ -215,10 +220,10 @@ def _as_function(work: Callable[[TrialContext, JsonDict], Measured]) -> TrialFun
 
 
 @contextmanager
-def _listening(workplace: Workplace, definition: StudyDefinition) -> Iterator[_Records]:
+def _listening(workplace: Workplace, definition: StudyDefinition, num_steps: int) -> Iterator[_Records]:
     listeners = [workplace.listener or StudyListener()]
     if workplace.tracker is not None:
-        listeners.append(TrackingListener(workplace.tracker, definition.name, 1000, definition.study_folder))
+        listeners.append(TrackingListener(workplace.tracker, definition.name, num_steps, definition.study_folder))
     try:
         yield _Records(Listeners(*listeners))
     finally:

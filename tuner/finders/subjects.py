@@ -66,8 +66,8 @@ class LiveSubject:
 
     def build(self, seed: int) -> tuple[Any, Any]:
         """The same parameters with every seed; environments, exploration and minibatches follow the seed."""
+        recipe: Recipe = pickle.loads(self.recipe)  # brings the framework, which is to be seeded
         seed_everything(seed)
-        recipe: Recipe = pickle.loads(self.recipe)
         agent = recipe.make()
         settings, attributes = pickle.loads(self.carried)
         for name, value in attributes.items():
@@ -169,7 +169,7 @@ def _weights(agent: Any) -> bytes:
 
 
 def _restore(agent: Any, weights: bytes) -> None:
-    with TemporaryDirectory() as folder:
+    with _as_it_was(agent), TemporaryDirectory() as folder:
         path = Path(folder) / "param.safetensors"
         path.write_bytes(weights)
         agent.restore_param(path)
