@@ -166,10 +166,9 @@ class Agent(Persistent, Rebuildable):
         told = self.settings
         ask = getattr(self, "window_size_func", None)
         experience = options.applied_to(told.experience, ask)
-        num_envs = options.num_envs(told.num_envs, self.env)
+        num_envs, workers = options.num_envs(told.num_envs, self.env), options.workers(told.workers)
         if num_envs == "auto":
-            num_envs = self._auto_num_envs()
-        workers = options.workers(told.workers)
+            num_envs = self._auto_num_envs(0 if workers is None else workers.processes)
         if experience is told.experience and (num_envs, workers) == (told.num_envs, told.workers):
             return told
         adapted = replace(told, experience=experience, num_envs=num_envs, workers=workers)
@@ -181,8 +180,8 @@ class Agent(Persistent, Rebuildable):
         self._adapted = (told, adapted)
         return adapted
 
-    def _auto_num_envs(self) -> int:
-        """As many as `env` or a restored file holds, else measured once."""
+    def _auto_num_envs(self, fewest: int = 0) -> int:
+        """As many as `env` or a restored file holds, else measured once, but not fewer than there are workers."""
         if isinstance(self.env, VectorEnv):
             return int(self.env.num_envs)
         if isinstance(self.env, list | tuple):
@@ -191,7 +190,7 @@ class Agent(Persistent, Rebuildable):
             return len(self._restored.arrays["trainer/collector/episode"])
         if self._measured is None or self._measured[0] is not self.env:
             self._measured = (self.env, sizing.chosen_num_envs(self, self.settings.experience))
-        return self._measured[1]
+        return max(self._measured[1], fewest)
 
     def get_optimal_processes(
         self, memory_mb: float, safety_factor: float = 0.75, min_exp_per_proc: int | None = None
