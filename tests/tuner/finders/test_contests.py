@@ -44,9 +44,7 @@ def findings(**scores: list[float | None]) -> list[Finding]:
 def test_the_best_must_be_ahead_on_every_one_of_three_seeds() -> None:
     clear = compare(["a", "b"], findings(a=[3.0, 5.0, 4.0], b=[2.0, 4.5, 3.9]))
     assert (clear.tied, clear.standings[0].score) == (("a",), pytest.approx(4.0))
-    assert clear.sentences == (
-        "a is the best: mean return 4 over 3 seeds, ahead of every other one on the same seeds.",
-    )
+    assert clear.sentences == ("a is the best: return 4 over 3 seeds, ahead of every other one on the same seeds.",)
     mixed = compare(["a", "b"], findings(a=[3.0, 5.0, 4.0], b=[2.0, 5.5, 3.0]))
     assert mixed.tied == ("a", "b")
     assert "b cannot be told from it: a tie" in mixed.sentences[0]
@@ -68,8 +66,8 @@ def test_equal_scores_tie_and_few_seeds_say_nothing() -> None:
 def test_a_candidate_that_failed_once_is_not_ranked() -> None:
     found = compare(["a", "b", "c"], findings(a=[9.0, None, 9.0], b=[1.0, 2.0, 3.0], c=[0.0, 0.5, 1.0]))
     assert [standing.name for standing in found.standings] == ["b", "c"]
-    assert found.failures == {"a": "crashed with seed 1: why"}
-    assert found.sentences[-1] == "a failed: crashed with seed 1: why"
+    assert found.failures == {"a": "crashed (seed 1): why"}
+    assert found.sentences[-1] == "a failed: crashed (seed 1): why"
 
 
 def test_a_broken_optimizer_is_told_from_adam_and_equal_ones_tie(tmp_path: Path) -> None:
