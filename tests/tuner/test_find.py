@@ -54,6 +54,11 @@ def test_an_agent(tuner: CommandLine) -> None:
     assert preflight("train", line_after(answer, "train with it:")[4:], line_after(answer, "train with it:")[3])
 
 
+def test_a_function_is_no_agent(tuner: CommandLine) -> None:
+    answer = tuner("find", "lr", "agent=synthetic", "storage=journal", "tracker=jsonl")
+    assert (answer.status, "tuner find tries agents" in answer.errors) == (2, True), answer
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -66,7 +71,6 @@ def test_an_agent(tuner: CommandLine) -> None:
         (("optimizer", "optimizer=sgd"), "optimizer= cannot be typed here"),
         (("optimizer", "finder.metric=los"), "finder.metric=los must be reward or loss"),
         (("agent", "finder.candidates=[dqn,ddpg]"), "actions"),
-        (("lr", "agent=synthetic"), "tuner find tries agents"),
     ],
 )
 def test_bad_questions(tuner: CommandLine, arguments: tuple[str, ...], message: str) -> None:

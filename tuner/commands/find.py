@@ -76,7 +76,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         console.print(f"{stop}; the same command goes on: [bold]{again}[/bold]")
         return EXIT_STOPPED
     for sentence in found.sentences:
-        console.print(escape(sentence), highlight=False)
+        console.print(escape(sentence), highlight=False, soft_wrap=True)
     for what, line in _take_home(found, overrides).items():
         console.print(f"{what}:\n  [bold]{escape(line)}[/bold]", highlight=False, soft_wrap=True)
     return 0
@@ -147,7 +147,9 @@ def _refuse_unknown(finder: Mapping[str, Any]) -> None:
     }
     for key in finder:
         if key not in known[kind]:
-            raise UserError(f"unknown key finder.{key}{did_you_mean(key, known[kind])}")
+            raise UserError(
+                f"unknown key finder.{key}{did_you_mean(f'finder.{key}', [f'finder.{name}' for name in known[kind]])}"
+            )
 
 
 def _candidates(
@@ -237,7 +239,7 @@ class _Lines(StudyListener):
             f"{record.outcome}: {record.reason}"
         )  # fmt: skip
         line = f"[{self._done}/{self._total}] {what}: {came} ({format_seconds(record.seconds)})"
-        self._console.print(escape(line), highlight=False)
+        self._console.print(escape(line), highlight=False, soft_wrap=True)
 
 
 def _take_home(found: Found, overrides: Sequence[str]) -> dict[str, str]:

@@ -193,6 +193,11 @@ class LRFinder:
             raise UserError("no episodes were played with a rising rate: give find() episodes=...")
         assert self._found.online is not None
         rates = self._found.online["reward_rates"]
+        if len(set(rates)) < 3:
+            raise UserError(
+                f"{len(rates)} episodes were played at {len(set(rates))} rates, as a training phase of it holds "
+                "many of them: give find() more episodes"
+            )
         if self._window_size is None:
             return rates, self.rewards, "return of an episode"
         return rates, normalised(self.rewards, self._window_size).tolist(), "normalised return of an episode"

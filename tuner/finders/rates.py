@@ -13,7 +13,7 @@ from tuner.finders.candidates import Budget, Contest
 from tuner.finders.curves import RISE, Points, Suggestion, points_of, rates_of, suggest
 from tuner.finders.study import Finding, Measured, Plan, Workplace, run_plan
 from tuner.finders.subjects import Subject
-from tuner.finders.verdicts import Comparison, compare
+from tuner.finders.verdicts import Comparison, compare, counted_seeds
 from tuner.names import did_you_mean
 from tuner.trial.context import TrialContext
 from tuner.trial.messages import JsonDict
@@ -215,7 +215,7 @@ def _suggestion(mode: str, points: Sequence[Points], curves: Sequence[JsonDict])
         reason = (
             f"the loss falls steepest around {_median([one.steep for one in points])} and "
             + (f"is stable up to {_median(stable)}" if diverged else "does not diverge within the range")
-            + f" ({len(points)} seeds)"
+            + f" ({counted_seeds(len(points))})"
         )
         return suggest([found.suggestion for found in points], stable, reason)
     at_kl = [range_test.rate_at_kl(one["rates"], [math.inf if kl is None else kl for kl in one["kl"]], one["ess"])
@@ -223,7 +223,7 @@ def _suggestion(mode: str, points: Sequence[Points], curves: Sequence[JsonDict])
     found = [_least(kl, point.suggestion) for kl, point in zip(at_kl, points, strict=True)]
     reason = (
         f"a training phase changes the policy by KL {range_test.KL_TARGET} around {_median(at_kl)}, the loss falls "
-        f"steepest around {_median([one.steep for one in points])} ({len(points)} seeds)"
+        f"steepest around {_median([one.steep for one in points])} ({counted_seeds(len(points))})"
     )
     return suggest(found, stable, reason)
 
@@ -268,7 +268,7 @@ def _best_rate(comparison: Comparison, named: dict[str, float], rates: list[floa
     if len(tied) == len(rates):
         return Suggestion(None, reason="the returns of all rates are tied: train longer, or with more seeds")
     step = math.sqrt(rates[1] / rates[0])
-    score = format_number(best.score)
-    reason = f"the best returns ({score} over {len(comparison.seeds)} seeds), {len(tied)} of {len(rates)} rates tied"
+    seeds = counted_seeds(len(comparison.seeds))
+    reason = f"the best returns ({format_number(best.score)} over {seeds}), {len(tied)} of {len(rates)} rates tied"
     low, high = (float(f"{rate:.3g}") for rate in (min(tied) / step, max(tied) * step))
     return Suggestion(float(best.name), low, high, reason)

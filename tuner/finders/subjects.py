@@ -213,5 +213,7 @@ def _shown(value: Any, depth: int = 4) -> Any:
         return _digest(value.tobytes())
     if isinstance(value, type) or not hasattr(value, "__dict__") or inspect.isroutine(value):
         return getattr(value, "__qualname__", type(value).__qualname__)
+    if not depth:
+        return type(value).__qualname__
     held = {name: item for name, item in vars(value).items() if not name.startswith("_")}
     return {"kind": type(value).__qualname__, **_shown(held, depth)}

@@ -78,7 +78,7 @@ class Comparison:
         best = self.best
         if best is None:
             return ("No candidate came to the end with every seed.",)
-        score = f"{self.what} {format_number(best.score)} over {len(self.seeds)} seeds"
+        score = f"{self.what} {format_number(best.score)} over {counted_seeds(len(self.seeds))}"
         if len(self.standings) == 1:
             return (f"{best.name} is the only candidate that came to the end: {score}.",)
         if len(self.seeds) < MIN_RACE_SEEDS:
@@ -112,11 +112,15 @@ def compare(
         own = {int(one.point["seed"]): one for one in findings if one.point["candidate"] == name}
         failed = [one for one in own.values() if not one.complete]
         if failed:
-            reasons = "; ".join(dict.fromkeys(one.reason or str(one.outcome) for one in failed))
-            failures[name] = f"{join_words(dict.fromkeys(_words(one) for one in failed))}: {reasons}"
+            failures[name] = _words(failed)
         else:
             scores[name] = tuple(_value(own[seed]) for seed in seeds)
     return Comparison(_standings(scores, higher_is_better), failures, seeds, higher_is_better, what)
+
+
+def counted_seeds(num_seeds: int) -> str:
+    """`1 seed`, `3 seeds`."""
+    return f"{num_seeds} seed{'s' if num_seeds > 1 else ''}"
 
 
 def _value(finding: Finding) -> float:
@@ -124,8 +128,13 @@ def _value(finding: Finding) -> float:
     return finding.value
 
 
-def _words(finding: Finding) -> str:
-    return f"{finding.outcome.value.replace('_', ' ')} with seed {finding.point['seed']}"
+def _words(failed: Sequence[Finding]) -> str:
+    """What went wrong with a candidate: `crashed (seeds 0 and 2): why`."""
+    kinds = dict.fromkeys(one.outcome.value.replace("_", " ") for one in failed)
+    seeds = sorted(int(one.point["seed"]) for one in failed)
+    reasons = dict.fromkeys(one.reason for one in failed if one.reason)
+    where = f"seed{'s' if len(seeds) > 1 else ''} {join_words(map(str, seeds))}"
+    return f"{join_words(kinds)} ({where})" + (f": {'; '.join(reasons)}" if reasons else "")
 
 
 def _standings(scores: Mapping[str, tuple[float, ...]], higher_is_better: bool) -> tuple[Standing, ...]:

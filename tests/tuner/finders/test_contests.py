@@ -1,7 +1,6 @@
 """OptFinder and ParallelFinder: who is best, who ties, and what a candidate that fails does to the others."""
 
 import os
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +43,8 @@ def findings(**scores: list[float | None]) -> list[Finding]:
 
 def test_the_best_must_be_ahead_on_every_one_of_three_seeds() -> None:
     clear = compare(["a", "b"], findings(a=[3.0, 5.0, 4.0], b=[2.0, 4.5, 3.9]))
-    assert (clear.tied, clear.standings[0].score) == (("a",), 4.0)
-    assert clear.sentences == (
-        "a is the best: mean return 4 over 3 seeds, ahead of every other one on the same seeds.",
-    )
+    assert (clear.tied, clear.standings[0].score) == (("a",), pytest.approx(4.0))
+    assert clear.sentences == ("a is the best: return 4 over 3 seeds, ahead of every other one on the same seeds.",)
     mixed = compare(["a", "b"], findings(a=[3.0, 5.0, 4.0], b=[2.0, 5.5, 3.0]))
     assert mixed.tied == ("a", "b")
     assert "b cannot be told from it: a tie" in mixed.sentences[0]
@@ -69,8 +66,8 @@ def test_equal_scores_tie_and_few_seeds_say_nothing() -> None:
 def test_a_candidate_that_failed_once_is_not_ranked() -> None:
     found = compare(["a", "b", "c"], findings(a=[9.0, None, 9.0], b=[1.0, 2.0, 3.0], c=[0.0, 0.5, 1.0]))
     assert [standing.name for standing in found.standings] == ["b", "c"]
-    assert found.failures == {"a": "crashed with seed 1: why"}
-    assert found.sentences[-1] == "a failed: crashed with seed 1: why"
+    assert found.failures == {"a": "crashed (seed 1): why"}
+    assert found.sentences[-1] == "a failed: crashed (seed 1): why"
 
 
 def test_a_broken_optimizer_is_told_from_adam_and_equal_ones_tie(tmp_path: Path) -> None:
@@ -96,7 +93,8 @@ def test_a_broken_optimizer_is_told_from_adam_and_equal_ones_tie(tmp_path: Path)
     assert {trial.params["candidate"] for trial in study.trials} == set(finder.optimizers)
     finder.plot_loss(path=tmp_path / "loss.png")
     finder.plot_scores(path=tmp_path / "scores.png")
-    assert Image.open(tmp_path / "scores.png").size == (960, 540)
+    with Image.open(tmp_path / "scores.png") as image:
+        assert image.size == (960, 540)
 
 
 def test_returns_over_the_same_steps(tmp_path: Path) -> None:
@@ -178,7 +176,7 @@ def test_failures_are_reported_and_others_finish_and_the_agent_is_as_it_was(tmp_
     agent.train(optimizer=optimizer, total_steps=260, p=0)
     before, learner, trainer = state(agent, tmp_path), agent._learner, agent._trainer
     url = f"sqlite:///{tmp_path}/studies.db"
-    place = Workplace(url, tmp_path / "studies", parallel=2, limits=Limits(silence_s=8.0, grace_s=0.5))
+    place = Workplace(url, tmp_path / "studies", parallel=2, limits=Limits(silence_s=15.0, grace_s=0.5))
     optimizers = {
         "good": torch.optim.SGD(params(agent), lr=1e-3),
         "crashing": Crashing(params(agent), lr=1e-3),
@@ -198,14 +196,20 @@ def test_failures_are_reported_and_others_finish_and_the_agent_is_as_it_was(tmp_
 
     fresh = small_dqn()
     fresh.optimizer = torch.optim.Adam(params(fresh), lr=1e-3)
-    numbers = pickle.dumps((np.random.get_state(), torch.get_rng_state()))  # noqa: NPY002
+    numbers = random_numbers()
     weights = [one.detach().clone() for one in params(fresh)]
     attributes = dict(vars(fresh))
     LRFinder(fresh, place).find(N=10, num_seeds=1)
-    assert pickle.dumps((np.random.get_state(), torch.get_rng_state())) == numbers  # noqa: NPY002
+    assert random_numbers() == numbers
     assert all(torch.equal(one, other) for one, other in zip(params(fresh), weights, strict=True))
     assert vars(fresh) == attributes
     assert (fresh._learner, fresh.optimizer.param_groups[0]["lr"], len(fresh.optimizer.state)) == (None, 1e-3, 0)
+
+
+def random_numbers() -> tuple[bytes, ...]:
+    """State of the global generators, as bytes."""
+    _, keys, position, *_ = np.random.get_state()  # noqa: NPY002
+    return bytes(keys), bytes([position // 256, position % 256]), torch.get_rng_state().numpy().tobytes()
 
 
 def state(agent: Any, folder: Path) -> bytes:
