@@ -1,6 +1,5 @@
 """OptFinder and ParallelFinder: who is best, who ties, and what a candidate that fails does to the others."""
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +13,11 @@ from note_rl.errors import SettingsError
 from note_rl.opt_finder import OptFinder
 from note_rl.optimizers.recipe import recipe_of
 from note_rl.parallel_finder import ParallelFinder
-from tests.tuner.finders.agents import (
-    Crashing,
-    Dying,
-    Hanging,
-    OtherQuadratic,
-    inline,
-    params,
-    quadratic,
-    small_dqn,
-    small_ppo,
-)
+from tests.tuner.finders.agents import OtherQuadratic, inline, params, quadratic, small_dqn, small_ppo
 from tuner.errors import UserError
-from tuner.finders import LRFinder, Workplace
 from tuner.finders.study import Finding
 from tuner.finders.verdicts import compare
-from tuner.trial.messages import Limits, Outcome
+from tuner.trial.messages import Outcome
 
 
 def finding(name: str, seed: int, value: float | None, reason: str = "") -> Finding:
@@ -78,7 +66,7 @@ def test_a_broken_optimizer_is_told_from_adam_and_equal_ones_tie(tmp_path: Path)
         torch.optim.Adam(params(agent), lr=1e-3, maximize=True),
     ]
     finder = OptFinder(agent, optimizers, inline(tmp_path))
-    found = finder.find(metrics="loss", num_gradient_steps=40)
+    found = finder.find(metrics="loss", num_gradient_steps=16)
     assert list(finder.optimizers) == ["Adam 1", "AdamW", "Adam 2"]
     assert set(finder.comparison.tied) == {"Adam 1", "AdamW"}
     adam, adamw, broken = (finder.comparison.by_name[name] for name in finder.optimizers)
@@ -168,52 +156,3 @@ def test_an_optimizer_is_made_again_with_all_its_groups() -> None:
     assert (first["lr"], second["lr"], second["betas"], first["weight_decay"]) == (0.5, 0.25, (0.1, 0.2), 0.125)
     assert all(one is other for one, other in zip(first["params"], twin.param[1], strict=True))
     assert second["params"][0] is twin.param[0][0]
-
-
-def test_failures_are_reported_and_others_finish_and_the_agent_is_as_it_was(tmp_path: Path) -> None:
-    agent = small_dqn()
-    optimizer = torch.optim.Adam(params(agent), lr=1e-3)
-    agent.train(optimizer=optimizer, total_steps=260, p=0)
-    before, learner, trainer = state(agent, tmp_path), agent._learner, agent._trainer
-    url = f"sqlite:///{tmp_path}/studies.db"
-    place = Workplace(url, tmp_path / "studies", parallel=2, limits=Limits(silence_s=15.0, grace_s=0.5))
-    optimizers = {
-        "good": torch.optim.SGD(params(agent), lr=1e-3),
-        "crashing": Crashing(params(agent), lr=1e-3),
-        "dying": Dying(params(agent), lr=1e-3),
-        "hanging": Hanging(params(agent), lr=1e-3),
-    }
-    finder = OptFinder(agent, optimizers, place)
-    finder.find(metrics="loss", num_gradient_steps=20, num_seeds=1)
-    assert [standing.name for standing in finder.comparison.standings] == ["good"]
-    failures = finder.comparison.failures
-    assert set(failures) == {"crashing", "dying", "hanging"}
-    assert "this optimizer is broken" in failures["crashing"]
-    assert "crashed" in failures["dying"]
-    assert "timed out" in failures["hanging"]
-    assert state(agent, tmp_path) == before
-    assert (agent._learner, agent._trainer) == (learner, trainer)
-
-    fresh = small_dqn()
-    fresh.optimizer = torch.optim.Adam(params(fresh), lr=1e-3)
-    numbers = random_numbers()
-    weights = [one.detach().clone() for one in params(fresh)]
-    attributes = dict(vars(fresh))
-    LRFinder(fresh, place).find(N=10, num_seeds=1)
-    assert random_numbers() == numbers
-    assert all(torch.equal(one, other) for one, other in zip(params(fresh), weights, strict=True))
-    assert vars(fresh) == attributes
-    assert (fresh._learner, fresh.optimizer.param_groups[0]["lr"], len(fresh.optimizer.state)) == (None, 1e-3, 0)
-
-
-def random_numbers() -> tuple[bytes, ...]:
-    """State of the global generators, as bytes."""
-    _, keys, position, *_ = np.random.get_state()  # noqa: NPY002
-    return bytes(keys), bytes([position // 256, position % 256]), torch.get_rng_state().numpy().tobytes()
-
-
-def state(agent: Any, folder: Path) -> bytes:
-    """Parameters, targets, slots, pool, counts and random numbers, as bytes."""
-    path = folder / f"state-{os.urandom(4).hex()}.safetensors"
-    agent.save(path)
-    return path.read_bytes()
