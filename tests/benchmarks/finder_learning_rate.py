@@ -8,6 +8,7 @@ evaluation. At least 90 % are asked for.
 """
 
 import sys
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -15,12 +16,14 @@ from typing import Any
 import numpy as np
 
 from tuner.checks import resolve
-from tuner.commands.tune import run_config_of
+from tuner.commands.defining import run_config_of
 from tuner.executors.local import LocalExecutor
 from tuner.finders import Workplace
 from tuner.finders.candidates import Budget, Contest
-from tuner.finders.rates import RateSettings, search_rates
-from tuner.finders.study import Measured, Plan, run_plan
+from tuner.finders.job import Measured
+from tuner.finders.rate_tests import RateSettings
+from tuner.finders.rates import search_rates
+from tuner.finders.study import Plan, run_plan
 from tuner.finders.subjects import ConfiguredSubject
 from tuner.objective import AUC
 from tuner.preflight import preflight
@@ -40,11 +43,18 @@ class Area(Contest):
         return Measured((AUC()(sorted(context.reported)),), measured.finding)
 
 
-def areas(config: JsonDict, rates: list[float], num_seeds: int, place: Workplace) -> dict[float, list[float]]:
+def at_rate(overrides: list[str], rate: float) -> ConfiguredSubject:
+    """The experiment at another rate; its schedule follows."""
+    return ConfiguredSubject(
+        run_config_of(resolve(preflight("train", [*overrides, f"optimizer.learning_rate={rate}"])))
+    )
+
+
+def areas(overrides: list[str], rates: list[float], num_seeds: int, place: Workplace) -> dict[float, list[float]]:
     """The area of each rate with each seed."""
     seeds = list(range(FIRST_SEED, FIRST_SEED + num_seeds))
     points: dict[str, Any] = {"learning_rate": rates, "seed": seeds}
-    job = Area({"ppo": ConfiguredSubject(config)}, Budget())
+    job = Area({str(rate): at_rate(overrides, rate) for rate in rates}, Budget(), key="learning_rate")
     _, found = run_plan(Plan("proof", "ppo", {"rates": rates}, points, job, backend="torch"), place)
     return {rate: [one.value or 0.0 for one in found if one.point["learning_rate"] == rate] for rate in rates}
 
@@ -59,12 +69,12 @@ def main() -> None:
         place = Workplace(
             f"sqlite:///{folder}/studies.db", Path(folder), executor=lambda: LocalExecutor(2, "torch", threads=1)
         )
-        found = search_rates(ConfiguredSubject(config), "ppo", "kl", RateSettings(), place)
+        found = search_rates(ConfiguredSubject(config), partial(at_rate, overrides), "ppo", "kl", RateSettings(), place)
         sys.stdout.write("\n".join(found.sentences) + "\n")
         suggested = found.suggestion.rate
         if suggested is None:
             sys.exit(1)
-        scores = areas(config, sorted({suggested, tuned}), num_seeds, place)
+        scores = areas(overrides, sorted({suggested, tuned}), num_seeds, place)
     for rate, own in scores.items():
         sys.stdout.write(f"rate {rate:g}: area {np.mean(own):.1f} ({', '.join(f'{one:.1f}' for one in own)})\n")
     share = float(np.mean(scores[suggested]) / np.mean(scores[tuned]))

@@ -7,6 +7,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, Answer, CommandLine
+from tuner.commands.find import find
 from tuner.preflight import preflight
 
 INLINE = ("executor=inline", "storage=journal", *SMALL)
@@ -19,7 +20,8 @@ def line_after(answer: Answer, words: str) -> list[str]:
 
 
 def test_a_learning_rate_that_train_and_tune_take(tuner: CommandLine) -> None:
-    answer = tuner("find", "lr", *INLINE, *DQN, "finder.num_steps=30", "finder.num_seeds=1")
+    question = (*INLINE, *DQN, "schedule=linear_lr", "finder.num_steps=30", "finder.num_seeds=1")
+    answer = tuner("find", "lr", *question)
     assert answer.status == 0, answer
     assert "Learning rate" in answer.output, answer.output
     train, tune = line_after(answer, "train with it:"), line_after(answer, "search further:")
@@ -32,7 +34,10 @@ def test_a_learning_rate_that_train_and_tune_take(tuner: CommandLine) -> None:
     assert isinstance(space, dict)
     assert space["low"] <= rate <= space["high"]
     assert space["log"] is True
-    again = tuner("find", "lr", *INLINE, *DQN, "finder.num_steps=30", "finder.num_seeds=1")
+    assert found.schedule.learning_rate.start == rate, "the schedule follows"
+    searched.optimizer.learning_rate = 0.5
+    assert searched.schedule.learning_rate.start == 0.5, "and so it does in the search"
+    again = tuner("find", "lr", *question)
     assert "1 runs, of which 1 are done" in again.output
     assert line_after(again, "train with it:") == train
 
@@ -47,11 +52,14 @@ def test_an_optimizer(tuner: CommandLine) -> None:
     assert preflight("train", train[4:], train[3]).optimizer._target_.endswith(best)
 
 
-def test_an_agent(tuner: CommandLine) -> None:
-    answer = tuner("find", "agent", *INLINE, *DQN[1:], "finder.candidates=[dqn,double_dqn]", "finder.num_seeds=1")
-    assert answer.status == 0, answer
-    assert "on fewer than 3 seeds nothing can be told" in answer.output
-    assert "[2/2] candidate " in answer.output
+def test_an_agent(tmp_path: Path) -> None:
+    given = (*SMALL, *DQN[1:], "finder=agent", "finder.candidates=[dqn,double_dqn]", "finder.num_seeds=1")
+    overrides = (*given, "executor=inline", "storage=memory", f"study.folder={tmp_path}")
+    found = find(preflight("find", overrides), overrides)
+    assert "on fewer than 3 seeds nothing can be told" in found.sentences[-1]
+    assert found.config is not None
+    first = found.sentences[0].split()[0]
+    assert found.config["agent"]["_target_"].endswith({"dqn": ".DQN", "double_dqn": ".DoubleDQN"}[first])
 
 
 def test_a_function_is_no_agent(tuner: CommandLine) -> None:
@@ -66,6 +74,7 @@ def test_a_function_is_no_agent(tuner: CommandLine) -> None:
         (("lr", "finder.mode=k"), "mode=k is unknown"),
         (("lr", "+finder.num_step=3"), "unknown key finder.num_step; did you mean finder.num_steps"),
         (("lr", "finder.mode=kl"), "finder.mode=kl is for agents that learn from rollouts"),
+        (("lr", "schedule=linear_lr", "schedule.learning_rate.start=0.1"), "sets the rate whatever optimizer.learning"),
         (("optimizer", "finder.candidates=[adam]"), "must name at least two different choices of optimizer"),
         (("optimizer", "finder.candidates=[adam,adm]"), "there is no optimizer=adm"),
         (("optimizer", "optimizer=sgd"), "optimizer= cannot be typed here"),

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.markup import escape
 
+from note_rl.learners.base import LEARNING_RATE
 from note_rl.settings import RolloutSettings
 from tuner.build import build_node, build_settings, build_trackers
 from tuner.checks import resolve
@@ -24,7 +25,8 @@ from tuner.executors.base import Event
 from tuner.finders.candidates import Budget, Metric
 from tuner.finders.contest import ContestSettings, run_contest
 from tuner.finders.curves import Suggestion
-from tuner.finders.rates import RateSearch, RateSettings, chosen_mode, search_rates
+from tuner.finders.rate_tests import RateSettings
+from tuner.finders.rates import RateSearch, chosen_mode, search_rates
 from tuner.finders.study import Workplace
 from tuner.finders.subjects import ConfiguredSubject
 from tuner.functions import is_function
@@ -34,7 +36,6 @@ from tuner.records import RunRecord
 from tuner.study import StudyListener, StudyStopped
 from tuner.study.book import Run
 from tuner.trackers.base import TrackerGroup
-from tuner.trial.messages import JsonDict
 from tuner.wording import format_number, format_seconds
 
 EXIT_STOPPED = 130
@@ -48,13 +49,13 @@ class Found:
 
     Attributes:
         sentences: The verdict.
-        config: The whole run config with the answer in it; None: there is no answer.
+        config: Composed, with the answer in it; None: there is no answer.
         suggestion: Of a learning rate.
         folder: Of the study.
     """
 
     sentences: tuple[str, ...]
-    config: JsonDict | None
+    config: DictConfig | None
     suggestion: Suggestion | None
     folder: Path
 
@@ -125,14 +126,16 @@ def _question(
         mode = chosen_mode(settings.mode, experience)
         if mode == "kl" and not isinstance(experience, RolloutSettings):
             raise UserError("finder.mode=kl is for agents that learn from rollouts; use finder.mode=loss")
-        return _RateQuestion(run_config, mode, settings)
+        question = _RateQuestion(config, mode, settings)
+        question.refuse_rates_without_effect()
+        return question
     metric = finder.get("metric", "reward")
     if metric not in _METRICS:
         raise UserError(f"finder.metric={metric} must be reward or loss{did_you_mean(str(metric), _METRICS)}")
     budget = Budget(None, resolved["training"]["total_steps"], int(finder.get("num_gradient_steps", 1)))
     contest = ContestSettings(budget, _METRICS[metric], seed=seed, **further)
     candidates = _candidates(finder["kind"], finder["candidates"], overrides, config_dir)
-    return _ContestQuestion(finder["kind"], run_config, candidates, contest)
+    return _ContestQuestion(finder["kind"], candidates, contest)
 
 
 def _refuse_unknown(finder: Mapping[str, Any]) -> None:
@@ -154,35 +157,50 @@ def _refuse_unknown(finder: Mapping[str, Any]) -> None:
 
 def _candidates(
     group: str, names: Sequence[str], overrides: Sequence[str], config_dir: str | Path | None
-) -> dict[str, JsonDict]:
-    """The run config of each candidate: all that was typed, with another choice of the group."""
+) -> dict[str, DictConfig]:
+    """The config of each candidate: all that was typed, with another choice of the group."""
     if not isinstance(names, list) or len(set(names)) < 2 or len(set(names)) < len(names):
         raise UserError(f"finder.candidates={names} must name at least two different choices of {group}")
     typed = [word for word in overrides if not word.startswith(f"{group}=")]
     if len(typed) < len(overrides):
         raise UserError(f"{group}= cannot be typed here: what is compared stands in finder.candidates")
-    return {
-        name: run_config_of(resolve(check_command("find", [*typed, f"{group}={name}"], config_dir).config))
-        for name in map(str, names)
-    }
+    return {name: check_command("find", [*typed, f"{group}={name}"], config_dir).config for name in map(str, names)}
 
 
 @dataclass(frozen=True)
 class _RateQuestion:
     """Which learning rate."""
 
-    config: JsonDict
+    config: DictConfig
     mode: str
     settings: RateSettings
 
+    def refuse_rates_without_effect(self) -> None:
+        """A schedule that does not begin at the optimizer's rate would have the last word."""
+        low, high = (run_config_of(resolve(self._at(rate))).get("schedule", {}) for rate in (0.25, 0.5))
+        if LEARNING_RATE in low and low[LEARNING_RATE] == high[LEARNING_RATE]:
+            raise UserError(
+                f"schedule.{LEARNING_RATE} sets the rate whatever optimizer.{LEARNING_RATE} is, so that none can be "
+                f"found: write 'schedule.{LEARNING_RATE}.start=${{optimizer.{LEARNING_RATE}}}' or schedule=none"
+            )
+
     def ask(self, workplace: Workplace) -> Found:
-        subject = ConfiguredSubject(self.config)
-        name = str(self.config["agent"]["_target_"]).rpartition(".")[2]
-        found: RateSearch = search_rates(subject, name, self.mode, self.settings, workplace)
-        rate, config = found.suggestion.rate, None
-        if rate is not None:
-            config = {**self.config, "optimizer": {**self.config["optimizer"], "learning_rate": rate}}
-        return Found(found.sentences, config, found.suggestion, found.folder)
+        subject = self._subject(self.config)
+        name = str(subject.config["agent"]["_target_"]).rpartition(".")[2]
+        found: RateSearch = search_rates(
+            subject, lambda rate: self._subject(self._at(rate)), name, self.mode, self.settings, workplace
+        )
+        rate = found.suggestion.rate
+        return Found(found.sentences, None if rate is None else self._at(rate), found.suggestion, found.folder)
+
+    def _at(self, rate: float) -> DictConfig:
+        """The config at this rate; what refers to it follows."""
+        changed = self.config.copy()
+        OmegaConf.update(changed, f"optimizer.{LEARNING_RATE}", rate)
+        return changed
+
+    def _subject(self, config: DictConfig) -> ConfiguredSubject:
+        return ConfiguredSubject(run_config_of(resolve(config)))
 
 
 @dataclass(frozen=True)
@@ -190,13 +208,12 @@ class _ContestQuestion:
     """Which of several."""
 
     kind: str
-    config: JsonDict
-    candidates: dict[str, JsonDict]
+    candidates: dict[str, DictConfig]
     settings: ContestSettings
 
     def ask(self, workplace: Workplace) -> Found:
-        subjects = {name: ConfiguredSubject(config) for name, config in self.candidates.items()}
-        about = "-".join([*self.candidates, str(self.config["env"]["id"])])
+        subjects = {name: ConfiguredSubject(run_config_of(resolve(config))) for name, config in self.candidates.items()}
+        about = "-".join([*self.candidates, str(next(iter(self.candidates.values())).env.id)])
         title = "".join(letter if letter.isalnum() or letter in "-." else "-" for letter in about)
         result = run_contest(self.kind, title, subjects, self.settings, workplace)
         best = result.comparison.best
@@ -248,10 +265,11 @@ def _take_home(found: Found, overrides: Sequence[str]) -> dict[str, str]:
         return {}
     ours = [word for word in overrides if not word.startswith(("finder", "study."))]
     configs = TrainingConfigs(ours, typed_config_dir())
-    config = {key: value for key, value in found.config.items() if key != "seed"}
+    config = run_config_of(resolve(found.config))
+    followed = {**config, "schedule": OmegaConf.to_container(found.config.schedule, resolve=False)}
     folder = found.folder / "experiment"
     folder.mkdir(exist_ok=True)
-    text = configs.experiment(config, f"What `tuner find` found: {' '.join(found.sentences[-1:])}")
+    text = configs.experiment(followed, f"What `tuner find` found: {' '.join(found.sentences[-1:])}")
     (folder / "found.yaml").write_text(text)
     lines = {"train with it": configs.experiment_command(found.folder, config, "found")}
     if found.suggestion is None:

@@ -2,17 +2,16 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
 from note_rl.callbacks import Callback, Logs
 from note_rl.frozen import FrozenData
-from note_rl.optimizers.rates import Rates
 from tuner.config import RunConfig
 from tuner.errors import UserError
-from tuner.finders.study import Measured
+from tuner.finders.job import Measured
 from tuner.finders.subjects import ConfiguredSubject, LiveSubject, Subject
 from tuner.objective import AUC, Mixed
 from tuner.training import run_training
@@ -67,30 +66,27 @@ class Contest:
         metric: reward: what training returns; loss: its mean over training; frozen_loss: its mean on fixed minibatches
             over so many gradient steps on the data of the beginning.
         options: Further arguments of train().
+        key: What of a point is the name of the subject.
     """
 
     subjects: Mapping[str, Subject]
     budget: Budget
     metric: Metric = "reward"
     options: JsonDict = field(default_factory=dict)
+    key: str = "candidate"
 
     def __call__(self, context: TrialContext, point: JsonDict) -> Measured:
-        """Trains the candidate of this point with its seed, at the point's learning rate if it has one."""
-        name = point.get("candidate", next(iter(self.subjects)))
-        subject, seed, rate = self.subjects[name], int(point["seed"]), point.get("learning_rate")
+        """Trains the subject of this point with its seed."""
+        subject, seed = self.subjects[str(point[self.key])], int(point["seed"])
         if self.metric == "frozen_loss":
             return _frozen(subject, seed, self.budget.num_gradient_steps, context)
         if isinstance(subject, ConfiguredSubject):
-            return _configured(subject, seed, rate, context)
+            return _configured(subject, seed, context)
         assert isinstance(subject, LiveSubject)
-        return self._live(subject, seed, rate, context)
+        return self._live(subject, seed, context)
 
-    def _live(self, subject: LiveSubject, seed: int, rate: float | None, context: TrialContext) -> Measured:
+    def _live(self, subject: LiveSubject, seed: int, context: TrialContext) -> Measured:
         agent, optimizer = subject.build(seed)
-        if rate is not None:
-            without = {key: value for key, value in agent.settings.schedules.items() if key != "learning_rate"}
-            agent.settings = replace(agent.settings, schedules=without)
-            Rates(optimizer).set(rate)
         context.built({})
         watch = _Watch(self.budget, context)
         length = {"episodes": self.budget.episodes, "total_steps": self.budget.total_steps}
@@ -137,13 +133,9 @@ class _Watch(Callback):
         self._context.alive(self._budget.share(len(self._returns), int(logs["num_env_steps"])))
 
 
-def _configured(subject: ConfiguredSubject, seed: int, rate: float | None, context: TrialContext) -> Measured:
+def _configured(subject: ConfiguredSubject, seed: int, context: TrialContext) -> Measured:
     """Trains as `tuner train` does; a run that was stopped goes on from its checkpoint."""
-    config = {**subject.config, "seed": seed}
-    if rate is not None:
-        config["optimizer"] = {**config["optimizer"], "learning_rate": rate}
-        config["schedule"] = {key: node for key, node in config.get("schedule", {}).items() if key != "learning_rate"}
-    outcome = run_training(RunConfig.from_json(config), context.folder, context)
+    outcome = run_training(RunConfig.from_json({**subject.config, "seed": seed}), context.folder, context)
     curve = [(point.fraction, point.mean_return) for point in outcome.evaluations]
     found = {"rewards": list(outcome.returns), "losses": [], "seconds": outcome.seconds}
     found |= {"num_env_steps": outcome.num_env_steps, "num_gradient_steps": outcome.num_gradient_steps}

@@ -7,7 +7,8 @@ from tuner.errors import UserError
 from tuner.finders import plots
 from tuner.finders.arguments import check_call, train_options_of
 from tuner.finders.curves import Suggestion, normalised
-from tuner.finders.rates import RateSearch, RateSettings, chosen_mode, search_rates
+from tuner.finders.rate_tests import RateSettings
+from tuner.finders.rates import RateSearch, chosen_mode, search_rates
 from tuner.finders.study import Workplace
 from tuner.finders.subjects import live_subject
 
@@ -93,7 +94,7 @@ class LRFinder:
         mode = chosen_mode(settings.mode, self.agent.settings.experience)
         if mode == "return" and episodes is None and total_steps is None:
             raise UserError("metrics='return' trains at each rate: say for how long, with episodes=... or total_steps=")
-        self.result = search_rates(subject, subject.name, mode, settings, self.workplace)
+        self.result = search_rates(subject, subject.at_rate, subject.name, mode, settings, self.workplace)
         self._window_size = window_size
         return self.result
 

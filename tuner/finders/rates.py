@@ -1,83 +1,25 @@
 """The search for a learning rate: its study, and what follows from it."""
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final
 
 from note_rl.settings import RolloutSettings
 from tuner.errors import UserError
 from tuner.finders import range_test
 from tuner.finders.candidates import Budget, Contest
-from tuner.finders.curves import RISE, Points, Suggestion, points_of, rates_of, suggest
-from tuner.finders.study import Finding, Measured, Plan, Workplace, run_plan
+from tuner.finders.curves import Points, Suggestion, rates_of, suggest
+from tuner.finders.rate_tests import ONLINE, RangeTests, RateSettings, points_in
+from tuner.finders.study import Finding, Plan, Workplace, run_plan
 from tuner.finders.subjects import Subject
 from tuner.finders.verdicts import Comparison, compare, counted_seeds
-from tuner.names import did_you_mean
-from tuner.trial.context import TrialContext
 from tuner.trial.messages import JsonDict
 from tuner.wording import format_number
 
-Mode: TypeAlias = Literal["auto", "loss", "kl", "return"]
-MODES: Final = get_args(Mode)
-_ALIASES = {"reward": "return"}
 _NUM_COMB: Final = 17
 _NUM_RETURN: Final = 7
-ONLINE: Final = "online"
-
-
-@dataclass(frozen=True)
-class RateSettings:
-    """How a learning rate is searched.
-
-    Attributes:
-        mode: loss: the rate rises on frozen data; kl: each rate takes one phase from the same parameters, and how far
-            the policy moves is measured; return: whole trainings at a few rates; auto: kl for agents that learn from
-            rollouts, else loss.
-        start_lr, end_lr: Of the range.
-        num_steps: Steps of growth from the one to the other; kl and return try fewer rates.
-        num_rates: Rates that kl and return try; None: 17 and 7.
-        num_seeds: Each test is done with so many seeds.
-        seed: The first of them.
-        skip_begin, skip_end: Points left out where the steepest one is looked for.
-        episodes, total_steps: Of each training in mode return; in the others `episodes` asks for an ordinary training
-            with a rising rate besides, to look at.
-        group: Index of the optimizer in a list whose rate is searched; None: all together, in proportion.
-        options: Further arguments of train().
-    """
-
-    mode: str = "auto"
-    start_lr: float = 1e-6
-    end_lr: float = 1.0
-    num_steps: int = 100
-    num_rates: int | None = None
-    num_seeds: int = 3
-    seed: int = 0
-    skip_begin: int = 5
-    skip_end: int = 0
-    episodes: int | None = None
-    total_steps: int | None = None
-    group: int | None = None
-    options: JsonDict = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        """Refuses what makes no range."""
-        object.__setattr__(self, "mode", _ALIASES.get(self.mode, self.mode))
-        if self.mode not in MODES:
-            raise UserError(f"mode={self.mode} is unknown{did_you_mean(self.mode, MODES)}; there is {', '.join(MODES)}")
-        if not 0.0 < self.start_lr < self.end_lr < math.inf:
-            raise UserError(f"start_lr={self.start_lr:g} must be above 0 and below end_lr={self.end_lr:g}")
-        for name, least in (("num_steps", 5), ("num_rates", 3), ("num_seeds", 1), ("seed", 0)):
-            value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
-                raise UserError(f"{name}={value} must be a whole number, at least {least}")
-        Budget(self.episodes, self.total_steps)
-
-    @property
-    def seeds(self) -> list[int]:
-        """Of the tests."""
-        return list(range(self.seed, self.seed + self.num_seeds))
 
 
 @dataclass(frozen=True)
@@ -116,33 +58,6 @@ class RateSearch:
         return (line, *failed)
 
 
-@dataclass(frozen=True)
-class _Tests:
-    """Called in the process of each run."""
-
-    subject: Subject
-    mode: str
-    rates: tuple[float, ...]
-    online_rates: tuple[float, ...]
-    settings: RateSettings
-
-    def __call__(self, context: TrialContext, point: JsonDict) -> Measured:
-        test, _, seed = str(point["test"]).partition(" ")
-        agent, optimizer = self.subject.build(int(seed))
-        context.built({})
-        if test == ONLINE:
-            assert self.settings.episodes is not None
-            length = range_test.Length(self.settings.episodes, context.alive)
-            found = range_test.online_ramp(agent, optimizer, self.online_rates, length, self.settings.options)
-            return Measured((max(found["rates"], default=self.online_rates[0]),), found)
-        tests: dict[str, Callable[..., JsonDict]] = {"loss": range_test.loss_ramp, "kl": range_test.kl_comb}
-        found = tests[test](agent, optimizer, self.rates, context.report, self.settings.group)
-        found["losses"] = [loss if math.isfinite(loss) else None for loss in found["losses"]]
-        found["kl"] = [kl if math.isfinite(kl) else None for kl in found.get("kl", [])]
-        found["ess"] = [ess if math.isfinite(ess) else 0.0 for ess in found.get("ess", [])]
-        return Measured((_points(self.mode, found, self.settings).stable,), found)
-
-
 def chosen_mode(asked: str, experience: Any) -> str:
     """The mode that auto stands for: policies that learn from rollouts are measured by how much they change."""
     if asked != "auto":
@@ -150,11 +65,18 @@ def chosen_mode(asked: str, experience: Any) -> str:
     return "kl" if isinstance(experience, RolloutSettings) else "loss"
 
 
-def search_rates(subject: Subject, name: str, mode: str, settings: RateSettings, workplace: Workplace) -> RateSearch:
+AtRate = Callable[[float], Subject]
+"""The subject that begins to train at this rate, its schedule (if any) in proportion."""
+
+
+def search_rates(
+    subject: Subject, at_rate: AtRate, name: str, mode: str, settings: RateSettings, workplace: Workplace
+) -> RateSearch:
     """Runs the study of a search for a learning rate, or what is left of it.
 
     Args:
         subject: Whose rate is searched.
+        at_rate: Makes the subject that trains at a rate.
         name: Of the subject, for people.
         mode: loss, kl or return.
         settings: How.
@@ -165,17 +87,17 @@ def search_rates(subject: Subject, name: str, mode: str, settings: RateSettings,
     )
     rates = rates_of(settings.start_lr, settings.end_lr, num_rates - 1).tolist()
     if mode == "return":
-        return _by_return(subject, name, rates, settings, workplace)
+        return _by_return({str(rate): at_rate(rate) for rate in rates}, name, rates, settings, workplace)
     online = rates_of(settings.start_lr, settings.end_lr, settings.num_steps).tolist()
     tests = [f"{mode} {seed}" for seed in settings.seeds]
     tests += [] if settings.episodes is None else [f"{ONLINE} {settings.seed}"]
-    job = _Tests(subject, mode, tuple(rates), tuple(online), settings)
+    job = RangeTests(subject, mode, tuple(rates), tuple(online), settings)
     about = {"subject": subject.about, "mode": mode, "rates": rates, "online": _shown(settings)}
     plan = Plan("lr", name, about, {"test": tests}, job, backend=subject.backend, seed=settings.seed)
     folder, findings = run_plan(plan, workplace)
     done = {str(one.point["test"]): one.data for one in findings if one.complete}
     curves = tuple(done[test] for test in tests if test in done and not test.startswith(ONLINE))
-    points = tuple(_points(mode, curve, settings) for curve in curves)
+    points = tuple(points_in(mode, curve, settings) for curve in curves)
     failures = tuple(f"{one.point['test']}: {one.reason or one.outcome}" for one in findings if not one.complete)
     if not curves:
         raise UserError(f"no range test came to a good end: {'; '.join(failures)}")
@@ -186,26 +108,6 @@ def search_rates(subject: Subject, name: str, mode: str, settings: RateSettings,
 def _shown(settings: RateSettings) -> JsonDict:
     return {"episodes": settings.episodes, "num_steps": settings.num_steps, "group": settings.group,
             "options": {name: str(value) for name, value in settings.options.items()}}  # fmt: skip
-
-
-def _losses(curve: JsonDict) -> list[float]:
-    return [math.nan if loss is None else loss for loss in curve["losses"]]
-
-
-def _points(mode: str, curve: JsonDict, settings: RateSettings) -> Points:
-    """The telling points of one test; the comb has a point after the first rate that breaks the loss."""
-    losses = _losses(curve)
-    if mode == "kl":
-        best, cut = min([curve["before"], *(loss for loss in losses if math.isfinite(loss))]), len(losses)
-        for index, loss in enumerate(losses):
-            if not loss - best <= RISE * max(abs(best), curve["before"] - best):
-                cut = index
-                break
-        kept = losses[:cut] or losses[:1]
-        found = points_of(curve["rates"], kept, settings.skip_begin // 2, settings.skip_end, beta=0.3)
-        stable = curve["rates"][max(cut - 1, 0)]
-        return Points(stable, cut < len(losses), found.steep, found.valley, found.minimum)
-    return points_of(curve["rates"], losses, settings.skip_begin, settings.skip_end)
 
 
 def _suggestion(mode: str, points: Sequence[Points], curves: Sequence[JsonDict]) -> Suggestion:
@@ -239,14 +141,15 @@ def _median(rates: Sequence[float | None]) -> str:
 
 
 def _by_return(
-    subject: Subject, name: str, rates: list[float], settings: RateSettings, workplace: Workplace
+    subjects: Mapping[str, Subject], name: str, rates: list[float], settings: RateSettings, workplace: Workplace
 ) -> RateSearch:
     """Whole trainings at a few rates, from the same beginnings."""
-    job = Contest({name: subject}, Budget(settings.episodes, settings.total_steps), "reward", settings.options)
-    about = {"subject": subject.about, "mode": "return", "total_steps": settings.total_steps, **_shown(settings)}
+    budget, first = Budget(settings.episodes, settings.total_steps), subjects[str(rates[0])]
+    job = Contest(subjects, budget, "reward", settings.options, key="learning_rate")
+    about = {"subject": first.about, "mode": "return", "total_steps": settings.total_steps, **_shown(settings)}
     points: dict[str, Sequence[Any]] = {"learning_rate": rates, "seed": settings.seeds}
     num_steps = settings.total_steps or settings.episodes or 1
-    plan = Plan("lr", name, about, points, job, backend=subject.backend, seed=settings.seed, num_steps=num_steps)
+    plan = Plan("lr", name, about, points, job, backend=first.backend, seed=settings.seed, num_steps=num_steps)
     folder, findings = run_plan(plan, workplace)
     named = {f"{rate:.3g}": rate for rate in rates}
     renamed = [

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from tuner.errors import UserError
-from tuner.executors.base import Executor, TrialFunction
+from tuner.executors.base import Executor
 from tuner.executors.local import Backend, LocalExecutor, pickle_function
+from tuner.finders.job import FINDING_FILE, Job, Measured, lines_of
 from tuner.protocol import StudySettings
 from tuner.records import RunRecord
 from tuner.study import Listeners, StudyDefinition, StudyListener, StudyStore
@@ -21,11 +22,7 @@ from tuner.study.sweep import Direction, SweepListener, SweepRunner
 from tuner.study.tracking import TrackingListener
 from tuner.trackers.base import Tracker
 from tuner.trial.context import TrialContext
-from tuner.trial.folder import write_objective
 from tuner.trial.messages import JsonDict, Limits, Outcome
-
-FINDING_FILE: Final = "finding.json"
-"""In the folder of a run: what it measured."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +76,7 @@ class Plan:
     subject: str
     about: JsonDict
     points: Mapping[str, Sequence[Any]]
-    job: Callable[[TrialContext, JsonDict], "Measured"]
+    job: Callable[[TrialContext, JsonDict], Measured]
     directions: tuple[Direction, ...] = ("maximize",)
     backend: Backend = "none"
     seed: int = 0
@@ -90,14 +87,6 @@ class Plan:
         """The same for the same search."""
         text = json.dumps([self.about, {name: list(values) for name, values in self.points.items()}], sort_keys=True)
         return f"find-{self.kind}-{self.subject}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
-
-
-@dataclass(frozen=True)
-class Measured:
-    """What a run came to: its objectives, which Optuna sees, and everything else that it has to tell."""
-
-    values: tuple[float, ...]
-    finding: JsonDict = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -128,33 +117,17 @@ class Finding:
         return self.value is not None
 
 
-@dataclass(frozen=True, repr=False)
-class _Job:
-    """What a run's process calls; travels there by value."""
-
-    work: Callable[[TrialContext, JsonDict], Measured]
-
-    def __call__(self, context: TrialContext) -> None:
-        measured = self.work(context, _point_of(context.spec.config["overrides"]))
-        (context.folder / FINDING_FILE).write_text(json.dumps(measured.finding))
-        write_objective(context.folder, {"values": list(measured.values)})
-
-
 class _Points:
     """Tells runs apart by what they combine."""
 
     def overrides(self, values: JsonDict) -> list[str]:
         """The point, a line each."""
-        return [f"{name}={json.dumps(value)}" for name, value in values.items()]
+        return lines_of(values)
 
     def subdir(self, number: int, overrides: Sequence[str]) -> str:
         """Numbers, as points may hold anything."""
         del overrides
         return str(number)
-
-
-def _point_of(overrides: Sequence[str]) -> JsonDict:
-    return {name: json.loads(value) for name, _, value in (line.partition("=") for line in overrides)}
 
 
 class _Records(SweepListener):
@@ -194,7 +167,7 @@ def run_plan(plan: Plan, workplace: Workplace) -> tuple[Path, list[Finding]]:
         seed=plan.seed,
         agent=plan.subject,
         folder=Path(workplace.folder),
-        function=pickle_function(_as_function(plan.job)),
+        function=pickle_function(Job(plan.job)),
         probe=None,
     )
     sweep = enumeration(definition, plan.points, plan.directions, _Points())
@@ -213,10 +186,6 @@ def run_plan(plan: Plan, workplace: Workplace) -> tuple[Path, list[Finding]]:
             f"folder under {definition.study_folder}; mend it and begin another study with another name"
         )
     return definition.study_folder, findings
-
-
-def _as_function(work: Callable[[TrialContext, JsonDict], Measured]) -> TrialFunction:
-    return _Job(work)
 
 
 @contextmanager

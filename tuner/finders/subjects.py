@@ -14,6 +14,8 @@ import numpy as np
 
 from note_rl.collect.travel import packed, packed_recipe
 from note_rl.errors import SettingsError
+from note_rl.learners.base import LEARNING_RATE
+from note_rl.optimizers.rates import Rates
 from note_rl.optimizers.recipe import OptimizerRecipe, recipes_of
 from note_rl.rebuilding import Recipe
 from note_rl.seeding import seed_everything
@@ -53,6 +55,7 @@ class LiveSubject:
         several: Whether they were given as a list.
         about: See `Subject`.
         backend: See `Subject`.
+        rate: Learning rate instead of the one that the optimizer and the schedules say; None: those.
     """
 
     name: str
@@ -63,6 +66,11 @@ class LiveSubject:
     several: bool
     about: JsonDict
     backend: Backend
+    rate: float | None = None
+
+    def at_rate(self, rate: float) -> "LiveSubject":
+        """The same, at another learning rate throughout."""
+        return replace(self, rate=rate)
 
     def build(self, seed: int) -> tuple[Any, Any]:
         """The same parameters with every seed; environments, exploration and minibatches follow the seed."""
@@ -77,7 +85,12 @@ class LiveSubject:
         agent.settings = replace(settings, seed=seed)
         made = [recipe.make(agent.param) for recipe in self.optimizers]
         seed_everything(seed)  # restoring may have drawn
-        return agent, made if self.several else made[0]
+        optimizer = made if self.several else made[0]
+        if self.rate is not None:
+            kept = {name: schedule for name, schedule in settings.schedules.items() if name != LEARNING_RATE}
+            agent.settings = replace(agent.settings, schedules=kept)
+            Rates(optimizer).set(self.rate)
+        return agent, optimizer
 
 
 @dataclass(frozen=True)

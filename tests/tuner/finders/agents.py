@@ -74,7 +74,7 @@ class Locked(gym.Wrapper):
         self.lock = threading.Lock()
 
 
-REPLAY = {"pool_size": 2000, "batch": 16, "num_updates": 2, "train_freq": 4, "learning_starts": 200, "seed": 3}
+REPLAY = {"pool_size": 400, "batch": 16, "num_updates": 2, "train_freq": 4, "learning_starts": 200, "seed": 3}
 
 
 def quadratic(curvature: float = CURVATURE, env: Any = "CartPole-v1", kind: type[Quadratic] = Quadratic) -> Quadratic:
@@ -102,10 +102,9 @@ def params(agent: Any) -> list[Tensor]:
     return [one for group in groups for one in group] if isinstance(groups[0], list) else list(groups)
 
 
-def inline(folder: Path, name: str | None = None) -> Workplace:
+def inline(folder: Path, storage: str = "memory") -> Workplace:
     """Runs in this process: quick, and without protection."""
-    url = f"sqlite:///{folder}/studies.db"
-    return Workplace(storage=url, folder=folder / "studies", name=name, executor=executor)
+    return Workplace(storage=storage, folder=folder / "studies", executor=executor)
 
 
 @contextlib.contextmanager

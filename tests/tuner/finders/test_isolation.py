@@ -2,6 +2,8 @@
 
 import contextlib
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +55,11 @@ def test_the_agent_is_as_it_was_whatever_happens_to_its_runs(tmp_path: Path) -> 
     assert all(torch.equal(one, other) for one, other in zip(params(fresh), weights, strict=True))
     assert vars(fresh) == attributes
     assert (fresh._learner, fresh.optimizer.param_groups[0]["lr"], len(fresh.optimizer.state)) == (None, 1e-3, 0)
+
+
+def test_the_processes_of_runs_do_without_optuna() -> None:
+    asked = "import sys, tuner.finders.rate_tests, tuner.finders.candidates; sys.exit('optuna' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", asked], check=False).returncode == 0
 
 
 @pytest.mark.slow

@@ -39,22 +39,23 @@ def test_a_quadratic_diverges_where_it_must(tmp_path: Path, curvature: float) ->
 
 
 def test_what_was_found_is_in_the_storage_and_is_not_done_again(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/studies.db"
     agent = quadratic()
     agent.optimizer = torch.optim.SGD(agent.param, lr=0.1)
-    first = LRFinder(agent, inline(tmp_path)).find(N=20, num_seeds=2)
-    (name,) = optuna.get_all_study_names(f"sqlite:///{tmp_path}/studies.db")
-    study = optuna.load_study(study_name=name, storage=f"sqlite:///{tmp_path}/studies.db")
+    first = LRFinder(agent, inline(tmp_path, url)).find(N=20, num_seeds=2)
+    (name,) = optuna.get_all_study_names(url)
+    study = optuna.load_study(study_name=name, storage=url)
     assert sorted(trial.params["test"] for trial in study.trials) == ["loss 0", "loss 1"]
     assert len(study.trials[0].intermediate_values) == len(first.curves[0]["losses"])
     for trial in study.trials:
         (first.folder / str(trial.number) / "output.log").write_text("untouched")
-    again = LRFinder(agent, inline(tmp_path)).find(N=20, num_seeds=2)
+    again = LRFinder(agent, inline(tmp_path, url)).find(N=20, num_seeds=2)
     assert again == first
-    assert len(optuna.get_all_study_names(f"sqlite:///{tmp_path}/studies.db")) == 1
+    assert len(optuna.get_all_study_names(url)) == 1
     with torch.no_grad():
         agent.w += 1.0  # another agent, another study
-    LRFinder(agent, inline(tmp_path)).find(N=20, num_seeds=2)
-    assert len(optuna.get_all_study_names(f"sqlite:///{tmp_path}/studies.db")) == 2
+    LRFinder(agent, inline(tmp_path, url)).find(N=20, num_seeds=2)
+    assert len(optuna.get_all_study_names(url)) == 2
 
 
 def test_the_change_of_a_policy_decides_for_agents_that_learn_from_rollouts(tmp_path: Path) -> None:
@@ -96,11 +97,11 @@ def test_plots_of_the_manuals(tmp_path: Path) -> None:
     finder = LRFinder(agent, inline(tmp_path))
     with pytest.raises(UserError, match="call find"):
         finder.plot_loss(path=tmp_path / "none.png")
-    finder.find(pool_network=False, N=40, window_size=7, start_lr=0.0001, end_lr=1, episodes=30, num_seeds=1)
-    assert len(finder.rewards) == 30
+    finder.find(pool_network=False, N=40, window_size=7, start_lr=0.0001, end_lr=1, episodes=20, num_seeds=1)
+    assert len(finder.rewards) == 20
     finder.plot_loss(path=tmp_path / "loss.png")
-    finder.plot_reward(n_skip_beginning=5, n_skip_end=5, path=tmp_path / "reward.png")
-    finder.plot_reward_change(sma=5, n_skip_beginning=5, n_skip_end=5, y_lim=(-0.1, 0.1), path=tmp_path / "change.png")
+    finder.plot_reward(n_skip_beginning=5, n_skip_end=2, path=tmp_path / "reward.png")
+    finder.plot_reward_change(sma=5, n_skip_beginning=4, n_skip_end=2, y_lim=(-0.1, 0.1), path=tmp_path / "change.png")
     finder.plot_loss_change(sma=3, path=tmp_path / "loss_change.png")
     for name in ("loss", "reward", "change", "loss_change"):
         with Image.open(tmp_path / f"{name}.png") as image:
