@@ -176,7 +176,9 @@ class _RateQuestion:
     settings: RateSettings
 
     def refuse_rates_without_effect(self) -> None:
-        """A schedule that does not begin at the optimizer's rate would have the last word."""
+        """An optimizer may have no rate to set; a schedule that does not begin at it would have the last word."""
+        if LEARNING_RATE not in self.config.optimizer:
+            raise UserError(f"there is no optimizer.{LEARNING_RATE} to be found: give the optimizer one")
         low, high = (run_config_of(resolve(self._at(rate))).get("schedule", {}) for rate in (0.25, 0.5))
         if LEARNING_RATE in low and low[LEARNING_RATE] == high[LEARNING_RATE]:
             raise UserError(
