@@ -64,34 +64,34 @@ def moving_average(values: Sequence[float], window: int) -> FloatArray:
 def plot_reward(history: History, window: int | None, path: str | os.PathLike[str] | None) -> None:
     """Return of each episode and its moving average."""
     _require(history.returns, "visualize_reward", "no episode has ended yet")
-    figure, axes = _figure("visualize_reward")
+    figure, axes = figure_of("visualize_reward")
     _draw_returns(axes, np.arange(1, len(history.returns) + 1), history.returns, window)
     axes.set_xlabel("episode")
     axes.legend()
-    _show_or_save(figure, path)
+    show_or_save(figure, path)
 
 
 def plot_loss(history: History, window: int | None, path: str | os.PathLike[str] | None) -> None:
     """Mean loss of each training phase and its moving average, over environment steps."""
     _require(np.isfinite(history.losses), "visualize_loss", "no gradient step was taken yet")
-    figure, axes = _figure("visualize_loss")
+    figure, axes = figure_of("visualize_loss")
     _draw_losses(axes, history, window)
     axes.set_xlabel("environment steps")
     axes.legend()
-    _show_or_save(figure, path)
+    show_or_save(figure, path)
 
 
 def plot_reward_and_loss(history: History, window: int | None, path: str | os.PathLike[str] | None) -> None:
     """Returns above, losses below, over the same environment steps."""
     _require(history.returns, "visualize_reward_loss", "no episode has ended yet")
     _require(np.isfinite(history.losses), "visualize_reward_loss", "no gradient step was taken yet")
-    figure, axes = _figure("visualize_reward_loss", num_rows=2)
+    figure, axes = figure_of("visualize_reward_loss", num_rows=2)
     _draw_returns(axes[0], history.episode_steps, history.returns, window)
     _draw_losses(axes[1], history, window)
     axes[0].legend()
     axes[1].legend()
     axes[1].set_xlabel("environment steps")
-    _show_or_save(figure, path)
+    show_or_save(figure, path)
 
 
 def _require(values: Any, method: str, otherwise: str) -> None:
@@ -110,7 +110,12 @@ def _pyplot(method: str) -> Any:
         ) from error
 
 
-def _figure(method: str, num_rows: int = 1) -> tuple[Any, Any]:
+def figure_of(method: str, num_rows: int = 1) -> tuple[Any, Any]:
+    """A figure and its axes, one above the other, for the method of that name.
+
+    Raises:
+        ModuleNotFoundError: matplotlib is not installed.
+    """
     pyplot = _pyplot(method)
     figure, axes = pyplot.subplots(num_rows, figsize=(8.0, 1.5 + 3.0 * num_rows), sharex=True, layout="constrained")
     return figure, axes
@@ -141,7 +146,8 @@ def _draw_losses(axes: Any, history: History, window: int | None) -> None:
     axes.grid(alpha=0.3)
 
 
-def _show_or_save(figure: Any, path: str | os.PathLike[str] | None) -> None:
+def show_or_save(figure: Any, path: str | os.PathLike[str] | None) -> None:
+    """Writes the figure to a file, or shows it in a window where there can be one, and closes it."""
     pyplot = importlib.import_module("matplotlib.pyplot")
     try:
         if path is not None:

@@ -1,4 +1,4 @@
-"""`tuner train | tune | play | report | dashboard`: picks the primary config, checks it, and hands over to Hydra.
+"""`tuner train | tune | find | play | report | dashboard`: picks and checks the primary config, hands over to Hydra.
 
 Everything behind the command is ordinary Hydra: overrides, --multirun, --cfg job, --config-dir, --help, completion.
 What the user did wrong is answered in a line or two with exit status 2.
@@ -42,6 +42,7 @@ Settings are KEY=VALUE, choices are GROUP=NAME:
   tuner train agent=ppo env=acrobot seed=3       one run; -m agent=dqn,ppo seed=1,2 for several
   tuner train experiment=dqn_cartpole            published settings
   tuner tune agent=ppo                           a study; the same command continues it
+  tuner find lr agent=ppo                        a learning rate to begin with; also: find optimizer, find agent
   tuner play runs/NAME                           watch what was learned
 
 `tuner COMMAND --help` lists all choices and settings, `tuner COMMAND --cfg job` shows the configuration as composed."""
@@ -153,7 +154,7 @@ def _dispatch(command: Command, arguments: list[str]) -> int:
         return module.run(checked.config, checked.folder, tuple(options.overrides))
     folder, key = (checked.sweep_folder, "sweep") if multirun else (checked.folder, "run")
     if command.has_check:
-        module.check(checked.config, folder, tuple(options.overrides))
+        module.check(checked.config, folder, tuple(options.overrides), options.config_dir)
     make_folder(folder, command.folder_key or f"hydra.{key}.dir")
     options.overrides.append(f"hydra.{key}.dir={_quoted(str(folder))}")  # or the clock would give Hydra another name
     return _hand_to_hydra(command, options, parser)

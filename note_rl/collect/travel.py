@@ -16,18 +16,18 @@ from note_rl.rebuilding import Recipe
 _REFUSALS = (pickle.PicklingError, TypeError, AttributeError, ValueError, RuntimeError, NotImplementedError)
 
 
-def packed(what: str, value: Any, instead: str) -> bytes:
+def packed(what: str, value: Any, instead: str, sender: str = "pool_network=True") -> bytes:
     """The pickle of a value.
 
     Raises:
-        SettingsError: It has none; `what` it is and what could be done `instead` are named.
+        SettingsError: It has none; `what` it is, who sends it and what could be done `instead` are named.
     """
     try:
         content: bytes = cloudpickle.dumps(value)
     except _REFUSALS as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise SettingsError(
-            f"pool_network=True sends {what} to worker processes, but it cannot be pickled ({reason}); {instead}"
+            f"{sender} sends {what} to worker processes, but it cannot be pickled ({reason}); {instead}"
         ) from error
     return content
 
@@ -53,17 +53,18 @@ def packed_policy(policy: Policy, places: Sequence[int]) -> bytes:
     return packed("the policy", policy, "give set() a policy made of plain numbers")
 
 
-def packed_recipe(agent: Any) -> bytes:
+def packed_recipe(agent: Any, sender: str = "pool_network=True") -> bytes:
     """How the agent is made again."""
     recipe: Recipe = agent.recipe
     try:
-        return packed("the agent", recipe, "")
+        return packed("the agent", recipe, "", sender)
     except SettingsError:
         for name, value in recipe.named_arguments().items():
             packed(
                 f"the constructor's argument {name!r} of {recipe.kind.__name__}",
                 value,
                 "give it as something plain, from which the constructor makes the rest",
+                sender,
             )
-        packed(f"the class {recipe.kind.__name__}", recipe.kind, "define it in a module of its own")
+        packed(f"the class {recipe.kind.__name__}", recipe.kind, "define it in a module of its own", sender)
         raise

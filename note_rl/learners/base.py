@@ -55,6 +55,9 @@ class Learner(Protocol):
                 are set on the agent already; compiled code takes them from here, as inputs.
         """
 
+    def loss_of(self, sample: Sample) -> FloatArray:
+        """The mean losses [K, G] of the minibatches as the parameters are; changes nothing."""
+
     def get_state(self) -> dict[str, Array]:
         """Parameters, targets and optimizer slots under stable names."""
 
@@ -267,9 +270,16 @@ def _in_single_precision(values: Array) -> Array:
     return values.astype(np.int32) if values.dtype == np.int64 else values
 
 
+def minibatches(sample: Sample) -> Iterator[dict[str, Array]]:
+    """The arrays of each minibatch, by name; [B, ...] each."""
+    columns = sample_columns(sample)
+    for k in range(sample.num_gradient_steps):
+        yield {name: values[k] for name, values in columns.items()}
+
+
 def first_minibatch(sample: Sample) -> dict[str, Array]:
     """The arrays of the first minibatch, by name; [B, ...] each."""
-    return {name: values[0] for name, values in sample_columns(sample).items()}
+    return next(minibatches(sample))
 
 
 CALL_ARGUMENTS = ("obs", "action", "next_obs", "reward", "terminated")

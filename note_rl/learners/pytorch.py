@@ -17,6 +17,7 @@ from note_rl.learners.base import (
     check_state,
     first_minibatch,
     losses_of,
+    minibatches,
     optimizers_for,
     parameter_groups,
     sample_columns,
@@ -212,6 +213,11 @@ class PyTorchLearner:
         with self._nothing_changes():
             check_samples_apart(self._losses_of, first_minibatch(sample))
         self._checked = True
+
+    def loss_of(self, sample: Sample) -> FloatArray:
+        """Losses [K, G] of minibatches; see `Learner.loss_of`."""
+        with self._nothing_changes():
+            return np.stack([self._losses_of(columns) for columns in minibatches(sample)])
 
     def _losses_of(self, columns: Mapping[str, Array]) -> FloatArray:
         """Losses [G] of one minibatch, by name [b, ...]."""

@@ -27,3 +27,9 @@ def ready(framework, agent, optimizer=None, clip=None, names=()):
     """The agent's learner, prepared with plain gradient descent if no optimizer is given."""
     agent.learner.prepare(optimizer or framework.optimizers.sgd(agent.param, 0.1), clip, names, "auto")
     return agent.learner
+
+
+def part_of(whole, k):
+    columns = ("obs", "action", "reward", "next_obs", "terminated", "discount", "sync")
+    extras = {name: values[k : k + 1] for name, values in whole.extras.items()}
+    return Sample(**{name: getattr(whole, name)[k : k + 1] for name in columns}, extras=extras)

@@ -10,15 +10,9 @@ from note_rl.seeding import seed_everything
 from note_rl.types import Sample
 from tests.note_rl.environments import Counting
 from tests.note_rl.frameworks import frameworks
-from tests.note_rl.samples import ready, sample
+from tests.note_rl.samples import part_of, ready, sample
 
 pytestmark = pytest.mark.parametrize("framework", frameworks())
-
-
-def part(whole, k):
-    columns = ("obs", "action", "reward", "next_obs", "terminated", "discount", "sync")
-    extras = {name: values[k : k + 1] for name, values in whole.extras.items()}
-    return Sample(**{name: getattr(whole, name)[k : k + 1] for name in columns}, extras=extras)
 
 
 def dqn(framework, seed=0, **options):
@@ -73,7 +67,7 @@ def test_a_burst_is_the_same_as_its_steps_one_by_one(framework):
     burst, single = dqn(framework), dqn(framework)
     losses = ready(framework, burst).update(whole, {}).loss
     learner = ready(framework, single)
-    one_by_one = np.concatenate([learner.update(part(whole, k), {}).loss for k in range(6)])
+    one_by_one = np.concatenate([learner.update(part_of(whole, k), {}).loss for k in range(6)])
     np.testing.assert_allclose(losses, one_by_one, rtol=1e-5)
     for mine, theirs in zip(framework.parameters(burst), framework.parameters(single), strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=1e-7)
@@ -277,7 +271,7 @@ def test_importance_weights_are_applied_to_losses_per_sample(framework):
     agent = dqn(framework)
     batch = sample(1, 4)
     plain = ready(framework, agent, framework.optimizers.sgd(agent.param, 0.0)).update(batch, {}).loss[0, 0]
-    only_first = [part(batch, 0)]
+    only_first = [part_of(batch, 0)]
     weights = np.array([[4.0, 0.0, 0.0, 0.0]], np.float32)
     columns = ("obs", "action", "reward", "next_obs", "terminated", "discount", "sync")
     weighted = Sample(**{name: getattr(batch, name) for name in columns}, weights=weights)

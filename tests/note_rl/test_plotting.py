@@ -32,7 +32,7 @@ def drawn(monkeypatch):
         figures.extend([(line.get_label(), *line.get_data()) for line in axes.lines] for axes in figure.axes)
         mpl.pyplot.close(figure)
 
-    monkeypatch.setattr(plotting, "_show_or_save", keep)
+    monkeypatch.setattr(plotting, "show_or_save", keep)
     return figures
 
 

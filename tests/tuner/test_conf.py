@@ -11,7 +11,7 @@ from tuner.config import compose, conf_folder, config_loader
 from tuner.errors import UserError
 
 CONF = conf_folder()
-PRIMARY = ("train", "tune", "play", "report", "dashboard")
+PRIMARY = ("train", "tune", "find", "play", "report", "dashboard")
 RUN_GROUPS = (
     "agent",
     "backend",
@@ -72,7 +72,7 @@ def test_every_file_says_what_it_is_for(path: Path) -> None:
     assert first.startswith("# "), "the first line is a comment"
 
 
-@pytest.mark.parametrize("primary", ["train", "tune", "report", "dashboard"])
+@pytest.mark.parametrize("primary", ["train", "tune", "find", "report", "dashboard"])
 def test_primary_configs_compose_as_they_are(primary: str) -> None:
     composed(primary)
 
@@ -86,7 +86,7 @@ def test_play_needs_a_run() -> None:
 @pytest.mark.parametrize("choice", CHOICES)
 def test_every_choice_composes(choice: str) -> None:
     group, name = choice.split("/")
-    primary = "train" if group in (*RUN_GROUPS, "experiment") else "tune"
+    primary = "train" if group in (*RUN_GROUPS, "experiment") else "find" if group == "finder" else "tune"
     needs = NEEDS.get(choice, "").split()
     config = composed(primary, f"{group}={name}", *needs)
     chosen = yaml.safe_load((CONF / f"{choice}.yaml").read_text()) or {}

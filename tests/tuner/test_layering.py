@@ -79,7 +79,7 @@ NOTE_RL_LAYERS = (
     ),
     ("collect",),
     ("trainer", "learners.keras", "learners.pytorch", "learners.pytorch_steps", "optimizers"),
-    ("persistence",),
+    ("persistence", "frozen"),
     ("agent",),
     ("rl", "rl_pytorch"),
     ("agents",),
@@ -134,7 +134,19 @@ def test_third_parties_stay_in_their_homes(name: str) -> None:
         assert homes is None or name.startswith(homes), f"{name} imports {module}"
 
 
-@pytest.mark.parametrize("name", [name for name in FILES if name.startswith("note_rl/")])
+DOORS = {f"note_rl/{door}_finder.py" for door in ("lr", "opt", "parallel")}
+"""The manuals' import paths of the finders: each imports `tuner.finders` and nothing else, and nobody imports them."""
+
+
+def test_the_doors_of_the_finders_are_doors_only() -> None:
+    assert FILES.keys() >= DOORS
+    for name in DOORS:
+        assert {module for module in imports_of(FILES[name]) if module.count(".") < 2} == {"tuner.finders"}
+    doors = {name.removesuffix(".py").replace("/", ".") for name in DOORS}
+    assert not [name for name, path in FILES.items() if imports_of(path) & doors]
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name.startswith("note_rl/") and name not in DOORS])
 def test_note_rl_knows_nobody(name: str) -> None:
     known = {module.partition(".")[0] for module in imports_of(FILES[name])}
     assert not known & {"tuner", "hydra", "omegaconf", "optuna", "wandb", "rich", "psutil", "yaml"}

@@ -5,8 +5,8 @@ A command module has one entry point, `run(config, folder, overrides) -> int`: t
 its primary config, absolute), and what was typed (of a sweep, what this run is about). It returns the exit status.
 What the user did wrong is a `tuner.errors.UserError`; `tuner.cli` prints it.
 
-A module may also have `check(config, folder, overrides)`, called before the folder is made (`has_check`), and
-`objective(config, trial) -> float`, what it is for a job of hydra/sweeper=optuna (`has_objective`).
+A module may also have `check(config, folder, overrides, config_dir)`, called before the folder is made
+(`has_check`), and `objective(config, trial) -> float`, what it is for a job of hydra/sweeper=optuna (`has_objective`).
 """
 
 import importlib
@@ -30,7 +30,9 @@ class CommandModule(Protocol):
     def objective(self, config: "DictConfig", trial: "TrialContext") -> float:
         """Does it as a trial of a sweep and returns the score."""
 
-    def check(self, config: "DictConfig", folder: Path, overrides: Sequence[str]) -> None:
+    def check(
+        self, config: "DictConfig", folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None
+    ) -> None:
         """Refuses what can be told to be wrong before anything is written."""
 
 
@@ -75,6 +77,16 @@ COMMANDS = {
             "tune",
             is_job=True,
             has_check=True,
+            folder_key="study.folder",
+        ),
+        Command(
+            "find",
+            "suggest a learning rate, optimizer or agent",
+            "find",
+            is_job=True,
+            has_check=True,
+            positional="finder",
+            usage="lr|optimizer|agent [...]",
             folder_key="study.folder",
         ),
         Command("play", "evaluate a trained run and film it", "play", positional="run", usage="RUN [KEY=VALUE ...]"),

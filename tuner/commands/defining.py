@@ -78,13 +78,13 @@ def define(config: DictConfig, overrides: Sequence[str] = ()) -> StudyDefinition
     """
     resolved = resolve(config)
     study = resolved["study"]
-    run_config = _run_config(resolved)
+    run_config = run_config_of(resolved)
 
     def configure(values: JsonDict) -> JsonDict:
         changed = config.copy()
         for path, value in values.items():
             OmegaConf.update(changed, path, value, merge=False)
-        return _run_config(resolve(changed))
+        return run_config_of(resolve(changed))
 
     agent = function_name(run_config).lower()
     found = StudyDefinition(
@@ -110,7 +110,7 @@ def _in_fixed_order(executor: JsonDict) -> bool:
     return executor.get("parallel", 1) == 1 or str(executor["_target_"]).endswith(".InlineExecutor")
 
 
-def _run_config(resolved: JsonDict) -> JsonDict:
+def run_config_of(resolved: JsonDict) -> JsonDict:
     """The part of a config that one run is made from; trackers are the controller's business."""
     return {
         part.name: resolved[part.name] for part in fields(RunConfig) if part.name != "tracker" and part.name in resolved

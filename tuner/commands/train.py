@@ -27,8 +27,9 @@ from tuner.trial.messages import JsonDict, Outcome, TrialInterrupted
 from tuner.wording import format_number, format_seconds
 
 
-def check(config: DictConfig, folder: Path, overrides: Sequence[str]) -> None:
+def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
     """Refuses to continue what cannot be continued, and a folder that is another run's."""
+    del config_dir
     if config.resume is None:
         runs.check_free(folder)
         return

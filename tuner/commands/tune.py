@@ -75,9 +75,9 @@ class TuneResult:
         return self.summary.params_of(self.summary.winner_label)
 
 
-def check(config: DictConfig, folder: Path, overrides: Sequence[str]) -> None:
+def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
     """Refuses a search that cannot be, before anything is written."""
-    del folder
+    del folder, config_dir
     check_study(config, overrides)
 
 
@@ -89,7 +89,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         console.print(make_plan(define(config, overrides), resolve(config)), highlight=False)
         return 0
     try:
-        result = tune(config, overrides, config_dir=_config_dir(), console=console)
+        result = tune(config, overrides, config_dir=typed_config_dir(), console=console)
     except StudyStopped as stop:
         again = escape(shlex.join(["tuner", "tune", *overrides]))
         console.print(f"{stop}; the same command goes on: [bold]{again}[/bold]")
@@ -149,7 +149,7 @@ def _search_parts(resolved: JsonDict) -> tuple[SamplerFactory, Any]:
     return sampler, pruner
 
 
-def _config_dir() -> Path | None:
+def typed_config_dir() -> Path | None:
     """The folder given with --config-dir, which Hydra has kept for itself."""
     if not HydraConfig.initialized():
         return None

@@ -1,0 +1,158 @@
+"""OptFinder and ParallelFinder: who is best, who ties, and what a candidate that fails does to the others."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import optuna
+import pytest
+import torch
+from PIL import Image
+
+from note_rl.errors import SettingsError
+from note_rl.opt_finder import OptFinder
+from note_rl.optimizers.recipe import recipe_of
+from note_rl.parallel_finder import ParallelFinder
+from tests.tuner.finders.agents import OtherQuadratic, inline, params, quadratic, small_dqn, small_ppo
+from tuner.errors import UserError
+from tuner.finders.study import Finding
+from tuner.finders.verdicts import compare
+from tuner.trial.messages import Outcome
+
+
+def finding(name: str, seed: int, value: float | None, reason: str = "") -> Finding:
+    outcome = Outcome.CRASHED if value is None else Outcome.COMPLETE
+    return Finding({"candidate": name, "seed": seed}, outcome, value, reason, 1.0, Path(), {})
+
+
+def findings(**scores: list[float | None]) -> list[Finding]:
+    return [finding(name, seed, value, "why") for name, own in scores.items() for seed, value in enumerate(own)]
+
+
+def test_the_best_must_be_ahead_on_every_one_of_three_seeds() -> None:
+    clear = compare(["a", "b"], findings(a=[3.0, 5.0, 4.0], b=[2.0, 4.5, 3.9]))
+    assert (clear.tied, clear.standings[0].score) == (("a",), pytest.approx(4.0))
+    assert clear.sentences == ("a is the best: return 4 over 3 seeds, ahead of every other one on the same seeds.",)
+    mixed = compare(["a", "b"], findings(a=[3.0, 5.0, 4.0], b=[2.0, 5.5, 3.0]))
+    assert mixed.tied == ("a", "b")
+    assert "b cannot be told from it: a tie" in mixed.sentences[0]
+    assert mixed.standings[0].probability_best + mixed.standings[1].probability_best == pytest.approx(1.0)
+    lower = compare(["a", "b"], findings(a=[3.0, 5.0, 4.0], b=[2.0, 4.5, 3.9]), higher_is_better=False, what="loss")
+    assert (lower.tied, lower.what) == (("b",), "loss")
+
+
+def test_equal_scores_tie_and_few_seeds_say_nothing() -> None:
+    same = compare(["a", "b", "c"], findings(a=[3.0, 5.0, 4.0], b=[3.0, 5.0, 4.0], c=[1.0, 1.0, 1.0]))
+    assert same.tied == ("a", "b")
+    assert same.sentences == ("a and b tie: the same return 4 over 3 seeds.",)
+    assert [standing.probability_best for standing in same.standings] == [0.5, 0.5, 0.0]
+    few = compare(["a", "b"], findings(a=[3.0, 5.0], b=[1.0, 1.0]))
+    assert few.tied == ("a", "b")
+    assert "fewer than 3 seeds" in few.sentences[0]
+
+
+def test_a_candidate_that_failed_once_is_not_ranked() -> None:
+    found = compare(["a", "b", "c"], findings(a=[9.0, None, 9.0], b=[1.0, 2.0, 3.0], c=[0.0, 0.5, 1.0]))
+    assert [standing.name for standing in found.standings] == ["b", "c"]
+    assert found.failures == {"a": "crashed (seed 1): why"}
+    assert found.sentences[-1] == "a failed: crashed (seed 1): why"
+
+
+def test_a_broken_optimizer_is_told_from_adam_and_equal_ones_tie(tmp_path: Path) -> None:
+    agent = small_dqn()
+    optimizers = [
+        torch.optim.Adam(params(agent), lr=1e-3),
+        torch.optim.AdamW(params(agent), lr=1e-3, weight_decay=0.0),
+        torch.optim.Adam(params(agent), lr=1e-3, maximize=True),
+    ]
+    finder = OptFinder(agent, optimizers, inline(tmp_path))
+    finder.find(metrics="loss", num_gradient_steps=16)
+    assert list(finder.optimizers) == ["Adam 1", "AdamW", "Adam 2"]
+    assert set(finder.comparison.tied) == {"Adam 1", "AdamW"}
+    adam, adamw, broken = (finder.comparison.by_name[name] for name in finder.optimizers)
+    assert adam.scores == adamw.scores
+    assert all(bad > good for bad, good in zip(broken.scores, adam.scores, strict=True))
+    assert "tie: the same mean loss on fixed data" in finder.comparison.sentences[0]
+    assert finder.logs["best_opt"] is optimizers[0]
+    assert finder.logs["best_loss"] == adam.score
+    finder.plot_loss(path=tmp_path / "loss.png")
+    finder.plot_scores(path=tmp_path / "scores.png")
+    with Image.open(tmp_path / "scores.png") as image:
+        assert image.size == (960, 540)
+
+
+def test_returns_over_the_same_steps(tmp_path: Path) -> None:
+    agent = small_dqn()
+    finder = OptFinder(agent, {"one": torch.optim.SGD(params(agent), lr=1e-3), "none": still}, inline(tmp_path))
+    found = finder.find(pool_network=False, total_steps=300, num_seeds=1)
+    runs = {str(one.point["candidate"]): one.data for one in found.findings}
+    assert [runs[name]["num_env_steps"] for name in ("one", "none")] == [300, 300]
+    assert runs["one"]["num_gradient_steps"] == runs["none"]["num_gradient_steps"] > 0
+    finder.plot_reward(sma=2, path=tmp_path / "reward.png")
+    assert (tmp_path / "reward.png").exists()
+
+
+def still(parameters: Any) -> torch.optim.Optimizer:
+    """An optimizer that learns nothing."""
+    return torch.optim.SGD(parameters, lr=0.0)
+
+
+def test_agents_side_by_side_as_in_the_manuals(tmp_path: Path) -> None:
+    agents = [small_dqn(), small_ppo()]
+    optimizers = [torch.optim.Adam(params(one), lr=1e-3) for one in agents]
+    finder = ParallelFinder(agents, optimizers, inline(tmp_path))
+    finder.find(pool_network=True, episodes=4, metrics="reward", num_seeds=1)
+    assert set(finder.rewards) == {"DQN", "PPO"}
+    assert len(finder.rewards["DQN"]) == 4
+    best = finder.logs["best_agent"]
+    assert finder.logs["best_reward"] == pytest.approx(np.mean(finder.rewards[best]))
+    assert finder.logs["best_opt"] is finder.optimizers[best]
+    assert finder.logs["best_time"] > 0.0
+
+
+def test_losses_of_different_kinds_are_not_compared(tmp_path: Path) -> None:
+    same, other = quadratic(), quadratic(kind=OtherQuadratic)
+    optimizers = [torch.optim.SGD(one.param, lr=0.01) for one in (same, other)]
+    with pytest.raises(UserError, match="different ones: Quadratic against OtherQuadratic; use metrics='reward'"):
+        ParallelFinder([same, other], optimizers, inline(tmp_path)).find(episodes=1, metrics="loss")
+    agents = [small_dqn(), small_dqn()]
+    agents[1].gamma = 0.5
+    optimizers = [torch.optim.SGD(params(one), lr=0.01) for one in agents]
+    with pytest.raises(UserError, match=r"gamma differs: DQN 1 has 0\.99, DQN 2 has 0\.5"):
+        ParallelFinder(agents, optimizers, inline(tmp_path)).find(episodes=1, metrics="loss")
+    assert not (tmp_path / "studies").exists()
+    agents[1].gamma = 0.99
+    url = f"sqlite:///{tmp_path}/studies.db"
+    finder = ParallelFinder(agents, optimizers, inline(tmp_path, url))
+    found = finder.find(total_steps=400, metrics="loss", num_seeds=1)
+    assert finder.logs["best_loss"] == pytest.approx(finder.comparison.standings[0].score)
+    assert finder.comparison.standings[0].scores == finder.comparison.standings[1].scores  # the same agent twice
+    study = optuna.load_study(study_name=found.folder.name, storage=url)
+    assert study.direction is optuna.study.StudyDirection.MINIMIZE
+    assert {trial.params["candidate"] for trial in study.trials} == {"DQN 1", "DQN 2"}
+
+
+def test_who_cannot_be_compared() -> None:
+    agent = quadratic()
+    with pytest.raises(SettingsError, match="1 agents and 2 optimizers"):
+        ParallelFinder([agent], [None, None])
+    with pytest.raises(SettingsError, match="or a function that makes one, is needed; got 3"):
+        OptFinder(agent, [3])
+
+    class Odd(torch.optim.SGD):
+        def __init__(self, parameters: Any, needed: int) -> None:
+            super().__init__(parameters, lr=0.1)
+
+    with pytest.raises(SettingsError, match="its argument 'needed' is not among the settings"):
+        recipe_of(Odd(agent.param, 3), agent.param)
+
+
+def test_an_optimizer_is_made_again_with_all_its_groups() -> None:
+    agent, twin = small_ppo(), small_ppo()
+    groups = [{"params": agent.param[1], "lr": 0.5}, {"params": agent.param[0][:1], "betas": (0.1, 0.2)}]
+    made = recipe_of(torch.optim.AdamW(groups, lr=0.25, weight_decay=0.125), agent.param).make(twin.param)
+    assert type(made) is torch.optim.AdamW
+    first, second = made.param_groups
+    assert (first["lr"], second["lr"], second["betas"], first["weight_decay"]) == (0.5, 0.25, (0.1, 0.2), 0.125)
+    assert all(one is other for one, other in zip(first["params"], twin.param[1], strict=True))
+    assert second["params"][0] is twin.param[0][0]

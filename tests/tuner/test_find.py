@@ -1,0 +1,88 @@
+"""`tuner find`: from the question to what `tuner train` and `tuner tune` take."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from tests.tuner.command_line import SMALL, SMALL_AGENTS, Answer, CommandLine
+from tuner.commands.find import find
+from tuner.preflight import preflight
+
+INLINE = ("executor=inline", "storage=journal", *SMALL)
+DQN = SMALL_AGENTS["dqn"]
+
+
+def line_after(answer: Answer, words: str) -> list[str]:
+    lines = answer.output.splitlines()
+    return shlex.split(lines[lines.index(words) + 1])
+
+
+def test_a_learning_rate_that_train_and_tune_take(tuner: CommandLine) -> None:
+    question = (*INLINE, *DQN, "schedule=linear_lr", "finder.num_steps=30", "finder.num_seeds=1")
+    answer = tuner("find", "lr", *question)
+    assert answer.status == 0, answer
+    assert "Learning rate" in answer.output, answer.output
+    train, tune = line_after(answer, "train with it:"), line_after(answer, "search further:")
+    found = preflight("train", train[4:], train[3])
+    rate = found.optimizer.learning_rate
+    assert f"Learning rate {rate:.3g}, to be searched from" in answer.output
+    assert (found.buffer.learning_starts, list(found.network.hidden_sizes)) == (64, [8])
+    searched = preflight("tune", tune[4:], tune[3])
+    space = OmegaConf.to_container(searched.space.optimizer.learning_rate)
+    assert isinstance(space, dict)
+    assert space["low"] <= rate <= space["high"]
+    assert space["log"] is True
+    assert found.schedule.learning_rate.start == rate, "the schedule follows"
+    searched.optimizer.learning_rate = 0.5
+    assert searched.schedule.learning_rate.start == 0.5, "and so it does in the search"
+    again = tuner("find", "lr", *question)
+    assert "1 runs, of which 1 are done" in again.output
+    assert line_after(again, "train with it:") == train
+
+
+def test_an_optimizer(tuner: CommandLine) -> None:
+    asked = ("finder.candidates=[adam,sgd]", "finder.metric=loss", "finder.num_gradient_steps=8")
+    answer = tuner("find", "optimizer", *INLINE, *DQN, *asked, "finder.num_seeds=1", "seed=2")
+    assert answer.status == 0, answer
+    assert "candidate sgd, seed 2" in answer.output
+    best = "adam" if "adam is" in answer.output else "sgd"
+    train = line_after(answer, "train with it:")
+    assert preflight("train", train[4:], train[3]).optimizer._target_.endswith(best)
+
+
+def test_an_agent(tmp_path: Path) -> None:
+    given = (*SMALL, *DQN[1:], "finder=agent", "finder.candidates=[dqn,double_dqn]", "finder.num_seeds=1")
+    overrides = (*given, "executor=inline", "storage=memory", f"study.folder={tmp_path}")
+    found = find(preflight("find", overrides), overrides)
+    assert "on fewer than 3 seeds nothing can be told" in found.sentences[-1]
+    assert found.config is not None
+    first = found.sentences[0].split()[0]
+    assert found.config["agent"]["_target_"].endswith({"dqn": ".DQN", "double_dqn": ".DoubleDQN"}[first])
+
+
+def test_a_function_is_no_agent(tuner: CommandLine) -> None:
+    answer = tuner("find", "lr", "agent=synthetic", "storage=journal", "tracker=jsonl")
+    assert (answer.status, "tuner find tries agents" in answer.errors) == (2, True), answer
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("rate",), "there is no finder=rate"),
+        (("lr", "finder.mode=k"), "mode=k is unknown"),
+        (("lr", "+finder.num_step=3"), "unknown key finder.num_step; did you mean finder.num_steps"),
+        (("lr", "finder.mode=kl"), "finder.mode=kl is for agents that learn from rollouts"),
+        (("lr", "schedule=linear_lr", "schedule.learning_rate.start=0.1"), "sets the rate whatever optimizer.learning"),
+        (("optimizer", "finder.candidates=[adam]"), "must name at least two different choices of optimizer"),
+        (("optimizer", "finder.candidates=[adam,adm]"), "there is no optimizer=adm"),
+        (("optimizer", "optimizer=sgd"), "optimizer= cannot be typed here"),
+        (("optimizer", "finder.metric=los"), "finder.metric=los must be reward or loss"),
+        (("agent", "finder.candidates=[dqn,ddpg]"), "actions"),
+    ],
+)
+def test_bad_questions(tuner: CommandLine, arguments: tuple[str, ...], message: str) -> None:
+    answer = tuner("find", *INLINE, *arguments)
+    assert (answer.status, message in answer.errors) == (2, True), answer
+    assert not Path("studies").exists()

@@ -1,0 +1,36 @@
+"""The manuals' arguments of find(), which are those of train()."""
+
+from collections.abc import Collection
+from typing import Any
+
+from note_rl.checking import refuse_unknown
+from note_rl.errors import SettingsError
+from tuner.trial.messages import JsonDict
+
+_TRAIN = ("processes", "processes_her", "processes_pr", "jit_compile", "num_store", "parallel_store_and_training")
+
+
+def check_call(finder: str, strategy: Any, train_loss: Any) -> None:
+    """Refuses what a finder cannot do.
+
+    Raises:
+        SettingsError: Says what to do instead.
+    """
+    if strategy is not None:
+        raise SettingsError(
+            f"{finder} runs each training in a process of its own, and strategy={type(strategy).__name__} cannot be "
+            "sent there: leave strategy out"
+        )
+    if train_loss is not None and not hasattr(train_loss, "update_state"):
+        raise SettingsError(f"train_loss is a metric such as keras.metrics.Mean(), got {train_loss!r}; leave it out")
+
+
+def train_options_of(options: dict[str, Any], pool_network: bool, further: Collection[str]) -> JsonDict:
+    """The arguments of train() among these; they are taken out, and what is left is among the `further` ones.
+
+    Raises:
+        SettingsError: An argument that find() does not take.
+    """
+    refuse_unknown("find", options, [*_TRAIN, *further])
+    found = {name: options.pop(name) for name in _TRAIN if name in options}
+    return {"pool_network": pool_network, **{name: value for name, value in found.items() if value is not None}}

@@ -1,0 +1,161 @@
+"""A comparison of candidates as one study, and the plots of it: what OptFinder and ParallelFinder share."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tuner.errors import UserError
+from tuner.finders import plots
+from tuner.finders.candidates import Budget, Contest, Metric
+from tuner.finders.study import Finding, Plan, Workplace, run_plan
+from tuner.finders.subjects import Subject, common_backend
+from tuner.finders.verdicts import Comparison, compare
+from tuner.trial.messages import JsonDict
+
+_WHAT = {"reward": "mean return", "loss": "mean loss", "frozen_loss": "mean loss on fixed data"}
+
+
+@dataclass(frozen=True)
+class ContestSettings:
+    """How candidates are compared.
+
+    Attributes:
+        budget: How long each trains.
+        metric: What decides.
+        num_seeds: On which each trains; the same ones for all.
+        seed: The first of them.
+        options: Further arguments of train().
+    """
+
+    budget: Budget
+    metric: Metric = "reward"
+    num_seeds: int = 3
+    seed: int = 0
+    options: JsonDict | None = None
+
+    def __post_init__(self) -> None:
+        """Refuses numbers out of range."""
+        for name, least in (("num_seeds", 1), ("seed", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise UserError(f"{name}={value} must be a whole number, at least {least}")
+
+
+@dataclass(frozen=True)
+class ContestResult:
+    """What a comparison of candidates came to.
+
+    Attributes:
+        comparison: Standings, ties and failures.
+        findings: Of every run.
+        folder: Of the study.
+    """
+
+    comparison: Comparison
+    findings: tuple[Finding, ...]
+    folder: Path
+
+    def curves(self, key: str) -> dict[str, list[list[float]]]:
+        """What each candidate's runs wrote down under this name ("rewards", "losses"), by seed."""
+        found: dict[str, list[list[float]]] = {}
+        for finding in sorted(self.findings, key=lambda one: int(one.point["seed"])):
+            if finding.complete:
+                found.setdefault(str(finding.point["candidate"]), []).append(finding.data.get(key, []))
+        return {name: found[name] for name in self._names if name in found}
+
+    @property
+    def _names(self) -> list[str]:
+        return [standing.name for standing in self.comparison.standings] + list(self.comparison.failures)
+
+
+def run_contest(
+    kind: str, title: str, subjects: Mapping[str, Subject], settings: ContestSettings, workplace: Workplace
+) -> ContestResult:
+    """Runs the study, or what is left of it.
+
+    Args:
+        kind: Of the finder.
+        title: What is compared, for people.
+        subjects: The candidates by name.
+        settings: How they are compared.
+        workplace: Where.
+
+    Raises:
+        UserError: Fewer than two candidates, or no run came to a good end.
+    """
+    if len(subjects) < 2:
+        raise UserError(f"there is nothing to compare: {len(subjects)} candidate, at least 2 are needed")
+    budget, options = settings.budget, settings.options or {}
+    about = {
+        "subjects": {name: subject.about for name, subject in subjects.items()},
+        "metric": settings.metric,
+        "budget": vars(budget),
+        "options": {name: str(value) for name, value in options.items()},
+    }
+    seeds = list(range(settings.seed, settings.seed + settings.num_seeds))
+    plan = Plan(
+        kind,
+        title,
+        about,
+        {"candidate": list(subjects), "seed": seeds},
+        Contest(subjects, budget, settings.metric, options),
+        directions=("maximize",) if settings.metric == "reward" else ("minimize",),
+        backend=common_backend(list(subjects.values())),
+        seed=settings.seed,
+        num_steps=budget.total_steps or budget.episodes or budget.num_gradient_steps,
+    )
+    folder, findings = run_plan(plan, workplace)
+    higher = settings.metric == "reward"
+    comparison = compare(list(subjects), findings, higher_is_better=higher, what=_WHAT[settings.metric])
+    return ContestResult(comparison, tuple(findings), folder)
+
+
+def distinct(names: Sequence[str]) -> list[str]:
+    """The names, numbered where one stands for several."""
+    return [name if names.count(name) == 1 else f"{name} {names[: index + 1].count(name)}"
+            for index, name in enumerate(names)]  # fmt: skip
+
+
+class ContestPlots:
+    """The plots of a finder that compares.
+
+    Attributes:
+        result: What the last find() came to.
+    """
+
+    result: ContestResult | None = None
+
+    @property
+    def _found(self) -> ContestResult:
+        if self.result is None:
+            raise UserError("nothing was found yet: call find() first")
+        return self.result
+
+    def plot_reward(self, sma: int = 1, path: str | os.PathLike[str] | None = None) -> None:
+        """Draws the returns of each candidate over its episodes, the mean over seeds.
+
+        Args:
+            sma: Episodes of the simple moving average.
+            path: File to write; None: a window.
+        """
+        plots.plot_candidates(self._found.curves("rewards"), "episode", "return", sma, path)
+
+    def plot_loss(self, sma: int = 1, path: str | os.PathLike[str] | None = None) -> None:
+        """Draws the losses of each candidate; see `plot_reward`."""
+        plots.plot_candidates(self._found.curves("losses"), "step", "loss", sma, path)
+
+    def plot_scores(self, path: str | os.PathLike[str] | None = None) -> None:
+        """Draws the score of each candidate with each seed, the best one and its ties marked."""
+        plots.plot_standings(self._found.comparison, path)
+
+
+def best_log(comparison: Comparison, optimizers: Mapping[str, Any]) -> dict[str, Any]:
+    """The manuals' record: the best score, as best_reward or best_loss, and best_opt."""
+    best = comparison.best
+    log: dict[str, Any] = {"best_reward": -1e9, "best_loss": 1e9, "best_opt": None}
+    if best is not None:
+        log["best_reward" if comparison.higher_is_better else "best_loss"] = best.score
+        log["best_opt"] = optimizers[best.name]
+    return log

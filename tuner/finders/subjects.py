@@ -1,0 +1,232 @@
+"""What finders try out: an agent with its optimizer, made anew in the process of each run."""
+
+import hashlib
+import inspect
+import pickle
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Protocol
+
+import numpy as np
+
+from note_rl.collect.travel import packed, packed_recipe
+from note_rl.errors import SettingsError
+from note_rl.learners.base import LEARNING_RATE
+from note_rl.optimizers.rates import Rates
+from note_rl.optimizers.recipe import OptimizerRecipe, recipes_of
+from note_rl.rebuilding import Recipe
+from note_rl.seeding import seed_everything
+from tuner.build import build_run
+from tuner.config import RunConfig
+from tuner.executors.local import Backend
+from tuner.trial.messages import JsonDict
+
+_NOT_CARRIED = frozenset({"stop_training", "path", "save_freq", "max_save_files", "save_best_only", "save_param_only"})
+
+
+class Subject(Protocol):
+    """An agent and its optimizer, as they are to be made in another process."""
+
+    @property
+    def about(self) -> JsonDict:
+        """All that makes it what it is, plain."""
+
+    @property
+    def backend(self) -> Backend:
+        """The framework it needs."""
+
+    def build(self, seed: int) -> tuple[Any, Any]:
+        """The agent with its settings, and its optimizer; the same seed gives the same ones."""
+
+
+@dataclass(frozen=True)
+class LiveSubject:
+    """An agent that exists in the caller's process, which is left as it is.
+
+    Attributes:
+        name: Class of the agent.
+        recipe: Pickle of how it was made.
+        carried: Pickle of what it was told since: its settings, and plain attributes that were set.
+        weights: File of its parameters, target networks included.
+        optimizers: How its optimizers are made; several: one per group of parameters.
+        several: Whether they were given as a list.
+        about: See `Subject`.
+        backend: See `Subject`.
+        rate: Learning rate instead of the one that the optimizer and the schedules say; None: those.
+    """
+
+    name: str
+    recipe: bytes
+    carried: bytes
+    weights: bytes
+    optimizers: tuple[OptimizerRecipe, ...]
+    several: bool
+    about: JsonDict
+    backend: Backend
+    rate: float | None = None
+
+    def at_rate(self, rate: float) -> "LiveSubject":
+        """The same, at another learning rate throughout."""
+        return replace(self, rate=rate)
+
+    def build(self, seed: int) -> tuple[Any, Any]:
+        """The same parameters with every seed; environments, exploration and minibatches follow the seed."""
+        recipe: Recipe = pickle.loads(self.recipe)  # brings the framework, which is to be seeded
+        seed_everything(seed)
+        agent = recipe.make()
+        settings, attributes = pickle.loads(self.carried)
+        for name, value in attributes.items():
+            setattr(agent, name, value)
+        agent.path = None  # the files of the caller's agent are not this one's
+        _restore(agent, self.weights)
+        agent.settings = replace(settings, seed=seed)
+        made = [recipe.make(agent.param) for recipe in self.optimizers]
+        seed_everything(seed)  # restoring may have drawn
+        optimizer = made if self.several else made[0]
+        if self.rate is not None:
+            kept = {name: schedule for name, schedule in settings.schedules.items() if name != LEARNING_RATE}
+            agent.settings = replace(agent.settings, schedules=kept)
+            Rates(optimizer).set(self.rate)
+        return agent, optimizer
+
+
+@dataclass(frozen=True)
+class ConfiguredSubject:
+    """An agent that a run's configuration describes.
+
+    Attributes:
+        config: Of the run, resolved.
+    """
+
+    config: JsonDict
+
+    @property
+    def about(self) -> JsonDict:
+        """The configuration without what does not change a result."""
+        return {key: value for key, value in self.config.items() if key not in ("seed", "checkpoint", "tracker")}
+
+    @property
+    def backend(self) -> Backend:
+        """The framework of the configuration."""
+        name: Backend = self.config["backend"]["name"]
+        return name
+
+    def build(self, seed: int) -> tuple[Any, Any]:
+        """Initial parameters follow the seed as everything else does."""
+        run = build_run(RunConfig.from_json({**self.config, "seed": seed}))
+        return run.agent, run.optimizer
+
+
+def live_subject(agent: Any, optimizer: Any, finder: str) -> LiveSubject:
+    """An agent at hand, with an optimizer or a list of them.
+
+    Args:
+        agent: An agent of `note_rl`, on which set() was called.
+        optimizer: Of the agent's framework; a function that makes one of its parameters will do, too.
+        finder: Who asks, for messages.
+
+    Raises:
+        SettingsError: It cannot be made again in another process; names the argument that is in the way.
+    """
+    settings = agent.settings
+    if optimizer is None:
+        raise SettingsError(f"{finder} needs an optimizer: set agent.optimizer = Adam(...) before")
+    recipe = packed_recipe(agent, finder)
+    attributes = {name: value for name, value in vars(agent).items() if _is_plain(name, value)}
+    instead = "give set() plain numbers, and functions that hold on to nothing open"
+    carried = packed("what set() was told", (settings, attributes), instead, finder)
+    optimizers = tuple(recipes_of(optimizer, agent.param))
+    for one in optimizers:
+        packed(f"the optimizer {one.name}", one, "give one whose settings are plain numbers", finder)
+    weights = _weights(agent)
+    about = {
+        "agent": type(agent).__name__,
+        "code": _digest(_source(type(agent)).encode()),
+        "arguments": {name: _shown(value) for name, value in agent.recipe.named_arguments().items()},
+        "settings": _shown(settings),
+        "attributes": attributes,
+        "weights": _digest(weights),
+        "optimizers": [{"name": one.name, **{key: _shown(value) for key, value in one.settings.items()},
+                        "groups": _shown(one.groups)} for one in optimizers],
+    }  # fmt: skip
+    several = isinstance(optimizer, list | tuple)
+    name = type(agent).__name__
+    return LiveSubject(name, recipe, carried, weights, optimizers, several, about, backend_of(agent))
+
+
+def backend_of(agent: Any) -> Backend:
+    """The framework of an agent, found without importing it."""
+    homes = {kind.__module__ for kind in type(agent).__mro__}
+    return "torch" if "note_rl.rl_pytorch" in homes else "keras" if "note_rl.rl" in homes else "none"
+
+
+def common_backend(subjects: Sequence[Subject]) -> Backend:
+    """The framework of all; none where they differ, and each process imports its own."""
+    backends = {subject.backend for subject in subjects}
+    return backends.pop() if len(backends) == 1 else "none"
+
+
+def _is_plain(name: str, value: Any) -> bool:
+    return not name.startswith("_") and name not in _NOT_CARRIED and isinstance(value, bool | int | float | str)
+
+
+def _weights(agent: Any) -> bytes:
+    """The file that save_param() would write; the agent has no learner afterwards if it had none before."""
+    with _as_it_was(agent), TemporaryDirectory() as folder:
+        path = Path(folder) / "param.safetensors"
+        agent.save_param(path)
+        return path.read_bytes()
+
+
+def _restore(agent: Any, weights: bytes) -> None:
+    with _as_it_was(agent), TemporaryDirectory() as folder:
+        path = Path(folder) / "param.safetensors"
+        path.write_bytes(weights)
+        agent.restore_param(path)
+
+
+@contextmanager
+def _as_it_was(agent: Any) -> Iterator[None]:
+    """A learner that is made on the way does not stay: it would keep set(device=...) from moving parameters."""
+    before = agent._learner
+    try:
+        yield
+    finally:
+        agent._learner = before
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def _source(kind: type[Any]) -> str:
+    """The code of the agent's own class and of what it inherits from outside of this package."""
+    texts = []
+    for one in kind.__mro__:
+        if not one.__module__.startswith(("note_rl.", "builtins", "keras", "torch", "abc", "typing")):
+            try:
+                texts.append(inspect.getsource(one))
+            except (OSError, TypeError):  # typed into an interpreter
+                texts.append(one.__qualname__)
+    return "\n".join(texts)
+
+
+def _shown(value: Any, depth: int = 4) -> Any:
+    """A value as plain data that are the same in another session: what objects hold instead of their addresses."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): _shown(item, depth - 1) for key, item in value.items()} if depth else "..."
+    if isinstance(value, list | tuple):
+        return [_shown(item, depth - 1) for item in value] if depth else "..."
+    if isinstance(value, np.ndarray):
+        return _digest(value.tobytes())
+    if isinstance(value, type) or not hasattr(value, "__dict__") or inspect.isroutine(value):
+        return getattr(value, "__qualname__", type(value).__qualname__)
+    if not depth:
+        return type(value).__qualname__
+    held = {name: item for name, item in vars(value).items() if not name.startswith("_")}
+    return {"kind": type(value).__qualname__, **_shown(held, depth)}
