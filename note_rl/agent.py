@@ -155,6 +155,7 @@ class Agent(Persistent, Rebuildable):
             self._device = settings.device
         if trainer is None or trainer.settings is not settings or trainer.env is not self.env:
             trainer = Trainer(self, self.learner, settings, self._seed(settings), former=trainer)
+        self.learner.actor.parameters_changed()  # by anybody, since it acted last
         self.learner.prepare(optimizer, settings.max_grad_norm, trainer.schedules.for_learner, options.jit_compile)
         self._optimized = True
         self._take_over_restored(trainer)
@@ -262,6 +263,7 @@ class Agent(Persistent, Rebuildable):
             policy = self.default_policy()
         else:
             policy = exploration(settings.policy, None, per_agent=self._multi_agent)
+        self.learner.actor.parameters_changed()  # by anybody, since it acted last
         act = Acting(self.learner, self.obs_normaliser, self._multi_agent)
         return Greedy(act, policy, action_space, 1 if settings is None else settings.experience.frame_stack)
 

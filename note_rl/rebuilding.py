@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -36,11 +38,9 @@ class Recipe:
 
 def plain_attributes(agent: Any) -> dict[str, Any]:
     """Numbers and words among the attributes of an agent's own, which may have changed since it was made."""
-    return {
-        name: value
-        for name, value in vars(agent).items()
-        if isinstance(value, (int, float, bool, str)) and name not in agent._bookkeeping
-    }
+    values = {name: value for name, value in vars(agent).items() if name not in agent._bookkeeping}
+    plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in values.items()}
+    return {name: value for name, value in plain.items() if type(value) in (int, float, bool, str)}
 
 
 class Rebuildable:

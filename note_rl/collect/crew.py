@@ -22,6 +22,7 @@ _PROGRAM = (
     "main(Start(**json.loads(sys.argv[2])))"
 )
 _PATIENCE_S = 3.0  # until a process that does not end is killed
+_LOOK_S = 0.5  # how often it is looked whether a worker from which nothing comes lives
 _EXIT_CODE_S = 1.0  # until the exit code of a dead worker should be known
 
 
@@ -40,6 +41,7 @@ class Crew:
         self._answers: dict[int, Any] = {}  # what has come, by worker
         self._life: int | None = None
         self._ends = -1
+        self._told = b""  # by the process that forks workers, of how they ended
         self._selector = selectors.DefaultSelector()
         groups = [range(num_workers)] if forked else [range(index, index + 1) for index in range(num_workers)]
         try:
@@ -89,7 +91,7 @@ class Crew:
             WorkerError: One of them has failed or died.
         """
         while len(self._answers) < len(self._lines):
-            self._select(None)
+            self._select(_LOOK_S)
         answers = [self._answers[index] for index in range(len(self._lines))]
         self._answers.clear()
         return answers
@@ -98,9 +100,14 @@ class Crew:
         """Raises what receive() would, without waiting."""
         self._select(0.0)
 
-    def _select(self, timeout_s: float | None) -> None:
-        for key, _ in self._selector.select(timeout_s):
+    def _select(self, timeout_s: float) -> None:
+        ready = self._selector.select(timeout_s)
+        for key, _ in ready:
             self._take(key.data)
+        if not ready:  # the line of a dead worker may be held open by what its environments have forked
+            for worker in range(len(self._lines)):
+                if self._exit_code(worker, wait_s=0.0) is not None:
+                    raise WorkerError(f"worker process {worker} {self._how_it_ended(worker)}")
 
     def _take(self, worker: int) -> None:
         """Takes the next message of one worker."""
@@ -115,30 +122,31 @@ class Crew:
         self._answers[worker] = message, descriptor
 
     def _how_it_ended(self, worker: int) -> str:
-        code = self._exit_code(worker)
+        code = self._exit_code(worker, _EXIT_CODE_S)
         if code is None or code >= 0:
             return "ended" if code is None else f"ended with exit code {code}"
         name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
         hint = "; the system does that when memory runs out" if name == "SIGKILL" else ""
         return f"was ended by {name}{hint}"
 
-    def _exit_code(self, worker: int) -> int | None:
-        """Minus the signal's number if a signal ended it; None where nobody knows."""
+    def _exit_code(self, worker: int, wait_s: float) -> int | None:
+        """Minus the signal's number if a signal ended it; None where it lives, or nobody knows."""
         if len(self._processes) == len(self._lines):
             with contextlib.suppress(subprocess.TimeoutExpired):
-                return self._processes[worker].wait(_EXIT_CODE_S)
+                return self._processes[worker].wait(wait_s)
             return None
-        os.set_blocking(self._ends, False)
         with selectors.DefaultSelector() as selector:
             selector.register(self._ends, selectors.EVENT_READ)
-            told = b""
-            while selector.select(_EXIT_CODE_S):
+            while worker not in self._codes() and selector.select(wait_s):
                 read = os.read(self._ends, 4096)
-                told += read
-                codes = dict(json.loads(line) for line in told.splitlines())
-                if worker in codes or not read:
-                    return codes.get(worker)
-        return None
+                if not read:
+                    break
+                self._told += read
+        return self._codes().get(worker)
+
+    def _codes(self) -> dict[int, int]:
+        """Exit codes that the process which forked the workers has told of, by worker."""
+        return dict(json.loads(line) for line in self._told.splitlines())
 
     def end(self) -> None:
         """Ends all processes, whatever they are doing, and waits for that."""

@@ -15,11 +15,12 @@ from note_rl.collect.line import Job
 from note_rl.collect.parameters import SharedParameters
 from note_rl.collect.running import RunningWorkers
 from note_rl.collect.travel import packed, packed_environments, packed_policy, packed_recipe
+from note_rl.collect.worker import count_steps
 from note_rl.environments import VectorEnvironment, check_listed, make_environments
 from note_rl.errors import CheckpointError, EnvironmentMismatchError
 from note_rl.learners.base import Learner
 from note_rl.multi_agent import joint_environments
-from note_rl.policy import Policy
+from note_rl.policy import Policy, PolicyPerEnvironment
 from note_rl.scheduled import numbers_of
 from note_rl.seeding import generator
 from note_rl.settings import Settings
@@ -161,9 +162,18 @@ class PoolCollector(Collecting):
         if self._running is None or not self._running.asked:
             return
         steps, episodes = self._running.receive()
+        self._count(len(steps.ended))
         if self._waiting is not None:
             steps, episodes = joined([self._waiting[0], steps]), self._waiting[1] + episodes
         self._waiting = steps, episodes
+
+    def _count(self, num_steps: int) -> None:
+        """Lets the policy of this process, of which other workers may once begin, anneal like those of the workers."""
+        if isinstance(self.policy, PolicyPerEnvironment):
+            for policy in self.policy.policies:
+                count_steps(policy, num_steps)
+        else:
+            count_steps(self.policy, num_steps * self.num_envs)
 
     def _start(self, act: Acting[Learner]) -> RunningWorkers:
         parameters = SharedParameters(act, self._shown.obs, self._frame_stack)

@@ -65,7 +65,7 @@ class Worker:
         self._act.normaliser.set_state(wanted.normaliser)
         self._take_weights(wanted)
         steps, episodes = self._collector.collect(self._act, wanted.num_steps)
-        _count_others(self._collector.policy, self._others * wanted.num_steps)
+        count_steps(self._collector.policy, self._others * wanted.num_steps)
         arrays = columns_of(steps)
         columns, num_bytes = layout(arrays)
         new = None
@@ -165,8 +165,8 @@ def _environments(job: Job, agent: Any) -> VectorEnvironment:
     return VectorEnvironment(make_environments(env, len(job.places)), job.seed, job.places)
 
 
-def _count_others(policy: Policy, num_steps: int) -> None:
-    """Moves counts of environment steps, by which policies anneal, past those that other workers have taken.
+def count_steps(policy: Policy, num_steps: int) -> None:
+    """Moves counts of environment steps, by which policies anneal, past those that were taken elsewhere.
 
     A policy per environment counts the steps of its own only, wherever it is.
     """

@@ -75,12 +75,14 @@ def own_vector(factory: EnvFactory, num_envs: int, seed: int) -> Environments | 
     if factory.wrappers or "render_mode" in factory.kwargs:
         return None
     limit = factory.max_episode_steps or spec.max_episode_steps
+    if limit is not None and limit < 1:  # for single environments it means that there is none
+        return None
     try:
         vector = _make(factory, spec, num_envs, limit)
         if takes_seeds(vector):
             return _if_equal_and_faster(vector, factory, limit, seed)
         return _if_alike(vector, factory, seed)
-    except (TypeError, gymnasium.error.Error) as error:
+    except (ImportError, AttributeError, TypeError, ValueError, gymnasium.error.Error) as error:
         say_once(_log, f"{factory.id}: its vector implementation is not used, as it cannot be made: {error}")
         return None
 

@@ -114,13 +114,26 @@ class Actor:
             layers = self._layers(index) if self._mirrored else None
             self._mirrors[index] = verified_mirror(layers, lambda obs: self._framework_act(obs, index), obs)
         mirror = self._mirrors[index]
+        if mirror is not None and not mirror.layers():  # there are none any more
+            mirror = self._mirrors[index] = None
         return mirror(obs) if mirror is not None else self._framework_act(obs, index)
 
     def _layers(self, index: int | None) -> ReadLayers | None:
         layers = getattr(self._agent, "acting_layers", None)
-        if layers is None or bool(inspect.signature(layers).parameters) != (index is not None):
+        if layers is None or self._acts_in_its_own_way():
+            return None
+        if bool(inspect.signature(layers).parameters) != (index is not None):
             return None
         return layers if index is None else partial(layers, index)
+
+    def _acts_in_its_own_way(self) -> bool:
+        """Whether action() was written anew below the class whose layers are meant to be all that it does."""
+        order = type(self._agent).__mro__
+        definers = {
+            name: next((place for place, kind in enumerate(order) if name in vars(kind)), len(order))
+            for name in ("action", "acting_layers")
+        }
+        return definers["action"] < definers["acting_layers"]
 
     def is_mirrored(self, index: int | None = None) -> bool:
         """Whether actions are worked out in NumPy; decided at the first one."""

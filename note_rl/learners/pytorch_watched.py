@@ -3,11 +3,12 @@
 from collections.abc import Collection, Iterable
 from typing import Any
 
+import numpy as np
 from torch import Tensor, nn
 
 from note_rl.learners.pytorch_tensors import named_tensors
 
-_PLAIN = (int, float, bool, str, type(None))
+_PLAIN = (int, float, bool, str, type(None), np.generic)
 _LOOKED_AT = (*_PLAIN, Tensor, nn.Module)
 _MISSING = object()
 
@@ -22,22 +23,26 @@ class Watched:
 
     def __init__(self, agent: Any, without: Collection[str]) -> None:
         self._attributes = vars(agent)
-        ignored = {*without, *agent._bookkeeping}
+        self._class = type(agent)
+        self._ignored = {*without, *agent._bookkeeping}
+        self._known = {*self._attributes, *self._ignored}
         self._before = {
             name: value
             for name, value in self._attributes.items()
-            if name not in ignored and isinstance(value, _LOOKED_AT)
+            if name not in self._ignored and isinstance(value, _LOOKED_AT)
         }
 
     def is_unchanged(self) -> bool:
         """Whether numbers and words are equal to those of then, tensors and networks the same objects."""
         now = self._attributes
+        if any(hasattr(self._class, name) for name in now.keys() - self._known):  # one that took the class's place
+            return False
         return all(is_same(now.get(name, _MISSING), value) for name, value in self._before.items())
 
 
 def is_same(now: Any, before: Any) -> bool:
     """Equal numbers, words and the like, or the same object."""
-    return now is before or (type(now) is type(before) and type(now) in _PLAIN and bool(now == before))
+    return now is before or (type(now) is type(before) and isinstance(now, _PLAIN) and bool(now == before))
 
 
 def parts_of(agent: Any) -> list[Any]:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from gymnasium import spaces
 
 from note_rl.errors import AgentContractError, CheckpointError
 from note_rl.learners.base import check_loss_shape
@@ -207,6 +208,29 @@ def test_a_number_changed_while_acting_counts_at_once_however_often(framework):
     obs = np.ones((2, 3), np.float32)
     for agent.scale in range(9):
         np.testing.assert_array_equal(agent.learner.act(obs), np.full((2, 3), agent.scale))
+
+
+def test_who_overrides_action_is_not_mirrored(framework):
+    class Masked(framework.agents.DQN):
+        def action(self, s):
+            scores = super().action(s)
+            return scores - 1e9 * framework.numbers(s > 5.0)
+
+    seed_everything(0)
+    agent = Masked(hidden_size=(8,), env=Counting)
+    assert agent.learner.act(np.zeros((1, 2), np.float32)).max() > -1e3
+    assert agent.learner.act(np.full((1, 2), 9.0, np.float32)).max() < -1e8
+    assert not agent.learner.actor.is_mirrored()
+
+
+def test_weights_that_were_changed_from_outside_are_those_acted_by(framework):
+    agent, other = dqn(framework), dqn(framework, seed=1)
+    obs = np.ones((1, 2), np.float32)
+    expected = other.learner.act(obs)
+    assert not np.allclose(agent.learner.act(obs), expected)
+    agent.q_net = other.q_net
+    agent.greedy_in(spaces.Discrete(2))
+    np.testing.assert_array_equal(agent.learner.act(obs), expected)
 
 
 class TwoLosses:

@@ -339,6 +339,17 @@ def test_a_vector_of_its_own_that_does_not_fit_is_said_not_to_be_used(registered
     assert why in caplog.text
 
 
+def test_a_vector_of_its_own_that_cannot_be_loaded_is_said_not_to_be_used(registered, caplog):
+    registered("no_such_package.vectors:Vector")
+    assert isinstance(training_environments("Count-v0", 3, 0), VectorEnvironment)
+    assert "cannot be made: No module named 'no_such_package'" in caplog.text
+
+
+def test_no_time_limit_is_none_in_a_vector_either():
+    envs = training_environments(EnvFactory("CartPole-v1", max_episode_steps=-1), 16, 0)
+    assert isinstance(envs, VectorEnvironment)
+
+
 class Pool(Numbered):
     """EnvPool's interface as version 1.2 has it: seeded when made; reset(indices) gives the rows of these only."""
 

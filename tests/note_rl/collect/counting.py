@@ -171,3 +171,16 @@ class Dying(Watched):
         if action[0] >= 1.0:
             os.kill(os.getpid(), 9)
         return super().step(action)
+
+
+class Forking(Dying):
+    """Has a forked child that outlives it, whose number is noted in a file."""
+
+    def __init__(self, note: str) -> None:
+        super().__init__()
+        child = os.fork()
+        if child == 0:
+            time.sleep(60.0)
+            os._exit(0)
+        with Path(note).open("a") as file:
+            file.write(f"{child}\n")

@@ -1,5 +1,6 @@
 """Environments in worker processes: the same as in this one, and nothing is left behind."""
 
+import enum
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import threading
 import time
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import psutil
@@ -26,7 +28,7 @@ from note_rl.rebuilding import Recipe
 from note_rl.schedules import Linear
 from note_rl.seeding import generator
 from note_rl.settings import WorkerSettings
-from tests.note_rl.collect.counting import CountingAgent, Dying, Inside, Tidy, Watched, running_pool, settings
+from tests.note_rl.collect.counting import CountingAgent, Dying, Forking, Inside, Tidy, Watched, running_pool, settings
 
 TURNS = WorkerSettings(processes=2, overlapping=False)
 AHEAD = WorkerSettings(processes=2, overlapping=True)
@@ -155,15 +157,34 @@ def test_schedules_and_counts_of_steps_reach_the_policies_of_workers():
     assert spreads[-1] < 2.0  # a tenth of 8, instead of 1
 
 
+Kind = enum.IntEnum("Kind", "A B", module="__main__")
+
+
 def test_attributes_of_an_agent_that_is_made_again_are_those_of_now():
     made = agent(TURNS, mirrored=False, num_envs=2)
+    made.kind = Kind.A  # a number, but of a class that workers do not have
     with running_pool(made, NoisyPolicy()) as (pool, act):
-        made.offset = 3.0
+        made.offset = np.float32(3.0)
         first, _ = pool.collect(act, 2)
         made.offset = -1.0
         second, _ = pool.collect(act, 2)
     assert (first.action == 3.0).all()
     assert (second.action == -1.0).all()
+
+
+@pytest.mark.parametrize("per_environment", [False, True])
+def test_what_anneals_goes_on_where_it_was_with_other_workers(per_environment):
+    def policy():
+        return NoisyPolicy(GaussianWhiteNoiseProcess(sigma=1.0, sigma_min=0.0, n_steps_annealing=200))
+
+    given = [policy() for _ in range(4)] if per_environment else policy()
+    made = agent(TURNS, rollout=10, policy=given)
+    made.train(total_steps=1000)
+    made.settings = replace(made.settings, workers=WorkerSettings(processes=4, overlapping=False))
+    made.train(total_steps=1040)
+    former, last = made.learner.seen[0], made.learner.seen[-1]
+    assert np.std(former.action) > 0.3
+    assert np.unique(last.action).size == 1  # the number of updates, without noise
 
 
 def test_whether_workers_run_ahead_changes_nothing_about_their_episodes():
@@ -204,6 +225,18 @@ def test_the_traceback_of_a_worker_is_told(workers):
     with pytest.raises(WorkerError, match=r"ZeroDivisionError: the bridge has collapsed\n(.|\n)*counting.py.*in step"):
         made.train(total_steps=1000)
     assert workers_left() == []
+
+
+@pytest.mark.parametrize("start_method", ["forkserver", "spawn"])
+def test_a_killed_worker_is_missed_though_its_environments_child_holds_the_line(start_method, tmp_path):
+    workers = WorkerSettings(processes=2, start_method=start_method)
+    made = agent(workers, env=partial(Forking, str(tmp_path / "child")), rollout=3)
+    try:
+        with pytest.raises(WorkerError, match="was ended by SIGKILL"):
+            made.train(total_steps=100)
+    finally:
+        for pid in (tmp_path / "child").read_text().split():
+            os.kill(int(pid), signal.SIGKILL)
 
 
 @pytest.mark.parametrize("start_method", ["forkserver", "spawn"])
