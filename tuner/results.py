@@ -48,7 +48,8 @@ def _missing(summary: StudySummary) -> int:
     """How many runs of the test stage have not begun."""
     if summary.winner_label is None or not summary.stage(TEST):
         return 0
-    num_seeds = int(summary.budget.get("test seeds", 0))
+    asked = summary.budget.get("test seeds")
+    num_seeds = asked if isinstance(asked, int) else 0
     entered = Counter(run.label for run in summary.stage(TEST))
     return sum(max(0, num_seeds - entered[label]) for label in {summary.winner_label, summary.default_label})
 

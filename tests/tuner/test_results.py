@@ -57,8 +57,8 @@ def test_a_clear_winner() -> None:
     # Chosen by the confirm stage (mean of two), not by its lucky screening score of 510.
     assert result.optimism == pytest.approx(499.0 - result.winner.iqm)
     assert result.sentence.startswith(
-        "Trial 3 (learning_rate 0.0006, gamma 0.98): test IQM 495 [484.5, 500] on 5 fresh seeds, "
-        "against 197 [159, 273] for the default configuration. "
+        "Trial 3 (learning_rate 0.0006, gamma 0.98): test IQM 495 [480, 500] on 5 fresh seeds, "
+        "against 197 [150, 300] for the default configuration. "
     )
     assert "It is better: difference +298 [+2" in result.sentence
     assert result.details[0] == "Selection optimism +4: it was chosen by 499 on 2 seeds and scores 495 on fresh ones."

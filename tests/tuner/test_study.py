@@ -32,6 +32,7 @@ from tuner.objective import Mixed, StepsTo
 from tuner.protocol import Pruning, stage_seeds
 from tuner.records import StudySummary
 from tuner.study import StudyError, StudyListener, StudyStopped, StudyStore, find_winner, summarise
+from tuner.trial import folder as files
 from tuner.trial.messages import JsonDict, Outcome, TrialResult, TrialSpec
 
 
@@ -386,6 +387,26 @@ def test_a_run_that_crashed_once_goes_on_where_it_was(tmp_path: Path) -> None:
     assert len(run.curve) == 9
     assert Counter(reported)["screen/2", 4 / 9] == 1
     assert len([key for key, _ in reported if key == "screen/2"]) == 9
+
+
+def test_a_report_that_was_written_but_not_heard_is_not_lost(tmp_path: Path) -> None:
+    def behave(spec: TrialSpec, attempt: int) -> Script:
+        script = learn(spec, attempt)
+        if spec.key == "screen/2" and attempt == 1:
+            return Script(script.curve[:4], TrialResult(Outcome.CRASHED, "killed", seconds=2.0))
+        return script
+
+    def write_one_more(event: Any) -> None:
+        if isinstance(event, TrialEnded) and event.key == "screen/2" and event.result.outcome is Outcome.CRASHED:
+            step, value = learn(executor.started[-1], 1).curve[4]
+            reports = tmp_path / "studies" / "study" / "screen" / "2" / files.REPORTS_FILE
+            with reports.open("a") as file:
+                file.write(json.dumps({"step": step, "value": value}) + "\n")
+
+    executor = FakeExecutor(behave=behave)
+    executor.on_event = write_one_more
+    run = run_study(tmp_path, executor).stage("screen")[2]
+    assert run.curve == tuple(learn(executor.started[2], 1).curve)
 
 
 def test_retries_can_be_had_and_not(tmp_path: Path) -> None:

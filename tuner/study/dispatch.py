@@ -149,9 +149,7 @@ class Dispatcher:
             self._set_aside(run)
             self._queue.append(run)
             return
-        run.curve = dict(state.reports)
-        if desk.judge is not None:
-            desk.judge.catch_up(desk.book, run)
+        self._hear_of(desk, run, state.reports)
         if state.result is None or state.result.outcome is Outcome.STOPPED or ended_by_full_disk(state.result):
             self._queue.append(run)
         else:
@@ -248,8 +246,15 @@ class Dispatcher:
         if run.num_crashes > self._definition.settings.retries:
             self._close(desk, run, Ending(outcome, None, reason, seconds))
         else:
+            self._hear_of(desk, run, files.read_reports(run.folder))
             self._listener.on_pause(run, f"{outcome} ({reason}); it goes on from its last checkpoint")
             self._queue.appendleft(run)
+
+    def _hear_of(self, desk: "_Desk", run: Run, reports: Iterable[tuple[float, float]]) -> None:
+        """Takes in what a run has written: of its last report nobody may have heard before it died."""
+        run.curve = dict(reports)
+        if desk.judge is not None:
+            desk.judge.catch_up(desk.book, run)
 
     def _close(self, desk: "_Desk", run: Run, ending: Ending) -> None:
         record = desk.book.tell(run, ending)
