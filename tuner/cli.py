@@ -1,4 +1,4 @@
-"""`tuner train | tune | play | report | dashboard`: picks the primary config, checks it, and hands over to Hydra.
+"""`tuner train | tune | compare | play | report | dashboard`: picks the primary config and hands over to Hydra.
 
 Everything behind the command is ordinary Hydra: overrides, --multirun, --cfg job, --config-dir, --help, completion.
 What the user did wrong is answered in a line or two with exit status 2.

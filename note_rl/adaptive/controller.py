@@ -116,7 +116,7 @@ class Controller:
         """The factor that the law asks for."""
         scale, sign = self.how.scale, self.rule.sign
         if self.law == "kl_step":
-            step = self._kl_step ** (self._overall * (1.0 if self.how.gain is None else self.how.gain))
+            step = math.pow(self._kl_step, self._overall * (1.0 if self.how.gain is None else self.how.gain))
             return self.factor * (step if (health.kl_q > 1.0) == (sign > 0) else 1.0 / step)
         if self.law == "additive":
             rate = (self.how.rate or 0.0) * self._overall

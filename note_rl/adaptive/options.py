@@ -1,6 +1,7 @@
 """What can be chosen about adaptation, each choice refusing nonsense."""
 
 import difflib
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -25,6 +26,10 @@ _CALLED = {
     "store": "num_store",
     "beta": "kl_coefficient",
 }
+MANUAL_NAMES = (
+    *("batch", "alpha", "lr", "eps", "freq", "tau", "gamma", "store", "weight_decay", "beta1", "beta2", "clip"),
+    *("beta", "num_updates", "per_beta"),
+)
 _FRACTION = Number(0.0, 1.0, above=True)
 _POSITIVE = Number(0.0, above=True)
 _AT_LEAST_ONE = Number(1.0)
@@ -124,7 +129,7 @@ class Adaptive:
 
     def __post_init__(self) -> None:
         """Refuses values out of range and contradictions."""
-        if self.mode is False:  # what YAML makes of a bare off
+        if str(self.mode) == "False":  # what YAML makes of a bare off
             object.__setattr__(self, "mode", "off")
         _one_of("mode", self.mode, MODES)
         kinds: dict[str, Any] = {
@@ -153,6 +158,11 @@ class Adaptive:
     def signals_of(self, how: Adapt) -> tuple[str, ...]:
         """Those that a parameter goes by."""
         return tuple(self.signals if how.signals is None else how.signals)
+
+    def all_signals(self) -> list[str]:
+        """Every signal that is measured, each once."""
+        of_parameters = [signal for how in self.adapters().values() for signal in self.signals_of(how)]
+        return list(dict.fromkeys([*self.signals, *of_parameters]))
 
     def _check_noise(self, adapters: Mapping[str, Adapt]) -> None:
         by_noise = [name for name, how in adapters.items() if "gradient_noise" in self.signals_of(how)]
@@ -212,7 +222,7 @@ def _check_schedule(name: str, steps: Any) -> None:
     parameter = name.partition(":")[0]
     _one_of("schedule", parameter, (*RULES, WINDOW))
     ordered = [(-math.inf, 0.0), *((float(at), float(value)) for at, value in steps)]
-    if any(one[0] >= other[0] for one, other in zip(ordered, ordered[1:], strict=False)):
+    if any(one[0] >= other[0] for one, other in itertools.pairwise(ordered)):
         raise SettingsError(f"schedule.{name} must be pairs (environment steps, value) in rising order")
 
 

@@ -101,9 +101,9 @@ class MeanSignal:
             return math.nan
         return self._mean.value if self.name == "kl" else 1.0 / self._mean.value
 
-    def health(self) -> Health:
-        """By now."""
-        value, target = self.value, self.target.value
+    def health(self, target: float | None = None) -> Health:
+        """By now; by a target of the caller's own, if there is one."""
+        value, target = self.value, self.target.value if target is None else target
         if self._mean.count < self._warm_up:
             why_not = f"warm-up: {self._mean.count} of {self._warm_up} measurements"
             return Health(self.name, value, target or math.nan, math.nan, why_not=why_not)
@@ -156,14 +156,15 @@ class NoiseSignal:
         found = [one.value for one in self._of(loss) if one.why_unreliable(self._measured_with) is None]
         return max(found, default=math.nan)
 
-    def health(self, batch_size: float, loss: int | None = None) -> Health:
+    def health(self, batch_size: float, loss: int | None = None, target: float | None = None) -> Health:
         """By now, for minibatches of a size.
 
         Args:
             batch_size: Which the noise is divided by.
             loss: One of the losses; None: the noisiest counts.
+            target: Instead of its own.
         """
-        target = self.target.value
+        target = self.target.value if target is None else target
         if not self.scales or target is None:
             return Health(self.name, math.nan, math.nan, math.nan, why_not="warm-up: no measurement")
         reasons = [one.why_unreliable(self._measured_with) for one in self._of(loss)]

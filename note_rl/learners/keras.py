@@ -8,10 +8,11 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from note_rl.adaptive.gradient_noise import NoiseMoments
 from note_rl.errors import AgentContractError, SettingsError
+from note_rl.learners.adjustable import LEARNING_RATE, OptimizerNumbers, minibatch_in_parts, of_the_agent
 from note_rl.learners.base import (
     CALL_ARGUMENTS,
-    LEARNING_RATE,
     check_holds,
     check_loss_shape,
     check_state,
@@ -25,12 +26,12 @@ from note_rl.learners.base import (
     without_gradient,
 )
 from note_rl.learners.checks import check_samples_apart, explaining_what_is_not_offered
+from note_rl.learners.keras_adjusted import NOT_COMPILABLE, NoiseMeter, numbers_of, with_learning_rates, with_numbers
 from note_rl.learners.keras_variables import as_array, named_variables, optimizer_slots
 from note_rl.learners.mirror import Actor
 from note_rl.types import Array, FloatArray, Sample, Update
 
 _log = logging.getLogger(__name__)
-_NOT_COMPILABLE = (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError, tf.errors.NotFoundError)
 
 
 class KerasLearner:
@@ -51,6 +52,7 @@ class KerasLearner:
         self.actor = Actor(agent, self._framework_act, mirrored=True)
         self._functions: dict[tuple[Any, ...], Any] = {}
         self._update_function: Any = None
+        self._noise: Any = None
         self._traced: set[tuple[Any, ...]] = set()
         self._refusal: AgentContractError | None = None
         self._jit = False
@@ -114,6 +116,7 @@ class KerasLearner:
 
     def _compile(self) -> None:
         self._update_function = tf.function(self._burst, jit_compile=self._jit)
+        self._noise = NoiseMeter(self._losses_to_measure, self._jit)
         self._traced.clear()
 
     def update(self, sample: Sample, hyperparameters: Mapping[str, float]) -> Update:
@@ -127,7 +130,8 @@ class KerasLearner:
         scalars = {
             name: tf.constant(value, tf.float32) for name, value in hyperparameters.items() if name != LEARNING_RATE
         }
-        result = self._call_compiled(columns, tf.constant(sample.sync), scalars)
+        with with_learning_rates(self._optimizers, scalars):
+            result = self._call_compiled(columns, tf.constant(sample.sync), scalars)
         self.actor.parameters_changed()
         return Update(**{name: tensor.numpy() for name, tensor in result.items()})
 
@@ -143,7 +147,7 @@ class KerasLearner:
             self._traced.add(shape)
         try:
             return self._update_function(columns, sync, scalars)
-        except _NOT_COMPILABLE as error:
+        except NOT_COMPILABLE as error:
             if not self._jit:
                 raise
             _log.warning("XLA cannot compile this agent's update, going on without: %s", str(error).splitlines()[0])
@@ -160,7 +164,8 @@ class KerasLearner:
         def body(k: Any, rows: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
             batch = {name: column[k] for name, column in columns.items()}
             offered = {name: values for name, values in batch.items() if name not in CALL_ARGUMENTS}
-            with temporary_attributes(self.agent, {**scalars, **offered}):
+            of_agent = {name: scalars[name] for name in of_the_agent(scalars)}
+            with with_numbers(self._optimizers, scalars), temporary_attributes(self.agent, {**of_agent, **offered}):
                 step_rows = self._gradient_step(batch, sync[k])
                 tf.cond(sync[k], self._sync_targets, lambda: 0)
             handed_over.update(step_rows)
@@ -280,6 +285,28 @@ class KerasLearner:
             vars(self.agent).update(attributes)
             for variable, before in variables:
                 variable.assign(before)
+
+    def optimizer_numbers(self) -> list[OptimizerNumbers]:
+        """What the optimizers were told; see `Learner.optimizer_numbers`."""
+        return numbers_of(self._optimizers)
+
+    def gradient_noise(self, sample: Sample, num_envs: int | None) -> tuple[list[NoiseMoments], int]:
+        """How much gradients scatter; see `Learner.gradient_noise`. All parts are evaluated in one compiled call."""
+        if not self._checked:
+            self._check_samples_apart(sample)
+        columns, parts = minibatch_in_parts(sample, sample_columns(sample), num_envs)
+        groups = self.groups if len(self._optimizers) > 1 else [[one for group in self.groups for one in group]]
+        with self._nothing_changes():
+            return self._noise(columns, groups, parts), len(columns["reward"])
+
+    def _losses_to_measure(self, batch: dict[str, Any]) -> list[Any]:
+        """One per optimizer, or one for all."""
+        offered = {name: values for name, values in batch.items() if name not in CALL_ARGUMENTS}
+        with temporary_attributes(self.agent, offered):
+            self.agent.prioritized_replay.begin(batch["reward"].shape[0])
+            losses = self._losses(batch)
+            self.agent.prioritized_replay.take()
+        return [tf.add_n(losses)] if len(self._optimizers) == 1 else losses
 
     def _sync_targets(self) -> int:
         self.agent.update_param()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from note_rl.adaptive.window import Removal
 from note_rl.checking import Count, check_fields, checked, window
 from note_rl.errors import SettingsError
 from note_rl.telling import say_once
@@ -134,21 +135,28 @@ class Window:
 
 
 def ask(function: WindowFunction, process: Any = None) -> int:
-    """The number that a window function gives; it may take the number of a process (None: the whole pool)."""
-    return Count(0)(_ASKED, _given(function, process))
+    """The number that a window function gives; it may take the number of a process (None: the whole pool).
+
+    Returns:
+        How many to keep; as a `Removal`, which is what agents' adjust_window_size() gives, how many of the oldest go.
+    """
+    told = _given(function, process)
+    return told if isinstance(told, Removal) else Count(0)(_ASKED, told)
 
 
-def kept(size: int | float | WindowFunction, capacity: int, fewest: int) -> int:
+def kept(size: int | float | WindowFunction, capacity: int, fewest: int, stored: int = 0) -> int:
     """How many transitions of a pool a window keeps: what it says, but never less than a minibatch.
 
     Args:
         size: A number, a share of the capacity, or a function that is asked for either.
         capacity: Of the pool.
         fewest: In a minibatch.
+        stored: Transitions by now.
     """
     told: Any = size
     if callable(size):
         told = _given(size, None)
+        told = max(stored - told, 0) if isinstance(told, Removal) else told
         told = told if told == 0 else window(_ASKED, told)
     keep = int(told * capacity) if isinstance(told, float) else told
     if keep < fewest:
