@@ -10,11 +10,12 @@ from note_rl.adaptive import ess
 from note_rl.adaptive.options import MANUAL_NAMES, Adapt, of_manual
 from note_rl.adaptive.signals import NoiseSignal
 from note_rl.adaptive.smoothing import RunningMean
-from note_rl.adaptive.window import Removal, Trim, removable
+from note_rl.adaptive.window import Trim, removable
 from note_rl.checking import refuse_unknown
 from note_rl.errors import SettingsError
 from note_rl.experience_settings import ReplaySettings, RolloutSettings
 from note_rl.measuring import NOISE
+from note_rl.replay.options import Removal
 from note_rl.trainer import Trainer
 
 Params = Mapping[str, Any] | None

@@ -7,36 +7,13 @@ asks to be kept.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from note_rl.adaptive.ess import of_weights
-
-
-class Removal(int):
-    """A number of the oldest transitions to remove, as the manuals' window functions give it.
-
-    A plain int from such a function is the number to keep; this says by its type that it is the other one. It stays
-    what it is when it is added to, multiplied or rounded down.
-    """
-
-
-def _staying(name: str) -> Callable[[int, Any], Any]:
-    plain = getattr(int, name)
-
-    def method(self: int, other: Any) -> Any:
-        result = plain(self, other)
-        return Removal(result) if type(result) is int else result
-
-    return method
-
-
-for _name in ("__add__", "__radd__", "__sub__", "__mul__", "__rmul__", "__floordiv__"):
-    setattr(Removal, _name, _staying(_name))
+from note_rl.replay.options import Removal
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,14 +5,13 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from note_rl.adaptive.window import Removal
 from note_rl.errors import AgentContractError
 from note_rl.experience.base import AgentView, Clock, Dressing, check_handed_over, fixed_chunks, ladder_chunks
 from note_rl.experience_settings import ReplaySettings
 from note_rl.replay.buffer import Parts, ReplayBuffer
 from note_rl.replay.episodes import EpisodeIndex
 from note_rl.replay.hindsight import HindsightReader
-from note_rl.replay.options import ask, kept
+from note_rl.replay.options import Removal, ask, kept
 from note_rl.replay.readers import NStep, Reader, one_step
 from note_rl.replay.samplers import PrioritizedSampler
 from note_rl.replay.trajectories import TripletReader

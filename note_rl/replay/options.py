@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from note_rl.adaptive.window import Removal
 from note_rl.checking import Count, check_fields, checked, window
 from note_rl.errors import SettingsError
 from note_rl.telling import say_once
@@ -132,6 +131,28 @@ class Window:
         if self.clear_size is not None:
             known.append(capacity - self.clear_size)
         return min(known, default=None)
+
+
+class Removal(int):
+    """A number of the oldest transitions to remove, as the manuals' window functions give it.
+
+    A plain int from such a function is the number to keep; this says by its type that it is the other one. It stays
+    what it is when it is added to, multiplied or rounded down.
+    """
+
+
+def _staying(name: str) -> Callable[[int, Any], Any]:
+    plain = getattr(int, name)
+
+    def method(self: int, other: Any) -> Any:
+        result = plain(self, other)
+        return Removal(result) if type(result) is int else result
+
+    return method
+
+
+for _name in ("__add__", "__radd__", "__sub__", "__mul__", "__rmul__", "__floordiv__"):
+    setattr(Removal, _name, _staying(_name))
 
 
 def ask(function: WindowFunction, process: Any = None) -> int:

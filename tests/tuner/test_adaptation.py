@@ -39,8 +39,8 @@ def test_a_run_leaves_its_decisions_and_is_repeated_from_its_schedule(tuner: Com
 
 
 def test_the_gain_can_be_searched_for(tuner: CommandLine) -> None:
-    told = ("adaptive=ppo_kl", "space=null", "+space.adaptive.gain={low: 0.0, high: 2.0}", "plan=true")
-    answer = tuner("tune", *PPO, *told)
+    told = ("adaptive=ppo_kl", "+space.adaptive.gain={low: 0.0, high: 2.0}", "plan=true")
+    answer = tuner("tune", "agent=ppo", "tracker=jsonl", *told)
     assert answer.status == 0, answer.errors
 
 

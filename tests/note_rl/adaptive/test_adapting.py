@@ -44,8 +44,8 @@ def _never(*_: Any) -> None:
 HOOKS: dict[str, Any] = {"on_train_begin": _never}
 
 
-def trained(framework: Framework, agent: Any, total_steps: int = 640) -> list[np.ndarray]:
-    agent.train(total_steps=total_steps, p=0)
+def trained(framework: Framework, agent: Any, total_steps: int = 640, jit: bool = False) -> list[np.ndarray]:
+    agent.train(total_steps=total_steps, p=0, jit_compile=jit)
     return framework.parameters(agent)
 
 
@@ -70,13 +70,13 @@ def test_advice_and_no_gain_change_no_bit(framework: Framework) -> None:
 @pytest.mark.parametrize("framework", frameworks())
 def test_perfect_health_changes_no_bit(framework: Framework, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MeanSignal, "health", lambda self, target=None: Health(self.name, 1.0, 1.0, 1.0, 1.0))
-    static = trained(framework, ppo(framework, None))
+    static = trained(framework, ppo(framework, None), 256, jit=True)
     names = ["learning_rate", "clip", "num_updates", "batch_size", "num_store", "gamma"]
     if framework.package == "pytorch":  # Keras works with 1 - beta, which a tensor holds in single precision
         names += ["beta1", "beta2"]
     told = {name: {"law": "feed_forward"} for name in names}
     agent = ppo(framework, Adaptive(**QUICK, signals=["ratio_ess"], parameters=told))
-    assert same(trained(framework, agent), static)
+    assert same(trained(framework, agent, 256, jit=True), static)
     assert {one.reason for one in agent.decisions} == {"deadband"}
 
 
@@ -128,13 +128,12 @@ def test_batches_stay_on_their_ladder_and_each_is_compiled_once(framework: Frame
     sizes = []
     update = agent.learner.update
     agent.learner.update = lambda sample, hyper: (sizes.append(sample.reward.shape), update(sample, hyper))[1]
-    adaptation: Any = None
-    agent.train(total_steps=64, p=0)
+    agent.train(total_steps=64, p=0, jit_compile=False)
     adaptation = agent._trainer.adaptation
     controller = adaptation._adapters["batch_size"].controller
     for factor in (4.0, 1.0, 0.25, 2.0, 0.5, 4.0, 0.25, 1.0):
         controller.factor = factor
-        agent.train(total_steps=agent.num_env_steps + 64, p=0)
+        agent.train(total_steps=agent.num_env_steps + 64, p=0, jit_compile=False)
     assert {shape[1] for shape in sizes} == {4, 8, 16, 32, 64}
     if framework.package == "keras":
         assert agent.learner.num_traces == 5
@@ -226,7 +225,7 @@ def test_a_run_goes_on_from_its_checkpoint_as_if_it_had_not_stopped(framework: F
     whole = ppo(framework, told)
     expected = trained(framework, whole)
     half = ppo(framework, told)
-    half.train(total_steps=640, p=0, callbacks=[Stop()])
+    half.train(total_steps=640, p=0, jit_compile=False, callbacks=[Stop()])
     half.save(tmp_path / "half")
     rest = ppo(framework, told)
     rest.restore(tmp_path / "half")

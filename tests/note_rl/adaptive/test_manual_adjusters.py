@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from note_rl.adaptive.window import Removal
 from note_rl.errors import SettingsError
 from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
+from note_rl.replay.options import Removal
 from tests.note_rl.environments import Corridor
 from tests.note_rl.frameworks import Framework, frameworks
 
@@ -40,7 +40,7 @@ def test_prioritized_ppo_adjusts_batch_and_window(framework: Framework, pool: bo
         target_ess=0.9, batch_params={"min": 8, "max": 32, "align": 8}, lr_params={"min": 1e-4, "max": 1e-1}
     )
     arguments = {"pool_network": True, "processes": 2, "parallel_store_and_training": False} if pool else {}
-    agent.train(total_steps=256, p=0, **arguments)
+    agent.train(total_steps=256, p=0, jit_compile=False, **arguments)
     assert {one.parameter for one in agent.decisions} == {"batch_size", "learning_rate:0"}
     assert {one.signal for one in agent.decisions} == {"priority_ess"}
     assert all(8 <= one.new <= 32 for one in agent.decisions if one.parameter == "batch_size")
@@ -55,7 +55,7 @@ def test_a_removal_trims_and_a_plain_number_keeps() -> None:
         agent.window_size_func = lambda p, answer=answer: answer
         left: list[int] = []
         agent.adjust_func = lambda agent=agent, left=left: left.append(len(agent._trainer.experience.priorities()))
-        agent.train(total_steps=64, p=0)
+        agent.train(total_steps=64, p=0, jit_compile=False)
         assert left == [expected - (6 if expected == 61 else 0)]  # asked after each of the first 3 epochs
 
 
@@ -76,7 +76,7 @@ def test_every_dictionary_of_the_manuals_takes_effect(framework: Framework) -> N
     names = ("alpha", "lr", "eps", "freq", "tau", "gamma", "store", "weight_decay", "beta1", "beta2", "per_beta")
     params = {f"{name}_params": {"law": "feed_forward"} for name in (*names, "num_updates")}
     agent.adjust_func = lambda: agent.adjust(target_ess=1.0, smooth=1.0, **params)
-    agent.train(total_steps=320, p=0)
+    agent.train(total_steps=320, p=0, jit_compile=False)
     last = {one.parameter: one for one in agent.decisions}
     expected = {"alpha", "learning_rate:0", "eps", "update_interval", "tau", "gamma", "num_store", "weight_decay:0"}
     assert set(last) == expected | {"beta1:0", "beta2:0", "per_beta", "num_updates"}
@@ -97,7 +97,7 @@ def test_noise_of_gradients_sets_several_optimizers(framework: Framework) -> Non
         framework.optimizers.adam(group, rate) for group, rate in zip(agent.param, (1e-3, 1e-2), strict=True)
     ]
     agent.adjust_func = lambda: agent.adabatch(8, target_noise=1e-6, lr_params={}, clip_params={"rate": 0.1})
-    agent.train(total_steps=384, p=0)
+    agent.train(total_steps=384, p=0, jit_compile=False)
     parameters = {one.parameter for one in agent.decisions}
     assert parameters == {"learning_rate:0", "learning_rate:1", "clip"}
     reasons = [one.reason for one in agent.decisions if one.parameter == "learning_rate:0"]
@@ -123,7 +123,7 @@ def test_wrong_calls_are_answered_in_words(call: Any, words: str) -> None:
     agent = prioritized_ppo(Framework("pytorch"))
     agent.adjust_func = lambda: call(agent)
     with pytest.raises(SettingsError, match=words):
-        agent.train(total_steps=64, p=0)
+        agent.train(total_steps=64, p=0, jit_compile=False)
 
 
 def test_calls_outside_of_training_are_refused() -> None:

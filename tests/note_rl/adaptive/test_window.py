@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from note_rl.adaptive.window import Removal, Trim, oldest_within_mass, removable
+from note_rl.adaptive.window import Trim, oldest_within_mass, removable
+from note_rl.replay.options import Removal
 
 COLLAPSED = np.r_[np.full(90, 1e-6), np.full(10, 1.0)]  # effective size 10 of 100
 
