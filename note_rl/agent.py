@@ -54,6 +54,7 @@ class Agent(Persistent, Rebuildable, Adjustable):
         self._device: str | None = None  # where set() had the parameters moved
         self._measured: tuple[Any, int] | None = None  # environment, and what num_envs="auto" is there
         self._adapted: tuple[Settings, Settings] | None = None  # what set() was told, and with train()'s arguments
+        self._bookkeeping = frozenset({*vars(self), "stop_training"})  # attributes that no loss depends on
 
     def default_policy(self) -> Policy | None:
         """What action()'s answers mean as long as set() was not called; None: values of actions, or the actions."""
@@ -167,10 +168,9 @@ class Agent(Persistent, Rebuildable, Adjustable):
         told = self.settings
         ask = getattr(self, "window_size_func", None)
         experience = options.applied_to(told.experience, ask)
-        num_envs = options.num_envs(told.num_envs, self.env)
+        num_envs, workers = options.num_envs(told.num_envs, self.env), options.workers(told.workers)
         if num_envs == "auto":
-            num_envs = self._auto_num_envs()
-        workers = options.workers(told.workers)
+            num_envs = self._auto_num_envs(0 if workers is None else workers.processes)
         if experience is told.experience and (num_envs, workers) == (told.num_envs, told.workers):
             return told
         adapted = replace(told, experience=experience, num_envs=num_envs, workers=workers)
@@ -182,8 +182,8 @@ class Agent(Persistent, Rebuildable, Adjustable):
         self._adapted = (told, adapted)
         return adapted
 
-    def _auto_num_envs(self) -> int:
-        """As many as `env` or a restored file holds, else measured once."""
+    def _auto_num_envs(self, fewest: int = 0) -> int:
+        """As many as `env` or a restored file holds, else measured once, but not fewer than there are workers."""
         if isinstance(self.env, VectorEnv):
             return int(self.env.num_envs)
         if isinstance(self.env, list | tuple):
@@ -192,7 +192,7 @@ class Agent(Persistent, Rebuildable, Adjustable):
             return len(self._restored.arrays["trainer/collector/episode"])
         if self._measured is None or self._measured[0] is not self.env:
             self._measured = (self.env, sizing.chosen_num_envs(self, self.settings.experience))
-        return self._measured[1]
+        return max(self._measured[1], fewest)
 
     def get_optimal_processes(
         self, memory_mb: float, safety_factor: float = 0.75, min_exp_per_proc: int | None = None

@@ -89,9 +89,11 @@ class TrainOptions:
             given = len(env) if isinstance(env, list | tuple) else chosen
         if given is None:
             return self.processes
-        if isinstance(given, int) and (self.processes > given or (not self.pool_network and self.processes != given)):
-            used = f"{given} worker processes are used" if self.pool_network else "it has no effect"
-            say_once(_log, f"processes={self.processes}, but there are {given} environments (num_envs, env): {used}")
+        if isinstance(given, int) and not self.pool_network and self.processes != given:
+            say_once(
+                _log,
+                f"processes={self.processes}, but there are {given} environments (num_envs, env): it has no effect",
+            )
         return chosen
 
     def workers(self, chosen: WorkerSettings | None) -> WorkerSettings | None:

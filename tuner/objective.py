@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tuner.errors import UserError
 from tuner.names import did_you_mean
+from tuner.records import Objective
 
 FloatArray = NDArray[np.float64]
 Curve = Sequence[tuple[float, float]]
@@ -147,5 +148,33 @@ def make_metric(name: str) -> Metric:
             raise UserError(f"study.metric={name} must end in a number, as steps_to_475 does")
         return StepsTo(threshold)
     if name not in METRICS:
+        if name == SECONDS:
+            raise UserError("study.metric: seconds cannot be the first objective; as in study.metric=[mixed,seconds]")
         raise UserError(f"study.metric={name} is unknown{did_you_mean(name, [*METRICS, 'steps_to_475'])}")
     return METRICS[name]()
+
+
+SECONDS = "seconds"
+"""Name of the one objective that is no metric of the curve: how long a run takes."""
+
+
+def make_others(names: Sequence[str], metric: str) -> tuple[Objective, ...]:
+    """The objectives of these names behind the metric, in the same order.
+
+    Raises:
+        UserError: There is no such objective, or one is named twice.
+    """
+    for index, name in enumerate(names):
+        if name in (metric, *names[:index]):
+            raise UserError(f"study.metric names {name} twice; each objective is to be another one")
+    return tuple(
+        Objective(SECONDS, "seconds of a run", maximised=False)
+        if name == SECONDS
+        else Objective(name, make_metric(name).label, maximised=True)
+        for name in names
+    )
+
+
+def other_values(others: Sequence[Objective], curve: Curve, seconds: float) -> tuple[float, ...]:
+    """What a run that took so long and left this curve has of each of these objectives."""
+    return tuple(seconds if other.name == SECONDS else make_metric(other.name)(curve) for other in others)

@@ -96,6 +96,8 @@ class StudySettings:
 
     Attributes:
         metric: Name of the metric, see `tuner.objective`.
+        others: Names of further objectives. With any, the study has a front in place of a winner; nothing is raced and
+            nothing is pruned, as these go by one score.
         num_trials: Configurations screened: a total, not more on top of what there is.
         num_race: Best configurations that are raced; None: the square root of their number, but no more than 8 and no
             fewer than are confirmed.
@@ -111,6 +113,7 @@ class StudySettings:
     """
 
     metric: str = "mixed"
+    others: tuple[str, ...] = ()
     num_trials: int = 24
     num_race: int | None = None
     num_race_seeds: int = 0
@@ -144,6 +147,8 @@ class StudySettings:
             raise UserError(f"study.steps_per_second={self.steps_per_second} must be above 0, or null")
         if self.over_seeds not in AGGREGATES:
             raise UserError(f"study.over_seeds={self.over_seeds} must be {' or '.join(AGGREGATES)}")
+        if self.others and self.num_race_seeds:
+            raise UserError("study.num_race_seeds must be 0 with several objectives: a race goes by one score")
         if self.num_race is not None and self.num_race_seeds and self.num_race < self.num_candidates:
             raise UserError(
                 f"study.num_race={self.num_race} must not be below study.num_candidates={self.num_candidates}: "
@@ -221,11 +226,12 @@ class StagePlan:
 
 def plan_stages(settings: StudySettings, study_seed: int, total_steps: int) -> tuple[StagePlan, ...]:
     """What a study will do, stage by stage."""
+    confirmed = min(settings.num_candidates, settings.num_trials)
     sizes = {
         SCREEN: (settings.num_trials, 1),
         **({RACE: (settings.num_entrants, settings.num_race_seeds)} if settings.num_race_seeds else {}),
-        CONFIRM: (min(settings.num_candidates, settings.num_trials), settings.num_select_seeds),
-        TEST: (2, settings.num_test_seeds),
+        CONFIRM: (confirmed, settings.num_select_seeds),
+        TEST: (1 + (confirmed if settings.others else 1), settings.num_test_seeds),
     }
     return tuple(
         StagePlan(stage, configurations, stage_seeds(study_seed, stage, seeds), configurations * seeds * total_steps)

@@ -1,13 +1,14 @@
 """What a study has to show: plain records, written by the study runner and read by verdict, tables and page.
 
-Nothing here computes a judgement; `tuner.results` does. Higher values are better everywhere.
+Nothing here computes a judgement; `tuner.results` and `tuner.insights` do. Higher values are better but where a record
+says otherwise: in sweeps that minimise, and in further objectives such as time.
 """
 
 import csv
 import io
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
@@ -62,6 +63,12 @@ class RunRecord:
     folder: str = ""
     scores: Mapping[str, float] = field(default_factory=dict)
 
+    def objectives(self, others: Sequence["Objective"]) -> tuple[float, ...] | None:
+        """The score and its values of these further objectives; None if one is missing."""
+        values = (self.score, *(self.scores.get(other.name) for other in others))
+        known = tuple(value for value in values if value is not None)
+        return known if len(known) == len(values) else None
+
     @property
     def complete(self) -> bool:
         """It ran to its end and has a usable value."""
@@ -83,6 +90,36 @@ class RunRecord:
 
 
 @dataclass(frozen=True)
+class Objective:
+    """What is optimised besides the metric.
+
+    Attributes:
+        name: its name among the scores of a run.
+        label: in words.
+        maximised: whether higher values are better.
+    """
+
+    name: str
+    label: str
+    maximised: bool = False
+
+
+@dataclass(frozen=True)
+class Importances:
+    """How much each parameter matters.
+
+    Attributes:
+        shares: configuration path -> its share in what makes a run good; the most important first.
+        null: configuration path -> the share that chance alone reaches in one of twenty cases.
+        fraction: of the step budget after which runs are judged.
+    """
+
+    shares: Mapping[str, float] = field(default_factory=dict)
+    null: Mapping[str, float] = field(default_factory=dict)
+    fraction: float = 1.0
+
+
+@dataclass(frozen=True)
 class StudySummary:
     """Everything the tables, the verdict and the page know about a study.
 
@@ -93,15 +130,23 @@ class StudySummary:
         agent: name of the algorithm.
         backend: torch or keras.
         runs: of all stages, in the order they were started.
-        winner_label: label of the configuration the study chose; None while nothing is chosen.
+        winner_label: label of the configuration the study chose; None while nothing is chosen. With several objectives
+            the member of the front with the best score.
         default_label: label of the untuned configuration in the test stage.
         importances: configuration path -> importance, any scale.
+        importance_null: configuration path -> the importance, on the same scale, that chance alone may reach.
+        importance_over_time: importances for the score after parts of the step budget.
         notes: sentences for the reader (pruning off and why, ...).
         versions: package -> version.
         retrain_command: command line that trains the winner again.
         seconds: wall time of the study over all its sessions.
         seed: of the study; all run seeds derive from it.
         budget: what was allowed, in words -> value ("screening trials" -> 20, "environment steps per run" -> 50000).
+        study_command: command line that the study was started with.
+        maximised: whether higher values of the metric are better.
+        others: what is optimised besides the metric.
+        front: with several objectives, labels of the configurations that no other one beats in all of them.
+        is_sweep: jobs of a Hydra sweep, which has no stages: each configuration ran once.
     """
 
     name: str
@@ -119,6 +164,17 @@ class StudySummary:
     seconds: float = 0.0
     seed: int | None = None
     budget: Mapping[str, Scalar] = field(default_factory=dict)
+    study_command: str = ""
+    importance_null: Mapping[str, float] = field(default_factory=dict)
+    importance_over_time: tuple[Importances, ...] = ()
+    maximised: bool = True
+    others: tuple[Objective, ...] = ()
+    front: tuple[str, ...] = ()
+    is_sweep: bool = False
+
+    def merit(self, run: RunRecord) -> float | None:
+        """The score of a run turned so that higher is better; None if it has none."""
+        return None if run.score is None else run.score if self.maximised else -run.score
 
     def stage(self, name: str, label: str | None = None) -> tuple[RunRecord, ...]:
         """Runs of one stage, of one label if given."""
@@ -145,7 +201,10 @@ class StudySummary:
             raise ValueError(f"not a study summary of format {FORMAT_VERSION}")
         content = _decoded(content)
         runs = tuple(_run_from(run) for run in content.pop("runs"))
-        return cls(**{**content, "runs": runs, "notes": tuple(content["notes"])})
+        moments = tuple(Importances(**moment) for moment in content.pop("importance_over_time", ()))
+        others = tuple(Objective(**other) for other in content.pop("others", ()))
+        lists = {key: tuple(content[key]) for key in ("notes", "front") if key in content}
+        return cls(**{**content, **lists, "runs": runs, "importance_over_time": moments, "others": others})
 
     def to_csv(self) -> str:
         """All runs as CSV text, one line each; parameters as columns under their configuration paths."""

@@ -6,28 +6,19 @@ optimism.
 """
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import replace
 
 import numpy as np
 
-from tuner.records import CONFIRM, RACE, SCREEN, TEST, RunRecord, Scalar, StudySummary
-from tuner.statistics import bootstrap_interval, difference_interval, iqm, probability_of_improvement
+from tuner.insights.failures import failed_tests, kinds_of
+from tuner.insights.noise import Noise, seed_noise
+from tuner.records import CONFIRM, RACE, SCREEN, TEST, StudySummary
+from tuner.results_of_fronts import front_verdict
+from tuner.results_of_sweeps import sweep_verdict
+from tuner.statistics import difference_interval, iqm, probability_of_improvement
 from tuner.trial.messages import Outcome
-from tuner.wording import describe_params, format_number, format_signed, join_words
-
-__all__ = ["Estimate", "Finding", "RunRecord", "Scalar", "StudySummary", "Verdict", "estimate", "verdict"]
-
-MIN_SCORES_FOR_INTERVAL = 5
-"""With fewer the bootstrap interval is far too narrow to mean 95 %: the points are shown instead."""
-
-MIN_SCORES_FOR_NOISE = 3
-"""With fewer the spread over seeds is not known."""
-
-NOISE_FACTOR = 2.0
-"""Standard deviations to either side that hold about 95 % of a normal distribution."""
-
+from tuner.verdicts import MIN_SCORES_FOR_INTERVAL, Estimate, Finding, Verdict, estimate
+from tuner.wording import counted, describe_params, format_number, format_signed, join_words
 
 _PARTS = {
     "final": "Return at the end of training",
@@ -36,89 +27,15 @@ _PARTS = {
 """Names among the scores of a run, and what they are called here."""
 
 
-class Finding(StrEnum):
-    """What can be said about the study's winner."""
-
-    NOTHING_FINISHED = "nothing finished"
-    ALL_FAILED = "all trials failed"
-    NOT_TESTED = "not tested yet"
-    NO_COMPARISON = "no default to compare with"
-    BETTER = "better than the default"
-    TOO_FEW_SEEDS = "higher than the default on too few seeds"
-    UNCERTAIN = "not statistically better than the default"
-    DEFAULT_AS_GOOD = "the default is as good or better"
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """Interquartile mean of scores over seeds.
-
-    Attributes:
-        iqm: the estimate.
-        low: lower end of the 95 % bootstrap interval; None below `MIN_SCORES_FOR_INTERVAL` scores.
-        high: upper end.
-        n: number of scores.
-        points: the scores.
-    """
-
-    iqm: float
-    low: float | None
-    high: float | None
-    n: int
-    points: tuple[float, ...] = ()
-
-    def __str__(self) -> str:
-        """`498.2 [489, 500]`, or with few scores `498.2 (496.4, 500)`: the points in place of an interval."""
-        if self.low is not None and self.high is not None:
-            return f"{format_number(self.iqm)} [{format_number(self.low)}, {format_number(self.high)}]"
-        points = ", ".join(format_number(point) for point in sorted(self.points))
-        return f"{format_number(self.iqm)} ({points})" if self.n > 1 else format_number(self.iqm)
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What the study found.
-
-    Attributes:
-        finding: in one of a few kinds.
-        sentence: what a reader should take away.
-        details: further sentences: optimism, failed test runs, what "within noise" means.
-        winner: test scores of the winner; None before the test stage has finished.
-        default: test scores of the default configuration; None if there are none.
-        difference: winner minus default, with an interval (over shared seeds in pairs) from 5 seeds on.
-        improvement: probability that a run of the winner scores higher than a run of the default, ties one half.
-        optimism: tuning score minus test score of the winner, both IQM of the same metric.
-        tuning: the scores that the winner was chosen by.
-        within_noise: how many other screening trials cannot be told from the winner; None if seed noise is unknown.
-    """
-
-    finding: Finding
-    sentence: str
-    details: tuple[str, ...] = ()
-    winner: Estimate | None = None
-    default: Estimate | None = None
-    difference: Estimate | None = None
-    improvement: float | None = None
-    optimism: float | None = None
-    tuning: Estimate | None = None
-    within_noise: int | None = None
-
-
-def estimate(points: Sequence[float]) -> Estimate:
-    """IQM of scores over seeds, with a 95 % interval from 5 scores on.
-
-    Raises:
-        ValueError: no scores, or one that is not finite.
-    """
-    low, high = bootstrap_interval(points) if len(points) >= MIN_SCORES_FOR_INTERVAL else (None, None)
-    return Estimate(float(iqm(points)), low, high, len(points), tuple(points))
-
-
 def verdict(summary: StudySummary) -> Verdict:
     """Judge a study, finished or not."""
     label = summary.winner_label
     if label is None and not any(run.complete for run in summary.stage(SCREEN)):
         return _without_result(summary)
+    if summary.others:
+        return front_verdict(summary)
+    if summary.is_sweep:
+        return sweep_verdict(summary)
     test_runs = summary.stage(TEST)
     unfinished = sum(run.outcome in (None, Outcome.STOPPED) for run in test_runs)
     scores = _scores(summary, TEST, label)
@@ -129,23 +46,23 @@ def verdict(summary: StudySummary) -> Verdict:
 
 def _tested(summary: StudySummary, label: str, scores: dict[int, float]) -> Verdict:
     """The winner has been tested: compare it with the default configuration where that is possible."""
-    winner, tuning, noise = estimate([*scores.values()]), _tuning_scores(summary, label), _noise(summary, label)
+    winner, tuning, noise = estimate([*scores.values()]), _tuning_scores(summary, label), seed_noise(summary, label)
     base = Verdict(
         finding=Finding.NO_COMPARISON,
         sentence="",
         details=(
             *_parts_details(summary, label),
             *_optimism_details(tuning, winner),
-            *_failure_details(summary),
-            *(noise.details if noise else ()),
+            *failed_tests(summary),
+            *([_noise_details(noise)[1]] if noise else []),
         ),
         winner=winner,
         optimism=tuning.iqm - winner.iqm if tuning else None,
         tuning=tuning,
-        within_noise=noise.count if noise else None,
+        within_noise=len(noise.tied) if noise else None,
     )
     params = describe_params(summary.params_of(label), summary.importances)
-    result = f"test IQM {winner} on {_count(winner.n, 'fresh seed')}"
+    result = f"test IQM {winner} on {counted(winner.n, 'fresh seed')}"
     if label == summary.default_label:
         sentence = f"The default configuration itself came out best: {result}. Tuning found nothing better."
         return replace(base, finding=Finding.DEFAULT_AS_GOOD, sentence=sentence, default=winner)
@@ -160,7 +77,7 @@ def _tested(summary: StudySummary, label: str, scores: dict[int, float]) -> Verd
     improvement = probability_of_improvement(winner.points, default.points)
     finding, conclusion = _conclusion(difference, improvement)
     sentences = [f"{subject}: {result}, against {default} for the default configuration.", conclusion]
-    sentence = " ".join([*sentences, *([noise.sentence] if noise else [])])
+    sentence = " ".join([*sentences, *([_noise_details(noise)[0]] if noise else [])])
     return replace(
         base, finding=finding, sentence=sentence, default=default, difference=difference, improvement=improvement
     )
@@ -170,7 +87,7 @@ def _conclusion(difference: Estimate, improvement: float) -> tuple[Finding, str]
     """What the difference between winner and default allows to say."""
     amount = format_signed(difference.iqm)
     if difference.low is None or difference.high is None:
-        seeds = _count(difference.n, "test seed")
+        seeds = counted(difference.n, "test seed")
         if difference.iqm <= 0:
             return Finding.DEFAULT_AS_GOOD, f"The default is as good or better ({amount} on {seeds}): keep it."
         return Finding.TOO_FEW_SEEDS, (
@@ -202,7 +119,7 @@ def _without_result(summary: StudySummary) -> Verdict:
         return Verdict(Finding.NOTHING_FINISHED, f"No trial has finished yet ({counted or 'none started'}).")
     reason, number = Counter(run.reason or "no reason given" for run in failed).most_common(1)[0]
     every = f"All {len(failed)} trials failed" if len(failed) > 1 else "The only trial failed"
-    sentence = f"{every} ({_kinds(failed)}), so there is no result. Most frequent reason ({number} x): {reason}"
+    sentence = f"{every} ({kinds_of(failed)}), so there is no result. Most frequent reason ({number} x): {reason}"
     return Verdict(Finding.ALL_FAILED, sentence)
 
 
@@ -212,15 +129,15 @@ def _without_test(summary: StudySummary, unfinished: int) -> Verdict:
     label = summary.winner_label or (best.label if best else summary.default_label)
     tuning = _tuning_scores(summary, label)
     params = describe_params(summary.params_of(label), summary.importances)
-    score = f", tuning score {tuning} on {_count(tuning.n, 'seed')}" if tuning else ""
+    score = f", tuning score {tuning} on {counted(tuning.n, 'seed')}" if tuning else ""
     state = "Its test runs have no score" if summary.stage(TEST) else "There is no finished test stage yet"
     if unfinished:
-        state = f"The test stage has not finished ({_count(unfinished, 'run')} of {len(summary.stage(TEST))} to go)"
+        state = f"The test stage has not finished ({counted(unfinished, 'run')} of {len(summary.stage(TEST))} to go)"
     sentence = (
         f"Best so far: {label}{f' ({params})' if params else ''}{score}. {state}: whether it beats the default "
         "configuration is not known, and a tuning score is too high, being the best of many."
     )
-    return Verdict(Finding.NOT_TESTED, sentence, _failure_details(summary), tuning=tuning)
+    return Verdict(Finding.NOT_TESTED, sentence, failed_tests(summary), tuning=tuning)
 
 
 def _scores(summary: StudySummary, stage: str, label: str | None) -> dict[int, float]:
@@ -245,36 +162,18 @@ def _difference(winner: dict[int, float], default: dict[int, float]) -> Estimate
     return Estimate(float(iqm(x) - iqm(y)), low, high, n, tuple((x - y).tolist()) if paired else ())
 
 
-@dataclass(frozen=True)
-class _Noise:
-    """How many screening trials one run cannot tell from the winner."""
-
-    count: int
-    sentence: str
-    details: tuple[str, ...]
-
-
-def _noise(summary: StudySummary, label: str) -> _Noise | None:
-    """Count the screening trials within seed noise of the winner.
-
-    With m and s the mean and standard deviation of the winner's n runs after screening (its screening score is high by
-    selection and left out), a configuration that is as good stays above m - 2 s sqrt(1 + 1/n) in about 97 of 100 seeds.
-    Trials whose one screening score lies above that limit cannot be told from the winner. None for n < 3.
-    """
-    own = [run.score for run in summary.runs if run.stage != SCREEN and run.label == label and run.score is not None]
-    others = [run.score for run in summary.stage(SCREEN) if run.label != label and run.complete]
-    if len(own) < MIN_SCORES_FOR_NOISE or not others:
-        return None
-    deviation = float(np.std(own, ddof=1))
-    limit = float(np.mean(own)) - NOISE_FACTOR * deviation * (1 + 1 / len(own)) ** 0.5
-    count = sum(score is not None and score >= limit for score in others)
+def _noise_details(noise: Noise) -> tuple[str, str]:
+    """How many others cannot be told from the winner, and what that means."""
+    count = len(noise.tied)
     verb = "is" if count == 1 else "are"
-    sentence = f"{count} of {_count(len(others), 'other finished screening trial')} {verb} within seed noise of it."
-    detail = (
-        f"Within seed noise: a screening score of {format_number(limit)} or more, about two standard deviations over "
-        f"seeds ({format_number(deviation)} each, from {len(own)} runs of the winner) below its mean."
+    sentence = (
+        f"{count} of {counted(noise.num_others, 'other finished screening trial')} {verb} within seed noise of it."
     )
-    return _Noise(count, sentence, (detail,))
+    detail = (
+        f"Within seed noise: a screening score of {format_number(noise.limit)} or more, about two standard deviations "
+        f"over seeds ({format_number(noise.deviation)} each, from {noise.num_runs} runs of the winner) below its mean."
+    )
+    return sentence, detail
 
 
 def _parts_details(summary: StudySummary, label: str) -> tuple[str, ...]:
@@ -295,27 +194,5 @@ def _optimism_details(tuning: Estimate | None, winner: Estimate) -> tuple[str, .
     if tuning is None:
         return ()
     amount = format_signed(tuning.iqm - winner.iqm)
-    chosen = f"it was chosen by {format_number(tuning.iqm)} on {_count(tuning.n, 'seed')}"
+    chosen = f"it was chosen by {format_number(tuning.iqm)} on {counted(tuning.n, 'seed')}"
     return (f"Selection optimism {amount}: {chosen} and scores {format_number(winner.iqm)} on fresh ones.",)
-
-
-def _failure_details(summary: StudySummary) -> tuple[str, ...]:
-    """Failed test runs are never left out in silence."""
-    runs = summary.stage(TEST)
-    failed = [run for run in runs if run.failed]
-    if not failed:
-        return ()
-    lost = sum(run.score is None for run in failed)
-    fate = "They count with the score of a random policy."
-    if lost:
-        fate = f"{_count(lost, 'run')} without a score {'is' if lost == 1 else 'are'} missing from the figures."
-    return (f"{len(failed)} of {len(runs)} test runs failed ({_kinds(failed)}). {fate}",)
-
-
-def _kinds(runs: Sequence[RunRecord]) -> str:
-    kinds = Counter((run.outcome or "").replace("_", " ") for run in runs)
-    return join_words(f"{number} {kind}" for kind, number in kinds.most_common())
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -7,7 +7,8 @@ further tune seeds, the same for all, and lets go of who is clearly worse; confi
 from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean
 
-from tuner.records import RunRecord
+from tuner.insights.front import Losses, as_losses, front_of, spread_over_front
+from tuner.records import Objective, RunRecord
 from tuner.statistics import paired_permutation_p
 
 MIN_RACE_SEEDS = 3
@@ -91,6 +92,54 @@ def choose_winner(
             found[candidate.label] = _aggregate(_scores(runs, min(known)).values(), over_seeds)
     # max() keeps the first of equals
     return max((run for run in candidates if run.label in found), key=lambda run: found[run.label], default=None)
+
+
+def choose_spread(screened: Sequence[RunRecord], others: Sequence[Objective], count: int) -> tuple[RunRecord, ...]:
+    """Of several objectives, the complete runs of the screening stage that no other beats, or a wide choice of them."""
+    losses = {run.number: _losses(values, others) for run in screened if (values := _complete_values(run, others))}
+    chosen = spread_over_front(losses, count)
+    by_number = {run.number: run for run in screened}
+    return tuple(by_number[number] for number in chosen)
+
+
+def choose_front(
+    confirmed: Sequence[RunRecord],
+    candidates: Sequence[RunRecord],
+    others: Sequence[Objective],
+    over_seeds: str = "mean",
+) -> tuple[RunRecord, ...]:
+    """The candidates that no other one beats in all objectives on the confirmation seeds; the best score first.
+
+    Args:
+        confirmed: Runs of the confirmation stage; one that crashed to the end counts as the worst there is.
+        candidates: As chosen.
+        others: Objectives behind the score.
+        over_seeds: One of `AGGREGATES`.
+    """
+    known = [_losses(values, others) for run in confirmed if (values := run.objectives(others)) is not None]
+    if not known:
+        return ()
+    worst = tuple(map(max, zip(*known, strict=True)))
+    found: dict[int, Losses] = {}
+    for candidate in candidates:
+        runs = [run for run in confirmed if run.label == candidate.label and run.outcome is not None]
+        if any(run.complete for run in runs):
+            rows = [worst if (values := run.objectives(others)) is None else _losses(values, others) for run in runs]
+            # merits and not losses, so that the worst seed is the lowest one
+            found[candidate.number] = tuple(
+                -_aggregate([-loss for loss in column], over_seeds) for column in zip(*rows, strict=True)
+            )
+    front = sorted(front_of(found), key=lambda number: found[number])
+    by_number = {run.number: run for run in candidates}
+    return tuple(by_number[number] for number in front)
+
+
+def _complete_values(run: RunRecord, others: Sequence[Objective]) -> tuple[float, ...] | None:
+    return run.objectives(others) if run.complete else None
+
+
+def _losses(values: Sequence[float], others: Sequence[Objective]) -> Losses:
+    return as_losses(values, [True, *(other.maximised for other in others)])
 
 
 def _tune_scores(

@@ -91,3 +91,8 @@ def join_words(words: Iterable[str]) -> str:
     """`a`, `a and b`, `a, b and c`."""
     items = list(words)
     return " and ".join(filter(None, [", ".join(items[:-1]), *items[-1:]]))
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 seed`, `5 seeds`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"

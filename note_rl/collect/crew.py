@@ -166,7 +166,7 @@ def _process(start: Start) -> "subprocess.Popen[bytes]":
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         return subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM, json.dumps(sys.path), json.dumps(asdict(start))],
+            [sys.executable, "-c", _PROGRAM, json.dumps([str(path) for path in sys.path]), json.dumps(asdict(start))],
             stdin=subprocess.DEVNULL,
             env={**os.environ, **thread_variables(1)},
             pass_fds=[*start.lines, start.life, start.ends],

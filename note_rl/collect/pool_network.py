@@ -1,5 +1,6 @@
 """Collecting in worker processes."""
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,9 +23,11 @@ from note_rl.policy import Policy
 from note_rl.scheduled import ADAPTABLE, numbers_of
 from note_rl.seeding import generator
 from note_rl.settings import Settings
+from note_rl.telling import say_once
 from note_rl.types import Array, Episode, Steps
 from note_rl.worker_settings import WorkerSettings
 
+_log = logging.getLogger(__name__)
 _SPAN = 16  # steps that workers take before it is looked whether an episode has ended
 
 
@@ -80,6 +83,12 @@ class PoolCollector(Collecting):
 
     def _places_of_workers(self) -> list[list[int]]:
         """Which environments each worker has."""
+        if self._workers.processes > self.num_envs:
+            say_once(
+                _log,
+                f"processes={self._workers.processes}, but num_envs={self.num_envs}: every worker process needs an "
+                "environment at least, so only as many are used",
+            )
         order = np.arange(self.num_envs)
         if self._workers.random_places:
             order = generator(self._seed, "workers").permutation(self.num_envs)

@@ -10,6 +10,7 @@ import json
 import os
 import pickle
 import signal
+import sys
 import threading
 import time
 import traceback
@@ -37,7 +38,7 @@ from note_rl.scheduled import set_numbers
 from note_rl.seeding import generator, integer, seed_everything
 from note_rl.types import Array, FloatArray
 
-_GRACE_S = 1.0  # that a worker inside of C code is left when the training process has gone
+_GRACE_S = 1.0  # that a worker is left to close its environments when the training process has ended it, or has gone
 _PARAMETERS = "agent/"  # begins the names of parameters in a learner's state
 
 
@@ -99,29 +100,37 @@ def _reap(start: Start, children: dict[int, int]) -> NoReturn:
 
 def _work(descriptor: int, life: int) -> NoReturn:
     threading.Thread(target=_end_with, args=(life,), daemon=True).start()
-    line = line_of(descriptor)
+    line, exit_code = line_of(descriptor), 1
+    closing = contextlib.ExitStack()
     try:
-        serve(line)
+        serve(line, closing)
     except (EOFError, BrokenPipeError):
-        os._exit(0)
+        exit_code = 0
     except BaseException as error:  # noqa: BLE001 - the border of the process: what went wrong is told to the parent
         last = traceback.format_exception_only(error)[-1].strip()
         with contextlib.suppress(OSError):
             line.send(Failed(last, traceback.format_exc()))
-    os._exit(1)
+    with contextlib.suppress(Exception):  # what close() of an environment raises can be told to nobody any more
+        closing.close()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(exit_code)
 
 
 def _end_with(life: int) -> NoReturn:
-    """Ends this process, whatever it is doing, when the training process has gone."""
+    """Ends this process, whatever it is doing, soon after the training process has gone."""
     os.read(life, 1)
+    time.sleep(_GRACE_S)
     os._exit(0)
 
 
-def serve(line: Line) -> None:
-    """Does what the line says until it ends (EOFError)."""
+def serve(line: Line, closing: contextlib.ExitStack) -> None:
+    """Does what the line says until it ends (EOFError); `closing` is told what to close then."""
     job, descriptor = line.receive()
     assert descriptor is not None
     worker = Worker(job, Segment(descriptor, job.num_bytes))
+    closing.callback(worker.close)
     line.send(Ready(worker.exact))
     while True:
         message, _ = line.receive()
@@ -203,6 +212,10 @@ class Worker:
             own = {name: values for name, values in self._learner.get_state().items() if name[:6] != _PARAMETERS}
             state.update(nested("learner", own))
         return state
+
+    def close(self) -> None:
+        """Closes its environments."""
+        self._collector.envs.close()
 
     def _set_state(self, state: Any) -> bool:
         self._rng.bit_generator.state = json.loads(bytes(state["random"]))

@@ -27,7 +27,7 @@ from note_rl.learners.base import (
 )
 from note_rl.learners.checks import check_samples_apart, explaining_what_is_not_offered
 from note_rl.learners.keras_adjusted import NOT_COMPILABLE, NoiseMeter, numbers_of, with_learning_rates, with_numbers
-from note_rl.learners.keras_variables import as_array, named_variables, optimizer_slots
+from note_rl.learners.keras_variables import as_array, constants, named_variables, optimizer_slots
 from note_rl.learners.mirror import Actor
 from note_rl.types import Array, FloatArray, Sample, Update
 
@@ -53,9 +53,10 @@ class KerasLearner:
         self._functions: dict[tuple[Any, ...], Any] = {}
         self._update_function: Any = None
         self._noise: Any = None
-        self._traced: set[tuple[Any, ...]] = set()
+        self._traced: dict[tuple[Any, ...], Any] = {}  # concrete functions: choosing one ourselves is quicker
         self._refusal: AgentContractError | None = None
         self._jit = False
+        self._prepared: list[Any] = []  # what the update was compiled for
         self.num_traces = 0  # of the update; a change of hyperparameters must not add to it
 
     def act(self, obs: Array) -> FloatArray:
@@ -93,8 +94,6 @@ class KerasLearner:
     def prepare(self, optimizer: Any, max_grad_norm: float | None, hyperparameters: Sequence[str], jit: Any) -> None:
         """Takes the optimizers and compiles anew where something changed; see `Learner.prepare`."""
         jit = jit in (True, "auto")
-        if optimizer is None and max_grad_norm == self._max_grad_norm and jit == self._jit and self._update_function:
-            return
         if optimizer is not None:
             optimizers = optimizers_for(optimizer, self.groups, keras.optimizers.Optimizer)
             check_holds(optimizers, lambda one: one._trainable_variables if one.built else None)
@@ -107,9 +106,14 @@ class KerasLearner:
                     f"{type(one).__name__} was given a learning-rate schedule of its own, so a schedule for "
                     "learning_rate cannot set it; give the optimizer a number"
                 )
-        self._max_grad_norm = max_grad_norm
-        self._jit = jit
-        self._compile()
+        held = [(one, constants(one, without=())) for one, _ in self._optimizers]
+        of_agent = constants(self.agent, without={*hyperparameters, *self.agent._bookkeeping})
+        prepared = [jit, max_grad_norm, held, of_agent]
+        if prepared != self._prepared:
+            self._max_grad_norm = max_grad_norm
+            self._jit = jit
+            self._compile()
+            self._prepared = prepared
 
     def expect(self, num_gradient_steps: float) -> None:
         """Changes nothing: the update is compiled before the first gradient step."""
@@ -136,24 +140,23 @@ class KerasLearner:
         return Update(**{name: tensor.numpy() for name, tensor in result.items()})
 
     def _call_compiled(self, columns: dict[str, Any], sync: Any, scalars: dict[str, Any]) -> Any:
-        shape = tuple((name, *column.shape) for name, column in columns.items())
-        if shape not in self._traced:  # traced apart from the first run, so that a refused agent is not trained
+        signature = (tuple((name, column.dtype, *column.shape) for name, column in columns.items()), *scalars)
+        if signature not in self._traced:  # traced apart from the first run, so that a refused agent is not trained
             try:
-                self._update_function.get_concrete_function(columns, sync, scalars)
+                self._traced[signature] = self._update_function.get_concrete_function(columns, sync, scalars)
             finally:
                 refusal, self._refusal = self._refusal, None
                 if refusal is not None:  # instead of what TensorFlow wrapped it into
                     raise refusal from None
-            self._traced.add(shape)
         try:
-            return self._update_function(columns, sync, scalars)
+            return self._traced[signature](columns, sync, scalars)
         except NOT_COMPILABLE as error:
             if not self._jit:
                 raise
             _log.warning("XLA cannot compile this agent's update, going on without: %s", str(error).splitlines()[0])
             self._jit = False
             self._compile()
-            return self._update_function(columns, sync, scalars)
+            return self._call_compiled(columns, sync, scalars)
 
     def _burst(self, columns: dict[str, Any], sync: Any, scalars: dict[str, Any]) -> dict[str, Any]:
         """The traced loop over K minibatches. Returns losses [K, G] and what was handed to the replay, [K, B] each."""

@@ -22,10 +22,11 @@ class Watched:
 
     def __init__(self, agent: Any, without: Collection[str]) -> None:
         self._attributes = vars(agent)
+        ignored = {*without, *agent._bookkeeping}
         self._before = {
             name: value
             for name, value in self._attributes.items()
-            if name not in without and name != "stop_training" and isinstance(value, _LOOKED_AT)
+            if name not in ignored and isinstance(value, _LOOKED_AT)
         }
 
     def is_unchanged(self) -> bool:

@@ -38,7 +38,7 @@ class Case:
     rhythm: tuple[int, int] = (1, 1)
     learning_starts: int = 1000
     warm_steps: int = 3000
-    timed_steps: int = 20_000
+    timed_steps: int = 10_000
     num_envs: int = 1
 
     @property
@@ -61,10 +61,10 @@ PPO_EPOCHS, PPO_STEPS = 20, 32
 CASES = {
     "dqn_published": Case("DQN", "CartPole-v1", (256, 256), 64, (256, 128)),
     "dqn_16": Case("DQN", "CartPole-v1", (64, 64), 64, (16, 16)),
-    "dqn_1": Case("DQN", "CartPole-v1", (64, 64), 64, (1, 1), timed_steps=8000),
+    "dqn_1": Case("DQN", "CartPole-v1", (64, 64), 64, (1, 1), timed_steps=4000),
     "ppo": Case("PPO", "CartPole-v1", (64, 64), 256, warm_steps=2560, timed_steps=51_200, num_envs=8),
-    "td3": Case("TD3", "Pendulum-v1", (256, 256), 256, (8, 8), warm_steps=2000, timed_steps=4000),
-    "sac": Case("SAC", "Pendulum-v1", (256, 256), 256, (8, 8), warm_steps=2000, timed_steps=4000),
+    "td3": Case("TD3", "Pendulum-v1", (256, 256), 256, (8, 8), warm_steps=2000, timed_steps=2000),
+    "sac": Case("SAC", "Pendulum-v1", (256, 256), 256, (8, 8), warm_steps=2000, timed_steps=2000),
 }
 LEARNING_RATE, GAMMA, CAPACITY, MAX_GRAD_NORM = 1e-3, 0.99, 50_000, 10.0
 

@@ -132,6 +132,33 @@ def test_changing_hyperparameters_takes_effect_without_compiling_again(framework
     assert learner.num_traces == (0 if framework.package == "pytorch" else 1)  # three steps are not worth recording
 
 
+def test_training_again_compiles_again_only_where_something_has_changed(framework):
+    seed_everything(0)
+
+    class Scaled(framework.agents.DQN):
+        options = None
+
+        def __call__(self, s, a, next_s, r, d):
+            return self.options["scale"][0] * super().__call__(s, a, next_s, r, d)
+
+    agent = Scaled(hidden_size=(8,), env=Counting, gamma=0.5)
+    agent.options = {"scale": [1.0]}
+    optimizer, batch = framework.optimizers.sgd(agent.param, 0.0), sample(1, 16)
+    learner = ready(framework, agent, optimizer)
+    first = learner.update(batch, {}).loss.item()
+    traces = learner.num_traces
+    learner.prepare(optimizer, None, [], "auto")
+    assert learner.update(batch, {}).loss.item() == first
+    assert learner.num_traces == traces
+    agent.options["scale"][0] = 3.0
+    learner.prepare(None, None, [], "auto")
+    assert learner.update(batch, {}).loss.item() == pytest.approx(3.0 * first, rel=1e-5)
+    learner.prepare(framework.optimizers.sgd(agent.param, 0.1), None, [], "auto")
+    before = framework.parameters(agent)
+    learner.update(batch, {})
+    assert any((now != then).any() for now, then in zip(framework.parameters(agent), before, strict=True))
+
+
 class TwoLosses:
     """Each loss would also pull on the other group; only its own may move."""
 

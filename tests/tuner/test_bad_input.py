@@ -15,7 +15,7 @@ TRAIN = {
     "key of another agent": (["agent.clip=0.1"], "unknown key agent.clip; agent has gamma, tau"),
     "unknown group": (["optimiser=adam"], "unknown key optimiser; did you mean optimizer?"),
     "unknown choice": (["env=cartpol"], "there is no env=cartpol; did you mean env=cartpole?"),
-    "unknown experiment": (["experiment=dqn"], "did you mean experiment=dqn_cartpole or"),
+    "unknown experiment": (["experiment=dqn_cartpol"], "did you mean experiment=dqn_cartpole"),
     "choice of none": (["agent=null"], "agent=null is not possible: choose one of "),
     "added top-level key": (["+typo=1"], "unknown key typo; --cfg job shows all there are"),
     "added key": (["+agent.gama=1"], "note_rl.agents.pytorch.DQN takes no gama; did you mean agent.gamma?"),

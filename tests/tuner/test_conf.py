@@ -11,7 +11,7 @@ from tuner.config import compose, conf_folder, config_loader
 from tuner.errors import UserError
 
 CONF = conf_folder()
-PRIMARY = ("train", "tune", "compare", "play", "dashboard")
+PRIMARY = ("train", "tune", "compare", "play", "report", "dashboard")
 RUN_GROUPS = (
     "agent",
     "backend",
@@ -76,7 +76,7 @@ def test_every_file_says_what_it_is_for(path: Path) -> None:
     assert first.startswith("# "), "the first line is a comment"
 
 
-@pytest.mark.parametrize("primary", ["train", "tune", "compare", "dashboard"])
+@pytest.mark.parametrize("primary", ["train", "tune", "compare", "report", "dashboard"])
 def test_primary_configs_compose_as_they_are(primary: str) -> None:
     composed(primary)
 

@@ -26,7 +26,7 @@ def claim(experiment: str) -> str:
 
 def bound(experiment: str) -> float:
     found = re.match(
-        rf"Expected: mean return of {NUM_EPISODES} episodes without exploration >= (-?\d+)", claim(experiment)
+        rf"Expected: mean return of {NUM_EPISODES} episodes without exploration >= (-?\d+(?:\.\d+)?)", claim(experiment)
     )
     assert found, f"{experiment}: {claim(experiment)}"
     return float(found[1])

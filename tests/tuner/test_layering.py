@@ -15,8 +15,9 @@ FILES = {path.relative_to(root.parent).as_posix(): path for root in ROOTS for pa
 HOMES = {
     "optuna": ("tuner/space.py", "tuner/study/"),
     "sqlalchemy": ("tuner/study/",),
-    "optuna_dashboard": ("tuner/commands/dashboard.py",),
-    "wandb": ("tuner/trackers/wandb.py",),
+    "optuna_dashboard": ("tuner/commands/dashboard.py", "tuner/study/notes.py"),
+    "wandb": ("tuner/trackers/wandb.py", "tuner/trackers/wandb_sdk.py"),
+    "wandb_workspaces": ("tuner/trackers/wandb_report.py",),
     "plotly": ("tuner/reporting/",),
     "hydra": (
         *("tuner/cli.py", "tuner/config.py", "tuner/build.py", "tuner/preflight.py", "tuner/overrides.py"),

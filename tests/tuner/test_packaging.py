@@ -45,6 +45,7 @@ def test_the_wheel_says_what_it_is(wheel: zipfile.ZipFile) -> None:
         "postgres",
         "samplers",
         "hub",
+        "wandb-report",
         "all",
         "test",
     } == {line.partition(": ")[2] for line in metadata.splitlines() if line.startswith("Provides-Extra")}

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.results import Estimate, Finding, RunRecord, StudySummary, estimate, verdict
+from tuner.records import RunRecord, StudySummary
+from tuner.results import verdict
 from tuner.statistics import bootstrap_interval
 from tuner.trial.messages import Outcome
+from tuner.verdicts import Estimate, Finding, estimate
 from tuner.wording import describe_params, format_number, format_seconds, format_value, join_words, short_names
 
 PARAMS = {"optimizer.learning_rate": 6e-4, "agent.gamma": 0.98}

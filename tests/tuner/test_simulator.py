@@ -199,6 +199,20 @@ def test_the_same_study_again_is_the_same_to_the_last_digit(tuner: CommandLine) 
     assert runs[0] == runs[1]
 
 
+NOT_REPEATABLE = "not exactly repeatable"
+
+
+@pytest.mark.parametrize(
+    ("executor", "by_chance"),
+    [(["executor=inline", "executor.parallel=3"], False), (["executor.parallel=1"], False), ([], True)],
+)
+def test_only_where_ends_come_in_any_order_it_is_said(tuner: CommandLine, executor: list[str], by_chance: bool) -> None:
+    quick = [*SMALL[:1], "storage=memory", "study.num_trials=2", "study.num_select_seeds=1", "study.num_test_seeds=1"]
+    answer = tuner("tune", *quick, "study.num_race_seeds=0", *executor)
+    assert answer.status == 0, answer.errors
+    assert (NOT_REPEATABLE in " ".join(answer.output.split())) == by_chance
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [

@@ -119,6 +119,18 @@ def test_a_database_of_another_optuna_is_refused(tmp_path: Path) -> None:
     assert "was written by another version of Optuna" in refusal(f"sqlite:///{path}")
 
 
+def test_a_journal_of_a_newer_optuna_is_refused_and_left_untouched(tmp_path: Path) -> None:
+    run_study(tmp_path)
+    path = tmp_path / "studies.journal"
+    with path.open("a") as file:
+        file.write('{"op_code": 99, "worker_id": "x"}\n')
+    before = path.read_bytes()
+    answer = refusal(f"journal:///{path}")
+    assert "was written by a newer Optuna: line" in answer
+    assert "pip install -U optuna" in answer
+    assert path.read_bytes() == before
+
+
 @pytest.mark.parametrize("kind", ["sqlite", "journal"])
 def test_a_folder_that_cannot_be_used_is_refused(tmp_path: Path, kind: str) -> None:
     (tmp_path / "file").write_text("in the way")

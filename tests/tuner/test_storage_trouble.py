@@ -14,6 +14,7 @@ import sqlalchemy.exc
 from optuna.exceptions import StorageInternalError
 from optuna.storages.journal import JournalFileBackend
 
+from tests.tuner.command_line import CommandLine
 from tests.tuner.studies import FakeExecutor, Script, learn, run_study, sqlite
 from tests.tuner.test_study import check_complete
 from tuner.study import StudyError
@@ -124,6 +125,24 @@ def test_a_run_is_not_blamed_for_a_full_disk(tmp_path: Path) -> None:
     with pytest.raises(StudyError, match=r"the disk is full, .*: screen/3 could not write"):
         run_study(tmp_path, FakeExecutor(2, behave))
     check_complete(run_study(tmp_path, FakeExecutor(2)))
+
+
+def test_a_disk_that_is_full_when_the_winner_is_written_down_is_a_clear_word(
+    tuner: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = ("tune", "agent=synthetic", "executor=inline", "storage=journal", "study.num_trials=4", "study.name=mine")
+
+    def full(*arguments: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("tuner.commands.tune._write_experiment", full)
+        answer = tuner(*study)
+    assert answer.status == 2
+    assert "cannot be written down any more: [Errno 28] No space left on device" in answer.errors
+    again = tuner(*study)
+    assert again.status == 0
+    assert "train the winner again" in again.output
 
 
 PROGRAM = """

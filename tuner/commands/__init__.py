@@ -80,7 +80,7 @@ COMMANDS = {
         Command("compare", "adaptation against none, on fresh seeds", "compare", is_job=True, has_check=True),
         Command("play", "evaluate a trained run and film it", "play", positional="run", usage="RUN [KEY=VALUE ...]"),
         Command(
-            "report", "write the page of a study", "tune", positional="study.name", usage="[STUDY] [KEY=VALUE ...]"
+            "report", "write the page of a study", "report", positional="study.name", usage="[STUDY] [KEY=VALUE ...]"
         ),
         Command("dashboard", "browse the studies of a storage", "dashboard", positional="storage.url", usage="[URL]"),
     )

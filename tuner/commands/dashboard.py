@@ -8,6 +8,7 @@ from omegaconf import DictConfig
 from rich.console import Console
 
 from tuner.errors import UserError
+from tuner.study import StudyStore, fill_in_missing
 from tuner.study.storage import file_of, open_storage, shown
 
 
@@ -19,6 +20,8 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         raise UserError("tuner dashboard needs optuna-dashboard, which is not installed: pip install 'note-rl[report]'")
     if url.startswith(("sqlite:", "journal:")) and not file_of(url).exists():
         raise UserError(f"there is no {file_of(url)} here: run `tuner tune` first, or give the URL of another storage")
+    with StudyStore(url) as store:
+        fill_in_missing(store, Path(config.folder))
     storage = open_storage(url)
     from optuna_dashboard import run_server
 

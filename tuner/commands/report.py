@@ -12,25 +12,32 @@ from tuner.errors import UserError
 from tuner.records import StudySummary
 from tuner.reporting import final_table, write_page
 from tuner.results import verdict
-from tuner.study import StudyStore, summarise
+from tuner.study import StudyStore, fill_dashboard, home_of, summarise
 from tuner.study.storage import IN_MEMORY, file_of, shown
+from tuner.trackers.wandb_report import publish_report
 
 
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     """Writes the page and says where it is and what is in it."""
     del folder, overrides
     console = Console()
-    summary, others = find(str(config.storage.url), config.study.name, Path(config.study.folder))
+    summary, home, others = find(str(config.storage.url), config.study.name, Path(config.study.folder))
     if others:
         console.print(f"{summary.name} is the latest study; there is also {', '.join(others)}", highlight=False)
     console.print(final_table(summary))
     console.print(escape(verdict(summary).sentence), highlight=False)
-    page = write_page(summary, Path(config.study.folder) / summary.name)
+    page = write_page(summary, home)
     console.print(f"the report is [bold]{escape(shlex.quote(str(page)))}[/bold]", highlight=False, soft_wrap=True)
+    if config.publish:
+        tracker = config.tracker.get("wandb")
+        if tracker is None:
+            raise UserError("publish=true writes to the W&B project of tracker=wandb; do not choose another tracker")
+        address = publish_report(summary, str(tracker.project), tracker.get("entity"))
+        console.print(f"at W&B, as a draft: [bold]{escape(address)}[/bold]", highlight=False, soft_wrap=True)
     return 0
 
 
-def find(url: str, name: str | None, folder: Path) -> tuple[StudySummary, list[str]]:
+def find(url: str, name: str | None, folder: Path) -> tuple[StudySummary, Path, list[str]]:
     """A study of a storage.
 
     Args:
@@ -39,7 +46,7 @@ def find(url: str, name: str | None, folder: Path) -> tuple[StudySummary, list[s
         folder: Where the folders of studies are.
 
     Returns:
-        The study, and the names of the others if it was chosen among several.
+        The study, its own folder, and the names of the others if it was chosen among several.
 
     Raises:
         UserError: There is no such storage or study.
@@ -56,4 +63,7 @@ def find(url: str, name: str | None, folder: Path) -> tuple[StudySummary, list[s
             raise UserError(f"there is no study in {shown(url)} yet: run `tuner tune` first")
         chosen = str(name or names[0])
         others = [] if name else names[1:]
-        return summarise(store, chosen, folder / chosen), others
+        home = home_of(store, chosen, folder / chosen)
+        summary = summarise(store, chosen, home, thorough=True)
+        fill_dashboard(store, summary, home)
+        return summary, home, others

@@ -69,10 +69,10 @@ class TrainingConfigs:
         directory = ["--config-dir", str(self._config_dir)] if self._config_dir is not None else []
         return shlex.join(["tuner", "train", *directory, *overrides])
 
-    def experiment_command(self, folder: Path, wanted: JsonDict) -> str:
+    def experiment_command(self, folder: Path, wanted: JsonDict, name: str = "winner") -> str:
         """The command line that trains from the experiment file in a folder; the user's own groups are still found."""
         own = [f"hydra.searchpath=[{_searched(Path(self._config_dir).absolute())}]"] if self._config_dir else []
-        line = ["tuner", "train", "--config-dir", str(folder), *own, "experiment=winner", *self.removals(wanted)]
+        line = ["tuner", "train", "--config-dir", str(folder), *own, f"experiment={name}", *self.removals(wanted)]
         return shlex.join(line)
 
     def _composed(self, overrides: Sequence[str]) -> JsonDict:

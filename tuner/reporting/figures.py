@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from tuner.records import SCREEN, TEST, RunRecord, StudySummary
-from tuner.results import Estimate, Verdict
 from tuner.trial.messages import JsonDict, Outcome
+from tuner.verdicts import Estimate, Verdict
 from tuner.wording import describe_params, format_number
 
 WINNER: Final = "var(--winner)"
@@ -95,11 +95,12 @@ def history_figure(summary: StudySummary) -> JsonDict | None:
     heights = [height for run in (*complete, *pruned) if (height := _height(run)) is not None]
     if not heights:
         return None
-    floor = min(heights)
+    floor = min(heights) if summary.maximised else max(heights)
+    better = max if summary.maximised else min
     winner = [run for run in complete if run.label == summary.winner_label]
     steps: list[tuple[int, float]] = []
     for run in complete:
-        steps.append((run.number, max(run.score or 0.0, steps[-1][1]) if steps else run.score or 0.0))
+        steps.append((run.number, better(run.score or 0.0, steps[-1][1]) if steps else run.score or 0.0))
     best = {
         "type": "scatter",
         "mode": "lines",
@@ -124,7 +125,7 @@ def history_figure(summary: StudySummary) -> JsonDict | None:
 
 
 def _markers(name: str, runs: Sequence[RunRecord], floor: float, color: str, symbol: str) -> JsonDict:
-    """Runs as points; one without any value is put at the bottom."""
+    """Runs as points; one without any value is put where the worst is."""
     heights = [floor if (height := _height(run)) is None else height for run in runs]
     return {
         "type": "scatter",

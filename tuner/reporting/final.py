@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tuner.records import CONFIRM, RACE, SCREEN, TEST, RunRecord, StudySummary
-from tuner.results import estimate
+from tuner.verdicts import estimate
 from tuner.wording import format_number, format_value, join_words, short_names
 
 TOP = 10
@@ -51,10 +51,14 @@ class FinalTable:
 
 
 def best_trials(summary: StudySummary, top: int) -> list[RunRecord]:
-    """The best complete screening trials, the winner first whatever its screening score."""
+    """The best complete screening trials, the winner or the front first whatever their screening scores."""
     complete = [run for run in summary.stage(SCREEN) if run.complete]
-    complete.sort(key=lambda run: (run.label != summary.winner_label, -(run.score or 0.0), run.number))
+    complete.sort(key=lambda run: (not _is_chosen(summary, run), -(summary.merit(run) or 0.0), run.number))
     return complete[:top]
+
+
+def _is_chosen(summary: StudySummary, run: RunRecord) -> bool:
+    return run.label in (summary.front or (summary.winner_label,))
 
 
 def _widest(
@@ -68,7 +72,8 @@ def _widest(
         if Measurement.get(console, options, table).maximum < options.max_width or shown == 0:
             break
     names = short_names(paths)
-    remarks = ["* the winner"] if best[0].label == summary.winner_label else []
+    star = "not beaten by any other in all objectives" if summary.front else "the winner"
+    remarks = [f"* {star}"] if _is_chosen(summary, best[0]) else []
     if shown < len(paths):
         remarks.append(f"no room for {join_words(names[path] for path in paths[shown:])}")
     return Group(table, Text(" " + "; ".join(remarks), style="dim")) if remarks else table
@@ -79,19 +84,20 @@ def _trial_table(summary: StudySummary, best: Sequence[RunRecord], paths: Sequen
     stages = [stage for stage in (RACE, CONFIRM) if summary.stage(stage)]
     table = _table(f"Best trials by {summary.metric_name}")
     table.add_column("trial", no_wrap=True)
-    for name in (SCREEN, *stages):
+    for name in (SCREEN, *(other.name for other in summary.others), *stages):
         table.add_column(name, justify="right", no_wrap=True)
     for path in paths:
         table.add_column(Text(all_names[path]), justify="right", no_wrap=True)
     for run in best:
         scores = [[other.score for other in summary.stage(stage, run.label)] for stage in stages]
         cells = [
-            Text(run.label + (" *" if run.label == summary.winner_label else "")),
+            Text(run.label + (" *" if _is_chosen(summary, run) else "")),
             Text(format_number(run.score or 0.0)),
+            *(Text(_mean([run.scores[other.name]])) for other in summary.others),
             *(Text(_mean([score for score in own if score is not None])) for own in scores),
             *(Text(format_value(run.params[path]) if path in run.params else "") for path in paths),
         ]
-        table.add_row(*cells, style="bold" if run.label == summary.winner_label else None)
+        table.add_row(*cells, style="bold" if _is_chosen(summary, run) else None)
     return table
 
 
@@ -101,21 +107,25 @@ def _test_table(summary: StudySummary) -> Table:
     table.add_column("configuration", no_wrap=True)
     table.add_column("IQM", justify="right", no_wrap=True)
     table.add_column("95 % interval", no_wrap=True)
+    for other in summary.others:
+        table.add_column(Text(other.name), justify="right", no_wrap=True)
     table.add_column("scores")
     width = max((len(format_number(run.score)) for run in summary.stage(TEST) if run.score is not None), default=0)
     for label in dict.fromkeys(run.label for run in summary.stage(TEST)):
         runs = summary.stage(TEST, label)
         scores = [run.score for run in runs if run.score is not None]
-        name = Text(label + (" *" if label == summary.winner_label else ""))
+        name = Text(label + (" *" if label in (summary.front or (summary.winner_label,)) else ""))
+        measured = [[run.scores[other.name] for run in runs if other.name in run.scores] for other in summary.others]
+        others = [_mean(column) for column in measured]
         if not scores:
-            table.add_row(name, "", "", f"none of {len(runs)} runs has a score")
+            table.add_row(name, "", "", *others, f"none of {len(runs)} runs has a score")
             continue
         found = estimate(scores)
         interval = "too few seeds" if found.low is None else str(found).partition(" ")[2]
         missing = f"  ({len(runs) - len(scores)} without a score)" if len(scores) < len(runs) else ""
         texts = [format_number(score) for score in sorted(scores, reverse=True)]
         listed = " ".join(text.rjust(width) for text in texts)
-        table.add_row(name, format_number(found.iqm), interval, listed + missing)
+        table.add_row(name, format_number(found.iqm), interval, *others, listed + missing)
     return table
 
 

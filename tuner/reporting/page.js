@@ -79,8 +79,7 @@
     });
   }
 
-  const copy = document.getElementById("copy");
-  if (copy) {
+  for (const copy of document.querySelectorAll("button.copy")) {
     copy.addEventListener("click", async () => {
       const source = document.getElementById(copy.dataset.target);
       try {

@@ -9,10 +9,19 @@ from typing import Final
 
 from tuner.errors import UserError
 from tuner.records import StudySummary
-from tuner.reporting import figures, parameter_figures, sections
+from tuner.reporting import (
+    effort_sections,
+    figures,
+    front_section,
+    parameter_figures,
+    parameter_sections,
+    sections,
+    study_figures,
+)
 from tuner.reporting.markup import Html, join, tag
-from tuner.results import Verdict, verdict
+from tuner.results import verdict
 from tuner.trial.messages import JsonDict
+from tuner.verdicts import Verdict
 from tuner.wording import describe_subject
 
 PAGE_FILE: Final = "report.html"
@@ -74,28 +83,38 @@ def make_figures(summary: StudySummary, found: Verdict) -> dict[str, JsonDict]:
     """Id of its place in the page -> figure; those that there is nothing to draw for are left out."""
     drawings = {
         "comparison-figure": figures.comparison_figure(summary, found) if found.winner else None,
+        "front-figure": study_figures.front_figure(summary),
         "history-figure": figures.history_figure(summary),
         "curves-figure": figures.curves_figure(summary),
+        "parallel-figure": study_figures.parallel_figure(summary),
+        "expected-figure": study_figures.expected_figure(summary),
     }
-    if not sections.importance_missing(summary):
+    if not parameter_sections.importance_missing(summary):
         drawings["importance-figure"] = parameter_figures.importance_figure(summary)
+        drawings["importance-time-figure"] = study_figures.importance_time_figure(summary)
         drawings["slices-figure"] = parameter_figures.slices_figure(summary)
     return {name: drawing for name, drawing in drawings.items() if drawing is not None}
 
 
 def _main(summary: StudySummary, found: Verdict, drawings: dict[str, JsonDict]) -> Html:
+    one_winner = not summary.others and not summary.is_sweep
     parts = [
         sections.header(summary),
         sections.verdict_section(found),
-        sections.comparison_section(summary, found),
+        sections.comparison_section(summary, found) if one_winner else "",
+        front_section.front_section(summary) if summary.others else "",
+        parameter_sections.safe_ranges_section(summary),
+        parameter_sections.importance_section(summary),
+        parameter_sections.parallel_section("parallel-figure" in drawings),
         sections.history_section(summary, "history-figure" in drawings),
         sections.curves_section("curves-figure" in drawings),
-        sections.importance_section(summary),
+        effort_sections.expected_best_section(summary),
         sections.trials_section(summary),
-        sections.failures_section(summary),
-        sections.reproduce_section(summary),
-        sections.about_section(summary),
-        sections.footer(),
+        effort_sections.failures_section(summary),
+        effort_sections.reproduce_section(summary),
+        effort_sections.cost_section(summary),
+        effort_sections.about_section(summary),
+        effort_sections.footer(),
     ]
     return tag("main", join(parts))
 

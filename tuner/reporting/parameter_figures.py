@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tuner.records import SCREEN, Scalar, StudySummary
-from tuner.reporting.figures import TRIAL, WINNER, finite, hover_text
+from tuner.reporting.figures import FAILED, FAINT, TRIAL, WINNER, finite, hover_text
 from tuner.trial.messages import JsonDict
 from tuner.wording import short_names
 
@@ -14,33 +14,43 @@ MAX_SLICES: Final = 6
 
 
 def importance_figure(summary: StudySummary) -> JsonDict:
-    """Parameters by importance, as shares of the whole."""
+    """Parameters by importance, as shares of the whole, each with what chance alone would reach."""
     ordered = sorted(summary.importances.items(), key=lambda item: item[1])
     total = sum(value for _, value in ordered) or 1.0
     names = short_names(path for path, _ in ordered)
+    null = {path: value / total for path, value in summary.importance_null.items()}
+    shares = {path: value / total for path, value in ordered}
+    labels = [f"{html.escape(names[path])} {share:.0%}" for path, share in shares.items()]
     bars = {
         "type": "bar",
         "orientation": "h",
-        "x": [value / total for _, value in ordered],
-        "y": [html.escape(names[path]) for path, _ in ordered],
-        "customdata": [html.escape(path) for path, _ in ordered],
-        "text": [f"{value / total:.0%}" for _, value in ordered],
-        "textposition": "outside",
-        "cliponaxis": False,
-        "marker": {"color": TRIAL},
+        "name": "importance",
+        "x": list(shares.values()),
+        "y": labels,
+        "customdata": [html.escape(path) for path in shares],
+        "marker": {"color": [TRIAL if share > null.get(path, 0.0) else FAINT for path, share in shares.items()]},
         "hovertemplate": "%{customdata}: %{x:.1%}<extra></extra>",
+    }
+    marks = {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "chance alone, 1 in 20",
+        "x": [null.get(path) for path in shares],
+        "y": labels,
+        "marker": {"symbol": "line-ns", "size": 18, "line": {"color": FAILED, "width": 3}, "color": FAILED},
+        "hovertemplate": "chance alone: %{x:.1%}<extra></extra>",
     }
     x_axis = {"tickformat": ".0%", "rangemode": "tozero", "showgrid": False, "visible": False}
     y_axis = {"showgrid": False, "type": "category"}
     layout = {
-        "height": 20 + 28 * len(ordered),
+        "height": 60 + 30 * len(ordered),
         "margin": {"l": 64, "r": 56, "t": 8, "b": 8},
-        "showlegend": False,
+        "showlegend": bool(null),
         "xaxis": x_axis,
         "yaxis": y_axis,
         "bargap": 0.35,
     }
-    return {"data": [bars], "layout": layout}
+    return {"data": [bars, marks] if null else [bars], "layout": layout}
 
 
 def slices_figure(summary: StudySummary) -> JsonDict:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 from tuner.records import SCREEN, STAGES, RunRecord
-from tuner.results import Estimate, estimate
 from tuner.trial.messages import Outcome
+from tuner.verdicts import Estimate, estimate
 from tuner.wording import format_number, join_words
 
 MIN_RUNS_FOR_TIME_LEFT = 2

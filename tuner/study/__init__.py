@@ -6,9 +6,10 @@ With `tuner.space` the only home of optuna.
 from tuner.study.definition import StudyDefinition
 from tuner.study.errors import StudyError, StudyStopped
 from tuner.study.listener import Listeners, StudyListener
+from tuner.study.notes import fill_dashboard, fill_in_missing
 from tuner.study.runner import StudyRunner
 from tuner.study.store import StudyStore, quiet_optuna
-from tuner.study.summary import Winner, find_winner, summarise
+from tuner.study.summary import Winner, find_winner, home_of, summarise
 
 __all__ = [
     "Listeners",
@@ -19,7 +20,10 @@ __all__ = [
     "StudyStopped",
     "StudyStore",
     "Winner",
+    "fill_dashboard",
+    "fill_in_missing",
     "find_winner",
+    "home_of",
     "quiet_optuna",
     "summarise",
 ]

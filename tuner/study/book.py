@@ -91,12 +91,14 @@ class Ending:
         value: The score; None for a run that has none.
         reason: One line for anything but a complete run.
         seconds: Wall time of all its attempts.
+        others: Its values of the objectives behind the score.
     """
 
     outcome: Outcome
     value: float | None
     reason: str = ""
     seconds: float = 0.0
+    others: tuple[float, ...] = ()
 
 
 class Book(ABC):
@@ -157,15 +159,15 @@ class Book(ABC):
         elif ending.value is None:
             told = self.study.tell(run.trial, state=TrialState.FAIL)
         else:
-            told = self.study.tell(run.trial, ending.value)
+            told = self.study.tell(run.trial, [ending.value, *ending.others])
         return self._record(told)
 
     def records(self) -> tuple[RunRecord, ...]:
         """All runs entered so far, in the order they were started."""
-        return read_records(self.study, self.stage, self._definition.study_folder)
+        return read_records(self.study, self.stage, self._definition.study_folder, self._definition.settings.others)
 
     def _record(self, trial: FrozenTrial) -> RunRecord:
-        return record_of(trial, self.stage, self._definition.study_folder)
+        return record_of(trial, self.stage, self._definition.study_folder, self._definition.settings.others)
 
     def _folder(self, trial: optuna.Trial) -> Path:
         return self._definition.study_folder / self.stage / str(trial.number)

@@ -4,12 +4,12 @@ import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tuner.errors import UserError
-from tuner.objective import Metric, make_metric
+from tuner.objective import Metric, make_metric, make_others
 from tuner.protocol import StudySettings
-from tuner.records import Scalar
+from tuner.records import Objective, Scalar
 from tuner.space import Space
 from tuner.trial.messages import JsonDict
 from tuner.wording import describe_subject
@@ -62,6 +62,7 @@ class StudyDefinition:
         if self.warm_start not in WARM_STARTS:
             raise UserError(f"warm_start={self.warm_start} must be {' or '.join(WARM_STARTS)}")
         make_metric(self.settings.metric)
+        make_others(self.settings.others, self.settings.metric)
         if self.warm_start == "default":
             self.space.drawn(self.config)
 
@@ -74,6 +75,16 @@ class StudyDefinition:
     def metric(self) -> Metric:
         """How a curve becomes a score."""
         return make_metric(self.settings.metric)
+
+    @property
+    def others(self) -> tuple[Objective, ...]:
+        """What is optimised besides the metric."""
+        return make_others(self.settings.others, self.settings.metric)
+
+    @property
+    def directions(self) -> tuple[Literal["minimize", "maximize"], ...]:
+        """Of all objectives, as Optuna calls them."""
+        return ("maximize", *("maximize" if other.maximised else "minimize" for other in self.others))
 
     @property
     def num_points(self) -> int:

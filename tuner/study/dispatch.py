@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tuner.executors.base import Event, Executor, TrialBuilt, TrialEnded, TrialReported
-from tuner.protocol import PENALISED, penalty
+from tuner.objective import other_values
+from tuner.protocol import PENALISED
 from tuner.records import RunRecord
 from tuner.study.book import Book, Ending, Run
 from tuner.study.control import Interrupts, set_aside
@@ -16,6 +17,7 @@ from tuner.study.disk import ended_by_full_disk
 from tuner.study.errors import StudyError, StudyStopped
 from tuner.study.evidence import echo_complaint, is_of, likely_cause
 from tuner.study.listener import StudyListener
+from tuner.study.penalties import Penalties
 from tuner.trial import folder as files
 from tuner.trial.messages import Outcome, TrialResult, TrialSpec, Verdict
 
@@ -80,13 +82,10 @@ class Dispatcher:
         self._executor = executor
         self._interrupts = interrupts
         self._listener = listener
-        self._metric = definition.metric
-        # a policy that learns nothing is as good all along
-        self._random_score = None if random_score is None else self._metric([(1.0, random_score)])
+        self._penalties = Penalties(definition.metric, definition.others, random_score)
         self._guard = Guard(definition.settings.max_failures)
         self._active: dict[str, Run] = {}
         self._queue: deque[Run] = deque()
-        self._scores: list[float] = []
 
     def run_stage(self, book: Book, judge: Judge | None = None, after: Callable[[], None] | None = None) -> None:
         """Runs all that the book still has to run, what an earlier controller left half-way first.
@@ -101,7 +100,7 @@ class Dispatcher:
             StudyError: Too many failures in a row.
         """
         desk = _Desk(book, judge, after)
-        self._scores = [record.score for record in book.records() if record.score is not None]
+        self._penalties.begin_stage(book.records())
         try:
             self._run_all(desk)
         except KeyboardInterrupt:  # a second Ctrl-C: at once
@@ -218,17 +217,16 @@ class Dispatcher:
         elif result.outcome is Outcome.COMPLETE:
             self._close(desk, run, self._complete(run, seconds))
         else:
-            seen = [*self._scores, *(self._metric([point]) for point in run.points)]
-            value = penalty(self._random_score, seen)
-            self._close(desk, run, Ending(result.outcome, value, result.reason, seconds))
+            self._close(desk, run, self._penalties.ending(run, result.outcome, result.reason, seconds))
 
     def _complete(self, run: Run, seconds: float) -> Ending:
         if not run.curve:
             return Ending(Outcome.CRASHED, None, "it ended without having reported anything", seconds)
-        value = self._metric(run.points)
+        value = self._definition.metric(run.points)
         if not math.isfinite(value):
-            return Ending(Outcome.DIVERGED, penalty(self._random_score, self._scores), f"its score is {value}", seconds)
-        return Ending(Outcome.COMPLETE, value, "", seconds)
+            return self._penalties.ending(run, Outcome.DIVERGED, f"its score is {value}", seconds)
+        others = other_values(self._definition.others, run.points, seconds)
+        return Ending(Outcome.COMPLETE, value, "", seconds, others)
 
     def _retry_or_close(self, desk: "_Desk", run: Run, result: TrialResult, seconds: float) -> None:
         """A crash, or a stop that we did not ask for."""
@@ -242,8 +240,7 @@ class Dispatcher:
 
     def _close(self, desk: "_Desk", run: Run, ending: Ending) -> None:
         record = desk.book.tell(run, ending)
-        if record.score is not None:
-            self._scores.append(record.score)
+        self._penalties.see(record)
         self._listener.on_end(run, record)
         if desk.after is not None:
             desk.after()

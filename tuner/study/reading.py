@@ -1,5 +1,6 @@
 """What Optuna's trials say of our runs, as records."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import optuna
@@ -14,18 +15,28 @@ OUTCOME_ATTRIBUTE = "outcome"
 ENDING_ATTRIBUTE = "ending"
 ATTEMPTS_ATTRIBUTE = "attempts"
 
+JOB_FOLDER = "subdir"
+"""Of a job of a sweep, among what is known of its run: its folder in that of the sweep."""
 
-def read_records(study: optuna.Study, stage: str, folder: Path) -> tuple[RunRecord, ...]:
-    """All runs of a stage that have been started, by number."""
+
+def read_records(study: optuna.Study, stage: str, folder: Path, others: Sequence[str] = ()) -> tuple[RunRecord, ...]:
+    """All runs of a stage that have been started, by number; arguments as of `record_of`."""
     states = (TrialState.RUNNING, TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
-    return tuple(record_of(trial, stage, folder) for trial in study.get_trials(deepcopy=False, states=states))
+    return tuple(record_of(trial, stage, folder, others) for trial in study.get_trials(deepcopy=False, states=states))
 
 
 _OUTCOMES = {TrialState.COMPLETE: Outcome.COMPLETE, TrialState.PRUNED: Outcome.PRUNED, TrialState.FAIL: Outcome.CRASHED}
 
 
-def record_of(trial: FrozenTrial, stage: str, folder: Path) -> RunRecord:
-    """What is shown of a run."""
+def record_of(trial: FrozenTrial, stage: str, folder: Path, others: Sequence[str] = ()) -> RunRecord:
+    """What is shown of a run.
+
+    Args:
+        trial: Optuna's.
+        stage: Its stage.
+        folder: Of the study, or of the sweep.
+        others: Names of the objectives behind the first one.
+    """
     attributes = trial.user_attrs
     about: JsonDict = attributes.get(RUN_ATTRIBUTE, {})
     ending: JsonDict = attributes.get(ENDING_ATTRIBUTE, {})
@@ -33,7 +44,10 @@ def record_of(trial: FrozenTrial, stage: str, folder: Path) -> RunRecord:
     if trial.state.is_finished():
         outcome = Outcome(attributes.get(OUTCOME_ATTRIBUTE, _OUTCOMES[trial.state]))
     curve = tuple((float(step), float(value)) for step, value in ending.get("curve", ()))
-    complete = outcome is Outcome.COMPLETE and curve
+    job: str | None = about.get(JOB_FOLDER)
+    measured = outcome is Outcome.COMPLETE and curve and job is None  # steps of a job may be anything
+    scores = {metric.name: metric(curve) for metric in (Final(), AUC())} if measured else {}
+    values = trial.values if trial.state in (TrialState.COMPLETE, TrialState.PRUNED) and trial.values else []
     return RunRecord(
         number=trial.number,
         stage=stage,
@@ -41,12 +55,12 @@ def record_of(trial: FrozenTrial, stage: str, folder: Path) -> RunRecord:
         seed=about.get("seed", 0),
         params={path: _as_scalar(value) for path, value in about.get("values", {}).items()},
         outcome=outcome,
-        value=trial.value if trial.state in (TrialState.COMPLETE, TrialState.PRUNED) else None,
+        value=values[0] if values else None,
         reason=ending.get("reason", ""),
         curve=curve,
         seconds=ending.get("seconds", 0.0),
-        folder=str(folder / stage / str(trial.number)),
-        scores={metric.name: metric(curve) for metric in (Final(), AUC())} if complete else {},
+        folder=str(folder / stage / str(trial.number) if job is None else folder / job),
+        scores={**scores, **dict(zip(others, values[1:], strict=False))},
     )
 
 

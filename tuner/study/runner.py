@@ -10,7 +10,15 @@ from optuna.samplers import TPESampler
 from tuner.executors.base import Executor
 from tuner.protocol import stage_seeds
 from tuner.records import CONFIRM, RACE, SCREEN, STAGES, TEST, RunRecord, StudySummary
-from tuner.selection import MIN_RACE_SEEDS, choose_candidates, choose_winner, rank_entrants, survivors
+from tuner.selection import (
+    MIN_RACE_SEEDS,
+    choose_candidates,
+    choose_front,
+    choose_spread,
+    choose_winner,
+    rank_entrants,
+    survivors,
+)
 from tuner.study import store as attributes
 from tuner.study.book import Book, Candidate, ScreenBook, SeedBook
 from tuner.study.control import Interrupts, set_aside, sole_controller
@@ -51,7 +59,7 @@ class StudyRunner:
         self._store = store
         self._executor = executor
         self._make_sampler = make_sampler
-        self._pruner = pruner or NopPruner()
+        self._pruner = NopPruner() if pruner is None or definition.others else pruner  # Optuna prunes by one value
         self._listener = listener or StudyListener()
         self._interrupts = Interrupts()
 
@@ -92,7 +100,7 @@ class StudyRunner:
 
     def _begin(self) -> optuna.Study:
         definition = self._definition
-        study = self._store.open(definition.name, SCREEN, pruner=self._pruner)
+        study = self._store.open(definition.name, SCREEN, pruner=self._pruner, directions=definition.directions)
         new = begin_or_continue(study, definition, self._store.url)
         if new:
             for name in (*STAGES, PROBE):
@@ -113,24 +121,37 @@ class StudyRunner:
         confirmed = self._run_seeds(
             dispatcher, CONFIRM, self._candidates(screen, candidates), settings.num_select_seeds
         )
-        winner = choose_winner(confirmed, candidates, settings.over_seeds)
-        if winner is None:
+        winners = self._choose(confirmed, candidates)
+        if not winners:
             raise StudyError(
                 f"no candidate of study {self._definition.name} finished on another seed; "
                 "see the output of the runs of its stage confirm"
             )
-        screen.set_user_attr(attributes.WINNER, winner.label)
-        contestants = [*self._candidates(screen, [winner]), Candidate.default()]
+        if self._definition.others:
+            screen.set_user_attr(attributes.FRONT, [winner.label for winner in winners])
+        screen.set_user_attr(attributes.WINNER, winners[0].label)
+        contestants = [*self._candidates(screen, winners), Candidate.default()]
         self._run_seeds(dispatcher, TEST, contestants, settings.num_test_seeds)
+
+    def _choose(self, confirmed: tuple[RunRecord, ...], candidates: tuple[RunRecord, ...]) -> tuple[RunRecord, ...]:
+        """The winner; of several objectives all candidates that no other one beats."""
+        others, over_seeds = self._definition.others, self._definition.settings.over_seeds
+        if others:
+            return choose_front(confirmed, candidates, others, over_seeds)
+        winner = choose_winner(confirmed, candidates, over_seeds)
+        return () if winner is None else (winner,)
 
     def _race(
         self, screen: optuna.Study, dispatcher: Dispatcher, screened: tuple[RunRecord, ...]
     ) -> tuple[RunRecord, ...]:
         """Who is to be confirmed, best first: the best of the screening stage, after a race if there is to be one."""
         settings = self._definition.settings
-        entrants = choose_candidates(
-            screened, settings.num_entrants if settings.num_race_seeds else settings.num_candidates
-        )
+        if self._definition.others:
+            entrants = choose_spread(screened, self._definition.others, settings.num_candidates)
+        else:
+            entrants = choose_candidates(
+                screened, settings.num_entrants if settings.num_race_seeds else settings.num_candidates
+            )
         if not entrants:
             raise StudyError(
                 f"none of the {len(screened)} trials of study {self._definition.name} came to a good end, "
@@ -151,6 +172,7 @@ class StudyRunner:
         book = ScreenBook(study, definition, seed, num_distinct(study.sampler, definition.space))
         if book.num_open or book.num_entered < book.total:
             study.set_user_attr(attributes.WINNER, None)  # more trials may bring another
+            study.set_user_attr(attributes.FRONT, [])
         self._listener.on_stage(SCREEN, book.total, book.records())
         judge, after = self._judge(study, book)
         dispatcher.run_stage(book, judge, after)
@@ -178,7 +200,7 @@ class StudyRunner:
         self, dispatcher: Dispatcher, stage: str, candidates: list[Candidate], num_seeds: int
     ) -> tuple[RunRecord, ...]:
         seeds = stage_seeds(self._definition.seed, stage, num_seeds)
-        study = self._store.open(self._definition.name, stage)
+        study = self._store.open(self._definition.name, stage, directions=self._definition.directions)
         book = SeedBook(study, stage, self._definition, candidates, seeds)
         self._listener.on_stage(stage, len(candidates) * num_seeds, book.records())
         dispatcher.run_stage(book)

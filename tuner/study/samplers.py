@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
-from optuna.samplers import BaseSampler, BruteForceSampler, GridSampler, QMCSampler
+from optuna.samplers import BaseSampler, BruteForceSampler, CmaEsSampler, GridSampler, QMCSampler
 
 from tuner.errors import UserError
 from tuner.protocol import sampler_seed
@@ -72,6 +72,17 @@ def make_sampler(factory: SamplerFactory, study_seed: int, num_trials: int, spac
         given["space"] = space
     with quiet_optuna():
         return factory(**given)
+
+
+def require_objectives(factory: SamplerFactory, num_objectives: int) -> None:
+    """Refuses a sampler that cannot search for so many objectives.
+
+    Raises:
+        UserError: Names some that can.
+    """
+    kind = getattr(factory, "func", factory)
+    if num_objectives > 1 and isinstance(kind, type) and issubclass(kind, CmaEsSampler):
+        raise UserError(f"{kind.__name__} knows one objective only; for several choose tpe, random, gp or nsga2")
 
 
 def grid(space: Space, num_points: int = 3, seed: int | None = None) -> GridSampler:

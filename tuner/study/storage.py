@@ -16,6 +16,7 @@ import optuna
 import sqlalchemy.exc
 from optuna.storages import BaseStorage, InMemoryStorage, JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
+from optuna.storages.journal._storage import JournalOperation
 from sqlalchemy.engine import make_url
 
 from tuner.errors import UserError
@@ -194,18 +195,26 @@ def repair_journal(path: Path, log: Callable[[str], None] = lambda message: None
     glued to it and the study be unreadable for good.
 
     Raises:
-        UserError: A line that is not the last is damaged: that is no torn write, and no part of the file is changed.
+        UserError: A line that is not the last is damaged: that is no torn write, and no part of the file is changed; or
+            a newer Optuna has written what this one cannot read.
     """
     sound = 0
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
-            if not (line.endswith(b"\n") and _is_record(line)):
+            operation = _operation_of(line) if line.endswith(b"\n") else None
+            if operation is None:
                 if file.read(1):
                     raise UserError(
                         f"the journal {path} is damaged in line {number}; it is left untouched.\n"
                         "Restore a copy of it, or start a new one with storage.url=journal:///another.journal"
                     )
                 break
+            if operation not in _OPERATIONS:
+                raise UserError(
+                    f"the journal {path} was written by a newer Optuna: line {number} holds operation {operation}, "
+                    f"unknown to Optuna {optuna.__version__}.\npip install -U optuna, or start a new journal with "
+                    "storage.url=journal:///another.journal"
+                )
             sound += len(line)
     if sound == path.stat().st_size:
         return
@@ -216,8 +225,14 @@ def repair_journal(path: Path, log: Callable[[str], None] = lambda message: None
     log(f"the last record of {path} was half written and has been cut; the file as it was is {backup}")
 
 
-def _is_record(line: bytes) -> bool:
+_OPERATIONS = frozenset(map(int, JournalOperation))
+
+
+def _operation_of(line: bytes) -> int | None:
+    """What a record of a journal does; None if it is no record."""
     try:
-        return isinstance(json.loads(line), dict) and "op_code" in json.loads(line)
+        content = json.loads(line)
     except ValueError:
-        return False
+        return None
+    operation = content.get("op_code") if isinstance(content, dict) else None
+    return operation if isinstance(operation, int) else None

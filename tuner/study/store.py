@@ -27,8 +27,11 @@ SETTINGS = "settings"
 RANDOM_SCORE = "random_score"
 RUNGS = "rungs"
 WINNER = "winner"
+FRONT = "front"
 SECONDS = "seconds"
 FACTS = "facts"
+BY_CHANCE = "order"
+"""Fact of a study in which several trials ran at a time, in processes: which of them ends first is chance."""
 
 _VERSIONED = ("note-rl", "optuna", "numpy", "gymnasium", "torch", "tensorflow", "keras")
 _BACKEND_PACKAGES = {"torch": {"torch"}, "keras": {"tensorflow", "keras"}}
@@ -143,6 +146,7 @@ def describe(definition: StudyDefinition) -> JsonDict:
         "fingerprint": definition.space.fingerprint,
         "space": definition.space.describe(),
         "metric": definition.settings.metric,
+        "others": list(definition.settings.others),
         "over_seeds": definition.settings.over_seeds,
         "seed": definition.seed,
         "agent": definition.agent,
@@ -202,8 +206,8 @@ def _check_continues(before: JsonDict, definition: StudyDefinition) -> None:
     if changed:
         raise UserError(f"study {definition.name} was begun with another search space: {_listed(changed)}.\n{remedy}")
     now = describe(definition)
-    before = {"over_seeds": "mean", **before}  # studies from before there was a choice
-    judged = ("seed", "metric", "over_seeds")
+    before = {"over_seeds": "mean", "others": [], **before}  # studies from before there was a choice
+    judged = ("seed", "metric", "others", "over_seeds")
     changed = [f"{key} was {before[key]} and is {now[key]}" for key in judged if before[key] != now[key]]
     changed += config_difference(before["config"], now["config"])
     if changed:

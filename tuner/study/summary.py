@@ -1,93 +1,130 @@
 """What a storage knows of a study, as the records that tables, verdict and page are made from."""
 
-import math
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
 import optuna
 from optuna.study import StudyDirection
-from optuna.trial import TrialState
 
-from tuner.errors import UserError
-from tuner.objective import make_metric
-from tuner.records import CONFIRM, SCREEN, STAGES, RunRecord, StudySummary
+from tuner.objective import make_metric, make_others
+from tuner.records import CONFIRM, SCREEN, STAGES, Objective, RunRecord, StudySummary
 from tuner.study import store as attributes
 from tuner.study.definition import DEFAULT_LABEL
+from tuner.study.importance import PERMUTATIONS, importances, over_time
 from tuner.study.pruning import decisions_from_json, describe_decisions
 from tuner.study.reading import RUN_ATTRIBUTE, read_records
 from tuner.study.store import StudyStore
+from tuner.study.sweep import SWEEP_FOLDER, best_jobs
+from tuner.study.sweep_book import other_objectives
 from tuner.trial.messages import JsonDict
 
-MIN_TRIALS_FOR_IMPORTANCE = 10
-"""With fewer complete trials the importances are noise."""
+SEVERAL = "with several objectives a run that is behind in one may be ahead in another"
+NOT_REPEATABLE = "With several at a time the order of their ends, and so the search, is not exactly repeatable."
 
 
-def summarise(store: StudyStore, name: str, folder: Path) -> StudySummary:
-    """The summary of a study, finished or not.
+def summarise(store: StudyStore, name: str, folder: Path, *, thorough: bool = False) -> StudySummary:
+    """The summary of a study or a sweep, finished or not.
 
     Args:
         store: Where it is kept.
         name: Of the study.
-        folder: Where the folders of its runs are.
+        folder: Where the folders of its runs are; a sweep knows that itself.
+        thorough: Whether it is also worked out what chance makes of importances, and how these change over training;
+            that takes a second or two.
 
     Raises:
         UserError: There is no such study.
     """
     screen = store.require(name)
-    if screen.directions != [StudyDirection.MAXIMIZE]:
-        raise UserError(
-            f"study {name} is a sweep that minimises or has several objectives, and a report takes higher for better; "
-            "its results are in optimization_results.yaml, and `tuner dashboard` shows it"
-        )
+    if SWEEP_FOLDER in screen.user_attrs:
+        return _summarise_sweep(screen, thorough)
     facts: JsonDict = screen.user_attrs.get(attributes.FACTS, {})
     definition: JsonDict = screen.user_attrs[attributes.DEFINITION]
-    settings: JsonDict = screen.user_attrs.get(attributes.SETTINGS, {})
-    runs = list(read_records(screen, SCREEN, folder))
+    metric = make_metric(definition["metric"])
+    others = make_others(definition.get("others", ()), definition["metric"])
+    names = [other.name for other in others]
+    runs = list(read_records(screen, SCREEN, folder, names))
     for stage in STAGES[1:]:
         study = store.find(name, stage)
-        runs += read_records(study, stage, folder) if study is not None else ()
+        runs += read_records(study, stage, folder, names) if study is not None else ()
+    found = importances(screen, definition["space"], permutations=PERMUTATIONS if thorough else 0)
     return StudySummary(
-        name=name,
-        metric_name=make_metric(definition["metric"]).label,
-        env_id=definition["env"],
-        agent=definition["agent"],
-        backend=definition["backend"],
+        **_shared(screen),
+        metric_name=metric.label,
         runs=tuple(runs),
         winner_label=screen.user_attrs.get(attributes.WINNER),
         default_label=DEFAULT_LABEL,
-        importances=_importances(screen, definition["space"]),
+        importances=found.shares,
+        importance_null=found.null,
+        importance_over_time=over_time(screen, definition["space"], metric) if thorough else (),
         notes=_notes(screen, definition, runs),
-        versions=definition["versions"],
         retrain_command=str(facts.get("retrain", "")),
+        others=others,
+        front=tuple(screen.user_attrs.get(attributes.FRONT, ())),
         seconds=float(screen.user_attrs.get(attributes.SECONDS, 0.0)),
-        seed=definition["seed"],
-        budget={
-            "screening trials": settings.get("num_trials"),
-            "configurations raced": settings.get("num_entrants"),
-            "further seeds in the race": settings.get("num_race_seeds"),
-            "candidates confirmed": settings.get("num_candidates"),
-            "seeds per candidate": settings.get("num_select_seeds"),
-            "test seeds": settings.get("num_test_seeds"),
-            "environment steps per run": settings.get("total_steps"),
-        },
     )
 
 
-def _importances(study: optuna.Study, space: JsonDict) -> dict[str, float]:
-    """Share of each parameter in what makes a trial good (PED-ANOVA), by config path; empty while trials are few."""
-    complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-    values = {trial.value for trial in complete}
-    if len(complete) < MIN_TRIALS_FOR_IMPORTANCE or len(values) < 2:
-        return {}
-    evaluator = optuna.importance.PedAnovaImportanceEvaluator(target_quantile=0.25)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", UserWarning)
-            found = optuna.importance.get_param_importances(study, evaluator=evaluator)
-    except UserWarning:  # so many ties that the best quarter is everything
-        return {}
-    return {space[name]["path"]: value for name, value in found.items() if name in space and math.isfinite(value)}
+def home_of(store: StudyStore, name: str, folder: Path) -> Path:
+    """The folder of a study; of a sweep that which it began in."""
+    return Path(store.require(name).user_attrs.get(SWEEP_FOLDER, folder))
+
+
+def _summarise_sweep(study: optuna.Study, thorough: bool) -> StudySummary:
+    """A sweep has no stages: the winner is its best job, of several objectives all that no other job beats."""
+    maximised, *others = (direction is StudyDirection.MAXIMIZE for direction in study.directions)
+    names = other_objectives(study)
+    best = best_jobs(study)
+    found = importances(
+        study, study.user_attrs[attributes.DEFINITION]["space"], maximised, PERMUTATIONS if thorough else 0
+    )
+    runs = read_records(study, SCREEN, Path(study.user_attrs[SWEEP_FOLDER]), names)
+    started = [trial.datetime_start for trial in study.get_trials(deepcopy=False) if trial.datetime_start]
+    ended = [trial.datetime_complete for trial in study.get_trials(deepcopy=False) if trial.datetime_complete]
+    labels = {run.number: run.label for run in runs}
+    return StudySummary(
+        **_shared(study),
+        metric_name=f"what a job returned ({'higher' if maximised else 'lower'} is better)",
+        runs=runs,
+        winner_label=labels[best[0].number] if best and not others else None,
+        importances=found.shares,
+        importance_null=found.null,
+        notes=_order_note(study),
+        seconds=(max(ended) - min(started)).total_seconds() if started and ended else 0.0,
+        maximised=maximised,
+        others=tuple(Objective(name, name, up) for name, up in zip(names, others, strict=True)),
+        front=tuple(labels[job.number] for job in best) if others else (),
+        is_sweep=True,
+    )
+
+
+def _shared(study: optuna.Study) -> JsonDict:
+    """What studies and sweeps are described by."""
+    definition: JsonDict = study.user_attrs[attributes.DEFINITION]
+    settings: JsonDict = study.user_attrs.get(attributes.SETTINGS, {})
+    facts: JsonDict = study.user_attrs.get(attributes.FACTS, {})
+    sizes = {words: settings.get(key) for words, key in _SIZES.items()}
+    return {
+        "name": study.study_name,
+        "env_id": definition["env"],
+        "agent": definition["agent"],
+        "backend": definition["backend"],
+        "versions": definition["versions"],
+        "seed": definition["seed"],
+        "budget": {words: size for words, size in sizes.items() if size is not None},
+        "study_command": str(facts.get("command", "")),
+    }
+
+
+_SIZES = {
+    "screening trials": "num_trials",
+    "configurations raced": "num_entrants",
+    "further seeds in the race": "num_race_seeds",
+    "candidates confirmed": "num_candidates",
+    "seeds per candidate": "num_select_seeds",
+    "test seeds": "num_test_seeds",
+    "environment steps per run": "total_steps",
+}
 
 
 def _notes(study: optuna.Study, definition: JsonDict, runs: list[RunRecord]) -> tuple[str, ...]:
@@ -95,15 +132,18 @@ def _notes(study: optuna.Study, definition: JsonDict, runs: list[RunRecord]) -> 
     if attributes.RUNGS in study.user_attrs:
         rungs = study.user_attrs[attributes.RUNGS]
         notes.append(describe_decisions(decisions_from_json(rungs["decisions"]), rungs["num_trials"]))
+    elif definition.get("others"):
+        notes.append(f"Nothing was pruned or raced: {SEVERAL}.")
     elif any(run.stage == SCREEN and run.complete for run in runs):
         notes.append("Nothing was pruned: pruning is off, or has too few complete runs yet to judge early scores by.")
     if definition["warm_start"] == "default":
         notes.append("The search was started with the default configuration (warm_start=default): it is trial 0.")
-    notes.append(
-        "All screening trials share one seed. With several trials at a time the order of their ends, "
-        "and so the search, is not exactly repeatable."
-    )
-    return tuple(notes)
+    notes.append("All screening trials share one seed.")
+    return (*notes, *_order_note(study))
+
+
+def _order_note(study: optuna.Study) -> tuple[str, ...]:
+    return (NOT_REPEATABLE,) if attributes.BY_CHANCE in study.user_attrs.get(attributes.FACTS, {}) else ()
 
 
 @dataclass(frozen=True)
@@ -121,9 +161,15 @@ class Winner:
     config: JsonDict
 
 
-def find_winner(store: StudyStore, name: str) -> Winner | None:
-    """The winner of a study; None while there is none."""
-    label = store.require(name).user_attrs.get(attributes.WINNER)
+def find_winner(store: StudyStore, name: str, label: str | None = None) -> Winner | None:
+    """The winner of a study, or of several objectives the member of the front with that label; None if there is none.
+
+    Args:
+        store: Where the study is kept.
+        name: Of the study.
+        label: Of a configuration that was confirmed; None: the winner.
+    """
+    label = label or store.require(name).user_attrs.get(attributes.WINNER)
     confirmed = store.find(name, CONFIRM)
     for trial in confirmed.get_trials(deepcopy=False) if confirmed is not None else ():
         about: JsonDict = trial.user_attrs.get(RUN_ATTRIBUTE, {})

@@ -4,7 +4,7 @@ The stages of `tuner tune` have no part in it; asking, dispatching, judging ends
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,18 +12,19 @@ from typing import Any, Final, Literal, TypeAlias
 
 import optuna
 from optuna.pruners import BasePruner, MedianPruner, NopPruner
-from optuna.samplers import BaseSampler, BruteForceSampler, CmaEsSampler, GridSampler
+from optuna.samplers import BaseSampler, BruteForceSampler, GridSampler
 from optuna.study import StudyDirection
 from optuna.trial import TrialState
 
 from tuner.errors import UserError
 from tuner.executors.base import Executor
+from tuner.insights.front import front_of
 from tuner.records import SCREEN
 from tuner.study.control import Interrupts, sole_controller
 from tuner.study.definition import StudyDefinition
 from tuner.study.listener import StudyListener
 from tuner.study.reading import OUTCOME_ATTRIBUTE, RUN_ATTRIBUTE
-from tuner.study.samplers import SamplerFactory, make_sampler
+from tuner.study.samplers import SamplerFactory, make_sampler, require_objectives
 from tuner.study.store import StudyStore, begin_or_continue
 from tuner.study.sweep_book import JobJudge, Jobs, SweepBook, SweepDispatcher
 from tuner.trial.messages import JsonDict, Outcome
@@ -64,10 +65,8 @@ def best_jobs(study: optuna.Study) -> list[JobResult]:
     losses = {
         trial.number: tuple(sign * value for sign, value in zip(signs, trial.values, strict=True)) for trial in complete
     }
-    if len(signs) == 1:
-        kept = sorted(complete, key=lambda trial: (losses[trial.number], trial.number))[:1]
-    else:
-        kept = [trial for trial in complete if not _is_beaten(losses[trial.number], losses.values())]
+    first = sorted(losses, key=lambda number: (losses[number], number))[:1]
+    kept = front_of(losses) if len(signs) > 1 else first
     return [
         JobResult(
             trial.number,
@@ -75,12 +74,9 @@ def best_jobs(study: optuna.Study) -> list[JobResult]:
             tuple(trial.values),
             trial.user_attrs[RUN_ATTRIBUTE]["subdir"],
         )
-        for trial in kept
+        for trial in complete
+        if trial.number in kept
     ]
-
-
-def _is_beaten(loss: tuple[float, ...], others: Iterable[tuple[float, ...]]) -> bool:
-    return any(other != loss and all(a <= b for a, b in zip(other, loss, strict=True)) for other in others)
 
 
 @dataclass(frozen=True)
@@ -124,10 +120,7 @@ class SweepSampler:
                 )
             if issubclass(kind, GridSampler):
                 return kind(self.grid, seed=seed)  # type: ignore[arg-type]  # the same order in every session
-        if issubclass(kind, CmaEsSampler) and self.num_objectives > 1:
-            raise UserError(
-                f"{kind.__name__} knows one objective only; for several choose hydra/sweeper/sampler=tpe or nsgaii"
-            )
+        require_objectives(self.factory, self.num_objectives)
         try:
             return make_sampler(self.factory, seed, num_trials, None)
         except TypeError as error:

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -19,9 +18,8 @@ from tuner.study.dispatch import Dispatcher, _Desk
 from tuner.study.evidence import echo_complaint
 from tuner.study.reading import (
     ATTEMPTS_ATTRIBUTE,
-    ENDING_ATTRIBUTE,
-    OUTCOME_ATTRIBUTE,
     RUN_ATTRIBUTE,
+    record_of,
 )
 from tuner.trial import folder as files
 from tuner.trial.messages import JsonDict, Outcome, TrialResult, Verdict
@@ -37,13 +35,6 @@ class Jobs(Protocol):
 
     def subdir(self, number: int, overrides: Sequence[str]) -> str:
         """Where the application wants the folder of a job, relative to that of the sweep."""
-
-
-@dataclass(frozen=True)
-class JobEnding(Ending):
-    """What came of a job; `values` has one number for each objective."""
-
-    values: tuple[float, ...] = ()
 
 
 class SweepBook(Book):
@@ -112,18 +103,6 @@ class SweepBook(Book):
         self._subdirs.add(subdir)
         return subdir
 
-    def tell(self, run: Run, ending: Ending) -> RunRecord:
-        """Closes a job with all its objectives."""
-        if not isinstance(ending, JobEnding):
-            return super().tell(run, ending)
-        curve = [list(point) for point in run.points]
-        about = {"reason": ending.reason, "seconds": round(ending.seconds, 3), "curve": curve}
-        run.trial.set_user_attr(OUTCOME_ATTRIBUTE, ending.outcome.value)
-        run.trial.set_user_attr(ENDING_ATTRIBUTE, about)
-        if ending.values:
-            return self._record(self.study.tell(run.trial, list(ending.values)))
-        return self._record(self.study.tell(run.trial, state=TrialState.FAIL))
-
     def records(self) -> tuple[RunRecord, ...]:
         """All jobs entered so far."""
         return tuple(map(self._record, self.study.get_trials(deepcopy=False)))
@@ -138,21 +117,12 @@ class SweepBook(Book):
         )
 
     def _record(self, trial: FrozenTrial) -> RunRecord:
-        about: JsonDict = trial.user_attrs.get(RUN_ATTRIBUTE, {})
-        ending: JsonDict = trial.user_attrs.get(ENDING_ATTRIBUTE, {})
-        outcome = Outcome(trial.user_attrs.get(OUTCOME_ATTRIBUTE, "crashed")) if trial.state.is_finished() else None
-        return RunRecord(
-            number=trial.number,
-            stage=SCREEN,
-            label=about.get("label", ""),
-            seed=0,
-            params=about.get("values", {}),
-            outcome=outcome,
-            value=trial.values[0] if trial.values else None,
-            reason=ending.get("reason", ""),
-            seconds=ending.get("seconds", 0.0),
-            folder=str(self._sweep_folder / about.get("subdir", "")),
-        )
+        return record_of(trial, SCREEN, self._sweep_folder, other_objectives(self.study))
+
+
+def other_objectives(study: optuna.Study) -> tuple[str, ...]:
+    """Names for what a job returns behind its first number."""
+    return tuple(f"objective {index}" for index in range(2, len(study.directions) + 1))
 
 
 def _is_complete_entry(trial: FrozenTrial) -> bool:
@@ -200,18 +170,18 @@ def _settings_of(run: Run, used: JsonDict) -> JsonDict:
     return {path: values[path] for path in flatten(used) if path in values}
 
 
-def _ending_of(book: SweepBook, run: Run, seconds: float) -> JobEnding:
+def _ending_of(book: SweepBook, run: Run, seconds: float) -> Ending:
     about = files.read_objective(run.folder)
     if "complaint" in about:
-        return JobEnding(Outcome.CRASHED, None, about["complaint"], seconds)
+        return Ending(Outcome.CRASHED, None, about["complaint"], seconds)
     values = tuple(map(float, about["values"]))
     if not all(map(math.isfinite, values)):
         shown = ", ".join(map(str, values))
         return _penalised(book, Outcome.DIVERGED, f"the task function returned {shown}", seconds)
-    return JobEnding(Outcome.COMPLETE, values[0], "", seconds, values)
+    return Ending(Outcome.COMPLETE, values[0], "", seconds, values[1:])
 
 
-def _penalised(book: SweepBook, outcome: Outcome, reason: str, seconds: float) -> JobEnding:
+def _penalised(book: SweepBook, outcome: Outcome, reason: str, seconds: float) -> Ending:
     """A job that would end so again: told with the worst there was, so that the sampler does not go there again."""
     worst = book.worst()
-    return JobEnding(outcome, worst[0] if worst else None, reason, seconds, worst)
+    return Ending(outcome, worst[0] if worst else None, reason, seconds, worst[1:])

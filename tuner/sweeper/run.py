@@ -1,6 +1,7 @@
 """The controller's side of a sweep: checks everything, then runs the study, or what is left of it."""
 
 import hashlib
+import importlib.util
 import inspect
 import json
 import logging
@@ -27,8 +28,18 @@ from tuner.errors import UserError
 from tuner.executors.local import Backend, LocalExecutor, pickle_function
 from tuner.names import did_you_mean
 from tuner.protocol import StudySettings
-from tuner.study import StudyDefinition, StudyStopped, StudyStore, quiet_optuna
+from tuner.reporting.page import write_page
+from tuner.study import (
+    StudyDefinition,
+    StudyStopped,
+    StudyStore,
+    fill_dashboard,
+    home_of,
+    quiet_optuna,
+    summarise,
+)
 from tuner.study.samplers import SamplerFactory, require_packages
+from tuner.study.store import BY_CHANCE
 from tuner.study.sweep import Sweep, SweepRunner, SweepSampler
 from tuner.sweeper.grammar import SweepSpace, parse_sweep
 from tuner.sweeper.job import HydraApp, SweepJob
@@ -119,12 +130,28 @@ def _run(app: HydraApp, settings: SweepSettings, arguments: Sequence[str]) -> Js
     listener = SweepLog(app.config, num_objectives, len(space.fixed))
     with StudyStore(settings.storage, listener.on_note) as store:
         best = SweepRunner(sweep, store, lambda: _executor(settings, backend), listener).run(folder)
+        if best:
+            _write_report(store, sweep.definition.name, folder)
     if not best:
         raise UserError(
             "no job of the sweep came to a good end; what each of them said is in its output.log, see above. "
             "Mend it, and raise hydra.sweeper.n_trials or begin another study with hydra.sweeper.study_name=..."
         )
     return results_of(best, num_objectives)
+
+
+def _write_report(store: StudyStore, name: str, folder: Path) -> None:
+    """The page of the sweep, beside its results; without plotly only how to get one."""
+    home = home_of(store, name, folder)
+    summary = summarise(store, name, home, thorough=True)
+    fill_dashboard(store, summary, home)
+    if importlib.util.find_spec("plotly") is None:
+        _log.info("For a report: pip install 'note-rl[report]' && tuner report %s", shlex.quote(name))
+        return
+    try:
+        _log.info("Look at everything: %s", write_page(summary, home))
+    except UserError as error:  # the sweep is done whether or not its page can be written
+        _log.warning("%s", error)
 
 
 def _check_launcher(config: DictConfig) -> None:
@@ -169,7 +196,10 @@ def _define(app: HydraApp, settings: SweepSettings, space: SweepSpace, job: byte
         agent=name,
         function=job,
         probe=None,
-        facts={"command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])},
+        facts={
+            "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+            **({BY_CHANCE: "as jobs end"} if settings.parallel > 1 else {}),
+        },
     )
 
 

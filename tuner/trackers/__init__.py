@@ -1,6 +1,6 @@
 """Where the measurements of runs go: JSON lines, a Parquet history, Weights & Biases."""
 
-from tuner.trackers.base import RunInfo, RunTracker, Tracker, TrackerGroup
+from tuner.trackers.base import RunInfo, RunTracker, Table, Tracker, TrackerGroup
 from tuner.trackers.history import History
 from tuner.trackers.jsonl import JsonlTracker, read_metrics
 from tuner.trackers.wandb import WandbTracker
@@ -10,6 +10,7 @@ __all__ = [
     "JsonlTracker",
     "RunInfo",
     "RunTracker",
+    "Table",
     "Tracker",
     "TrackerGroup",
     "WandbTracker",

@@ -36,6 +36,19 @@ class RunInfo:
     group_folder: Path | None = None
 
 
+@dataclass(frozen=True)
+class Table:
+    """A table among the final values of a run; a tracker that cannot show tables leaves it out.
+
+    Attributes:
+        columns: headings.
+        rows: one value for each column: numbers, texts, None.
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[object, ...], ...]
+
+
 class RunTracker(Protocol):
     """One run being tracked. Called from one thread."""
 
@@ -52,7 +65,7 @@ class RunTracker(Protocol):
 
         Args:
             exit_code: 0 for a run that did what it should (a pruned one included), else 1.
-            summary: final values: score, outcome, reason. JSON types only.
+            summary: final values: score, outcome, reason. JSON types, or a `Table`.
         """
 
 

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from tuner.trackers.base import RunInfo
+from tuner.trackers.base import RunInfo, Table
 from tuner.trial.folder import METRICS_FILE, append_line, cut_torn_tail
 
 SUMMARY_FILE = "summary.json"
@@ -70,9 +70,10 @@ class JsonlRun:
             return
         info = self._info
         content = {"name": info.name, "group": info.group, "job_type": info.job_type, "exit_code": exit_code}
+        values = {name: value for name, value in (summary or {}).items() if not isinstance(value, Table)}
         aside = info.folder / f".{SUMMARY_FILE}.{os.getpid()}"
         try:
-            aside.write_text(json.dumps({**content, "summary": dict(summary or {})}, indent=2))
+            aside.write_text(json.dumps({**content, "summary": values}, indent=2))
             aside.replace(info.folder / SUMMARY_FILE)
         except OSError as error:
             self._give_up(error)

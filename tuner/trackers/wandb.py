@@ -1,4 +1,4 @@
-"""Weights & Biases: one W&B run per training run, grouped by study. The only module that knows `wandb`.
+"""Weights & Biases: one W&B run per training run, grouped by study.
 
 The controller never waits for W&B: its calls are queued and made in a background thread. Whatever goes wrong there is
 one logged warning. If the server cannot be reached, this run and all later ones are recorded offline, to be uploaded
@@ -16,8 +16,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tuner.trackers.background import BackgroundCalls
-from tuner.trackers.base import RunInfo
+from tuner.trackers.base import RunInfo, Table
 from tuner.trackers.wandb_local import RUN_ID_FILE, Mode, check_settings, resolve_mode, run_id_of
+from tuner.trackers.wandb_sdk import (
+    disable_usage_statistics,
+    lost_service_errors,
+    run_settings,
+    table_of,
+    wandb_errors,
+)
 from tuner.trackers.watchdog import kill_at_exit
 
 if TYPE_CHECKING:
@@ -136,7 +143,7 @@ class _Session:
         if self.mode == "online":
             try:
                 self._start(slot)
-            except _wandb_errors() as error:
+            except wandb_errors() as error:
                 if self._leaving():
                     return
                 self.mode, reason = "offline", _first_line(error)
@@ -145,7 +152,7 @@ class _Session:
                 if reason is not None:  # wandb's service process keeps the id of the failed try
                     (slot.info.folder / RUN_ID_FILE).unlink(missing_ok=True)
                 self._start(slot)
-            except _wandb_errors() as error:
+            except wandb_errors() as error:
                 self._switch_off(error)
                 return
         if reason is not None:
@@ -157,7 +164,7 @@ class _Session:
         if slot.run is not None:
             try:
                 slot.run.log(row, step=step)
-            except _wandb_errors() as error:
+            except wandb_errors() as error:
                 self._switch_off(error)
         self.rows_sent += 1
 
@@ -167,12 +174,15 @@ class _Session:
         if run is not None:
             self._open.remove(slot)
             try:
-                run.summary.update(summary)
+                tables = {name: value for name, value in summary.items() if isinstance(value, Table)}
+                for name, table in tables.items():
+                    run.log({name: table_of(table)})
+                run.summary.update({name: value for name, value in summary.items() if name not in tables})
                 run.finish(exit_code=exit_code)
             except TimeoutError:
                 later = f"`wandb sync {self._folder(slot)}/wandb/run-*-{run.id}`"
                 self.warn_once("slow", f"W&B did not take all of {slot.info.name} in time, {later} sends the rest")
-            except _wandb_errors() as error:
+            except wandb_errors() as error:
                 self._switch_off(error)
         self.runs_ended += 1
 
@@ -212,7 +222,7 @@ class _Session:
         wandb.setup(wandb.Settings(silent=True))  # messages about the key are printed outside of any run
         if not self._watched:
             self._watched = True
-            _disable_usage_statistics()
+            disable_usage_statistics()
             # Its exit hook waits for its service process, which was seen to hang while a server did not answer.
             kill_at_exit("wandb-core", self._server_timeout_s + EXIT_GRACE_S)
         slot.run = wandb.init(
@@ -228,7 +238,7 @@ class _Session:
             resume="allow" if known and self.mode == "online" else None,
             mode=self.mode,
             reinit="create_new",
-            settings=_settings(self._server_timeout_s),
+            settings=run_settings(self._server_timeout_s),
         )
         self._open.append(slot)
 
@@ -244,53 +254,9 @@ class _Session:
             slot.run = None
         self._open.clear()
         self.warn_once("off", f"W&B is off for the rest of this session: {_first_line(error)}")
-        if not self._leaving() and isinstance(error, _lost_service_errors()):
-            with suppress(*_wandb_errors()):
+        if not self._leaving() and isinstance(error, lost_service_errors()):
+            with suppress(*wandb_errors()):
                 wandb.teardown()  # or its hook would print a traceback at exit
-
-
-def _settings(server_timeout_s: float) -> "wandb.Settings":
-    """Quiet, without the user's code, console or git, and bounded in time."""
-    import wandb
-
-    return wandb.Settings(
-        console="off",
-        silent=True,
-        disable_code=True,
-        save_code=False,
-        disable_git=True,
-        symlink=False,  # `latest-run` links mean nothing with several runs open
-        x_save_requirements=False,
-        init_timeout=server_timeout_s,
-        finish_timeout=server_timeout_s,
-        finish_timeout_raises=True,
-        # By default the stop button of one run's page would interrupt the whole study.
-        stop_fn=lambda: logger.info("the stop button of W&B does not stop a run of a study"),
-    )
-
-
-def _wandb_errors() -> tuple[type[Exception], ...]:
-    """What wandb raises when it, its service process, the server, the disk or an argument is at fault."""
-    import wandb
-    from wandb.sdk.mailbox.mailbox_handle import ServerResponseError
-
-    return (wandb.Error, ServerResponseError, OSError, ValueError, TypeError, *_lost_service_errors())
-
-
-def _lost_service_errors() -> tuple[type[Exception], ...]:
-    """What it raises when its service process has died, or is being ended."""
-    from wandb.sdk.lib.asyncio_manager import AlreadyJoinedError, RunCancelledError
-    from wandb.sdk.mailbox import HandleAbandonedError, MailboxClosedError
-
-    return (ConnectionError, HandleAbandonedError, MailboxClosedError, AlreadyJoinedError, RunCancelledError)
-
-
-def _disable_usage_statistics() -> None:
-    """Do not send how wandb itself is used: a server that does not answer would hold up the end of the process."""
-    with suppress(ImportError):  # inner parts of wandb: they may move
-        from wandb.analytics.opentelemetry.opentelemetry_proxy import disable
-
-        disable()
 
 
 def _first_line(error: Exception) -> str:

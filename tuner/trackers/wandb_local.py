@@ -51,14 +51,14 @@ def resolve_mode(mode: str) -> Mode:
     if mode == "auto" and os.environ.get("WANDB_MODE"):
         source, mode = "WANDB_MODE", os.environ["WANDB_MODE"]
     elif mode == "auto":
-        mode = "online" if _has_key() else "offline"
+        mode = "online" if has_key() else "offline"
     resolved = _NAMES.get(mode)
     if resolved is None:
         raise UserError(f"{source}={mode} is unknown: it must be {', '.join(MODES[1:])} or auto")
     return resolved
 
 
-def _has_key() -> bool:
+def has_key() -> bool:
     """Whether wandb will find credentials: in the environment, or in the netrc file where `wandb login` puts them."""
     if os.environ.get("WANDB_API_KEY") or os.environ.get("WANDB_IDENTITY_TOKEN_FILE"):
         return True

@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -148,6 +149,18 @@ class Inside(Watched):
 
     def _observation(self) -> np.ndarray:
         return np.array([os.getpid(), any(name in sys.modules for name in ("torch", "tensorflow"))], np.float32)
+
+
+class Tidy(Watched):
+    """Notes in a folder, under its random number, that it was closed, and prints it."""
+
+    def __init__(self, folder: str, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.folder = folder
+
+    def close(self) -> None:
+        sys.stdout.write("closed\n")
+        (Path(self.folder) / f"{self.mark}").touch()
 
 
 class Dying(Watched):

@@ -7,6 +7,7 @@ import sys
 import textwrap
 import threading
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -22,7 +23,7 @@ from note_rl.policy import NoisyPolicy
 from note_rl.schedules import Linear
 from note_rl.seeding import generator
 from note_rl.settings import WorkerSettings
-from tests.note_rl.collect.counting import CountingAgent, Dying, Inside, Watched, running_pool, settings
+from tests.note_rl.collect.counting import CountingAgent, Dying, Inside, Tidy, Watched, running_pool, settings
 
 TURNS = WorkerSettings(processes=2, overlapping=False)
 AHEAD = WorkerSettings(processes=2, overlapping=True)
@@ -210,6 +211,33 @@ def test_nothing_is_left_when_the_agent_fails_and_training_can_go_on():
     made.fails_at = None
     made.train(total_steps=72)
     assert everything_seen(made) == everything_seen(whole)
+
+
+@pytest.mark.parametrize("fails_at", [None, 2.0])
+def test_workers_close_their_environments_and_say_their_last_words(fails_at, tmp_path, capfd):
+    made = agent(TURNS, env=lambda: Tidy(str(tmp_path), fails_at=fails_at), rollout=3)
+    with nullcontext() if fails_at is None else pytest.raises(WorkerError, match="the bridge has collapsed"):
+        made.train(total_steps=36)
+    assert workers_left() == []
+    assert len(list(tmp_path.iterdir())) == made.settings.num_envs
+    assert capfd.readouterr().out.count("closed") == made.settings.num_envs
+
+
+def test_paths_to_import_from_need_not_be_text(monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "path", [*sys.path, tmp_path])
+    made = agent(TURNS, rollout=3)
+    assert made.train(total_steps=36).num_env_steps == 36
+
+
+def test_every_worker_has_an_environment_or_it_is_said(caplog):
+    made = agent(TURNS, rollout=3, num_envs=1)
+    made.train(total_steps=6)
+    assert "processes=2, but num_envs=1: every worker process needs an environment" in caplog.text
+    measured = agent(TURNS, rollout=3, num_envs=1)
+    measured.settings = replace(measured.settings, num_envs="auto")
+    measured._measured = (measured.env, 1)
+    measured.train(total_steps=12)
+    assert measured._trainer.collector.num_envs == TURNS.processes
 
 
 def test_what_cannot_be_pickled_is_refused_by_name():

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tuner.records import RunRecord, Scalar, StudySummary
+from tuner.records import Importances, RunRecord, Scalar, StudySummary
 from tuner.trial.messages import Outcome
 
 CURVE = ((0.25, 10.0), (0.5, 40.0), (1.0, 90.0))
@@ -35,6 +35,12 @@ def full_study(**changes: Any) -> StudySummary:
         "runs": (*screen, *confirm, *test),
         "winner_label": "trial 8",
         "importances": {"optimizer.learning_rate": 0.7, "agent.gamma": 0.3},
+        "importance_null": {"optimizer.learning_rate": 0.2, "agent.gamma": 0.35},
+        "importance_over_time": (
+            Importances({"agent.gamma": 0.8, "optimizer.learning_rate": 0.2}, {"agent.gamma": 0.3}, 0.25),
+            Importances({"optimizer.learning_rate": 0.7, "agent.gamma": 0.3}, {"agent.gamma": 0.35}, 1.0),
+        ),
+        "study_command": "tuner tune agent=dqn study.name=poles",
         "notes": ("No run was pruned.",),
         "versions": {"python": "3.11", "torch": "2.13"},
         "retrain_command": "tuner train agent=dqn optimizer.learning_rate=0.001 'env.id=my:Env-v0'",

@@ -12,7 +12,7 @@ import pytest
 from tests.tuner.reporting.summaries import EVIL, full_study, run
 from tuner.errors import UserError
 from tuner.records import StudySummary
-from tuner.reporting import figures, parameter_figures
+from tuner.reporting import figures, parameter_figures, study_figures
 from tuner.reporting.markup import Html, tag
 from tuner.reporting.page import render_page, write_page
 from tuner.results import verdict
@@ -54,7 +54,8 @@ def page() -> Parsed:
 
 
 def test_sections_stand_in_the_order_of_the_readers_questions(page: Parsed) -> None:
-    order = ["verdict", "comparison", "history", "curves", "importance", "trials", "failures", "reproduce", "about"]
+    order = ["verdict", "comparison", "ranges", "importance", "parallel", "history", "curves", "more", "trials"]
+    order += ["failures", "reproduce", "cost", "about"]
     assert [name for name in page.ids() if name in order] == order
 
 
@@ -221,6 +222,56 @@ def test_parameter_axes_suit_their_values() -> None:
     kinds = [drawn["layout"][f"xaxis{number}"].get("type") for number in ("", "2", "3", "4")]
     assert kinds == ["log", "log", "category", None]
     assert drawn["layout"]["xaxis2"]["ticktext"] == ["16", "256"]
+
+
+def test_chance_is_marked_at_every_importance(page: Parsed) -> None:
+    bars, marks = page.figures()["importance-figure"]["data"]
+    assert bars["y"] == marks["y"] == ["gamma 30%", "learning_rate 70%"]
+    assert (bars["x"], marks["x"]) == ([0.3, 0.7], [0.35, 0.2])
+    assert bars["marker"]["color"] == [figures.FAINT, figures.TRIAL]  # what chance alone could do is pale
+    assert "on these trials gamma cannot be told from it." in "".join(page.text)
+    late = page.figures()["importance-time-figure"]["data"][0]
+    assert (late["name"], late["x"], late["y"]) == ("gamma", [0.25, 1.0], [0.8, 0.3])
+    assert late["marker"]["symbol"] == ["circle", "circle-open"]
+
+
+def test_the_lines_of_trials_end_at_their_scores() -> None:
+    runs = [
+        run(f"trial {n}", "screen", float(n), params={"a.rate": 10.0 ** -(n % 3), "a.kind": "xy"[n % 2]})
+        for n in range(8)
+    ]
+    runs.append(run("trial 8", "screen", None, params={"a.rate": 1.0}, outcome=Outcome.CRASHED, curve=()))
+    importances = {"a.rate": 0.9, "a.kind": 0.1}
+    drawn = study_figures.parallel_figure(full_study(runs=tuple(runs), importances=importances, winner_label="trial 7"))
+    assert drawn is not None
+    assert drawn["layout"]["xaxis"]["ticktext"] == ["rate", "kind", "score"]
+    traces = {trace.get("name"): trace for trace in drawn["data"]}
+    assert traces["the winner"]["y"] == [0.5, 1.0, 1.0, None]  # 0.1 is half-way from 0.01 to 1
+    assert traces["pruned or failed"]["y"] == [1.0, None, None, None]
+    assert len(traces["best quarter"]["y"]) == 4  # trial 6; trial 7 is the best tenth
+    labels = traces[None]["text"]
+    assert labels[:3] == ["0.01", "0.1", "1"]
+    assert labels[3:5] == ["x", "y"]
+
+
+def test_both_commands_can_be_copied(page: Parsed) -> None:
+    assert "tuner tune agent=dqn study.name=poles" in page.text
+    targets = [attributes.get("data-target") for name, attributes in page.elements if name == "button"]
+    assert [target for target in targets if target] == ["command", "study-command"]
+
+
+def test_failures_are_explained_by_kind(page: Parsed) -> None:
+    text = "".join(page.text)
+    assert "1 crashed: RuntimeError" in text
+    assert "1 diverged: the loss became nan. Numbers overflowed" in text
+
+
+def test_cost_and_worth_of_more_are_shown(page: Parsed) -> None:
+    rows = render_page(full_study()).partition('id="cost-table"')[2].partition("</table>")[0]
+    assert rows.count("<tr") == 1 + 3  # screen, confirm, test
+    assert "4 min 14 s in all" in "".join(page.text)
+    assert "Going from 5 to 11 trials" in "".join(page.text)
+    assert page.figures()["expected-figure"]["data"][0]["x"] == list(range(1, 12))
 
 
 def test_files_lie_beside_the_page(tmp_path: Path) -> None:

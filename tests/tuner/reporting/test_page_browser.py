@@ -1,5 +1,7 @@
 """The page as a browser sees it (-m browser)."""
 
+import html
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +10,7 @@ import pytest
 
 from tests.tuner.reporting.browser import visit
 from tests.tuner.reporting.summaries import EVIL, full_study
+from tuner.records import Objective
 from tuner.reporting.page import write_page
 
 pytestmark = pytest.mark.browser
@@ -27,7 +30,9 @@ def test_the_page_draws_everything_without_an_error_or_a_request(tmp_path: Path)
     assert seen.console == []
     assert seen.requests == []
     assert 'data-ready="true"' in seen.dom
-    for name in ("comparison", "history", "curves", "importance", "slices"):
+    for name in (
+        *("comparison", "history", "curves", "importance", "importance-time", "slices", "parallel", "expected"),
+    ):
         drawn = seen.dom.partition(f'id="{name}-figure"')[2].partition("<figcaption>")[0]
         assert 'class="main-svg"' in drawn, name
         assert re.search('class="(point|lines)\\b', drawn), name
@@ -69,10 +74,59 @@ def test_a_click_on_a_heading_sorts(tmp_path: Path) -> None:
 
 def test_the_command_can_be_copied_from_a_file(tmp_path: Path) -> None:
     page = write_page(full_study(), tmp_path / "report")
-    script = "document.getElementById('copy').click(); setTimeout = () => 0;"
+    script = "document.querySelector('button.copy').click(); setTimeout = () => 0;"
     seen = visit(instrumented(page, script), tmp_path)
     assert ">Copied</button>" in seen.dom
     assert seen.console == []
+
+
+CLICKS = """
+const seen = [];
+const click = (element) => element.dispatchEvent(new MouseEvent("click", { bubbles: true }));
+document.querySelectorAll("details > summary").forEach((one) => one.click());
+seen.push([...document.querySelectorAll("details")].every((one) => one.open));
+const cells = () => [...document.querySelectorAll("#range-table tbody tr")].map((row) => row.cells[0].textContent);
+seen.push(cells());
+document.querySelector("#range-table th").click();
+seen.push(cells());
+const plot = document.getElementById("parallel-figure");
+const shown = () => plot.data.filter((trace) => trace.visible !== "legendonly" && trace.showlegend !== false).length;
+const before = shown();
+const entry = plot.querySelector(".legendtoggle");
+["mousedown", "mouseup", "click"].forEach((kind) => entry.dispatchEvent(new MouseEvent(kind, { bubbles: true })));
+document.querySelectorAll("button.copy").forEach((one) => one.click());
+setTimeout(() => {
+  seen.push([before, shown()]);
+  document.title = "seen " + JSON.stringify(seen);
+}, 2000);
+"""
+
+
+def test_everything_that_can_be_clicked_does_what_it_says(tmp_path: Path) -> None:
+    page = write_page(full_study(), tmp_path / "report")
+    seen = visit(instrumented(page, CLICKS), tmp_path)
+    found = re.search("<title>seen (.*)</title>", seen.dom)
+    assert found, seen.console
+    opened, before, after, (shown, left) = json.loads(html.unescape(found[1]))
+    assert opened
+    assert before == ["learning_rate", "gamma"]
+    assert after == ["gamma", "learning_rate"]
+    assert (shown, left) == (5, 4), "a click in the legend hides a group of trials"
+    assert seen.console == []
+
+
+def test_a_page_of_several_objectives_draws_its_front(tmp_path: Path) -> None:
+    runs = [replace(one, scores={"seconds": 20.0 - one.number}) for one in full_study().runs]
+    summary = full_study(
+        runs=tuple(runs),
+        winner_label=None,
+        others=(Objective("seconds", "seconds of a run"),),
+        front=("trial 8", "trial 7"),
+    )
+    seen = visit(write_page(summary, tmp_path / "report"), tmp_path)
+    assert seen.console == []
+    drawn = seen.dom.partition('id="front-figure"')[2].partition("<figcaption>")[0]
+    assert len(re.findall(r'class="point\b', drawn)) >= 9
 
 
 def test_plots_follow_the_colour_scheme(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from tuner.records import StudySummary
 from tuner.reporting.final import final_table
 from tuner.reporting.progress import RunningRun, StudyProgress, best_so_far, seconds_left, study_progress
 from tuner.reporting.tables import LiveTable, progress_line
-from tuner.results import Estimate, estimate
 from tuner.trial.messages import Outcome
+from tuner.verdicts import Estimate, estimate
 
 TOTALS = {"screen": 12, "confirm": 4, "test": 10}
 

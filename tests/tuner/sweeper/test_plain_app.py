@@ -83,6 +83,13 @@ def test_the_best_of_all_trials_is_near_the_optimum(swept: App) -> None:
     assert loss < 0.75
 
 
+def test_the_sweep_has_a_page(swept: App) -> None:
+    page = (swept.sweep_folder / "report.html").read_text()
+    assert f"Best of {sum(kind == 'complete' for kind in outcomes(swept.study('quadratic')).values())} finished" in page
+    assert "ValueError: it is three" in page
+    assert "hydra.sweeper.study_name=quadratic" in page  # the command that goes on with it
+
+
 def test_bad_ends_are_recorded_and_the_sweep_goes_on(swept: App) -> None:
     study = swept.study("quadratic")
     found = outcomes(study)

@@ -1,6 +1,8 @@
 """Sweeps in Optuna's books: directions, Pareto sets, folders, steps."""
 
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import optuna
@@ -11,10 +13,17 @@ import tuner
 from tuner.coordinates import Interval, Range
 from tuner.errors import UserError
 from tuner.protocol import StudySettings
+from tuner.records import StudySummary
+from tuner.reporting import write_page
+from tuner.reporting.figures import history_figure
+from tuner.results import verdict
+from tuner.results_of_fronts import front_members
 from tuner.space import Parameter, Space
-from tuner.study import StudyDefinition, StudyStore, summarise
-from tuner.study.sweep import Direction, SweepSampler, best_jobs
-from tuner.study.sweep_book import JobEnding, JobJudge, SweepBook
+from tuner.study import StudyDefinition, StudyStore, home_of, summarise
+from tuner.study.book import Ending
+from tuner.study.store import begin_or_continue
+from tuner.study.sweep import SWEEP_FOLDER, Direction, SweepSampler, best_jobs
+from tuner.study.sweep_book import JobJudge, SweepBook
 from tuner.sweeper.grammar import SweepSpace, parse_sweep
 from tuner.trial.messages import JsonDict, Outcome
 
@@ -95,7 +104,7 @@ def test_every_combination_is_run_once_and_all_its_values_are_told(tmp_path: Pat
     book = SweepBook(study, sweep, SpaceJobs(space), tmp_path, sampler.total(50))
     while run := book.next_run():
         number = float(run.number)
-        record = book.tell(run, JobEnding(Outcome.COMPLETE, number, "", 1.0, (number, -number)))
+        record = book.tell(run, Ending(Outcome.COMPLETE, number, "", 1.0, (-number,)))
         assert (record.value, record.outcome) == (number, Outcome.COMPLETE)
     assert book.is_done
     assert sorted((record.params["m"], record.params["x"]) for record in book.records()) == [
@@ -127,9 +136,56 @@ def test_reports_outside_of_a_study_are_no_ops() -> None:
     assert tuner.report(1, 2.0) is False
 
 
-def test_a_report_of_a_sweep_that_minimises_is_refused() -> None:
+def reported(tmp_path: Path, directions: tuple[Direction, ...], returned: Sequence[tuple[float, ...]]) -> StudySummary:
+    """A sweep as a report sees it; the second of its jobs crashed."""
+    sweep = replace(definition(), settings=StudySettings(num_trials=len(returned)), agent="app")
     with StudyStore("memory") as store:
-        study = store.open("s", "screen", directions=("minimize",))
-        study.set_user_attr("definition", {"format": 1})
-        with pytest.raises(UserError, match="higher for better"):
-            summarise(store, "s", Path())
+        study = store.open("s", "screen", directions=directions)
+        begin_or_continue(study, sweep, store.url)
+        study.set_user_attr(SWEEP_FOLDER, str(tmp_path))
+        book = SweepBook(study, sweep, SameFolder("job"), tmp_path, total=len(returned))
+        for values in returned:
+            run = book.next_run()
+            assert run is not None
+            if run.number == 1:
+                book.tell(run, Ending(Outcome.CRASHED, None, "KeyError: 'x'", 2.0))
+            else:
+                book.tell(run, Ending(Outcome.COMPLETE, values[0], "", 1.0, values[1:]))
+        assert home_of(store, "s", Path("elsewhere")) == tmp_path
+        return summarise(store, "s", Path("elsewhere"))
+
+
+def test_a_sweep_that_minimises_has_a_report(tmp_path: Path) -> None:
+    summary = reported(tmp_path, ("minimize",), [(float(value),) for value in (5, 9, 3, 8, 2, 7, 2, 6, 9, 9, 9, 9)])
+    assert (summary.winner_label, summary.maximised, summary.is_sweep) == ("trial 4", False, True)
+    assert summary.importances.keys() == {"x"}
+    assert [run.folder for run in summary.runs[:2]] == [str(tmp_path / "job"), str(tmp_path / "job_1")]
+    found = verdict(summary)
+    assert found.sentence.startswith("Best of 11 finished jobs: trial 4 (x ")
+    assert "returned 2. Each job ran once" in found.sentence
+    assert found.details == ("Of 12 jobs, 1 failed.",)
+    drawn = history_figure(summary)
+    assert drawn is not None
+    assert drawn["data"][0]["y"] == [5.0, 3.0, 3.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0]
+    page = write_page(summary, tmp_path).read_text()
+    assert '<section id="comparison">' not in page
+    rows = page.partition('id="trial-table"')[2].partition("</table>")[0]
+    assert re.findall(r"trial \d+", rows)[:3] == ["trial 4", "trial 6", "trial 2"]
+
+
+def test_a_sweep_of_several_objectives_has_a_report(tmp_path: Path) -> None:
+    returned = [(1.0, 1.0), (9.0, 9.0), (2.0, 3.0), (2.0, 2.0), (3.0, 3.0), (0.5, -1.0)]
+    summary = reported(tmp_path, MANY, returned)
+    assert (summary.winner_label, summary.front) == (None, ("trial 0", "trial 2", "trial 5"))
+    members = front_members(summary)
+    assert [(member.label, [value.iqm for value in member.values]) for member in members] == [
+        ("trial 5", [0.5, -1.0]),
+        ("trial 0", [1.0, 1.0]),
+        ("trial 2", [2.0, 3.0]),
+    ]
+    sentence = verdict(summary).sentence
+    assert "3 configurations are beaten by no other in score (lower is better) and objective 2 (higher" in sentence
+    assert "trial 5 with score 0.5, objective 2 -1" in sentence
+    page = write_page(summary, tmp_path).read_text()
+    assert "front-figure" in page
+    assert page.partition('id="front-table"')[2].partition("</table>")[0].count("<tr") == 1 + 3

@@ -1,0 +1,73 @@
+"""Importances, what chance alone would have made of them, and how they change over training."""
+
+from pathlib import Path
+
+import numpy as np
+import optuna
+import pytest
+from optuna.distributions import FloatDistribution
+from optuna.trial import TrialState, create_trial
+
+from tests.tuner.studies import journal, run_study
+from tuner.objective import Final
+from tuner.study import StudyStore, summarise
+from tuner.study.importance import importances, over_time
+
+SPACE = {name: {"path": f"agent.{name}"} for name in ("early", "late", "dummy")}
+
+
+def study(num_trials: int = 60, direction: str = "maximize") -> optuna.Study:
+    """The first half of a curve depends on `early` alone, the second on `late` alone, nothing on `dummy`."""
+    made = optuna.create_study(direction=direction, sampler=optuna.samplers.RandomSampler())
+    rng = np.random.default_rng(0)
+    sign = 1.0 if direction == "maximize" else -1.0
+    for _ in range(num_trials):
+        params = {name: float(rng.random()) for name in SPACE}
+        curve = [(0.5, -((params["early"] - 0.2) ** 2)), (1.0, -((params["late"] - 0.8) ** 2))]
+        made.add_trial(
+            create_trial(
+                state=TrialState.COMPLETE,
+                params=params,
+                distributions={name: FloatDistribution(0.0, 1.0) for name in params},
+                value=sign * curve[-1][1],
+                user_attrs={"ending": {"curve": curve}},
+            )
+        )
+    return made
+
+
+@pytest.mark.parametrize("direction", ["maximize", "minimize"])
+def test_only_what_matters_rises_above_chance(direction: str) -> None:
+    found = importances(study(direction=direction), SPACE, maximised=direction == "maximize")
+    assert next(iter(found.shares)) == "agent.late"
+    assert sum(found.shares.values()) == pytest.approx(1.0)
+    assert found.shares["agent.late"] > 3 * found.null["agent.late"]
+    assert found.shares["agent.dummy"] < found.null["agent.dummy"]
+    assert found.shares["agent.early"] < 2 * found.null["agent.early"]  # one in twenty lies above, and this one does
+
+
+def test_importance_moves_over_training() -> None:
+    early, late = over_time(study(), SPACE, Final())
+    assert (early.fraction, late.fraction) == (0.5, 1.0)
+    assert max(early.shares, key=lambda path: early.shares[path]) == "agent.early"
+    assert max(late.shares, key=lambda path: late.shares[path]) == "agent.late"
+    assert early.shares["agent.late"] < early.null["agent.late"]
+
+
+def test_too_few_trials_or_too_equal_ones_say_nothing() -> None:
+    assert importances(study(9), SPACE).shares == {}
+    flat = study(0)
+    for _ in range(20):
+        flat.add_trial(create_trial(params={"late": 0.5}, distributions={"late": FloatDistribution(0, 1)}, value=1.0))
+    assert importances(flat, SPACE).shares == {}
+
+
+def test_a_study_of_ours_has_them_at_its_reports(tmp_path: Path) -> None:
+    run_study(tmp_path, num_trials=30)
+    with StudyStore(journal(tmp_path)) as store:
+        summary = summarise(store, "study", tmp_path, thorough=True)
+        assert summarise(store, "study", tmp_path).importances == summary.importances
+    assert len(summary.importance_over_time) == 6
+    assert summary.importance_over_time[-1].fraction == 1.0
+    assert summary.importances["optimizer.learning_rate"] > summary.importance_null["optimizer.learning_rate"]
+    assert type(summary).from_json(summary.to_json()) == summary

@@ -1,0 +1,148 @@
+"""What study a composed config describes, and what of it is refused before anything is written."""
+
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import DictConfig, OmegaConf
+
+from note_rl.errors import NoteRLError
+from tuner.build import build_node
+from tuner.checks import check_run, resolve
+from tuner.config import RunConfig
+from tuner.errors import UserError
+from tuner.functions import ENTRY as FUNCTION_ENTRY
+from tuner.functions import function_name, is_function
+from tuner.names import did_you_mean
+from tuner.protocol import Pruning, StudySettings
+from tuner.space import Space
+from tuner.study import StudyDefinition, quiet_optuna
+from tuner.study.samplers import require_objectives
+from tuner.study.storage import shown
+from tuner.study.store import BY_CHANCE
+from tuner.trial.messages import JsonDict
+
+WARM_STARTS = {"off": "off", "False": "off", "default": "default", "on": "default", "True": "default"}
+"""YAML takes a bare off and on for truth values."""
+
+_OWN_KEYS = ("name", "folder", "size")
+
+
+def check_study(config: DictConfig, overrides: Sequence[str]) -> None:
+    """Refuses a search that cannot be.
+
+    Raises:
+        UserError: Says what is wrong with it.
+    """
+    definition = define(config, overrides)
+    if definition.others:
+        _check_several(resolve(config), overrides)
+    _check_ends(definition)
+
+
+def _check_several(resolved: JsonDict, overrides: Sequence[str]) -> None:
+    """Refuses what goes by one score only, where it was asked for; by default it is off."""
+    for key, default in (("pruner", "none"), ("study.num_race_seeds", "0")):
+        typed = [one for one in overrides if one.partition("=")[0] == key and one.partition("=")[2] != default]
+        if typed:
+            raise UserError(f"{typed[0]} goes by one score, and study.metric names several objectives; leave it out")
+    with quiet_optuna():
+        require_objectives(build_node("sampler", {**resolved["sampler"], "_partial_": True}), 2)
+
+
+def _check_ends(definition: StudyDefinition) -> None:
+    """Refuses values in the space that no run can have: each end of a range and each choice, one at a time.
+
+    Numbers of the buffer and of environments depend on each other: whether they fit is known only when all are drawn.
+    """
+    for parameter in definition.space.parameters:
+        if parameter.path.startswith("buffer.") or parameter.path == "env.num_envs":
+            continue
+        for drawn in parameter.ends:
+            value = parameter.value(drawn, definition.config)
+            together = {path: choices[0] for path, choices in parameter.when.items()}
+            try:
+                check_run(definition.run_config({**together, parameter.path: value}, seed=0))
+            except (UserError, NoteRLError) as error:
+                raise UserError(f"space.{parameter.path} reaches {value}, and no run can have that: {error}") from error
+
+
+def define(config: DictConfig, overrides: Sequence[str] = ()) -> StudyDefinition:
+    """The study that a composed config describes.
+
+    Raises:
+        UserError: Its search or its sizes make no sense.
+    """
+    resolved = resolve(config)
+    study = resolved["study"]
+    run_config = _run_config(resolved)
+
+    def configure(values: JsonDict) -> JsonDict:
+        changed = config.copy()
+        for path, value in values.items():
+            OmegaConf.update(changed, path, value, merge=False)
+        return _run_config(resolve(changed))
+
+    agent = function_name(run_config).lower()
+    found = StudyDefinition(
+        name=study["name"] or _default_name(agent, run_config, study["size"], resolved["seed"]),
+        config=run_config,
+        space=Space.from_config(resolved["space"], run_config, _fixed(overrides)),
+        settings=_settings({key: value for key, value in study.items() if key not in _OWN_KEYS}),
+        seed=resolved["seed"],
+        agent=agent,
+        folder=Path(study["folder"]),
+        configure=configure,
+        warm_start=WARM_STARTS.get(str(resolved["warm_start"]), str(resolved["warm_start"])),
+        facts={
+            "command": shlex.join(["tuner", "tune", *map(_without_password, overrides)]),
+            **({} if _in_fixed_order(resolved["executor"]) else {BY_CHANCE: "as trials end"}),
+        },
+    )
+    return replace(found, entry=FUNCTION_ENTRY, probe=None) if is_function(run_config) else found
+
+
+def _in_fixed_order(executor: JsonDict) -> bool:
+    """Whether the same study is the same to the last digit when it is run again."""
+    return executor.get("parallel", 1) == 1 or str(executor["_target_"]).endswith(".InlineExecutor")
+
+
+def _run_config(resolved: JsonDict) -> JsonDict:
+    """The part of a config that one run is made from; trackers are the controller's business."""
+    return {
+        part.name: resolved[part.name] for part in fields(RunConfig) if part.name != "tracker" and part.name in resolved
+    }
+
+
+def _default_name(agent: str, config: JsonDict, size: str, seed: int) -> str:
+    world = [] if is_function(config) else [config["env"]["id"], config["backend"]["name"]]
+    parts = [agent, *world, size, *([f"seed{seed}"] if seed else [])]
+    return re.sub(r"[^\w.=-]+", "-", "-".join(map(str, parts)))
+
+
+def _fixed(overrides: Sequence[str]) -> set[str]:
+    """The settings that were typed; choices of groups are among them and do no harm."""
+    parsed = OverridesParser.create().parse_overrides(list(overrides))
+    return {str(override.key_or_group) for override in parsed if not override.is_delete()}
+
+
+def _settings(node: JsonDict) -> StudySettings:
+    pruning = dict(node.pop("pruning", {}))
+    for prefix, keys, kind in (("study.", node, StudySettings), ("study.pruning.", pruning, Pruning)):
+        known = [part.name for part in fields(kind)]
+        for key in keys:
+            if key not in known:
+                raise UserError(f"unknown key {prefix}{key}{did_you_mean(key, known)}")
+    rungs = pruning.get("rungs", Pruning.rungs)
+    metric, *others = node["metric"] if isinstance(node["metric"], list) else [node["metric"]]
+    several = {"others": tuple(map(str, others)), "num_race_seeds": 0} if others else {}
+    given = {**node, "metric": str(metric), **several}
+    return StudySettings(**given, pruning=Pruning(**{**pruning, "rungs": tuple(rungs)}))
+
+
+def _without_password(override: str) -> str:
+    key, equals, value = override.partition("=")
+    return f"{key}{equals}{shown(value)}" if key.lstrip("+") == "storage.url" else override

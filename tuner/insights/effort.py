@@ -1,0 +1,125 @@
+"""What a study has cost, and whether more of it would have been worth it."""
+
+from dataclasses import dataclass
+
+from tuner.insights.noise import seed_noise
+from tuner.records import SCREEN, STAGES, RunRecord, StudySummary
+from tuner.statistics import expected_best_of_k
+from tuner.trial.messages import Outcome
+from tuner.wording import format_number
+
+MIN_TRIALS = 5
+_MAX_POINTS = 60
+
+
+@dataclass(frozen=True)
+class StageCost:
+    """What one stage has cost.
+
+    Attributes:
+        stage: its name.
+        num_runs: runs that were started.
+        num_complete: of these, complete.
+        num_pruned: of these, pruned.
+        num_failed: of these, failed.
+        seconds: summed over its runs, which may have run at the same time.
+        lost_seconds: the part of it spent on runs that failed.
+        env_steps: environment steps, as far as its runs have reported; None where a run has no step budget.
+    """
+
+    stage: str
+    num_runs: int
+    num_complete: int
+    num_pruned: int
+    num_failed: int
+    seconds: float
+    lost_seconds: float
+    env_steps: int | None
+
+
+def costs(summary: StudySummary) -> tuple[StageCost, ...]:
+    """The cost of each stage that has runs."""
+    total_steps = summary.budget.get("environment steps per run")
+    found = []
+    for stage in STAGES:
+        runs = summary.stage(stage)
+        if not runs:
+            continue
+        steps = None
+        if isinstance(total_steps, int | float) and not summary.is_sweep:
+            steps = round(sum(_fraction(run) for run in runs) * total_steps)
+        found.append(
+            StageCost(
+                stage=stage,
+                num_runs=len(runs),
+                num_complete=sum(run.complete for run in runs),
+                num_pruned=sum(run.outcome is Outcome.PRUNED for run in runs),
+                num_failed=sum(run.failed for run in runs),
+                seconds=sum(run.seconds for run in runs),
+                lost_seconds=sum(run.seconds for run in runs if run.failed),
+                env_steps=steps,
+            )
+        )
+    return tuple(found)
+
+
+def _fraction(run: RunRecord) -> float:
+    """Part of its budget that a run has used, by its last report."""
+    return min(1.0, max((step for step, _ in run.curve), default=1.0 if run.complete else 0.0))
+
+
+@dataclass(frozen=True)
+class ExpectedBest:
+    """The best score to be expected of a search of so many trials.
+
+    Attributes:
+        points: (number of trials, expected best score), rising in merit; the last one is the study's own size.
+        gain: what the second half of the trials has brought, in merit.
+        noise: standard deviation of a score over seeds; None if it is not known.
+    """
+
+    points: tuple[tuple[int, float], ...]
+    gain: float
+    noise: float | None
+
+    @property
+    def sentence(self) -> str:
+        """Whether going on is worth it."""
+        number = self.points[-1][0]
+        bought = f"Going from {number // 2} to {number} trials raised the best score to be expected by "
+        if self.noise is None:
+            return f"{bought}{format_number(self.gain)}. How much of that is seed noise is not known."
+        gain, noise = format_number(self.gain), format_number(self.noise)
+        against = f"{bought}{gain}; another seed alone moves a score by about {noise}."
+        if self.gain < self.noise:
+            return f"{against} More trials of the same kind would hardly pay."
+        return f"{against} More trials may still pay: raise study.num_trials and give the same command."
+
+
+def expected_best(summary: StudySummary) -> ExpectedBest | None:
+    """Expected best of k screening trials for k up to their number (Dodge et al. 2019); None with too few trials.
+
+    A pruned trial counts with the last score it had: it was ended for being low.
+    """
+    merits = [merit for run in summary.stage(SCREEN) if (merit := _merit(summary, run)) is not None]
+    if len(merits) < MIN_TRIALS:
+        return None
+    sign = 1.0 if summary.maximised else -1.0
+    total = len(merits)
+    counts = sorted(
+        {1, total // 2, total, *(round(1 + index * (total - 1) / _MAX_POINTS) for index in range(_MAX_POINTS))}
+    )
+    curve = [(count, expected_best_of_k(merits, count)) for count in counts]
+    by_count = dict(curve)
+    noise = seed_noise(summary, summary.winner_label)
+    return ExpectedBest(
+        tuple((count, sign * value) for count, value in curve),
+        by_count[total] - by_count[total // 2],
+        None if noise is None else noise.deviation,
+    )
+
+
+def _merit(summary: StudySummary, run: RunRecord) -> float | None:
+    if run.outcome is Outcome.PRUNED and run.value is not None:
+        return run.value if summary.maximised else -run.value
+    return summary.merit(run)

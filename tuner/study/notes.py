@@ -1,0 +1,91 @@
+"""What optuna-dashboard shows of a study besides its numbers: names of its objectives, and a note that says what it is.
+
+A note that somebody else has written is left alone.
+"""
+
+import importlib.util
+from pathlib import Path
+from typing import Final
+
+import optuna
+
+from tuner.records import STAGES, StudySummary
+from tuner.results import verdict
+from tuner.study import store as attributes
+from tuner.study.store import StudyStore, quiet_optuna, study_name
+from tuner.study.summary import home_of, summarise
+
+_SIGNATURE: Final = "*Written by `tuner`; once you change this note it is left alone.*"
+
+
+def fill_dashboard(store: StudyStore, summary: StudySummary, home: Path) -> None:
+    """Names the objectives of all stages of a study and writes their notes.
+
+    Args:
+        store: Where it is kept.
+        summary: Of the study.
+        home: Its folder.
+    """
+    names = [summary.metric_name, *(other.label for other in summary.others)]
+    for stage in STAGES:
+        study = store.find(summary.name, stage)
+        if study is None:
+            continue
+        if study.metric_names != names:
+            with quiet_optuna():
+                study.set_metric_names(names)
+        _write_note(study, _study_note(summary, home) if stage == STAGES[0] else _stage_note(summary, stage))
+
+
+def fill_in_missing(store: StudyStore, folder: Path) -> None:
+    """The same for all studies of ours that have no note yet, such as one under way.
+
+    Args:
+        store: Where they are kept.
+        folder: Where the folders of studies are.
+    """
+    for name in store.names():
+        study = store.find(name)
+        if study is not None and attributes.DEFINITION in study.user_attrs and not _note_of(study):
+            home = home_of(store, name, folder / name)
+            fill_dashboard(store, summarise(store, name, home), home)
+
+
+def _study_note(summary: StudySummary, home: Path) -> str:
+    found = verdict(summary)
+    parts = [f"## {summary.name}", found.sentence]
+    parts += ["\n".join(f"- {detail}" for detail in (*found.details, *summary.notes))]
+    if summary.retrain_command:
+        parts += ["Train the winner again:", f"```sh\n{summary.retrain_command}\n```"]
+    if summary.study_command:
+        parts += ["Go on with the study:", f"```sh\n{summary.study_command}\n```"]
+    parts += [f"Everything is in `{home}`; `tuner report {summary.name}` writes its page."]
+    if not summary.is_sweep:
+        listed = ", ".join(f"`{study_name(summary.name, stage)}`" for stage in STAGES[1:])
+        parts += [f"These are the screening trials, on one seed. Later stages are {listed}."]
+    return "\n\n".join([*parts, _SIGNATURE])
+
+
+def _stage_note(summary: StudySummary, stage: str) -> str:
+    return (
+        f"Stage **{stage}** of study `{summary.name}`: some of its configurations on further seeds. `candidate` is the "
+        f"number of the screening trial (-1: the default configuration), `seed` the seed.\n\n{_SIGNATURE}"
+    )
+
+
+def _note_of(study: optuna.Study) -> str:
+    if importlib.util.find_spec("optuna_dashboard") is None:
+        return ""
+    from optuna_dashboard import get_note
+
+    return str(get_note(study))
+
+
+def _write_note(study: optuna.Study, text: str) -> None:
+    if importlib.util.find_spec("optuna_dashboard") is None:
+        return
+    from optuna_dashboard import save_note
+
+    known = _note_of(study)
+    if known != text and (not known or known.endswith(_SIGNATURE)):
+        save_note(study, text)

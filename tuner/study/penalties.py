@@ -1,0 +1,64 @@
+"""What a run is told with that ended badly by its own doing, so that the sampler does not go there again."""
+
+from collections.abc import Iterable, Sequence
+
+from tuner.objective import SECONDS, Metric, make_metric
+from tuner.protocol import penalty
+from tuner.records import Objective, RunRecord
+from tuner.study.book import Ending, Run
+from tuner.trial.messages import Outcome
+
+
+class Penalties:
+    """Remembers the scores of a stage, and gives a run that failed the worst there is in every objective.
+
+    Args:
+        metric: The score.
+        others: Objectives behind it.
+        random_return: What a random policy is worth, if that is known.
+    """
+
+    def __init__(self, metric: Metric, others: Sequence[Objective], random_return: float | None) -> None:
+        self._metric = metric
+        self._others = others
+        self._random_return = random_return
+        self._scores: list[float] = []
+        self._rows: list[tuple[float, ...]] = []
+
+    def begin_stage(self, records: Iterable[RunRecord]) -> None:
+        """Forgets other stages and takes in what this one has."""
+        self._scores.clear()
+        self._rows.clear()
+        for record in records:
+            self.see(record)
+
+    def see(self, record: RunRecord) -> None:
+        """Takes a run into account."""
+        if record.score is not None:
+            self._scores.append(record.score)
+        values = record.objectives(self._others)
+        if values is not None:
+            self._rows.append(values[1:])
+
+    def ending(self, run: Run, outcome: Outcome, reason: str, seconds: float) -> Ending:
+        """How such a run ends: with the score of a random policy, or the worst seen if that is lower.
+
+        Without a score if there is nothing to compare with.
+        """
+        seen = [*self._scores, *(self._metric([point]) for point in run.points)]
+        # a policy that learns nothing is as good all along
+        learnt_nothing = None if self._random_return is None else self._metric([(1.0, self._random_return)])
+        value = penalty(learnt_nothing, seen)
+        return Ending(outcome, value, reason, seconds, () if value is None else self._worst_others(seconds))
+
+    def _worst_others(self, seconds: float) -> tuple[float, ...]:
+        """A run that failed early was quick: it gets the longest time seen, and so on."""
+        worst = []
+        for index, other in enumerate(self._others):
+            column = [row[index] for row in self._rows]
+            if other.name == SECONDS:
+                column.append(seconds)
+            elif self._random_return is not None:
+                column.append(make_metric(other.name)([(1.0, self._random_return)]))
+            worst.append((min if other.maximised else max)(column, default=0.0))
+        return tuple(worst)

@@ -1,0 +1,144 @@
+"""The study itself as a tracked run: how the best score rises, and at the end everything that was found."""
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Final, Self
+
+from tuner.records import SCREEN, STAGES, RunRecord, StudySummary
+from tuner.results import verdict
+from tuner.study.book import Run
+from tuner.study.definition import StudyDefinition
+from tuner.study.errors import StudyStopped
+from tuner.study.listener import StudyListener
+from tuner.study.store import describe, settings_to_json
+from tuner.trackers.base import RunInfo, RunTracker, Table, Tracker
+from tuner.trial.messages import JsonDict, Outcome
+
+JOB_TYPE: Final = "study"
+
+
+class StudyRunListener(StudyListener):
+    """Keeps one tracked run for the study as long as it is entered as a context; a failure inside closes it as failed.
+
+    Args:
+        tracker: Told of the run.
+        definition: The study.
+    """
+
+    def __init__(self, tracker: Tracker, definition: StudyDefinition) -> None:
+        self._tracker = tracker
+        self._definition = definition
+        self._run: RunTracker | None = None
+        self._known: dict[tuple[str, int], RunRecord] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            outcome = Outcome.STOPPED if isinstance(error, StudyStopped) else Outcome.CRASHED
+            self._finish(1, {"outcome": outcome.value, "reason": str(error).partition("\n")[0]})
+
+    def on_stage(self, stage: str, num_runs: int, records: Sequence[RunRecord]) -> None:
+        """Opens the run at the first stage; takes in what earlier sessions have done."""
+        for record in records:
+            self._take_in(record)
+        if self._run is None:
+            self._run = self._tracker.start_run(_info_of(self._definition))
+        self._run.log(len(self._known), {"study/stage": STAGES.index(stage), "study/runs_planned": num_runs})
+
+    def on_end(self, run: Run, record: RunRecord) -> None:
+        """One row of the history for each run that has ended."""
+        self._take_in(record)
+        assert self._run is not None
+        screened = [one.score for one in self._known.values() if one.stage == SCREEN and one.score is not None]
+        row = {
+            "study/seconds_of_run": record.seconds,
+            "study/num_failed": float(sum(one.failed for one in self._known.values())),
+            "study/num_pruned": float(sum(one.outcome is Outcome.PRUNED for one in self._known.values())),
+        }
+        if record.value is not None:
+            row[f"study/{record.stage}_score"] = record.value
+        if screened:
+            row["study/best_screening_score"] = max(screened)
+        self._run.log(len(self._known), row)
+
+    def on_result(self, summary: StudySummary, config: JsonDict) -> None:
+        """Closes the run with what the study has found.
+
+        Args:
+            summary: Of the study.
+            config: Of the winner.
+        """
+        found = verdict(summary)
+        numbers = {"test_iqm": found.winner, "default_test_iqm": found.default, "difference": found.difference}
+        content: dict[str, object] = {
+            "outcome": Outcome.COMPLETE.value,
+            "verdict": found.sentence,
+            "winner": summary.winner_label,
+            "best_params": dict(summary.params_of(summary.winner_label or "")),
+            "best_config": config,
+            "retrain_command": summary.retrain_command,
+            **{name: estimate.iqm for name, estimate in numbers.items() if estimate is not None},
+            **{f"importance/{path}": share for path, share in summary.importances.items()},
+            "trials": trials_table(summary),
+        }
+        if found.optimism is not None:
+            content["selection_optimism"] = found.optimism
+        if summary.front:
+            content["front"] = list(summary.front)
+        if summary.importances:
+            content["importances"] = importance_table(summary)
+        self._finish(0, content)
+
+    def _take_in(self, record: RunRecord) -> None:
+        if record.outcome is not None:
+            self._known[record.stage, record.number] = record
+
+    def _finish(self, exit_code: int, summary: dict[str, object]) -> None:
+        if self._run is not None:
+            self._run.finish(exit_code, summary)
+            self._run = None
+
+
+def _info_of(definition: StudyDefinition) -> RunInfo:
+    config = {
+        "study": {**describe(definition), **settings_to_json(definition)},
+        "default": definition.judged_config(),
+        "seed": definition.seed,
+    }
+    folder = definition.study_folder
+    return RunInfo(definition.name, definition.name, config, folder, (JOB_TYPE,), JOB_TYPE, group_folder=folder)
+
+
+def trials_table(summary: StudySummary) -> Table:
+    """All runs of all stages with their parameters."""
+    paths = list(dict.fromkeys(path for run in summary.runs for path in run.params))
+    others = [other.name for other in summary.others]
+    columns = ("stage", "number", "configuration", "seed", "outcome", "score", *others, "seconds", *paths, "reason")
+    rows = [
+        (
+            *(
+                run.stage,
+                run.number,
+                run.label,
+                run.seed,
+                None if run.outcome is None else run.outcome.value,
+                run.value,
+            ),
+            *(run.scores.get(name) for name in others),
+            run.seconds,
+            *(run.params.get(path) for path in paths),
+            run.reason,
+        )
+        for run in summary.runs
+    ]
+    return Table(columns, tuple(rows))
+
+
+def importance_table(summary: StudySummary) -> Table:
+    """Importances beside what chance alone would make of them."""
+    rows = [(path, share, summary.importance_null.get(path)) for path, share in summary.importances.items()]
+    return Table(("parameter", "importance", "chance alone"), tuple(rows))

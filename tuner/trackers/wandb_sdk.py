@@ -1,0 +1,64 @@
+"""What `wandb` has to be told and may answer: settings of a run, its tables, the errors it raises."""
+
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from tuner.trackers.base import Table
+
+if TYPE_CHECKING:
+    import wandb
+
+logger = logging.getLogger(__name__)
+
+
+def run_settings(server_timeout_s: float) -> "wandb.Settings":
+    """Quiet, without the user's code, console or git, and bounded in time."""
+    import wandb
+
+    return wandb.Settings(
+        console="off",
+        silent=True,
+        disable_code=True,
+        save_code=False,
+        disable_git=True,
+        symlink=False,  # `latest-run` links mean nothing with several runs open
+        x_save_requirements=False,
+        init_timeout=server_timeout_s,
+        finish_timeout=server_timeout_s,
+        finish_timeout_raises=True,
+        # By default the stop button of one run's page would interrupt the whole study.
+        stop_fn=lambda: logger.info("the stop button of W&B does not stop a run of a study"),
+    )
+
+
+def table_of(table: Table) -> "wandb.Table":
+    """A table of ours as W&B's; a column may hold numbers and texts."""
+    import wandb
+
+    rows = [list(row) for row in table.rows]
+    return wandb.Table(columns=list(table.columns), data=rows, allow_mixed_types=True)
+
+
+def wandb_errors() -> tuple[type[Exception], ...]:
+    """What wandb raises when it, its service process, the server, the disk or an argument is at fault."""
+    import wandb
+    from wandb.sdk.mailbox.mailbox_handle import ServerResponseError
+
+    return (wandb.Error, ServerResponseError, OSError, ValueError, TypeError, *lost_service_errors())
+
+
+def lost_service_errors() -> tuple[type[Exception], ...]:
+    """What it raises when its service process has died, or is being ended."""
+    from wandb.sdk.lib.asyncio_manager import AlreadyJoinedError, RunCancelledError
+    from wandb.sdk.mailbox import HandleAbandonedError, MailboxClosedError
+
+    return (ConnectionError, HandleAbandonedError, MailboxClosedError, AlreadyJoinedError, RunCancelledError)
+
+
+def disable_usage_statistics() -> None:
+    """Do not send how wandb itself is used: a server that does not answer would hold up the end of the process."""
+    with suppress(ImportError):  # inner parts of wandb: they may move
+        from wandb.analytics.opentelemetry.opentelemetry_proxy import disable
+
+        disable()

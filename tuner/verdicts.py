@@ -1,0 +1,91 @@
+"""What can be said of a study: the kinds of finding, estimates over seeds, and the verdict that is made of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tuner.statistics import bootstrap_interval, iqm
+from tuner.wording import format_number
+
+MIN_SCORES_FOR_INTERVAL = 5
+"""With fewer the bootstrap interval is far too narrow to mean 95 %: the points are shown instead."""
+
+
+class Finding(StrEnum):
+    """What can be said about the study's winner."""
+
+    NOTHING_FINISHED = "nothing finished"
+    ALL_FAILED = "all trials failed"
+    NOT_TESTED = "not tested yet"
+    NO_COMPARISON = "no default to compare with"
+    BETTER = "better than the default"
+    TOO_FEW_SEEDS = "higher than the default on too few seeds"
+    UNCERTAIN = "not statistically better than the default"
+    DEFAULT_AS_GOOD = "the default is as good or better"
+    FRONT = "configurations that trade one objective for another"
+    BEST_JOB = "the best job of a sweep, run once"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Interquartile mean of scores over seeds.
+
+    Attributes:
+        iqm: the estimate.
+        low: lower end of the 95 % bootstrap interval; None below `MIN_SCORES_FOR_INTERVAL` scores.
+        high: upper end.
+        n: number of scores.
+        points: the scores.
+    """
+
+    iqm: float
+    low: float | None
+    high: float | None
+    n: int
+    points: tuple[float, ...] = ()
+
+    def __str__(self) -> str:
+        """`498.2 [489, 500]`, or with few scores `498.2 (496.4, 500)`: the points in place of an interval."""
+        if self.low is not None and self.high is not None:
+            return f"{format_number(self.iqm)} [{format_number(self.low)}, {format_number(self.high)}]"
+        points = ", ".join(format_number(point) for point in sorted(self.points))
+        return f"{format_number(self.iqm)} ({points})" if self.n > 1 else format_number(self.iqm)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the study found.
+
+    Attributes:
+        finding: in one of a few kinds.
+        sentence: what a reader should take away.
+        details: further sentences: optimism, failed test runs, what "within noise" means.
+        winner: test scores of the winner; None before the test stage has finished.
+        default: test scores of the default configuration; None if there are none.
+        difference: winner minus default, with an interval (over shared seeds in pairs) from 5 seeds on.
+        improvement: probability that a run of the winner scores higher than a run of the default, ties one half.
+        optimism: tuning score minus test score of the winner, both IQM of the same metric.
+        tuning: the scores that the winner was chosen by.
+        within_noise: how many other screening trials cannot be told from the winner; None if seed noise is unknown.
+    """
+
+    finding: Finding
+    sentence: str
+    details: tuple[str, ...] = ()
+    winner: Estimate | None = None
+    default: Estimate | None = None
+    difference: Estimate | None = None
+    improvement: float | None = None
+    optimism: float | None = None
+    tuning: Estimate | None = None
+    within_noise: int | None = None
+
+
+def estimate(points: Sequence[float]) -> Estimate:
+    """IQM of scores over seeds, with a 95 % interval from 5 scores on.
+
+    Raises:
+        ValueError: no scores, or one that is not finite.
+    """
+    low, high = bootstrap_interval(points) if len(points) >= MIN_SCORES_FOR_INTERVAL else (None, None)
+    return Estimate(float(iqm(points)), low, high, len(points), tuple(points))
