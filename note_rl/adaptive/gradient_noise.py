@@ -30,6 +30,14 @@ class NoiseMoments:
     variance: float
     squared_norm: float
 
+    def agrees_with(self, other: "NoiseMoments") -> bool:
+        """Whether both are the same but for rounding."""
+        tolerance = 1e-3 * (abs(self.variance) + abs(self.squared_norm)) + 1e-12
+        return (
+            abs(self.variance - other.variance) <= tolerance
+            and abs(self.squared_norm - other.squared_norm) <= tolerance
+        )
+
 
 def of_norms(small: float, big: float, num_small: int, num_big: int) -> NoiseMoments:
     """From squared norms of mean gradients of the same samples, in parts and together.
@@ -120,8 +128,3 @@ class NoiseScale:
         """Goes on from what to_json() gave."""
         for one, values in zip((self._variance, self._squared_norm, self._square), stored, strict=True):
             one.take(values)
-
-
-def largest_divisor(number: int, most: int) -> int:
-    """The largest number of equal parts, at most so many, that a minibatch can be cut into."""
-    return next(parts for parts in range(min(most, number), 0, -1) if number % parts == 0)

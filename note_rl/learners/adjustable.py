@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from note_rl.adaptive.gradient_noise import largest_divisor
 from note_rl.types import Array, IntArray, Sample
 
 LEARNING_RATE = "learning_rate"
@@ -48,9 +47,32 @@ def of_the_agent(names: Iterable[str]) -> Iterator[str]:
     return (name for name in names if name != LEARNING_RATE and ":" not in name)
 
 
-def minibatch_in_parts(
-    sample: Sample, columns: Mapping[str, Array], num_envs: int | None
-) -> tuple[dict[str, Any], int]:
+@dataclass(frozen=True)
+class Parted:
+    """A minibatch on which noise is measured.
+
+    Attributes:
+        columns: By name, [B, ...] each, part after part.
+        parts: Equal ones, at least 2 unless there are too few samples.
+        independent: Whether each sample may be a part of its own, where that costs no more.
+    """
+
+    columns: dict[str, Any]
+    parts: int
+    independent: bool
+
+    @property
+    def size(self) -> int:
+        """B."""
+        return len(self.columns["reward"])
+
+    @property
+    def finest(self) -> int:
+        """The most parts that there may be: the more, the less a measurement scatters."""
+        return self.size if self.independent else self.parts
+
+
+def minibatch_in_parts(sample: Sample, columns: Mapping[str, Array], num_envs: int | None) -> Parted:
     """Distinct transitions of a burst, as many as a minibatch holds where there are so many, in equal parts.
 
     A transition that was drawn twice would be taken for less noise than there is. Neither are steps of one trajectory
@@ -60,20 +82,31 @@ def minibatch_in_parts(
         sample: The minibatches of a burst, [K, B, ...].
         columns: Its arrays by name.
         num_envs: Of a rollout; None: transitions come from replay.
-
-    Returns:
-        Columns by name, [B', ...] each, and the number of parts, one after the other, that B' consists of.
     """
     flat = {name: values.reshape(-1, *values.shape[2:]) for name, values in columns.items()}
     size = sample.reward.shape[1]
     index, slots = np.arange(sample.reward.shape[0] * size), sample.slots
     if slots is not None and slots.ndim == 2:
         index = np.sort(np.unique(slots, return_index=True)[1])  # in the order in which they were drawn
-        if num_envs is not None:
-            chosen, parts = _by_origin(slots.ravel()[index], num_envs, size)
-            return {name: values[index[chosen]] for name, values in flat.items()}, parts
-    chosen = index[:size]
-    return {name: values[chosen] for name, values in flat.items()}, largest_divisor(len(chosen), _MOST_PARTS)
+    if num_envs is not None and slots is not None and slots.ndim == 2:
+        chosen, parts = _by_origin(slots.ravel()[index], num_envs, size)
+    else:
+        chosen, parts = _in_equal_parts(len(index), size)
+    rows = index[chosen]
+    return Parted({name: values[rows] for name, values in flat.items()}, parts, independent=num_envs is None)
+
+
+def _in_equal_parts(number: int, size: int) -> tuple[IntArray, int]:
+    """Which of so many transitions, and the number of parts.
+
+    Where there are fewer than a minibatch holds, they are as many eighths of it as there are: code is compiled for
+    each number of them.
+    """
+    if number < size:
+        number = max(number * _MOST_PARTS // size * size // _MOST_PARTS, min(number, 2))
+    number = min(number, size)
+    parts = min(_MOST_PARTS, number)
+    return np.arange(number // parts * parts), parts
 
 
 def _by_origin(slots: IntArray, num_envs: int, size: int) -> tuple[IntArray, int]:

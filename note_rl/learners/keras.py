@@ -26,7 +26,8 @@ from note_rl.learners.base import (
     without_gradient,
 )
 from note_rl.learners.checks import check_samples_apart, explaining_what_is_not_offered
-from note_rl.learners.keras_adjusted import NOT_COMPILABLE, NoiseMeter, numbers_of, with_learning_rates, with_numbers
+from note_rl.learners.keras_adjusted import numbers_of, with_learning_rates, with_numbers
+from note_rl.learners.keras_noise import NOT_COMPILABLE, NoiseMeter
 from note_rl.learners.keras_variables import as_array, constants, named_variables, optimizer_slots
 from note_rl.learners.mirror import Actor
 from note_rl.types import Array, FloatArray, Sample, Update
@@ -294,13 +295,14 @@ class KerasLearner:
         return numbers_of(self._optimizers)
 
     def gradient_noise(self, sample: Sample, num_envs: int | None) -> tuple[list[NoiseMoments], int]:
-        """How much gradients scatter; see `Learner.gradient_noise`. All parts are evaluated in one compiled call."""
+        """How much gradients scatter; see `Learner.gradient_noise`."""
         if not self._checked:
             self._check_samples_apart(sample)
-        columns, parts = minibatch_in_parts(sample, sample_columns(sample), num_envs)
+        given = minibatch_in_parts(sample, sample_columns(sample), num_envs)
         groups = self.groups if len(self._optimizers) > 1 else [[one for group in self.groups for one in group]]
+        networks = list(vars(self.agent).values())
         with self._nothing_changes():
-            return self._noise(columns, groups, parts), len(columns["reward"])
+            return self._noise(given, groups, networks), given.size
 
     def _losses_to_measure(self, batch: dict[str, Any]) -> list[Any]:
         """One per optimizer, or one for all."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from note_rl.adaptive.gradient_noise import NoiseMoments
 from note_rl.errors import AgentContractError
@@ -27,7 +27,7 @@ from note_rl.learners.base import (
 )
 from note_rl.learners.checks import check_samples_apart, explaining_what_is_not_offered
 from note_rl.learners.mirror import Actor
-from note_rl.learners.pytorch_adjusted import NoiseMeter, numbers_of, with_numbers
+from note_rl.learners.pytorch_adjusted import NoiseMeter, linear_layers, numbers_of, with_numbers
 from note_rl.learners.pytorch_evaluated import Evaluated, Reported
 from note_rl.learners.pytorch_steps import Stepper
 from note_rl.learners.pytorch_tensors import as_array, load_slots, named_tensors, optimizer_slots
@@ -249,13 +249,12 @@ class PyTorchLearner:
         """How much gradients scatter; see `Learner.gradient_noise`."""
         if not self._checked:
             self._check_samples_apart(sample)
-        columns, parts = minibatch_in_parts(sample, sample_columns(sample), num_envs)
-        batch = {name: self._tensor(values) for name, values in columns.items()}
+        given = minibatch_in_parts(sample, sample_columns(sample), num_envs)
+        batch = {name: self._tensor(values) for name, values in given.columns.items()}
         groups = self.groups if len(self._optimizers) > 1 else [[one for group in self.groups for one in group]]
-        networks = [value for value in vars(self.agent).values() if isinstance(value, nn.Module)]
+        layers = linear_layers(vars(self.agent).values())
         with self._nothing_changes():
-            found = self._noise(self._losses_to_measure, batch, groups, parts, networks)
-        return found, len(batch["reward"])
+            return self._noise(self._losses_to_measure, given, batch, groups, layers), given.size
 
     def _losses_to_measure(self, batch: Mapping[str, Tensor]) -> list[Tensor]:
         """One per optimizer."""

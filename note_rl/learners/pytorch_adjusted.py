@@ -1,15 +1,16 @@
 """Numbers of torch optimizers that hold for one update, and how much gradients scatter."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from note_rl.adaptive.gradient_noise import NoiseMoments, of_norms
-from note_rl.learners.adjustable import OptimizerNumbers, of_optimizers
+from note_rl.learners.adjustable import OptimizerNumbers, Parted, of_optimizers
 
 Optimizers = Sequence[tuple[torch.optim.Optimizer, Any]]
 Losses = Callable[[Mapping[str, Tensor]], list[Tensor]]
@@ -59,9 +60,9 @@ def with_numbers(optimizers: Optimizers, hyperparameters: Mapping[str, float]) -
 class NoiseMeter:
     """Measures how much gradients scatter: the noise of every loss along its group of parameters.
 
-    Where all parameters belong to linear layers that a loss uses once, one backward pass gives the gradients of all
-    parts: they are products of what goes into a layer and what comes back (Goodfellow 2015, arXiv:1510.01799).
-    Otherwise each part is evaluated by itself, and so it is once at first, to see whether both agree.
+    Where all parameters belong to linear layers that a loss uses once, one backward pass gives the norms of the
+    gradients of single samples: gradients are products of what goes into a layer and what comes back (Goodfellow 2015,
+    arXiv:1510.01799). Otherwise each part is evaluated by itself; so it is once at first, to see whether both agree.
     """
 
     def __init__(self) -> None:
@@ -70,51 +71,64 @@ class NoiseMeter:
     def __call__(
         self,
         losses: Losses,
+        given: Parted,
         batch: Mapping[str, Tensor],
         groups: Sequence[Sequence[Tensor]],
-        parts: int,
-        networks: Sequence[nn.Module],
+        layers: Sequence[nn.Linear],
     ) -> list[NoiseMoments]:
         """Measures once.
 
         Args:
             losses: Of a minibatch, by name [B, ...]: means over it, one per group, or one for all.
-            batch: The minibatch, its parts one after the other.
+            given: The minibatch.
+            batch: Its columns as tensors.
             groups: Parameters by loss.
-            parts: Equal ones.
-            networks: What the agent consists of.
+            layers: Of the agent, all that are linear.
         """
-        if parts < 2:
+        if given.parts < 2:
             return [NoiseMoments(math.nan, math.nan) for _ in groups]
         if self._quickly is False:
-            return _one_by_one(losses, batch, groups, parts)
-        layers = [layer for network in networks for layer in network.modules() if type(layer) is nn.Linear]
-        found = _by_layers(losses, batch, groups, parts, layers)
-        if self._quickly and found is not None:
-            return found
-        slowly = _one_by_one(losses, batch, groups, parts)
-        self._quickly = found is not None and all(map(_agree, found, slowly))
+            return _one_by_one(losses, batch, groups, given.parts)
+        seen = _pass_through_layers(losses, batch, groups, layers)
+        if self._quickly and seen is not None:
+            return [_of_layers(used, given.finest) for used in seen]
+        slowly = _one_by_one(losses, batch, groups, given.parts)
+        self._quickly = seen is not None and all(
+            one.agrees_with(_of_layers(used, given.parts)) for one, used in zip(slowly, seen, strict=True)
+        )
         return slowly
 
 
-def _agree(one: NoiseMoments, other: NoiseMoments) -> bool:
-    tolerance = 1e-3 * (abs(other.variance) + abs(other.squared_norm)) + 1e-12
-    return abs(one.variance - other.variance) <= tolerance and abs(one.squared_norm - other.squared_norm) <= tolerance
+def linear_layers(networks: Iterable[Any]) -> list[nn.Linear]:
+    """Those of what is a module."""
+    modules = [module for one in networks if isinstance(one, nn.Module) for module in one.modules()]
+    return [module for module in modules if type(module) is nn.Linear]
 
 
-def _by_layers(
-    losses: Losses,
-    batch: Mapping[str, Tensor],
-    groups: Sequence[Sequence[Tensor]],
-    parts: int,
-    layers: Sequence[nn.Linear],
-) -> list[NoiseMoments] | None:
-    """None where a layer is used more than once, or for something else than samples."""
-    seen: list[tuple[nn.Linear, Tensor, Tensor]] = []
+@dataclass(frozen=True)
+class _Seen:
+    """One layer in one backward pass.
+
+    Attributes:
+        inputs: [B, in].
+        back: Gradient of the loss with respect to its outputs, [B, out].
+        has_bias: Whether that counts as well.
+    """
+
+    inputs: Tensor
+    back: Tensor
+    has_bias: bool
+
+
+def _pass_through_layers(
+    losses: Losses, batch: Mapping[str, Tensor], groups: Sequence[Sequence[Tensor]], layers: Sequence[nn.Linear]
+) -> list[list[_Seen]] | None:
+    """By group; None where a layer is used more than once, or for something else than samples."""
+    noted: list[tuple[nn.Linear, Tensor, Tensor]] = []
 
     def note(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
         if output.requires_grad and isinstance(layer, nn.Linear):
-            seen.append((layer, inputs[0].detach(), output))
+            noted.append((layer, inputs[0].detach(), output))
 
     hooks = [layer.register_forward_hook(note) for layer in layers]
     try:
@@ -123,41 +137,38 @@ def _by_layers(
         for hook in hooks:
             hook.remove()
     size = len(batch["reward"])
-    if not seen or any(entry.shape[:-1] != (size,) for _, entry, _ in seen) or len(found) not in (1, len(groups)):
+    if not noted or any(x.ndim != 2 or len(x) != size for _, x, _ in noted) or len(found) not in (1, len(groups)):
         return None
-    moments = []
+    by_group = []
     for index, group in enumerate(groups):
         loss = found[index if len(found) == len(groups) else 0]
-        back = torch.autograd.grad(loss, [out for _, _, out in seen], retain_graph=True, allow_unused=True)
+        back = torch.autograd.grad(loss, [out for _, _, out in noted], retain_graph=True, allow_unused=True)
         wanted = {id(one) for one in group}
-        used = [(layer, x, g) for (layer, x, _), g in zip(seen, back, strict=True) if g is not None]
+        used = [(layer, x, g) for (layer, x, _), g in zip(noted, back, strict=True) if g is not None]
         used = [one for one in used if id(one[0].weight) in wanted]
-        if len({id(layer) for layer, _, _ in used}) < len(used) or not _complete(used, wanted):
+        covered = [id(one) for layer, _, _ in used for one in layer.parameters(recurse=False)]
+        if len(set(covered)) < len(covered) or not wanted <= set(covered):
             return None
-        moments.append(_of_layers(used, wanted, parts, size))
-    return moments
+        by_group.append([_Seen(x, g, id(layer.bias) in wanted) for layer, x, g in used])
+    return by_group
 
 
-def _complete(used: Sequence[tuple[nn.Linear, Tensor, Tensor]], wanted: set[int]) -> bool:
-    """Whether every parameter of the group gets its gradient through these layers."""
-    covered = {id(one) for layer, _, _ in used for one in layer.parameters(recurse=False)}
-    return wanted <= covered
+def _of_layers(seen: Sequence[_Seen], parts: int) -> NoiseMoments:
+    """Norms by products of what goes in and what comes back: |sum g x'|^2 = sum_ij (g_i . g_j) (x_i . x_j)."""
+    size = len(seen[0].inputs)
+    small = big = seen[0].back.new_zeros(())
+    for one in seen:
+        x, g = (values.reshape(parts, size // parts, -1) for values in (one.inputs, one.back))
+        small = small + (_products(g) * (_products(x) + float(one.has_bias))).sum()
+        big = big + (one.back.T @ one.inputs).square().sum()
+        if one.has_bias:
+            big = big + one.back.sum(0).square().sum()
+    return of_norms(float(small) * parts, float(big), size // parts, size)
 
 
-def _of_layers(
-    used: Sequence[tuple[nn.Linear, Tensor, Tensor]], wanted: set[int], parts: int, size: int
-) -> NoiseMoments:
-    """From what went into layers and what came back, [B, ...] each."""
-    small = big = torch.zeros(())
-    for layer, x, g in used:
-        x, g = x.reshape(parts, size // parts, -1), g.reshape(parts, size // parts, -1) * parts
-        gradients = [torch.bmm(g.transpose(1, 2), x)]  # [parts, out, in]
-        if layer.bias is not None and id(layer.bias) in wanted:
-            gradients.append(g.sum(1))
-        for one in gradients:
-            small = small + one.square().sum() / parts
-            big = big + one.mean(0).square().sum()
-    return of_norms(float(small), float(big), size // parts, size)
+def _products(rows: Tensor) -> Tensor:
+    """Of all rows of a part with each other, [parts, b, b] from [parts, b, n]."""
+    return rows.square().sum(2, keepdim=True) if rows.shape[1] == 1 else torch.bmm(rows, rows.transpose(1, 2))
 
 
 def _one_by_one(

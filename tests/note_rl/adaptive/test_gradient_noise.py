@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from note_rl.adaptive.gradient_noise import NoiseMoments, NoiseScale, largest_divisor, of_microbatches, of_norms
+from note_rl.adaptive.gradient_noise import NoiseMoments, NoiseScale, of_microbatches, of_norms
 from note_rl.adaptive.smoothing import RunningMean
 
 
@@ -97,7 +97,3 @@ def test_norms_and_gradients_agree() -> None:
     direct = of_microbatches(gradients, 4)
     small, big = np.square(gradients).sum(axis=1).mean(), np.square(gradients.mean(axis=0)).sum()
     assert of_norms(small, big, 4, 32) == direct
-
-
-def test_parts_of_a_minibatch() -> None:
-    assert [largest_divisor(n, 8) for n in (64, 60, 7, 3, 11, 13)] == [8, 6, 7, 3, 1, 1]

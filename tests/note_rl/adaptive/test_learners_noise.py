@@ -52,44 +52,77 @@ def gradient(framework: Framework, agent: Any, sample: Sample, rows: slice) -> n
     return np.concatenate([np.asarray(one).ravel() for one in parts])
 
 
+def parts_of(framework: Framework, agent: Any, sample: Sample, num: int) -> Any:
+    """The naive way: mean gradients of parts of so many samples."""
+    starts = range(0, sample.reward.shape[1], num)
+    return of_microbatches(np.stack([gradient(framework, agent, sample, slice(i, i + num)) for i in starts]), num)
+
+
 @pytest.mark.parametrize("framework", frameworks())
-def test_noise_is_that_of_parts_taken_one_at_a_time(framework: Framework) -> None:
-    agent, sample = dqn(framework), burst()
-    expected = of_microbatches(
-        np.stack([gradient(framework, agent, sample, slice(i, i + 2)) for i in range(0, 16, 2)]), 2
-    )
+@pytest.mark.parametrize("num_envs", [None, 4])
+def test_noise_is_that_of_gradients_taken_one_at_a_time(framework: Framework, num_envs: int | None) -> None:
+    """At first of parts, to see whether the quick way is exact; from then on of single samples, where these are apart.
+
+    Of a rollout the parts remain its environments.
+    """
+    agent, sample = dqn(framework), burst(1, 16)
+    if num_envs:  # transition t * E + e lies where the parts expect it
+        sample = burst(1, 16, slots=np.arange(16).reshape(4, 4).T.reshape(1, 16))
+    expected = [parts_of(framework, agent, sample, num) for num in ((4, 4, 4) if num_envs else (2, 1, 1))]
     before = framework.parameters(agent)
     attributes = dict(vars(agent))
-    for _ in range(2):  # PyTorch: as a check, then in the quick way
-        (found,), size = agent.learner.gradient_noise(sample, None)
+    for moments in expected:
+        (found,), size = agent.learner.gradient_noise(sample, num_envs)
         assert size == 16
-        assert found.variance == pytest.approx(expected.variance, rel=1e-4)
-        assert found.squared_norm == pytest.approx(expected.squared_norm, rel=1e-3)
+        assert found.variance == pytest.approx(moments.variance, rel=1e-4)
+        assert found.squared_norm == pytest.approx(moments.squared_norm, rel=1e-3)
+    assert agent.learner._noise._quickly
     assert all(np.array_equal(*pair) for pair in zip(before, framework.parameters(agent), strict=True))
     assert {name for name in vars(agent) if vars(agent)[name] is not attributes.get(name)} == set()
+    if framework.package == "keras":
+        assert agent.learner._noise.num_traces == 1
 
 
-def test_the_quick_way_is_taken_where_it_is_exact_and_left_where_it_is_not() -> None:
-    import torch
+def penalised(framework: Framework, penalty: float, twice: bool) -> Any:
+    """Its loss may also go by weights themselves, or by two passes through the same layer."""
 
-    import note_rl
-
-    class Penalised(note_rl.RL_pytorch):
-        def __init__(self, penalty: float) -> None:
+    class Penalised(framework.base()):  # type: ignore[misc]
+        def __init__(self) -> None:
             super().__init__()
-            self.net, self.penalty = torch.nn.Linear(4, 2), penalty
-            self.param = list(self.net.parameters())
+            if framework.package == "pytorch":
+                import torch
+
+                self.net = torch.nn.Linear(4, 4)
+                self.param = list(self.net.parameters())
+            else:
+                import keras
+
+                self.net = keras.layers.Dense(4, "tanh")
+                self.net.build((None, 4))
+                self.param = self.net.trainable_variables
 
         def __call__(self, s: Any, a: Any, next_s: Any, r: Any, d: Any) -> Any:
-            return (self.net(s)[:, 0] - r).square() + self.penalty * self.net.weight.square().sum()
+            weight = self.net.weight if framework.package == "pytorch" else self.net.kernel
+            out = self.net(self.net(s) if twice else s)[:, 0]
+            return (out - r) ** 2 + penalty * framework.mean(weight**2)
 
-    for penalty, quickly in ((0.0, True), (1.0, False)):
-        agent = Penalised(penalty)
-        learner = agent.learner
-        learner.prepare(torch.optim.SGD(agent.param, 0.1), None, [], False)
-        first, again = (learner.gradient_noise(burst(), None)[0][0] for _ in range(2))
-        assert learner._noise._quickly is quickly
-        assert again.variance == pytest.approx(first.variance, rel=1e-4)
+    return Penalised()
+
+
+@pytest.mark.parametrize("framework", frameworks())
+@pytest.mark.parametrize(("penalty", "twice", "quickly"), [(0.0, False, True), (9.0, False, False), (0.0, True, False)])
+def test_the_quick_way_is_taken_where_it_is_exact_and_left_where_it_is_not(
+    framework: Framework, penalty: float, twice: bool, quickly: bool
+) -> None:
+    agent = penalised(framework, penalty, twice)
+    agent.learner.prepare(framework.optimizers.sgd(agent.param, 0.1), None, [], False)
+    agent.discount = None
+    for num in (2, 1 if quickly else 2):
+        expected = parts_of(framework, agent, burst(1), num)
+        (found,), _ = agent.learner.gradient_noise(burst(1), None)
+        assert agent.learner._noise._quickly is quickly
+        assert found.variance == pytest.approx(expected.variance, rel=1e-3)
+        assert found.squared_norm == pytest.approx(expected.squared_norm, rel=2e-3)
 
 
 @pytest.mark.parametrize("framework", frameworks())
@@ -121,21 +154,32 @@ def test_transitions_drawn_twice_count_once() -> None:
     from note_rl.learners.adjustable import minibatch_in_parts
 
     slots = np.array([[5, 5, 7, 5], [8, 7, 9, 5]])
-    sample = burst(2, 4, slots=slots)
-    columns, parts = minibatch_in_parts(sample, {"reward": slots}, None)
-    assert (columns["reward"].tolist(), parts) == ([5, 7, 8, 9], 4)
+    given = minibatch_in_parts(burst(2, 4, slots=slots), {"reward": slots}, None)
+    assert (given.columns["reward"].tolist(), given.parts, given.finest) == ([5, 7, 8, 9], 4, 4)
+
+
+@pytest.mark.parametrize(
+    ("distinct", "size", "used", "parts"),
+    [(64, 64, 64, 8), (63, 64, 56, 8), (57, 64, 56, 8), (61, 61, 56, 8), (6, 6, 6, 6), (3, 32, 2, 2), (1, 32, 1, 1)],
+)
+def test_how_many_of_a_minibatch_are_measured(distinct: int, size: int, used: int, parts: int) -> None:
+    from note_rl.learners.adjustable import minibatch_in_parts
+
+    slots = np.minimum(np.arange(size), distinct - 1)[None]
+    given = minibatch_in_parts(burst(1, size, slots=slots), {"reward": slots}, None)
+    assert (given.size, given.parts, given.finest) == (used, parts, used)
 
 
 def test_parts_of_a_rollout_are_its_environments() -> None:
     from note_rl.learners.adjustable import minibatch_in_parts
 
     slots = np.random.default_rng(0).permutation(64).reshape(4, 16)  # 16 steps of 4 environments
-    columns, parts = minibatch_in_parts(burst(4, 16, slots=slots), {"reward": slots}, 4)
-    assert parts == 4
-    assert (columns["reward"].reshape(4, 4) % 4 == np.arange(4)[:, None]).all()
-    columns, parts = minibatch_in_parts(burst(4, 16, slots=slots), {"reward": slots}, 1)
-    assert parts == 8  # of one environment: different times
-    assert (columns["reward"].reshape(8, 2) // 8 == np.arange(8)[:, None]).all()
+    given = minibatch_in_parts(burst(4, 16, slots=slots), {"reward": slots}, 4)
+    assert given.parts == given.finest == 4
+    assert (given.columns["reward"].reshape(4, 4) % 4 == np.arange(4)[:, None]).all()
+    given = minibatch_in_parts(burst(4, 16, slots=slots), {"reward": slots}, 1)
+    assert given.parts == 8  # of one environment: different times
+    assert (given.columns["reward"].reshape(8, 2) // 8 == np.arange(8)[:, None]).all()
 
 
 @pytest.mark.parametrize("framework", frameworks())
