@@ -10,34 +10,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
+from note_rl.adapters import Adapter
 from note_rl.adaptive import ess
 from note_rl.adaptive.controller import Controller, Outcome
 from note_rl.adaptive.decisions import Decision, Log
 from note_rl.adaptive.options import Adapt, Adaptive
 from note_rl.adaptive.rules import WINDOW
-from note_rl.adaptive.signals import Health, NoiseSignal, worst
+from note_rl.adaptive.signals import Health, NoiseSignal
+from note_rl.adaptive.smoothing import RunningMean
 from note_rl.adaptive.window import Trim, removable
 from note_rl.experience import Clock
 from note_rl.experience_settings import ReplaySettings
 from note_rl.knobs import AttributeKnob, Knob, OptimizerKnob, Workplace, knobs_of
 from note_rl.learners.adjustable import LEARNING_RATE
-from note_rl.measuring import NOISE, Measurements, Signal
+from note_rl.measuring import NOISE, Measurements
 
 _LOW = Trim().low
-
-
-@dataclass
-class _Adapter:
-    """One number that is adapted: where it lies, who decides, and by what."""
-
-    knob: Knob
-    controller: Controller
-    signals: Sequence[Signal]
-
-    def by_noise(self) -> bool:
-        return any(isinstance(one, NoiseSignal) for one in self.signals)
 
 
 @dataclass
@@ -54,7 +42,8 @@ class Adaptation:
     place: Workplace
     measurements: Measurements
     log: Log = field(default_factory=Log)
-    _adapters: dict[str, _Adapter] = field(default_factory=dict)
+    window_ess: RunningMean = field(default_factory=lambda: RunningMean(0.2))  # as adjust_window_size() smooths it
+    _adapters: dict[str, Adapter] = field(default_factory=dict)
     _replayed: dict[str, Knob] = field(default_factory=dict)
     _coupled: list[OptimizerKnob] = field(default_factory=list)
     _stored: dict[str, Any] = field(default_factory=dict)  # of a checkpoint, for controllers not made yet
@@ -62,9 +51,8 @@ class Adaptation:
     _to_remove: int = 0  # of the oldest transitions, before the next phase
     _noise_at_change: float = math.nan  # scale of gradient noise when the batch last changed
 
-    @property
-    def _controls(self) -> bool:
-        return self.options.mode == "control"
+    def _acts(self, how: Adapt) -> bool:
+        return "control" == self.options.mode == (how.mode or "control")
 
     def bind(self) -> None:
         """Finds what is to be adapted, once the optimizers are known.
@@ -94,8 +82,8 @@ class Adaptation:
                 if knob.name in self._stored:
                     controller.take(self._stored[knob.name])
                 readings = [self.measurements.signal(one, how.smooth, warm_up) for one in signals]
-                self._adapters[knob.name] = _Adapter(knob, controller, readings)
-        if name == "batch_size" and how.law != "cap" and NOISE in signals and self._controls and self.options.gain:
+                self._adapters[knob.name] = Adapter(knob, controller, readings, self._acts(how))
+        if name == "batch_size" and how.law != "cap" and NOISE in signals and self._acts(how) and self.options.gain:
             self._coupled = [
                 OptimizerKnob(number, index, self.place.numbers)
                 for index, told in enumerate(self.place.numbers())
@@ -106,10 +94,11 @@ class Adaptation:
 
     def attributes(self) -> list[str]:
         """Numbers of the agent that go into compiled code, beside those that have schedules."""
-        names = {name.partition(":")[0] for name in (*self.options.parameters, *self.options.schedule)}
-        chosen = sorted(names & {"clip", "tau", "gamma", "kl_coefficient"}) if self._controls else []
+        told = [name for name, how in self.options.adapters().items() if self._acts(how)]
+        replayed = [] if self.options.mode == "off" else [name.partition(":")[0] for name in self.options.schedule]
+        chosen = sorted({*told, *replayed} & {"clip", "tau", "gamma", "kl_coefficient"})
         knobs = [knob for name in chosen for knob in knobs_of(name, self.place)]
-        knobs += [adapter.knob for adapter in self._adapters.values() if self._controls]
+        knobs += [adapter.knob for adapter in self._adapters.values() if adapter.acts]
         return sorted({knob.attribute for knob in knobs if isinstance(knob, AttributeKnob) and knob.of_agent})
 
     def move_to(self, scheduled: Mapping[str, float], clock: Clock) -> dict[str, float]:
@@ -123,12 +112,12 @@ class Adaptation:
         for_learner, used = dict(scheduled), self._replayed_values(scheduled, clock)
         for name, adapter in self._adapters.items():
             self._base[name] = adapter.knob.base(scheduled)
-            if self._controls and not adapter.controller.is_static:
+            if adapter.acts and not adapter.controller.is_static:
                 used[name] = adapter.controller.value(self._base[name])
         self._couple(used, scheduled)
-        if self._to_remove and self._controls:
+        if self._to_remove:
             used[WINDOW] = float(self._to_remove)
-        self._to_remove = 0
+            self._to_remove = 0
         for name, value in used.items():
             if name == WINDOW:
                 experience: Any = self.place.experience
@@ -179,8 +168,8 @@ class Adaptation:
         self.measurements.end_phase()
         for name in self._adapters:
             self.decide(name, clock)
-        if WINDOW in self.options.parameters and self.options.gain:
-            self._trim(clock)
+        if WINDOW in self.options.adapters() and self.options.gain:
+            self._trim(self.options.adapters()[WINDOW], clock)
 
     def decide(self, name: str, clock: Clock, target: float | None = None) -> None:
         """Decides about one number.
@@ -193,75 +182,30 @@ class Adaptation:
         adapter = self._adapters[name]
         if name not in self._base:
             self._base[name] = adapter.knob.base({})
-        outcome, health = self._outcome(adapter, self._base[name], self._health(adapter, target))
+        outcome, health = adapter.decide(self._base[name], self.place.experience, self.options.kappa, target)
         if name == "batch_size" and outcome.new != outcome.old:
             noises = [one.scale_of(None) for one in adapter.signals if isinstance(one, NoiseSignal)]
             self._noise_at_change = max(noises, default=math.nan)
-        self._note(clock, name, health, outcome)
+        self._note(clock, name, adapter.acts, health, outcome)
 
-    def _health(self, adapter: _Adapter, target: float | None) -> Health:
-        """By the signals of one number; of several the worst."""
-        found = []
-        for signal in adapter.signals:
-            if isinstance(signal, NoiseSignal):
-                of_batch = adapter.controller.name == "batch_size"  # which goes from its base, not from where it is
-                size = self._base[adapter.knob.name] if of_batch else self.place.experience.settings.batch_size
-                found.append(signal.health(size, adapter.knob.loss, target))
-            else:
-                found.append(signal.health(target))
-        return worst(found) if found else Health("", math.nan, math.nan, math.nan, why_not="no signal")
-
-    def _outcome(self, adapter: _Adapter, base: float, health: Health) -> tuple[Outcome, Health]:
-        controller = adapter.controller
-        law = controller.how.law
-        if controller.name == "alpha" and law in (None, "solve"):
-            return self._solved(controller, base, health), health
-        if controller.name == "batch_size" and (law == "cap" or (law is None and not adapter.by_noise())):
-            return self._capped(controller, base, health)
-        return controller.decide(base, health), health
-
-    def _solved(self, controller: Controller, base: float, health: Health) -> Outcome:
-        """The exponent at which priorities have the wished effective size."""
-        old, weights = controller.value(base), self.place.experience.priorities()
-        if health.why_not is not None or weights is None or not len(weights) or base <= 0.0:
-            return Outcome(old, old, health.why_not or f"{old:g} stays")
-        settings: Any = self.place.experience.settings
-        buffer: Any = getattr(self.place.experience, "buffer", None)
-        alpha = settings.priority.alpha if buffer is None else buffer.sampler.alpha  # with which these were made
-        errors = np.power(weights.astype(np.float64), 1.0 / alpha)
-        return controller.decide_for(base, ess.exponent_for(errors, min(health.target, 1.0)))
-
-    def _capped(self, controller: Controller, base: float, health: Health) -> tuple[Outcome, Health]:
-        """No larger than a share of the transitions that replay really draws: larger ones only draw them again."""
-        old, weights = controller.value(base), self.place.experience.priorities()
-        if weights is None or not len(weights):
-            return Outcome(old, old, "no priorities"), health
-        effective = ess.of_weights(weights)
-        cap = self.options.kappa * effective.ess
-        rungs = controller.rungs(base)
-        fitting = max([rung for rung in rungs if rung <= cap], default=rungs[0])
-        seen = Health("priority_ess", effective.fraction, math.nan, cap / base)
-        return controller.decide_for(base, min(base * controller.how.scale, fitting)), seen
-
-    def _trim(self, clock: Clock) -> None:
+    def _trim(self, how: Adapt, clock: Clock) -> None:
         weights, settings = self.place.experience.priorities(), self.place.experience.settings
         if weights is None or not isinstance(settings, ReplaySettings):
             return
         least = max(settings.learning_starts, 20 * settings.batch_size, settings.capacity // 2)
-        told = self.options.adapters()[WINDOW]
-        number = int(removable(weights, Trim(keep_scale=told.scale, least=least)))
+        number = int(removable(weights, Trim(keep_scale=how.scale, least=least)))
         fraction, size = ess.of_weights(weights).fraction, float(len(weights))
-        self._to_remove = number
+        self._to_remove = number if self._acts(how) else 0
         outcome = Outcome(size, size - number, "law" if number else "healthy, or kept at least")
-        self._note(clock, WINDOW, Health("priority_ess", fraction, _LOW, fraction / _LOW), outcome)
+        self._note(clock, WINDOW, self._acts(how), Health("priority_ess", fraction, _LOW, fraction / _LOW), outcome)
 
-    def _note(self, clock: Clock, name: str, health: Health, outcome: Outcome) -> None:
+    def _note(self, clock: Clock, name: str, acts: bool, health: Health, outcome: Outcome) -> None:
         self.log.decisions.append(
             Decision(
                 num_env_steps=clock.num_env_steps,
                 num_gradient_steps=clock.num_gradient_steps,
                 parameter=name,
-                mode=self.options.mode,
+                mode="control" if acts else "advise",
                 signal=health.signal,
                 value=health.value,
                 q=health.q,
@@ -287,6 +231,7 @@ class Adaptation:
             "log": self.log.to_json(),
             "controllers": {**self._stored, **controllers},
             "measurements": self.measurements.to_json(),
+            "window_ess": self.window_ess.to_json(),
             "pending": [self._to_remove, self._noise_at_change],
         }
 
@@ -296,6 +241,7 @@ class Adaptation:
         self.log.take(stored["log"])
         self._stored = dict(stored["controllers"])
         self.measurements.take(stored["measurements"])
+        self.window_ess.take(stored["window_ess"])
         remove, noise = stored["pending"]
         self._to_remove, self._noise_at_change = int(remove), float(noise)
         for name, adapter in self._adapters.items():

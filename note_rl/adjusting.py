@@ -9,7 +9,7 @@ from note_rl.adapting import Adaptation
 from note_rl.adaptive import ess
 from note_rl.adaptive.options import MANUAL_NAMES, Adapt, of_manual
 from note_rl.adaptive.signals import NoiseSignal
-from note_rl.adaptive.smoothing import RunningMean
+from note_rl.adaptive.smoothing import weight_of_newest
 from note_rl.adaptive.window import Trim, removable
 from note_rl.checking import refuse_unknown
 from note_rl.errors import SettingsError
@@ -53,7 +53,12 @@ class Adjustable:
         return {} if self._trainer is None else self._trainer.adaptation.log.schedule()
 
     def adjust_window_size(
-        self, p: int | None = None, scale: float = 1.0, ema: float | None = None, smooth: float = 0.2
+        self,
+        p: int | None = None,
+        scale: float = 1.0,
+        ema: float | None = None,
+        smooth: float = 0.2,
+        smooth_alpha: float | None = None,
     ) -> int:
         """How many of the oldest experiences may go: few transitions make up most of what replay draws from the rest.
 
@@ -62,6 +67,7 @@ class Adjustable:
             scale: Aggressiveness: the pool keeps at least 1/scale times its effective size.
             ema: Smoothed effective size; None: worked out here.
             smooth: Weight of the newest effective size in that.
+            smooth_alpha: An older name of `smooth`.
 
         Returns:
             A number to remove. window_size_func() may return it as it is, and so may functions that window_size is
@@ -77,7 +83,8 @@ class Adjustable:
             raise SettingsError("adjust_window_size() goes by priorities: add PR=True to set()")
         if ema is None:
             sums = ess.of_weights(weights)
-            kept: RunningMean = self.__dict__.setdefault("_window_ess", RunningMean(smooth))
+            kept = self._trainer.adaptation.window_ess
+            kept.smooth = weight_of_newest(smooth if smooth_alpha is None else smooth_alpha)
             if sums.count:
                 kept.add(sums.ess)
             ema = kept.value if kept.count else math.nan

@@ -1,7 +1,7 @@
 """Measures the health of training while it goes on, without touching its random numbers."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -27,15 +27,18 @@ class Measurements:
         experience: Knows what is drawn how often.
         learner: Measures the noise of gradients.
         num_envs: Environments stepped together.
+        clip: PPO's range of clipping by now; None: there is none.
     """
 
     options: Adaptive
     experience: Experience
     learner: Learner
     num_envs: int
+    clip: Callable[[], float | None]
     last: tuple[Sample, Update] | None = None  # of the present phase
     fresh: bool = False  # whether anything was measured in this phase
     _signals: dict[tuple[str, float], Signal] = field(default_factory=dict)
+    _clipped: float = math.nan  # effective share of clipped ratios: only to be looked at
     _since: int = 0  # gradient steps since the last measurement
     _stored: dict[str, Any] = field(default_factory=dict)  # of a checkpoint, for signals not begun yet
 
@@ -101,7 +104,12 @@ class Measurements:
                 "ratio) in __call__"
             )
         last_epoch = update.ratio[-max(len(update.ratio) // self.experience.settings.num_epochs, 1) :]
-        return ess.of_weights(last_epoch) if name == "ratio_ess" else ess.kl_divergence(last_epoch)
+        if name == "kl":
+            return ess.kl_divergence(last_epoch)
+        clip = self.clip()
+        if clip is not None:
+            self._clipped = ess.clipped_ratios(last_epoch, clip).fraction
+        return ess.of_weights(last_epoch)
 
     def measure_noise(self, signal: NoiseSignal, num_minibatches: int) -> None:
         """Measures the noise of gradients in so many of the minibatches that were last learned from."""
@@ -124,6 +132,7 @@ class Measurements:
             f"adaptive/{name}": one.value if isinstance(one, MeanSignal) else one.scale_of(None)
             for (name, _), one in self._signals.items()
         }
+        readings["adaptive/clipped_ratio_ess"] = self._clipped
         return {name: value for name, value in readings.items() if math.isfinite(value)}
 
     def to_json(self) -> dict[str, Any]:

@@ -127,7 +127,9 @@ class Trainer:
         numbers = self.learner.optimizer_numbers
         place = Workplace(self.agent, self.policy, self.experience, numbers, self.num_store)
         options = self.settings.adaptive or Adaptive()  # only what the agent's own methods ask for
-        measurements = Measurements(options, self.experience, self.learner, self.collector.num_envs)
+        measurements = Measurements(
+            options, self.experience, self.learner, self.collector.num_envs, lambda: getattr(self.agent, "clip", None)
+        )
         made = Adaptation(options, place, measurements)
         if former is not None and former.settings.adaptive == self.settings.adaptive:
             made.take(former.adaptation.to_json())

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 from note_rl.types import FloatArray
 
 _log = logging.getLogger(__name__)
+_BINS, _DEEPEST = 4096, 100.0  # of a histogram of logarithms
 
 
 @dataclass(frozen=True)
@@ -144,14 +145,28 @@ def exponent_for(errors: FloatArray, fraction: float, highest: float = 1.0, tole
         highest: alpha lies between 0 and this.
         tolerance: Of alpha.
     """
-    log_errors = np.log(np.asarray(errors, np.float64))
+    log_errors, counts = _counted(np.log(np.asarray(errors, np.float64)))
+
+    def fraction_at(alpha: float) -> float:
+        weights = np.exp(alpha * log_errors)
+        total, squares = counts @ weights, counts @ np.square(weights)
+        return float(total**2 / squares / counts.sum())
+
     low, high = 0.0, highest
-    if of_log_weights(high * log_errors).fraction >= fraction:
+    if fraction_at(high) >= fraction:
         return high
     while high - low > tolerance:
         middle = 0.5 * (low + high)
-        if of_log_weights(middle * log_errors).fraction >= fraction:
+        if fraction_at(middle) >= fraction:
             low = middle
         else:
             high = middle
     return 0.5 * (low + high)
+
+
+def _counted(logs: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """A histogram: centres of bins, below the largest by at most 100, and how many there are in each."""
+    logs = np.maximum(logs - logs.max(), -_DEEPEST)
+    width = max(-float(logs.min()), 1e-12) / _BINS
+    counts = np.bincount((-logs / width).astype(np.int64), minlength=_BINS + 1).astype(np.float64)
+    return -width * (np.arange(len(counts)) + 0.5), counts

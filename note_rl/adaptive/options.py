@@ -53,6 +53,7 @@ class Adapt:
         align: Batch sizes are multiples of this.
         smooth: Weight of the newest measurement; None: that of all.
         signals: By which of the signals; None: by all.
+        mode: "advise" or "off" for this one alone; None: that of all.
     """
 
     law: str | None = None
@@ -67,6 +68,7 @@ class Adapt:
     align: int = 8
     smooth: float | None = None
     signals: Sequence[str] | None = None
+    mode: str | None = None
 
     def __post_init__(self) -> None:
         """Refuses values out of range."""
@@ -90,6 +92,10 @@ class Adapt:
             raise SettingsError("law=additive needs rate: by how much, where health is off by 1")
         for signal in self.signals or ():
             _one_of("signals", signal, SIGNALS)
+        if str(self.mode) == "False":  # what YAML makes of a bare off
+            object.__setattr__(self, "mode", "off")
+        if self.mode is not None:
+            _one_of("mode", self.mode, MODES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,8 +154,9 @@ class Adaptive:
             _check_schedule(name, steps)
 
     def adapters(self) -> dict[str, Adapt]:
-        """How each parameter is adapted, by its name here."""
-        return {name: adapt(name, dict(told or {})) for name, told in self.parameters.items()}
+        """How each parameter is adapted, by its name here; without those that are off."""
+        found = {name: adapt(name, dict(told or {})) for name, told in self.parameters.items()}
+        return {name: how for name, how in found.items() if how.mode != "off"}
 
     def target(self, signal: str) -> float | str:
         """What is wished of a signal."""

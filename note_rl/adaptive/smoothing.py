@@ -7,6 +7,11 @@ from note_rl.checking import Number
 _WEIGHT = Number(0.0, 1.0, above=True)
 
 
+def weight_of_newest(smooth: float) -> float:
+    """Checked (SettingsError)."""
+    return float(_WEIGHT("smooth", smooth))
+
+
 class RunningMean:
     """Exponential moving average without the pull towards where it began (Kingma & Ba 2015, section 3).
 
@@ -15,7 +20,7 @@ class RunningMean:
     """
 
     def __init__(self, smooth: float) -> None:
-        self.smooth = _WEIGHT("smooth", smooth)
+        self.smooth = weight_of_newest(smooth)
         self.count = 0
         self._sum = 0.0
         self._weight = 0.0

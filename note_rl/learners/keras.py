@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from note_rl.adaptive.gradient_noise import NoiseMoments
@@ -278,17 +279,28 @@ class KerasLearner:
         return as_array(tf.stack(losses))
 
     @contextmanager
-    def _nothing_changes(self) -> Iterator[None]:
-        """Puts back attributes and variables, random states among them, as they were before the block."""
+    def _nothing_changes(self, among: Sequence[Any] | None = None) -> Iterator[list[Any]]:
+        """Puts back attributes and variables, random states among them, as they were before the block.
+
+        Args:
+            among: The only variables that may change; None: all may.
+
+        Yields:
+            A list that holds, after the block, the variables that had changed.
+        """
         attributes = dict(vars(self.agent))
-        variables = [(variable, as_array(variable)) for _, variable in named_variables(self.agent)]
+        among = [variable for _, variable in named_variables(self.agent)] if among is None else among
+        before = [(variable, as_array(variable)) for variable in among]
+        changed: list[Any] = []
         try:
-            yield
+            yield changed
         finally:
             vars(self.agent).clear()
             vars(self.agent).update(attributes)
-            for variable, before in variables:
-                variable.assign(before)
+            for variable, values in before:
+                if not np.array_equal(as_array(variable), values):
+                    variable.assign(values)
+                    changed.append(variable)
 
     def optimizer_numbers(self) -> list[OptimizerNumbers]:
         """What the optimizers were told; see `Learner.optimizer_numbers`."""
@@ -301,8 +313,10 @@ class KerasLearner:
         given = minibatch_in_parts(sample, sample_columns(sample), num_envs)
         groups = self.groups if len(self._optimizers) > 1 else [[one for group in self.groups for one in group]]
         networks = list(vars(self.agent).values())
-        with self._nothing_changes():
-            return self._noise(given, groups, networks), given.size
+        with self._nothing_changes(self._noise.touches) as changed:
+            found = self._noise(given, groups, networks)
+        self._noise.has_touched(changed)
+        return found, given.size
 
     def _losses_to_measure(self, batch: dict[str, Any]) -> list[Any]:
         """One per optimizer, or one for all."""

@@ -28,14 +28,23 @@ class NoiseMeter:
     Args:
         losses: Of a minibatch, by name [B, ...]: means over it, one per group of parameters, or one for all.
         jit: Whether to compile by XLA.
+
+    Attributes:
+        touches: Variables that measuring changes, such as random states, to be put back; None: not known yet.
     """
 
     def __init__(self, losses: Losses, jit: bool) -> None:
         self._losses = losses
         self._jit = jit
         self._quickly: bool | None = None  # None: not tried yet
-        self._function: Any = None
+        self._functions: dict[tuple[int, int], Any] = {}  # by size and parts: choosing one ourselves is quicker
         self.num_traces = 0
+        self.touches: list[Any] | None = None
+
+    def has_touched(self, variables: list[Any]) -> None:
+        """What the first measurement has changed is what all of them change."""
+        if self.touches is None and self._quickly is not None:
+            self.touches = variables
 
     def __call__(self, given: Parted, groups: Groups, networks: Iterable[Any]) -> list[NoiseMoments]:
         """Measures once.
@@ -51,15 +60,16 @@ class NoiseMeter:
         layers = _dense_layers(networks)
         if self._quickly is None:
             return self._tried(columns, given, groups, layers)
-        if self._function is None:
-            self._compile(groups, layers)
         parts = given.finest if self._quickly else given.parts
+        if (given.size, parts) not in self._functions:
+            self._functions[given.size, parts] = self._compiled(columns, parts, groups, layers)
         try:
-            norms = self._function(columns, parts)
+            norms = self._functions[given.size, parts](columns)
         except NOT_COMPILABLE:
             if not self._jit:
                 raise
-            self._jit, self._function = False, None
+            self._jit = False
+            self._functions.clear()
             return self(given, groups, networks)
         return _moments(norms, parts, given.size)
 
@@ -75,14 +85,14 @@ class NoiseMeter:
         )
         return slowly
 
-    def _compile(self, groups: Groups, layers: Sequence[Any]) -> None:
-        def norms(columns: dict[str, Any], parts: int) -> Any:
+    def _compiled(self, columns: dict[str, Any], parts: int, groups: Groups, layers: Sequence[Any]) -> Any:
+        def norms(columns: dict[str, Any]) -> Any:
             self.num_traces += 1
             if self._quickly:
                 return _by_layers(self._losses, columns, parts, groups, layers)
             return _one_by_one(self._losses, columns, parts, groups)
 
-        self._function = tf.function(norms, jit_compile=self._jit)
+        return tf.function(norms, jit_compile=self._jit).get_concrete_function(columns)
 
 
 def _moments(norms: Any, parts: int, size: int) -> list[NoiseMoments]:

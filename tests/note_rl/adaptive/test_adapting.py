@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from note_rl.adaptive import ess
-from note_rl.adaptive.signals import Health, MeanSignal
+from note_rl.adaptive.signals import Health, MeanSignal, NoiseSignal
 from note_rl.callbacks import LambdaCallback
 from note_rl.errors import SettingsError
 from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
@@ -172,6 +172,50 @@ def test_exponent_of_priorities_follows_drifting_errors() -> None:
         shares.append(ess.of_weights(trainer.experience.priorities()).fraction)
     assert np.abs(np.array(shares[5:]) / 0.7 - 1).max() < 0.1
     assert np.abs(np.array(frozen) / 0.7 - 1).max() > 0.1  # what alpha as it was would have given
+
+
+def test_noise_of_gradients_lowers_the_exponent_of_priorities(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To a share of sqrt(q) times what the exponent that was set gives; q of 1 or more leaves it."""
+    found = {"q": 4.0}
+    monkeypatch.setattr(NoiseSignal, "health", lambda *_: Health("gradient_noise", 1.0, 1.0, found["q"]))
+    told = Adaptive(**{**QUICK, "period": 10**6}, signals=["gradient_noise"], parameters={"alpha": {}})
+    agent = dqn(Framework("pytorch"), told, PR=True)
+    agent.train(total_steps=512, p=0)
+    trainer, errors = agent._trainer, np.random.default_rng(0).exponential(size=512)
+    sampler = trainer.experience.buffer.sampler
+    sampler.update(np.arange(512), errors)
+
+    def decide() -> None:
+        trainer.adaptation.measurements.fresh = True
+        trainer.adaptation.end_of_phase(trainer.clock)
+        trainer.adaptation.move_to({}, trainer.clock)
+
+    decide()
+    assert (sampler.alpha, agent.decisions[-1].reason) == (0.7, "deadband")
+    found["q"] = 0.81
+    for _ in range(10):
+        decide()
+    expected = 0.9 * ess.of_weights(errors**0.7).fraction
+    assert sampler.alpha > 0.7
+    assert ess.of_weights(errors**sampler.alpha).fraction == pytest.approx(expected, rel=0.01)
+
+
+def test_one_parameter_may_be_left_out_or_only_advised_about() -> None:
+    parameters = {"learning_rate": {"mode": "advise"}, "clip": {}, "num_updates": {"mode": "off"}}
+    agent = ppo(
+        Framework("pytorch"),
+        Adaptive(**QUICK, signals=["ratio_ess"], parameters=parameters, targets={"ratio_ess": 2.0}),
+    )
+    logs: list[dict[str, float]] = []
+    agent.train(total_steps=320, p=0, callbacks=[LambdaCallback(on_phase_end=lambda phase, logs_: logs.append(logs_))])
+    assert {(one.parameter, one.mode) for one in agent.decisions} == {
+        ("learning_rate:0", "advise"),
+        ("clip", "control"),
+    }
+    assert set(agent.adapted_schedule) == {"clip"}
+    assert logs[-1]["adaptive/clip"] < 0.2
+    # what clipping hides is shown beside what is controlled by
+    assert 1.0 >= logs[-1]["adaptive/clipped_ratio_ess"] >= logs[-1]["adaptive/ratio_ess"] - 1e-6
 
 
 def test_a_collapsed_pool_loses_its_oldest_and_a_healthy_one_does_not() -> None:

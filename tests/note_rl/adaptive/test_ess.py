@@ -49,6 +49,10 @@ def test_priorities_of_exponential_errors() -> None:
         assert ess.of_weights(errors**alpha).fraction == pytest.approx(expected, rel=0.01)
     assert ess.exponent_for(errors, 0.5) == pytest.approx(0.996, abs=0.002)
     assert ess.exponent_for(errors, 0.724603) == pytest.approx(0.6, abs=0.01)
+    assert ess.exponent_for(np.r_[errors, 1e-300], 0.724603) == pytest.approx(0.6, abs=0.01)
+    assert ess.exponent_for(np.ones(9), 0.5) == 1.0
+    two = np.array([1.0, 4.0])  # (1 + x)^2 / (1 + x^2) / 2 = 0.9 at x = 2
+    assert ess.exponent_for(two, 0.9) == pytest.approx(0.5, abs=1e-3)
     assert ess.exponent_for(errors, 0.01) == 1.0  # out of reach
     assert ess.exponent_for(np.ones(10), 0.5) == 1.0
 
