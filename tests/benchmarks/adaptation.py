@@ -1,9 +1,9 @@
-"""What measuring costs: the share of training time that goes into signals and decisions at the default period.
+"""What measuring costs: the share of training that goes into signals and decisions at the default period.
 
 python -m tests.benchmarks.adaptation [pytorch|keras] ...
 
 Training goes on as in the published experiments on CartPole (DQN prioritized, 256-256; PPO, 64-64) with mode "advise".
-The first 2000 steps, in which everything is compiled, are left out.
+The first 2000 steps, in which everything is compiled, are left out. Seconds are those of the processor.
 """
 
 import importlib
@@ -28,11 +28,11 @@ class Stopwatch:
         method: Callable[..., Any] = getattr(target, name)
 
         def timed(*arguments: Any) -> Any:
-            began = time.perf_counter()
+            began = time.process_time()
             try:
                 return method(*arguments)
             finally:
-                self.seconds += time.perf_counter() - began
+                self.seconds += time.process_time() - began
 
         setattr(target, name, timed)
 
@@ -104,9 +104,9 @@ def main(packages: list[str]) -> None:
                 watch.watch(adaptation.measurements, name)
             for name in ("move_to", "end_of_phase"):
                 watch.watch(adaptation, name)
-            before, began = agent.num_gradient_steps, time.perf_counter()
+            before, began = agent.num_gradient_steps, time.process_time()
             agent.train(total_steps=steps, p=0)
-            total = time.perf_counter() - began
+            total = time.process_time() - began
             updates = agent.num_gradient_steps - before
             sys.stdout.write(
                 f"{package:8} {make.__name__:4} {total:6.1f} s, {updates} updates: adaptation {watch.seconds:.3f} s, "
