@@ -8,12 +8,16 @@ from pathlib import Path
 import numpy as np
 
 from note_rl.errors import DivergedError
+from note_rl.evaluation import random_policy_returns
+from tuner.build import build_run
 from tuner.config import RunConfig
 from tuner.objective import Mixed
-from tuner.protocol import seed_stream
+from tuner.probe import NUM_EPISODES
+from tuner.protocol import penalty, seed_stream
+from tuner.runs import CONFIG_FILE, begin
 from tuner.statistics import Interval, difference_interval, iqm
 from tuner.training import run_training
-from tuner.trial.folder import CHECKPOINT_FILE
+from tuner.trial.folder import CHECKPOINT_FILE, cut_torn_tail
 from tuner.trial.messages import JsonDict
 
 ARMS = ("adaptive", "frozen")
@@ -82,12 +86,20 @@ def runs_of(config: JsonDict, num_seeds: int) -> Iterator[tuple[str, int, RunCon
             yield arm, seed, RunConfig.from_json(told)
 
 
+def what_is_compared(config: JsonDict) -> JsonDict:
+    """The configuration without what may change between two calls."""
+    return {name: value for name, value in config.items() if name not in ("num_seeds", "margin")}
+
+
 def compare(config: JsonDict, folder: Path, num_seeds: int) -> Iterator[tuple[str, int, float]]:
     """Trains what is not known yet; gives arm, seed and score of each run. The same call goes on where it was ended.
 
-    A run that diverges has the score of its worst evaluation, or is told as one that never left the start.
+    A run that diverges ends with what a random policy scores, or with the worst of its own evaluations if that is less.
     """
+    if not (folder / CONFIG_FILE).exists():
+        begin(folder, what_is_compared(config))
     path = folder / _RESULTS
+    cut_torn_tail(path)
     lines = path.read_text().splitlines() if path.exists() else []
     known = {(arm, seed): score for arm, seed, score in map(json.loads, lines)}
     for arm, seed, run in runs_of(config, num_seeds):
@@ -99,7 +111,10 @@ def compare(config: JsonDict, folder: Path, num_seeds: int) -> Iterator[tuple[st
             try:
                 run_training(run, own, curve)
             except DivergedError:
-                curve.reported.append((1.0, min((value for _, value in curve.reported), default=0.0)))
+                returns = random_policy_returns(build_run(run).environment, NUM_EPISODES, seed)
+                worst = penalty(float(returns.mean()), [value for _, value in curve.reported])
+                assert worst is not None
+                curve.reported.append((1.0, worst))
             known[arm, seed] = Mixed()(curve.reported)
             with path.open("a") as file:
                 file.write(json.dumps([arm, seed, known[arm, seed]]) + "\n")

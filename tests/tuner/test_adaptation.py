@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import yaml
 
+from note_rl.errors import DivergedError
 from tests.tuner.command_line import SMALL, CommandLine
 from tuner.comparison import Comparison
 
@@ -54,6 +55,22 @@ def test_comparison_says_by_how_much_and_goes_on_where_it_was_ended(tuner: Comma
     assert len({json.loads(line)[1] for line in lines}) == 2
     (tuner.folder / "pairs" / "compare.jsonl").write_text("\n".join([*lines[:3], '["frozen", 7, 1.0]']) + "\n")
     assert tuner("compare", *told).output == answer.output
+    other = tuner("compare", *told, "adaptive.gain=0.5")
+    assert other.status == 2
+    assert "adaptive.gain=1.0 there, 0.5 here" in other.errors
+
+
+def test_a_run_that_diverges_is_worth_what_a_random_policy_is(
+    tuner: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def diverges(run: object, folder: Path, curve: object) -> None:
+        raise DivergedError("the loss is nan")
+
+    monkeypatch.setattr("tuner.comparison.run_training", diverges)
+    answer = tuner("compare", *PPO, "adaptive=ppo_kl", "num_seeds=2", "hydra.run.dir=pairs")
+    assert answer.status == 0, answer.errors
+    scores = [json.loads(line)[2] for line in (tuner.folder / "pairs" / "compare.jsonl").read_text().splitlines()]
+    assert all(10 < score < 40 for score in scores)  # CartPole by chance: about 22
 
 
 def test_verdicts() -> None:

@@ -7,18 +7,20 @@ from omegaconf import DictConfig
 from rich.console import Console
 
 from tuner.checks import resolve
-from tuner.comparison import ARMS, Comparison, compare
+from tuner.comparison import ARMS, Comparison, compare, what_is_compared
 from tuner.errors import UserError
+from tuner.runs import check_same
 from tuner.wording import format_number
 
 
 def check(config: DictConfig, folder: Path, overrides: Sequence[str]) -> None:
-    """Refuses a comparison of one thing with itself."""
-    del folder, overrides
+    """Refuses a comparison of one thing with itself, and to go on with another one."""
+    del overrides
     if not config.get("adaptive"):
         raise UserError("there is no adaptation to compare with: choose one, adaptive=ess, gns, ppo_kl or ppo_ess")
     if config.num_seeds < 2 or not 0.0 <= config.margin < 1.0:
         raise UserError("num_seeds must be at least 2, and margin in [0, 1)")
+    check_same(folder, what_is_compared(resolve(config)))
 
 
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
