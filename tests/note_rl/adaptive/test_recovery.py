@@ -10,7 +10,7 @@ from note_rl.settings import Adaptive
 BY_RATIO = {
     "signals": ["ratio_ess"],
     "targets": {"ratio_ess": 0.97},
-    "parameters": {"learning_rate": {"law": "kl_step", "min_factor": 0.03, "max_factor": 30.0}},
+    "parameters": {"learning_rate": {"law": "kl_step", "min_factor": 0.1, "max_factor": 10.0}},
     "period": 1,
     "smooth": 0.5,
     "warm_up": 2,
