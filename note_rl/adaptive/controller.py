@@ -52,7 +52,8 @@ class Controller:
         self.gain = gain * (how.gain if how.gain is not None else own)
         self.law = how.law or "feed_forward"
         self.factor = 1.0
-        self._kl_band, self._kl_step = KL_STEPS.get(name, EVERY_KL_STEP)
+        self._kl_band, step = KL_STEPS.get(name, EVERY_KL_STEP)
+        self._step = math.pow(step, gain * (1.0 if how.gain is None else how.gain))
         self._overall = gain
         self._cooldown = cooldown
         self._resting = 0
@@ -116,8 +117,7 @@ class Controller:
         """The factor that the law asks for."""
         scale, sign = self.how.scale, self.rule.sign
         if self.law == "kl_step":
-            step = math.pow(self._kl_step, self._overall * (1.0 if self.how.gain is None else self.how.gain))
-            return self.factor * (step if (health.kl_q > 1.0) == (sign > 0) else 1.0 / step)
+            return self.factor * (self._step if (health.kl_q > 1.0) == (sign > 0) else 1.0 / self._step)
         if self.law == "additive":
             rate = (self.how.rate or 0.0) * self._overall
             return scale * self._factor_to(base, base + rate * sign * (health.q - 1.0))
@@ -151,7 +151,7 @@ class Controller:
             if abs(then - now) <= most:
                 return wished
             return self._factor_to(base, now + math.copysign(most, then - now))
-        most = self.how.slew or max(self.rule.slew, self._kl_step if self.law == "kl_step" else 1.0)
+        most = self.how.slew or max(self.rule.slew, self._step if self.law == "kl_step" else 1.0)
         return min(max(wished, self.factor / most), self.factor * most)
 
     def _factor_to(self, base: float, value: float) -> float:

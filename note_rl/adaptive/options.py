@@ -44,7 +44,7 @@ class Adapt:
             ((1 + target) / (1 + noise))^gain. additive: the scheduled value plus rate * (health - 1). kl_step: a
             fixed factor up or down where KL has left its band, from the present value. cap: never more than a share of
             the effective sample size (batch_size). solve: the exponent that gives the wished effective size (alpha).
-        gain: Power of health; 0: the scheduled value.
+        gain: Power of health, or of the fixed factor of kl_step; 0: the scheduled value.
         rate: Of the law "additive", which it implies.
         scale: Factor of the scheduled value.
         min, max: Bounds.

@@ -108,6 +108,8 @@ def test_steps_of_kl() -> None:
     for _ in range(50):
         controller.decide(1.0, health(9.0))
     assert controller.value(1.0) == pytest.approx(30)
+    assert decided("learning_rate", 1.0, 0.4, Adapt(law="kl_step", gain=2)) == pytest.approx(1 / 2.25)
+    assert Controller("learning_rate", Adapt(law="kl_step"), 0.0).decide(1.0, health(0.4)).new == 1.0
     coefficient = Controller("kl_coefficient", Adapt(law="kl_step"))
     assert [coefficient.decide(1.0, health(q)).new for q in (0.6, 1.6, 1.4)] == pytest.approx([2.0, 1.0, 1.0])
 

@@ -10,11 +10,14 @@ from note_rl.settings import Adaptive
 BY_RATIO = {
     "signals": ["ratio_ess"],
     "targets": {"ratio_ess": 0.97},
-    "parameters": {"learning_rate": {"law": "kl_step", "min_factor": 0.1, "max_factor": 10.0}},
+    "parameters": {"learning_rate": {"law": "kl_step", "gain": 2.0, "min_factor": 0.1, "max_factor": 10.0}},
     "period": 1,
     "smooth": 0.5,
     "warm_up": 2,
 }
+
+
+STARTS = {1e-2: 0.9, 1e-4: 0.9, 1e-3: 0.95}  # and the least share of the tuned area
 
 
 def area(learning_rate: float, adaptive: Adaptive | None, seed: int) -> float:
@@ -45,9 +48,9 @@ def area(learning_rate: float, adaptive: Adaptive | None, seed: int) -> float:
 
 
 @pytest.mark.slow
-def test_ratios_bring_a_wrong_learning_rate_back() -> None:
-    tuned = np.array([area(1e-3, None, seed) for seed in (1, 2, 3)])
-    for start in (1e-2, 1e-4):
-        adapted = np.array([area(start, Adaptive(**BY_RATIO), seed) for seed in (1, 2, 3)])
-        frozen = np.array([area(start, None, seed) for seed in (1, 2, 3)])
-        assert adapted.mean() >= 0.9 * tuned.mean(), (start, tuned, adapted, frozen)
+def test_ratios_bring_a_wrong_learning_rate_back_and_do_not_harm_a_tuned_one() -> None:
+    seeds = (1, 2, 3, 4, 5)
+    tuned = np.array([area(1e-3, None, seed) for seed in seeds])
+    adapted = {start: np.array([area(start, Adaptive(**BY_RATIO), seed) for seed in seeds]) for start in STARTS}
+    for start, least in STARTS.items():
+        assert adapted[start].mean() >= least * tuned.mean(), (start, tuned, adapted)
