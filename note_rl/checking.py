@@ -132,6 +132,8 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys(("pool_network", "parallel_store_and_training", "parallel_training_and_save"), flag),
     **dict.fromkeys(("random", "save_data"), flag),
     **dict.fromkeys(("trajectories", "learned_reward", "multi_agent", "overlapping", "random_places"), flag),
+    "memory_mb": Number(0.0, above=True),
+    "safety_factor": Number(0.0, 1.0, above=True, hint=" (the share of memory_mb that is used)"),
     "initial_TD": Number(0.0),
     "initial_ratio": Number(0.0),
     "criterion": Number(),

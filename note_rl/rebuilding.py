@@ -34,6 +34,15 @@ class Recipe:
         return dict(bound.arguments)
 
 
+def plain_attributes(agent: Any) -> dict[str, Any]:
+    """Numbers and words among the attributes of an agent's own, which may have changed since it was made."""
+    return {
+        name: value
+        for name, value in vars(agent).items()
+        if isinstance(value, (int, float, bool, str)) and name not in agent._bookkeeping
+    }
+
+
 class Rebuildable:
     """Base of what remembers how it was made. The `recipe` holds the very objects that the constructor was given."""
 

@@ -15,7 +15,6 @@ import numpy as np
 from note_rl.acting import Acting
 from note_rl.checking import check_fields
 from note_rl.environments import Environments, VectorEnvironment, as_factory, flat_observations
-from note_rl.errors import SettingsError
 from note_rl.evaluation import random_actions
 from note_rl.experience_settings import ReplaySettings, RolloutSettings
 from note_rl.frames import FrameStack
@@ -138,10 +137,6 @@ class Share:
 
     def __post_init__(self) -> None:
         """Refuses values out of range."""
-        if self.memory_mb <= 0.0:
-            raise SettingsError(f"memory_mb must be above 0, got {self.memory_mb}")
-        if not 0.0 < self.safety_factor <= 1.0:
-            raise SettingsError(f"safety_factor is a share of memory_mb: above 0, at most 1, got {self.safety_factor}")
         check_fields(self)
 
 

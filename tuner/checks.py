@@ -50,6 +50,8 @@ def check_config(config: DictConfig, known_keys: frozenset[str]) -> JsonDict:
         UserError: The first thing found wrong.
     """
     for key in map(str, config):
+        if key == "study" and key not in known_keys:
+            raise UserError("study belongs to tuner tune, which searches for settings; this command runs given ones")
         if key != "hydra" and key not in known_keys:
             raise UserError(f"unknown key {key}{did_you_mean(key, known_keys) or '; --cfg job shows all there are'}")
     resolved = resolve(config)

@@ -1,5 +1,6 @@
 """Where environments are stepped: here, or in worker processes."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from note_rl.errors import EnvironmentMismatchError
 from note_rl.multi_agent import joint_environments
 from note_rl.policy import Policy
 from note_rl.settings import Settings
+from note_rl.worker_settings import WorkerSettings
 
 
 def make_collector(agent: Any, settings: Settings, policy: Policy, seed: int, rng: np.random.Generator) -> Collecting:
@@ -39,11 +41,16 @@ def make_collector(agent: Any, settings: Settings, policy: Policy, seed: int, rn
 
 def same_environments(former: Settings, new: Settings) -> bool:
     """Whether what collected under the former settings can go on under the new ones."""
-    return (former.num_envs, former.multi_agent, former.workers) == (
+    return (former.num_envs, former.multi_agent, _who(former)) == (
         new.num_envs,
         new.multi_agent,
-        new.workers,
+        _who(new),
     ) and former.experience.frame_stack == new.experience.frame_stack
+
+
+def _who(settings: Settings) -> WorkerSettings | None:
+    """Who steps them, whatever is done at the same time."""
+    return None if settings.workers is None else replace(settings.workers, overlapping=False)
 
 
 def check_same_spaces(former: Collecting, new: Collecting) -> None:

@@ -13,12 +13,12 @@ from dataclasses import asdict
 from typing import Any
 
 from note_rl.collect.line import Failed, Line
-from note_rl.collect.worker import Start
+from note_rl.collect.worker_process import Start
 from note_rl.errors import WorkerError
 from note_rl.threads import thread_variables
 
 _PROGRAM = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from note_rl.collect.worker import Start, main; "
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from note_rl.collect.worker_process import Start, main; "
     "main(Start(**json.loads(sys.argv[2])))"
 )
 _PATIENCE_S = 3.0  # until a process that does not end is killed
@@ -155,6 +155,10 @@ class Crew:
                 process.kill()
                 process.wait()
         self._selector.close()
+        with selectors.DefaultSelector() as selector:  # until those who see to the end of workers are gone, too
+            selector.register(self._ends, selectors.EVENT_READ)
+            while selector.select(_PATIENCE_S) and os.read(self._ends, 4096):
+                pass
         os.close(self._ends)
         for _, descriptor in self._answers.values():
             if descriptor is not None:
@@ -168,7 +172,7 @@ def _process(start: Start) -> "subprocess.Popen[bytes]":
         return subprocess.Popen(
             [sys.executable, "-c", _PROGRAM, json.dumps([str(path) for path in sys.path]), json.dumps(asdict(start))],
             stdin=subprocess.DEVNULL,
-            env={**os.environ, **thread_variables(1)},
+            env={"TF_FORCE_GPU_ALLOW_GROWTH": "true", **os.environ, **thread_variables(1)},
             pass_fds=[*start.lines, start.life, start.ends],
         )
     finally:

@@ -67,6 +67,7 @@ class Collect:
         num_steps: How many.
         version: Of the weights that have to be in the segment.
         numbers: Of the policy, which a schedule moves.
+        attributes: Numbers and words of the agent, as they are now.
         normaliser: Its state.
         activations: As in `Job`, if they have changed.
     """
@@ -74,6 +75,7 @@ class Collect:
     num_steps: int
     version: int
     numbers: Mapping[str, float]
+    attributes: Mapping[str, Any]
     normaliser: Mapping[str, Array]
     activations: bytes | None = None
 

@@ -68,5 +68,7 @@ class SharedParameters:
         return content
 
     def close(self) -> None:
-        """Closes the descriptor; the segment lives on where it is mapped."""
-        os.close(self.descriptor)
+        """Closes the descriptor, if it is not yet closed; the segment lives on where it is mapped."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1

@@ -101,6 +101,8 @@ class PoolCollector(Collecting):
         if policy is not self.policy:
             self._stored = {name: v for name, v in self._stored.items() if name.split("/")[1] != "policy"}
         self.policy, self._settings = policy, settings
+        assert settings.workers is not None
+        self._workers = settings.workers
 
     def begin(self, act: Acting[Learner]) -> bool:
         """Starts the workers; see `Collecting`."""
@@ -165,6 +167,15 @@ class PoolCollector(Collecting):
 
     def _start(self, act: Acting[Learner]) -> RunningWorkers:
         parameters = SharedParameters(act, self._shown.obs, self._frame_stack)
+        try:
+            jobs, preload = self._jobs(act, parameters)
+            return RunningWorkers(jobs, self._agent, parameters, self._workers.start_method, preload)
+        except BaseException:
+            parameters.close()
+            raise
+
+    def _jobs(self, act: Acting[Learner], parameters: SharedParameters) -> tuple[list[Job], list[str]]:
+        """What each worker is to do, and the modules that all of them need."""
         agent, reward_done = None, getattr(self._agent, "reward_done_func_ma", None)
         own_method = getattr(reward_done, "__self__", None) is self._agent
         if not parameters.mirrored or (self._settings.multi_agent and own_method):
@@ -191,8 +202,7 @@ class PoolCollector(Collecting):
             )
             for number, places in enumerate(self._places)
         ]
-        framework = [] if agent is None else [type(act.learner).__module__]
-        return RunningWorkers(jobs, parameters, self._workers.start_method, framework)
+        return jobs, [] if agent is None else [type(act.learner).__module__]
 
     def check(self) -> None:
         """See `Collecting`."""

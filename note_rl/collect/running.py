@@ -1,7 +1,9 @@
 """Workers at work, as one."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +14,7 @@ from note_rl.collect.line import Collect, Collected, Job, TellState
 from note_rl.collect.parameters import SharedParameters
 from note_rl.collect.shared import Segment
 from note_rl.learners.base import Learner
+from note_rl.rebuilding import plain_attributes
 from note_rl.types import Array, BoolArray, Episode, Steps
 from note_rl.worker_settings import StartMethod
 
@@ -21,6 +24,7 @@ class RunningWorkers:
 
     Args:
         jobs: One per worker.
+        agent: By whose attributes workers act, where they have one like it.
         parameters: That they act by.
         start_method: See `WorkerSettings`.
         preload: Modules that are imported before workers are forked.
@@ -34,9 +38,17 @@ class RunningWorkers:
     """
 
     def __init__(
-        self, jobs: Sequence[Job], parameters: SharedParameters, start_method: StartMethod, preload: Sequence[str]
+        self,
+        jobs: Sequence[Job],
+        agent: Any,
+        parameters: SharedParameters,
+        start_method: StartMethod,
+        preload: Sequence[str],
     ) -> None:
         self._places = [job.places for job in jobs]
+        self._attributes: Callable[[], dict[str, Any]] = (
+            partial(plain_attributes, agent) if any(job.agent is not None for job in jobs) else dict
+        )
         self._parameters = parameters
         self._segments: dict[int, Segment] = {}
         self.asked = False
@@ -55,7 +67,7 @@ class RunningWorkers:
         assert not self.asked, "parameters must not change under workers that are collecting"
         activations = self._parameters.publish()
         version = self._parameters.version
-        wanted = Collect(num_steps, version, numbers, act.normaliser.get_state(), activations)
+        wanted = Collect(num_steps, version, numbers, self._attributes(), act.normaliser.get_state(), activations)
         self.asked = True
         for number in range(len(self._places)):
             self._crew.send(number, wanted)

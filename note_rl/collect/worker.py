@@ -1,23 +1,11 @@
-"""The program of a worker process: an ordinary `Collector` at the other end of a line.
+"""A worker: an ordinary `Collector` in a process of its own."""
 
-Started by `note_rl.collect.crew` with nothing of the caller in it: no `__main__`, no threads, no open files but its
-ends of the lines. Given several lines it imports what is asked for and forks a worker for each.
-"""
-
-import contextlib
-import importlib
 import json
 import os
 import pickle
-import signal
-import sys
-import threading
-import time
-import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +13,7 @@ from note_rl.acting import Acting, Answers
 from note_rl.checkpoint import nested, under
 from note_rl.collect.collector import Collector
 from note_rl.collect.joining import columns_of
-from note_rl.collect.line import Collect, Collected, Failed, Job, Line, Ready, State, TellState, line_of
+from note_rl.collect.line import Collect, Collected, Job
 from note_rl.collect.shared import Segment, anonymous_file, layout
 from note_rl.environments import VectorEnvironment, make_environments
 from note_rl.errors import AgentContractError
@@ -38,109 +26,7 @@ from note_rl.scheduled import set_numbers
 from note_rl.seeding import generator, integer, seed_everything
 from note_rl.types import Array, FloatArray
 
-_GRACE_S = 1.0  # that a worker is left to close its environments when the training process has ended it, or has gone
 _PARAMETERS = "agent/"  # begins the names of parameters in a learner's state
-
-
-@dataclass(frozen=True)
-class Start:
-    """What a process is started with.
-
-    Attributes:
-        lines: Descriptors of the lines, one per worker.
-        life: Descriptor of a pipe that ends when the training process does.
-        ends: Descriptor of a pipe for the exit codes of forked workers, one line of JSON each.
-        preload: Modules to import before forking.
-    """
-
-    lines: Sequence[int]
-    life: int
-    ends: int
-    preload: Sequence[str] = ()
-
-
-def main(start: Start) -> NoReturn:
-    """Works until the training process ends, or the line does."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the training process's business
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
-    if len(start.lines) == 1:
-        _work(start.lines[0], start.life)
-    for module in start.preload:
-        importlib.import_module(module)
-    children = {}
-    for index, descriptor in enumerate(start.lines):
-        pid = os.fork()
-        if pid == 0:
-            for other in start.lines[index + 1 :]:
-                os.close(other)
-            _work(descriptor, start.life)
-        os.close(descriptor)
-        children[pid] = index
-    _reap(start, children)
-
-
-def _reap(start: Start, children: dict[int, int]) -> NoReturn:
-    """Tells how workers ended, and sees that they do when the training process has gone."""
-
-    def end_children() -> None:
-        os.read(start.life, 1)
-        time.sleep(_GRACE_S)
-        for pid in list(children):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-
-    threading.Thread(target=end_children, daemon=True).start()
-    while children:
-        pid, status = os.wait()
-        index = children.pop(pid)
-        with contextlib.suppress(OSError):
-            os.write(start.ends, json.dumps([index, os.waitstatus_to_exitcode(status)]).encode() + b"\n")
-    os._exit(0)
-
-
-def _work(descriptor: int, life: int) -> NoReturn:
-    threading.Thread(target=_end_with, args=(life,), daemon=True).start()
-    line, exit_code = line_of(descriptor), 1
-    closing = contextlib.ExitStack()
-    try:
-        serve(line, closing)
-    except (EOFError, BrokenPipeError):
-        exit_code = 0
-    except BaseException as error:  # noqa: BLE001 - the border of the process: what went wrong is told to the parent
-        last = traceback.format_exception_only(error)[-1].strip()
-        with contextlib.suppress(OSError):
-            line.send(Failed(last, traceback.format_exc()))
-    with contextlib.suppress(Exception):  # what close() of an environment raises can be told to nobody any more
-        closing.close()
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):
-            stream.flush()
-    os._exit(exit_code)
-
-
-def _end_with(life: int) -> NoReturn:
-    """Ends this process, whatever it is doing, soon after the training process has gone."""
-    os.read(life, 1)
-    time.sleep(_GRACE_S)
-    os._exit(0)
-
-
-def serve(line: Line, closing: contextlib.ExitStack) -> None:
-    """Does what the line says until it ends (EOFError); `closing` is told what to close then."""
-    job, descriptor = line.receive()
-    assert descriptor is not None
-    worker = Worker(job, Segment(descriptor, job.num_bytes))
-    closing.callback(worker.close)
-    line.send(Ready(worker.exact))
-    while True:
-        message, _ = line.receive()
-        if isinstance(message, TellState):
-            line.send(State(worker.get_state()))
-        else:
-            collected, new = worker.collect(message)
-            line.send(collected, new)
-            if new is not None:
-                os.close(new)
 
 
 class Worker:
@@ -160,6 +46,7 @@ class Worker:
         agent: Any = None if job.agent is None else pickle.loads(job.agent).make()
         self._weights = weights.views(job.weights)
         self._version = -1
+        self._agent = agent
         self._learner: Learner | None = None if job.activations is not None else agent.learner
         self._mirrored = None if job.activations is None else _Mirrored(self._weights, job.activations)
         answers = self._learner or self._mirrored
@@ -173,6 +60,8 @@ class Worker:
     def collect(self, wanted: Collect) -> tuple[Collected, int | None]:
         """Collects; the steps are in shared memory then, whose descriptor is given if it is new."""
         set_numbers(self._collector.policy, wanted.numbers)
+        for name, value in wanted.attributes.items():
+            setattr(self._agent, name, value)
         self._act.normaliser.set_state(wanted.normaliser)
         self._take_weights(wanted)
         steps, episodes = self._collector.collect(self._act, wanted.num_steps)

@@ -99,6 +99,10 @@ class ForeignVector(abc.ABC):
         Where the environments have already begun anew, the true last observations are put into `obs` and `achieved`.
         """
 
+    def _alive(self) -> BoolArray | None:
+        """Which environments [E] have really taken this step; None: all."""
+        return None
+
     def __len__(self) -> int:
         """E."""
         return int(self.env.num_envs)
@@ -110,11 +114,14 @@ class ForeignVector(abc.ABC):
         reward = np.array(gain, np.float32)
         terminated = np.array(terminations, np.bool_)
         ended = terminated | np.asarray(truncations, np.bool_)
+        self.alive = self._alive()
+        if self.alive is not None:  # whatever the others are said to have got or to have ended with
+            reward[~self.alive] = 0.0
+            terminated &= self.alive
+            ended &= self.alive
         previous = self.obs
         self.obs = self._move_on(obs, achieved, ended, info)
         self.achieved_goal = achieved
-        if self.alive is not None:
-            reward[~self.alive] = 0.0
         return previous, reward, obs, terminated, ended
 
     def _to_env(self, action: Array) -> Array:
@@ -197,8 +204,10 @@ class _NextStep(ForeignVector):
         self._dead = None
         return super()._begin()
 
+    def _alive(self) -> BoolArray | None:
+        return None if self._dead is None else ~self._dead
+
     def _move_on(self, obs: Array, achieved: FloatArray | None, ended: BoolArray, info: Mapping[str, Any]) -> Array:
-        self.alive = None if self._dead is None else ~self._dead
         self._dead = ended.copy() if ended.any() else None
         return obs
 

@@ -59,6 +59,11 @@ class EnvFactory:
             env = wrapper(env)
         return env
 
+    def registered(self) -> Any:
+        """What Gymnasium knows of it (EnvSpec); None: nothing."""
+        self._import_module()
+        return gymnasium.registry.get(self.id.rpartition(":")[2])
+
     def _import_module(self) -> None:
         module = self.id.partition(":")[0] if ":" in self.id else None
         if module is None:

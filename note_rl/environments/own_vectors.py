@@ -1,10 +1,15 @@
-"""Environments that come with a vector implementation of their own, used where it changes nothing but the time.
+"""Environments that are registered with a vector implementation of their own.
 
-Such an implementation is taken where it can begin single environments with seeds of their own (`takes_seeds`), where
-it gives, bit for bit, what the environments give one by one in a short probe with ends of both kinds, and where it was
-faster in it. So whether it is used, which depends on the machine, cannot be seen in any result or checkpoint.
+One that can begin single environments with seeds of their own (it says `takes_seeds = True`) is used where it changes
+nothing but the time: where it gives, bit for bit, what the environments give one by one in a short probe with ends of
+both kinds, and where it was faster in it. So whether it is used, which depends on the machine, cannot be seen in any
+result or checkpoint.
+
+Any other is used whenever there are several environments: whoever registered it wants that. Its random numbers are its
+own, so its episodes are others than those of single environments, and a checkpoint cannot bring them back.
 """
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,8 +24,10 @@ from note_rl.environments.base import AnyVectorEnv, Environments
 from note_rl.environments.foreign import foreign_environments, takes_seeds
 from note_rl.environments.in_process import VectorEnvironment
 from note_rl.environments.making import EnvFactory
+from note_rl.telling import say_once
 from note_rl.types import Array
 
+_log = logging.getLogger(__name__)
 _FEWEST = 8  # environments below which it was never faster, so it is not tried (CartPole breaks even at 8 to 10)
 _PROBE_STEPS = 60
 _PROBE_LIMIT = 12  # steps after which time is up in the probe: random play of CartPole ends at 9 to 30
@@ -55,41 +62,75 @@ _SEEDED: dict[Any, Callable[..., AnyVectorEnv]] = {
 
 
 def own_vector(factory: EnvFactory, num_envs: int, seed: int) -> Environments | None:
-    """The environments in their own vector implementation, or None where there is none, or no gain in it.
+    """The environments in their own vector implementation, or None where there is none, or it is not to be used.
 
     Args:
         factory: Of the single environment.
         num_envs: E.
         seed: Root of their seeds.
     """
-    spec = gymnasium.registry.get(factory.id)
-    if num_envs < _FEWEST or spec is None or spec.vector_entry_point is None or spec.additional_wrappers:
+    spec = factory.registered()
+    if num_envs < 2 or spec is None or spec.vector_entry_point is None or spec.additional_wrappers:
         return None
     if factory.wrappers or "render_mode" in factory.kwargs:
         return None
     limit = factory.max_episode_steps or spec.max_episode_steps
-    if limit is None or not _probed(factory, num_envs):
+    try:
+        vector = _make(factory, spec, num_envs, limit)
+        if takes_seeds(vector):
+            return _if_equal_and_faster(vector, factory, limit, seed)
+        return _if_alike(vector, factory, seed)
+    except (TypeError, gymnasium.error.Error) as error:
+        say_once(_log, f"{factory.id}: its vector implementation is not used, as it cannot be made: {error}")
         return None
-    return foreign_environments(_make(factory, num_envs, limit), seed)
 
 
-def _make(factory: EnvFactory, num_envs: int, limit: int) -> AnyVectorEnv:
-    spec = gymnasium.spec(factory.id)
+def _make(factory: EnvFactory, spec: Any, num_envs: int, limit: int | None) -> AnyVectorEnv:
+    limited: dict[str, Any] = {} if limit is None else {"max_episode_steps": limit}
     make = _SEEDED.get(spec.vector_entry_point)
-    kwargs = {**spec.kwargs, **factory.kwargs, "max_episode_steps": limit}
     if make is not None:
-        return make(num_envs=num_envs, **kwargs)
-    return gymnasium.make_vec(factory.id, num_envs, "vector_entry_point", **kwargs)
+        return make(num_envs=num_envs, **spec.kwargs, **factory.kwargs, **limited)
+    return gymnasium.make_vec(spec, num_envs, "vector_entry_point", **factory.kwargs, **limited)
+
+
+def _if_alike(vector: AnyVectorEnv, factory: EnvFactory, seed: int) -> Environments | None:
+    """The vector if it is one of the same environments, as far as their spaces show."""
+    alone = factory()
+    found = vector.single_observation_space, vector.single_action_space
+    expected = alone.observation_space, alone.action_space
+    alone.close()
+    why = None
+    if found != expected:
+        why = f"its environments have {found[0]} and {found[1]}, single ones {expected[0]} and {expected[1]}"
+    elif not isinstance(found[0], gymnasium.spaces.Box):
+        why = f"its observations ({found[0]}) are no arrays"
+    elif "autoreset_mode" not in vector.metadata:
+        why = "its metadata has no 'autoreset_mode'"
+    if why is not None:
+        vector.close()
+        say_once(_log, f"{factory.id}: its vector implementation is not used, as {why}")
+        return None
+    say_once(
+        _log,
+        f"{factory.id}: stepping all {vector.num_envs} environments in its own vector implementation, "
+        f"{type(vector.unwrapped).__name__}, whose episodes a checkpoint cannot bring back",
+    )
+    return foreign_environments(vector, seed)
+
+
+def _if_equal_and_faster(
+    vector: AnyVectorEnv, factory: EnvFactory, limit: int | None, seed: int
+) -> Environments | None:
+    """The vector if both ways give the same numbers, and it is the faster one."""
+    if vector.num_envs >= _FEWEST and limit is not None and _probed(factory, vector.num_envs):
+        return foreign_environments(vector, seed)
+    vector.close()
+    return None
 
 
 def _probed(factory: EnvFactory, num_envs: int) -> bool:
-    """Whether both ways give the same numbers, and the vector implementation is the faster one."""
-    vector = _make(factory, num_envs, _PROBE_LIMIT)
-    if not takes_seeds(vector):
-        vector.close()
-        return False
     limited = replace(factory, max_episode_steps=_PROBE_LIMIT)
-    together = foreign_environments(vector, seed=0)
+    together = foreign_environments(_make(factory, factory.registered(), num_envs, _PROBE_LIMIT), seed=0)
     alone = VectorEnvironment([limited() for _ in range(2)], seed=0)
     rng = np.random.default_rng(0)
     space = alone.action_space

@@ -28,12 +28,15 @@ from note_rl.learners.base import (
 )
 from note_rl.learners.checks import check_samples_apart, explaining_what_is_not_offered
 from note_rl.learners.keras_adjusted import numbers_of, with_learning_rates, with_numbers
+from note_rl.learners.keras_constants import Constants
+from note_rl.learners.keras_methods import TracedMethods
 from note_rl.learners.keras_noise import NOT_COMPILABLE, NoiseMeter
-from note_rl.learners.keras_variables import as_array, constants, named_variables, optimizer_slots
+from note_rl.learners.keras_variables import as_array, named_variables, optimizer_slots
 from note_rl.learners.mirror import Actor
 from note_rl.types import Array, FloatArray, Sample, Update
 
 _log = logging.getLogger(__name__)
+_MOST_RECOMPILED = 5  # in one training run; XLA takes seconds each time
 
 
 class KerasLearner:
@@ -52,13 +55,15 @@ class KerasLearner:
         self._groups_at_sync: Sequence[int] = getattr(agent, "groups_at_sync", ())
         self._checked = bool(getattr(agent, "couples_samples", False))
         self.actor = Actor(agent, self._framework_act, mirrored=True)
-        self._functions: dict[tuple[Any, ...], Any] = {}
+        self._call = TracedMethods(agent)
         self._update_function: Any = None
         self._noise: Any = None
         self._traced: dict[tuple[Any, ...], Any] = {}  # concrete functions: choosing one ourselves is quicker
         self._refusal: AgentContractError | None = None
         self._jit = False
         self._prepared: list[Any] = []  # what the update was compiled for
+        self._constants = Constants(agent)  # and what it has taken for constant
+        self._num_recompiled = 0  # in this training run
         self.num_traces = 0  # of the update; a change of hyperparameters must not add to it
 
     def act(self, obs: Array) -> FloatArray:
@@ -70,28 +75,15 @@ class KerasLearner:
         return self.actor(obs, agent_index)
 
     def _framework_act(self, obs: Array, index: int | None = None) -> FloatArray:
-        return self._evaluate("action", [obs], *([] if index is None else [index]))
+        return self._call("action", [obs], *([] if index is None else [index]))
 
     def value(self, obs: Array) -> FloatArray:
         """What the agent expects to gain, [N], from observations [N, *obs]."""
-        return self._evaluate("value", [obs]).reshape(-1)
+        return self._call("value", [obs]).reshape(-1)
 
     def reward(self, obs: Array, action: Array, next_obs: Array) -> FloatArray:
         """What the agent's reward() says, [N], of N transitions."""
-        return self._evaluate("reward", [obs, action, next_obs]).reshape(-1)
-
-    def _evaluate(self, method: str, arrays: Sequence[Array], *further: Any) -> FloatArray:
-        key = (method, *((array.shape[1:], array.dtype.str) for array in arrays), *further)
-        if key not in self._functions:
-            signature = [tf.TensorSpec((None, *array.shape[1:]), array.dtype) for array in arrays]
-            evaluate = getattr(self.agent, method)
-            traced = tf.function(lambda *inputs: evaluate(*inputs, *further), input_signature=signature)
-            self._functions[key] = traced.get_concrete_function()
-        output = self._functions[key](*map(tf.constant, arrays))
-        if not tf.is_tensor(output):
-            raise AgentContractError(f"{method}() must return a tensor, it returned {type(output).__name__}")
-        answers: FloatArray = output.numpy()
-        return answers
+        return self._call("reward", [obs, action, next_obs]).reshape(-1)
 
     def prepare(self, optimizer: Any, max_grad_norm: float | None, hyperparameters: Sequence[str], jit: Any) -> None:
         """Takes the optimizers and compiles anew where something changed; see `Learner.prepare`."""
@@ -108,14 +100,11 @@ class KerasLearner:
                     f"{type(one).__name__} was given a learning-rate schedule of its own, so a schedule for "
                     "learning_rate cannot set it; give the optimizer a number"
                 )
-        held = [(one, constants(one, without=())) for one, _ in self._optimizers]
-        of_agent = constants(self.agent, without={*hyperparameters, *self.agent._bookkeeping})
-        prepared = [jit, max_grad_norm, held, of_agent]
-        if prepared != self._prepared:
-            self._max_grad_norm = max_grad_norm
-            self._jit = jit
+        prepared = [jit, max_grad_norm, *(one for one, _ in self._optimizers), *hyperparameters]
+        if prepared != self._prepared or self._constants.changed():
+            self._prepared, self._jit, self._max_grad_norm = prepared, jit, max_grad_norm
             self._compile()
-            self._prepared = prepared
+        self._num_recompiled = 0
 
     def expect(self, num_gradient_steps: float) -> None:
         """Changes nothing: the update is compiled before the first gradient step."""
@@ -124,11 +113,30 @@ class KerasLearner:
         self._update_function = tf.function(self._burst, jit_compile=self._jit)
         self._noise = NoiseMeter(self._losses_to_measure, self._jit)
         self._traced.clear()
+        optimizers = [one for one, _ in self._optimizers]
+        self._constants = Constants(self.agent, optimizers, inputs=self._prepared[2 + len(optimizers) :])
+
+    def _follow_changes(self) -> None:
+        """Compiles anew where a number has changed that was taken for constant, a few times in a training run."""
+        changed = self._constants.changed() if self._num_recompiled <= _MOST_RECOMPILED else []
+        if not changed:
+            return
+        self._num_recompiled += 1
+        if self._num_recompiled <= _MOST_RECOMPILED:
+            self._compile()
+        else:
+            _log.warning(
+                "%s of %s keeps changing, and each time the update must be compiled anew: from now on it stays what it "
+                "is until train() is called again; give it to set(schedules={...}), then changes cost nothing",
+                " and ".join(changed),
+                type(self.agent).__name__,
+            )
 
     def update(self, sample: Sample, hyperparameters: Mapping[str, float]) -> Update:
         """One gradient step per minibatch; see `Learner.update`."""
         if not self._checked:
             self._check_samples_apart(sample)
+        self._follow_changes()
         if LEARNING_RATE in hyperparameters:
             for optimizer, _ in self._optimizers:
                 optimizer.learning_rate.assign(hyperparameters[LEARNING_RATE])
@@ -145,7 +153,8 @@ class KerasLearner:
         signature = (tuple((name, column.dtype, *column.shape) for name, column in columns.items()), *scalars)
         if signature not in self._traced:  # traced apart from the first run, so that a refused agent is not trained
             try:
-                self._traced[signature] = self._update_function.get_concrete_function(columns, sync, scalars)
+                with self._constants.noted():
+                    self._traced[signature] = self._update_function.get_concrete_function(columns, sync, scalars)
             finally:
                 refusal, self._refusal = self._refusal, None
                 if refusal is not None:  # instead of what TensorFlow wrapped it into
@@ -184,6 +193,17 @@ class KerasLearner:
 
     def _gradient_step(self, batch: dict[str, Any], sync: Any) -> dict[str, Any]:
         """The rows of this step: losses [G], and td_error and ratio [B] if the agent handed them over."""
+        everybody = range(len(self.groups))
+        at_once = [index for index in everybody if index not in self._groups_at_sync]
+        if len(at_once) == len(self.groups):
+            return self._step_of(everybody, batch)
+        rows: dict[str, Any] = tf.cond(  # each way for itself, so that no gradient is worked out in vain
+            sync, lambda: self._step_of(everybody, batch), lambda: self._step_of(at_once, batch)
+        )
+        return rows
+
+    def _step_of(self, learning: Sequence[int], batch: dict[str, Any]) -> dict[str, Any]:
+        """Lets some parameter groups learn, or all if there is one loss for all."""
         handle = self.agent.prioritized_replay
         handle.begin(batch["reward"].shape[0])
         with tf.GradientTape(persistent=len(self.groups) > 1) as tape:
@@ -193,35 +213,32 @@ class KerasLearner:
                 self._refusal = error
                 raise
         td_error, ratio = handle.take()
-        gradients = self._gradients(tape, losses)
-        everybody = range(len(self.groups))
-        at_once = [index for index in everybody if index not in self._groups_at_sync or len(losses) == 1]
-        if len(at_once) == len(self.groups):
-            self._step(gradients, everybody)
-        else:
-            tf.cond(sync, lambda: self._step(gradients, everybody), lambda: self._step(gradients, at_once))
+        if len(losses) == 1:
+            learning = range(len(self.groups))
+        self._step(self._gradients(tape, losses, learning), learning)
         rows = {"loss": tf.stack(self._per_optimizer(losses)), "td_error": td_error, "ratio": ratio}
         return {name: tf.cast(row, tf.float32) for name, row in rows.items() if row is not None}
 
-    def _gradients(self, tape: Any, losses: list[Any]) -> list[list[Any]]:
-        """Per parameter group, along its own loss or the only one."""
+    def _gradients(self, tape: Any, losses: list[Any], learning: Sequence[int]) -> dict[int, list[Any]]:
+        """Of those parameter groups, by their numbers, along their own losses or the only one."""
         if len(losses) == len(self.groups):
-            found = [tape.gradient(loss, group) for loss, group in zip(losses, self.groups, strict=True)]
+            found = {index: tape.gradient(losses[index], self.groups[index]) for index in learning}
+            of_losses = list(found.values())
         else:
-            found = tape.gradient(losses[0], self.groups)
-        of_losses = found if len(losses) == len(self.groups) else [[one for group in found for one in group]]
+            found = dict(enumerate(tape.gradient(losses[0], self.groups)))
+            of_losses = [[one for group in found.values() for one in group]]
         if any(all(gradient is None for gradient in group) for group in of_losses):
             self._refusal = without_gradient()
             raise self._refusal
-        return [
-            [
+        return {
+            index: [
                 tf.zeros_like(parameter) if gradient is None else gradient
-                for gradient, parameter in zip(*pair, strict=True)
+                for gradient, parameter in zip(group, self.groups[index], strict=True)
             ]
-            for pair in zip(found, self.groups, strict=True)
-        ]
+            for index, group in found.items()
+        }
 
-    def _step(self, gradients: list[list[Any]], indices: Sequence[int]) -> int:
+    def _step(self, gradients: Mapping[int, list[Any]], indices: Sequence[int]) -> None:
         """Steps along the gradients of these groups, each with its own optimizer or all with the only one."""
         single = len(self._optimizers) == 1
         for several in [list(indices)] if single else [[index] for index in indices]:
@@ -230,7 +247,6 @@ class KerasLearner:
             if self._max_grad_norm is not None:
                 dense, _ = tf.clip_by_global_norm(dense, self._max_grad_norm)
             optimizer.apply(dense, [parameter for index in several for parameter in self.groups[index]])
-        return 0
 
     def _per_optimizer(self, losses: list[Any]) -> list[Any]:
         """What is reported: a loss for all groups counts for every optimizer, one optimizer for all has their sum."""

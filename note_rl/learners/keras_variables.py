@@ -1,7 +1,6 @@
-"""The variables that Keras agents and optimizers hold, under stable names, and what else is traced."""
+"""The variables that Keras agents and optimizers hold, under stable names."""
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import keras
@@ -44,39 +43,3 @@ def optimizer_slots(optimizer: Any) -> Iterator[tuple[str, Any]]:
 def as_array(variable: Any) -> Array:
     """A copy of its values."""
     return np.asarray(variable.numpy())
-
-
-@dataclass(frozen=True, eq=False)
-class _Object:
-    """Equal to itself and nothing else; held, so that its identity is not given away."""
-
-    one: Any
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Object) and self.one is other.one
-
-    def __hash__(self) -> int:
-        return id(self.one)
-
-
-def constants(agent: Any, without: Collection[str]) -> dict[str, Any]:
-    """What tracing takes for constant: numbers and words, in lists and mappings too, and which objects there are.
-
-    Args:
-        agent: An agent or an optimizer. Its attributes are looked at; what other objects hold is not.
-        without: Names of attributes that come as inputs or do not matter.
-
-    Returns:
-        Equal to that of another time if nothing has changed.
-    """
-    return {name: _constant(value) for name, value in vars(agent).items() if name not in without}
-
-
-def _constant(value: Any) -> Any:
-    if isinstance(value, (int, float, bool, str, type(None))):
-        return type(value), value
-    if isinstance(value, Mapping):
-        return {key: _constant(one) for key, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_constant(one) for one in value]
-    return _Object(value)

@@ -3,7 +3,8 @@
 
     python tests/benchmarks/against_others.py [CASE ...] [--others PYTHON] [--rounds N] [--backends torch keras]
 
-Every measurement is a process of its own with one thread. The contenders take turns, round after round, and ratios are
+Every measurement is a process of its own, on one core where the system can bind it to one (JAX uses several whatever it
+is told), and with one thread in any case. The contenders take turns, round after round, and ratios are
 taken within a round, so that a machine that is slow for a while slows everybody. Compilation and the first steps are
 timed apart. `--others` is an interpreter that has stable_baselines3 and sbx (`pip install stable-baselines3 sbx-rl`);
 who is not installed there is left out.
@@ -86,12 +87,18 @@ def run_once(interpreter: str, contender: str, case: str) -> dict[str, float] | 
         text=True,
         check=False,
         env={**os.environ, **_ONE_THREAD},
+        preexec_fn=_on_one_core,
     )
     if done.returncode != 0:
         print(f"  {contender} is left out: {(done.stderr.strip().splitlines() or ['no word'])[-1]}")
         return None
     measured: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return measured
+
+
+def _on_one_core() -> None:
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
 
 if __name__ == "__main__":

@@ -159,6 +159,62 @@ def test_training_again_compiles_again_only_where_something_has_changed(framewor
     assert any((now != then).any() for now, then in zip(framework.parameters(agent), before, strict=True))
 
 
+class Weighed:
+    """Its action() and its loss are multiplied by attributes; its optimizer does nothing."""
+
+    def build(self, framework):
+        class Agent(framework.base()):
+            def __init__(self):
+                super().__init__()
+                self.one = framework.variable([1.0])
+                self.param, self.options, self.scale, self.offset, self.diary = [self.one], {"scale": [1.0]}, 1.0, 1, []
+
+            def action(self, s):
+                return s * self.scale
+
+            def __call__(self, s, a, next_s, r, d):
+                return self.one[0] * self.options["scale"][0] * self.scale + self.offset
+
+        return Agent()
+
+
+def test_a_number_changed_while_training_counts_from_the_next_update_on(framework, caplog):
+    agent = Weighed().build(framework)
+    learner, batch = ready(framework, agent, framework.optimizers.sgd(agent.param, 0.0)), sample(1)
+    assert learner.update(batch, {}).loss.item() == 2
+    traces = learner.num_traces
+    agent.diary.append(3.0)  # which the loss does not look at
+    assert learner.update(batch, {}).loss.item() == 2
+    assert learner.num_traces == traces
+    agent.options["scale"][0] = 3.0
+    assert learner.update(batch, {}).loss.item() == 4
+    agent.scale, agent.offset = 2.0, 0
+    assert learner.update(batch, {}).loss.item() == 6
+    assert not caplog.records
+
+
+def test_what_never_comes_to_rest_is_warned_of_where_it_is_compiled(framework, caplog):
+    agent = Weighed().build(framework)
+    learner, batch = ready(framework, agent, framework.optimizers.sgd(agent.param, 0.0)), sample(1)
+    losses = []
+    for agent.offset in range(8):
+        losses.append(learner.update(batch, {}).loss.item())
+    if framework.package == "pytorch":
+        assert losses == [1, 2, 3, 4, 5, 6, 7, 8]
+        return
+    assert losses == [1, 2, 3, 4, 5, 6, 6, 6]
+    assert [record.getMessage().partition(",")[0] for record in caplog.records] == ["offset of Agent keeps changing"]
+    learner.prepare(None, None, [], "auto")
+    assert learner.update(batch, {}).loss.item() == 8
+
+
+def test_a_number_changed_while_acting_counts_at_once_however_often(framework):
+    agent = Weighed().build(framework)
+    obs = np.ones((2, 3), np.float32)
+    for agent.scale in range(9):
+        np.testing.assert_array_equal(agent.learner.act(obs), np.full((2, 3), agent.scale))
+
+
 class TwoLosses:
     """Each loss would also pull on the other group; only its own may move."""
 

@@ -142,7 +142,12 @@ def test_recommended_processes(dqn, clock, monkeypatch, caplog):
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [((0.0,), "memory_mb"), ((100.0, 1.5), "safety_factor"), ((100.0, 0.5, 0), "min_exp_per_proc")],
+    [
+        ((0.0,), "memory_mb"),
+        (("4GB",), "memory_mb must be a finite number"),
+        ((100.0, 1.5), "safety_factor"),
+        ((100.0, 0.5, 0), "min_exp_per_proc"),
+    ],
 )
 def test_shares_out_of_range_are_refused(dqn, arguments, message):
     with pytest.raises(SettingsError, match=message):

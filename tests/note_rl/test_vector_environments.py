@@ -48,6 +48,8 @@ def makers(kind, by_time=False):
 class Numbered(VectorEnv):
     """E countings written as one, in the mode NEXT_STEP, as the users' own vector environments are."""
 
+    says_ends_twice = False  # in the dead step too
+
     def __init__(self, lengths=(2, 3, 5), by_time=False, mode=AutoresetMode.NEXT_STEP):
         self.num_envs = len(lengths)
         self.lengths, self.by_time = np.array(lengths), by_time
@@ -71,7 +73,7 @@ class Numbered(VectorEnv):
         self.steps = np.where(self.dead, 0, self.steps + 1)
         over = (self.steps >= self.lengths) & ~self.dead
         reward = np.where(self.dead, -999.0, self.steps)
-        self.dead = over
+        self.dead, over = over, over | (self.dead & self.says_ends_twice)
         none = np.zeros(self.num_envs, bool)
         obs = self.steps[:, None].astype(np.float32)
         return obs, reward, none if self.by_time else over, over if self.by_time else none, {}
@@ -127,9 +129,12 @@ def test_workers_of_gymnasium_give_the_same():
 
 @pytest.mark.parametrize("num_steps", [1, 4, 10])
 @pytest.mark.parametrize("by_time", [True, False])
-def test_dead_steps_are_neither_stored_nor_counted(by_time, num_steps):
+@pytest.mark.parametrize("twice", [True, False])
+def test_dead_steps_are_neither_stored_nor_counted(by_time, num_steps, twice):
     times = 40 // num_steps
-    envs = training_environments(Numbered(by_time=by_time), None, seed=0)
+    vector = Numbered(by_time=by_time)
+    vector.says_ends_twice = twice
+    envs = training_environments(vector, None, seed=0)
     steps, episodes = collected(envs, num_steps, times)
     for index, length in enumerate((2, 3, 5)):
         count = np.arange(40) % length  # what a counting of its own would show, without a gap
@@ -257,9 +262,6 @@ def test_an_own_vector_is_taken_only_where_it_changes_nothing(monkeypatch):
     wrapped = EnvFactory("CartPole-v1", wrappers=[gymnasium.wrappers.FlattenObservation])
     assert own_vector(wrapped, 16, 0) is None
     assert isinstance(training_environments("CartPole-v1", 16, 0), ForeignVector)
-    monkeypatch.setattr(SeededCartPole, "takes_seeds", False)
-    assert own_vector(EnvFactory("CartPole-v1"), 16, 0) is None
-    monkeypatch.setattr(SeededCartPole, "takes_seeds", True)
 
     def heavier(self, *args, **kwargs):
         CartPoleVector.__init__(self, *args, **kwargs)
@@ -268,6 +270,73 @@ def test_an_own_vector_is_taken_only_where_it_changes_nothing(monkeypatch):
     CartPoleVector = SeededCartPole.__mro__[1]  # noqa: N806
     monkeypatch.setattr(SeededCartPole, "__init__", heavier)
     assert own_vector(EnvFactory("CartPole-v1"), 16, 0) is None
+
+
+class Step(Counting):
+    """Shows the number of the step only."""
+
+    def __init__(self, length=3):
+        super().__init__(length)
+        self.observation_space = spaces.Box(-np.inf, np.inf, (1,), np.float32)
+
+    def _observation(self):
+        return super()._observation()[:1]
+
+
+@pytest.fixture
+def registered(monkeypatch):
+    """Registers Count-v0 with a vector entry point, and takes it away again."""
+    monkeypatch.setattr("note_rl.telling._said", set())
+
+    def register(vector_entry_point):
+        gymnasium.register("Count-v0", Step, vector_entry_point=vector_entry_point)
+
+    yield register
+    gymnasium.registry.pop("Count-v0", None)
+
+
+def test_what_is_registered_with_a_vector_of_its_own_is_stepped_in_it(registered, caplog):
+    caplog.set_level("INFO")
+    registered(lambda num_envs: Numbered((3,) * num_envs))
+    envs = training_environments("Count-v0", 4, 0)
+    assert type(envs.env) is Numbered
+    steps, episodes = collected(envs, 12)
+    expected, _ = collected(VectorEnvironment([Step() for _ in range(4)], 0), 12)
+    same(steps, expected)
+    assert {one.length for one in episodes} == {3}
+    assert "in its own vector implementation, Numbered" in caplog.text
+    assert isinstance(training_environments("Count-v0", 1, 0), VectorEnvironment)
+    told = EnvFactory("Count-v0", wrappers=[gymnasium.wrappers.FlattenObservation])
+    assert isinstance(training_environments(told, 4, 0), VectorEnvironment)
+
+
+class Wider(Numbered):
+    """Shows two numbers, as it says."""
+
+    def __init__(self, num_envs):
+        super().__init__((3,) * num_envs)
+        self.single_observation_space = spaces.Box(-1, 1, (2,), np.float32)
+
+
+class Silent(Numbered):
+    """Does not say when it begins anew."""
+
+    def __init__(self, num_envs):
+        super().__init__((3,) * num_envs)
+        self.metadata = {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [(Wider, "its environments have Box"), (Silent, "no 'autoreset_mode'"), (lambda: 1, "cannot be made")],
+)
+@pytest.mark.filterwarnings("ignore:.*missing AutoresetMode metadata")
+def test_a_vector_of_its_own_that_does_not_fit_is_said_not_to_be_used(registered, caplog, kind, why):
+    caplog.set_level("INFO")
+    registered(kind)
+    assert isinstance(training_environments("Count-v0", 3, 0), VectorEnvironment)
+    assert "Count-v0: its vector implementation is not used, as" in caplog.text
+    assert why in caplog.text
 
 
 class Pool(Numbered):

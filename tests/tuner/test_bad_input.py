@@ -59,6 +59,7 @@ TRAIN = {
     ),
     "a module that does not exist": (["agent._target_=my_agents.DQN"], "no module named 'my_agents' can be imported"),
     "a reference to nothing": (["schedule=linear_decay"], "schedule.clip.start refers to something that is not there"),
+    "an experiment that is a study": (["experiment=mountaincar_dqn"], "study belongs to tuner tune"),
     "an experiment of another agent": (["experiment=dqn_cartpole", "agent=ppo"], "unknown key buffer.capacity"),
     "unknown environment": (["env.id=CartPol-v1"], "Did you mean: `CartPole`?"),
     "an environment of one's own without its module": (

@@ -8,7 +8,9 @@ import pytest
 import tuner
 
 FOLDER = Path(__file__).parents[2] / "conf" / "experiment"
-EXPERIMENTS = sorted(path.stem for path in FOLDER.glob("*.yaml"))
+FILES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
+STUDIES = [name for name in FILES if "\nstudy:\n" in (FOLDER / f"{name}.yaml").read_text()]
+EXPERIMENTS = [name for name in FILES if name not in STUDIES]
 NUM_EPISODES = 20
 SEEDS = (1, 2, 3)
 
@@ -54,3 +56,29 @@ def test_two_of_three_seeds_reach_it(experiment: str, backend: str, tmp_path: Pa
         outcome = tuner.train(overrides, folder=tmp_path / f"{seed}")
         finals.append(outcome.evaluations[-1].mean_return)
     assert sum(final >= bound(experiment) for final in finals) >= 2, finals
+
+
+def study_bound(experiment: str) -> float:
+    found = re.match(
+        r"Expected: test IQM of the winner >= (-?\d+(?:\.\d+)?), and of the default below", claim(experiment)
+    )
+    assert found, f"{experiment}: {claim(experiment)}"
+    return float(found[1])
+
+
+@pytest.mark.parametrize("experiment", STUDIES)
+def test_a_study_states_what_is_expected_and_what_was_measured(experiment: str) -> None:
+    winner, default = (float(one) for one in re.findall(r"(?:winner|default) (-?\d+(?:\.\d+)?) \[", claim(experiment)))
+    assert winner >= study_bound(experiment) > default
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("experiment", STUDIES)
+def test_a_study_finds_what_the_default_does_not_reach(
+    experiment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    verdict = tuner.tune([f"experiment={experiment}", "warm_start=off", "tracker=jsonl"]).verdict
+    assert verdict.winner is not None
+    assert verdict.default is not None
+    assert verdict.winner.iqm >= study_bound(experiment) > verdict.default.iqm

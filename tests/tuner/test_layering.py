@@ -44,7 +44,7 @@ HOMES = {
     "tensorflow": (
         "note_rl/rl.py",
         "note_rl/learners/keras.py",
-        "note_rl/learners/keras_adjusted.py",
+        "note_rl/learners/keras_methods.py",
         "note_rl/learners/keras_noise.py",
         "note_rl/learners/keras_variables.py",
         "note_rl/optimizers/keras.py",

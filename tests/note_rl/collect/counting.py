@@ -30,7 +30,7 @@ class CountingLearner:
         self.seen: list[Sample] = []
 
     def _act(self, obs: Any, index: Any = None) -> Any:
-        return np.tile(self.agent.count, (len(obs), 1))
+        return np.tile(self.agent.count + self.agent.offset, (len(obs), 1))
 
     def act(self, obs: Any) -> Any:
         return self.actor(obs)
@@ -69,6 +69,7 @@ class CountingAgent(Agent):
         self.optimizer = "any"
         self.fails_at = None
         self.update_s = 0.0
+        self.offset = 0.0
 
     def _make_learner(self) -> Any:
         return CountingLearner(self)

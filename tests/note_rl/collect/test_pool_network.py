@@ -14,12 +14,15 @@ import numpy as np
 import psutil
 import pytest
 
+from note_rl.acting import Acting
 from note_rl.collect.collector import Collector
 from note_rl.collect.joining import columns_of
+from note_rl.collect.pool_network import PoolCollector
 from note_rl.environments import VectorEnvironment
 from note_rl.errors import CheckpointError, SettingsError, WorkerError
 from note_rl.noise import GaussianWhiteNoiseProcess
 from note_rl.policy import NoisyPolicy
+from note_rl.rebuilding import Recipe
 from note_rl.schedules import Linear
 from note_rl.seeding import generator
 from note_rl.settings import WorkerSettings
@@ -152,6 +155,38 @@ def test_schedules_and_counts_of_steps_reach_the_policies_of_workers():
     assert spreads[-1] < 2.0  # a tenth of 8, instead of 1
 
 
+def test_attributes_of_an_agent_that_is_made_again_are_those_of_now():
+    made = agent(TURNS, mirrored=False, num_envs=2)
+    with running_pool(made, NoisyPolicy()) as (pool, act):
+        made.offset = 3.0
+        first, _ = pool.collect(act, 2)
+        made.offset = -1.0
+        second, _ = pool.collect(act, 2)
+    assert (first.action == 3.0).all()
+    assert (second.action == -1.0).all()
+
+
+def test_whether_workers_run_ahead_changes_nothing_about_their_episodes():
+    made = agent(TURNS, rollout=3)
+    made.train(total_steps=24)
+    running = made._trainer.collector
+    made.settings = replace(made.settings, workers=AHEAD)
+    made.train(total_steps=48)
+    assert made._trainer.collector is running
+    assert [phase.tolist() for phase in actions(made)] == [[0] * 12, [1] * 12, [2] * 12, [2] * 12]
+
+
+def test_a_start_that_is_refused_leaves_no_descriptor_open():
+    made = agent(TURNS, mirrored=False)
+    made.recipe = Recipe(CountingAgent, (threading.Lock(),), {})
+    act = Acting(made.learner, made.obs_normaliser, False)
+    pool = PoolCollector(made, made.settings, NoisyPolicy(), 0)
+    before = psutil.Process().num_fds()
+    with pytest.raises(SettingsError, match="argument 'env' of CountingAgent"):
+        pool.begin(act)
+    assert psutil.Process().num_fds() == before
+
+
 def test_each_object_of_a_list_goes_to_one_worker():
     made = agent(TURNS, env=[Inside() for _ in range(3)], num_envs=None, rollout=None)
     made.settings = replace(made.settings, num_envs=None)
@@ -280,7 +315,7 @@ def test_a_checkpoint_of_other_workers_is_refused(tmp_path):
 
 
 SCRIPT = """
-    import os, sys, time
+    import ctypes, os, sys, time
     import numpy as np
     from tests.note_rl.collect.counting import CountingAgent, Watched, settings
     from note_rl.settings import WorkerSettings
@@ -291,10 +326,12 @@ SCRIPT = """
         def step(self, action):
             if action[0] >= 2.0:
                 open(HERE + f".{os.getpid()}", "w").close()
+                if sys.argv[1] == "hold":
+                    ctypes.PyDLL(None).sleep(60)  # and no other thread runs
                 time.sleep(60.0)
             return super().step(action)
 
-    agent = CountingAgent(Slow if sys.argv[1] == "hang" else Watched)
+    agent = CountingAgent(Watched if sys.argv[1] == "work" else Slow)
     agent.settings = settings(WorkerSettings(processes=2, start_method=sys.argv[2]), rollout=3)
     print(len(agent.train(total_steps=72).returns))
 """
@@ -321,13 +358,21 @@ def test_a_script_needs_no_guard_and_its_classes_travel(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("start_method", "way"), [("forkserver", "kill"), ("spawn", "kill"), ("forkserver", "interrupt")]
+    ("start_method", "way", "what"),
+    [
+        ("forkserver", "kill", "hang"),
+        ("forkserver", "kill", "hold"),
+        ("spawn", "kill", "hang"),
+        ("spawn", "kill", "hold"),
+        ("forkserver", "interrupt", "hang"),
+        ("spawn", "interrupt", "hold"),
+    ],
 )
-def test_workers_end_with_the_process_that_trains(tmp_path, start_method, way):
-    process = run_script(tmp_path, "hang", start_method)
+def test_workers_end_with_the_process_that_trains(tmp_path, start_method, way, what):
+    process = run_script(tmp_path, what, start_method)
     wait_for(lambda: len(list(tmp_path.glob("script.py.*"))) == 2)
     workers = psutil.Process(process.pid).children(recursive=True)
-    assert len(workers) == (3 if start_method == "forkserver" else 2)
+    assert len(workers) == (3 if start_method == "forkserver" else 4)
     if way == "kill":
         process.kill()
     else:

@@ -106,8 +106,8 @@ def test_files_lie_in_the_runs_folder_the_studys_or_the_directory_given(tmp_path
     own.start_run(info(tmp_path / "own")).finish()
     for number in range(2):
         own.start_run(info(tmp_path / "study", f"screen/{number}", group_folder=tmp_path / "study")).finish()
+    own.close(60)  # before the same run is begun by another
     shared.start_run(info(tmp_path / "study")).finish()
-    own.close(60)
     shared.close(60)
     assert len(list((tmp_path / "own" / "screen" / "0" / "wandb").glob("offline-run-*"))) == 1
     assert len(list((tmp_path / "study" / "wandb").glob("offline-run-*"))) == 2

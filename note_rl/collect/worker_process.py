@@ -1,0 +1,158 @@
+"""The program of a worker process, at the other end of a line.
+
+Started by `note_rl.collect.crew` with nothing of the caller in it: no `__main__`, no threads, no open files but its
+ends of the lines. Given several lines it imports what is asked for and forks a worker for each.
+"""
+
+import contextlib
+import importlib
+import json
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from note_rl.collect.line import Failed, Line, Ready, State, TellState, line_of
+from note_rl.collect.shared import Segment
+from note_rl.collect.worker import Worker
+
+_GRACE_S = 1.0  # that a worker is left to close its environments when the training process has ended it, or has gone
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a process is started with.
+
+    Attributes:
+        lines: Descriptors of the lines, one per worker.
+        life: Descriptor of a pipe that ends when the training process does.
+        ends: Descriptor of a pipe for the exit codes of forked workers, one line of JSON each. Whoever sees to the end
+            of workers holds it open until then.
+        preload: Modules to import before forking.
+    """
+
+    lines: Sequence[int]
+    life: int
+    ends: int
+    preload: Sequence[str] = ()
+
+
+def main(start: Start) -> NoReturn:
+    """Works until the training process ends, or the line does."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the training process's business
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+    if len(start.lines) == 1:
+        _work(start.lines[0], start.life, _guard(start))
+    for module in start.preload:
+        importlib.import_module(module)
+    children = {}
+    for index, descriptor in enumerate(start.lines):
+        pid = os.fork()
+        if pid == 0:
+            for other in (*start.lines[index + 1 :], start.ends):
+                os.close(other)
+            _work(descriptor, start.life)
+        os.close(descriptor)
+        children[pid] = index
+    _reap(start, children)
+
+
+def _reap(start: Start, children: dict[int, int]) -> NoReturn:
+    """Tells how workers ended, and sees that they do when the training process has gone."""
+
+    def end_children() -> None:
+        os.read(start.life, 1)
+        time.sleep(_GRACE_S)
+        for pid in list(children):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    threading.Thread(target=end_children, daemon=True).start()
+    while children:
+        pid, status = os.wait()
+        if pid not in children:  # a module's that was imported before
+            continue
+        index = children.pop(pid)
+        with contextlib.suppress(OSError):
+            os.write(start.ends, json.dumps([index, os.waitstatus_to_exitcode(status)]).encode() + b"\n")
+    os._exit(0)
+
+
+def _guard(start: Start) -> int:
+    """Forks a process that ends this one when the training process has gone, and gives its id.
+
+    An environment's step that does not let other threads run cannot be ended from within.
+    """
+    worker = os.getpid()
+    guard = os.fork()
+    if guard != 0:
+        os.close(start.ends)  # which ends with the guard
+        return guard
+    for descriptor in (*start.lines, 0, 1, 2):  # those that others wait for the end of
+        with contextlib.suppress(OSError):
+            os.close(descriptor)
+    os.read(start.life, 1)
+    until = time.monotonic() + 2 * _GRACE_S
+    while os.getppid() == worker and time.monotonic() < until:
+        time.sleep(0.01)
+    if os.getppid() == worker:
+        os.kill(worker, signal.SIGKILL)
+    os._exit(0)
+
+
+def _work(descriptor: int, life: int, guard: int | None = None) -> NoReturn:
+    threading.Thread(target=_end_with, args=(life, guard), daemon=True).start()
+    line, exit_code = line_of(descriptor), 1
+    closing = contextlib.ExitStack()
+    try:
+        serve(line, closing)
+    except (EOFError, BrokenPipeError):
+        exit_code = 0
+    except BaseException as error:  # noqa: BLE001 - the border of the process: what went wrong is told to the parent
+        last = traceback.format_exception_only(error)[-1].strip()
+        with contextlib.suppress(OSError):
+            line.send(Failed(last, traceback.format_exc()))
+    with contextlib.suppress(Exception):  # what close() of an environment raises can be told to nobody any more
+        closing.close()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    _end(exit_code, guard)
+
+
+def _end_with(life: int, guard: int | None) -> NoReturn:
+    """Ends this process soon after the training process has gone."""
+    os.read(life, 1)
+    time.sleep(_GRACE_S)
+    _end(0, guard)
+
+
+def _end(exit_code: int, guard: int | None) -> NoReturn:
+    if guard is not None:
+        with contextlib.suppress(OSError):
+            os.kill(guard, signal.SIGKILL)
+            os.waitpid(guard, 0)
+    os._exit(exit_code)
+
+
+def serve(line: Line, closing: contextlib.ExitStack) -> None:
+    """Does what the line says until it ends (EOFError); `closing` is told what to close then."""
+    job, descriptor = line.receive()
+    assert descriptor is not None
+    worker = Worker(job, Segment(descriptor, job.num_bytes))
+    closing.callback(worker.close)
+    line.send(Ready(worker.exact))
+    while True:
+        message, _ = line.receive()
+        if isinstance(message, TellState):
+            line.send(State(worker.get_state()))
+        else:
+            collected, new = worker.collect(message)
+            line.send(collected, new)
+            if new is not None:
+                os.close(new)
