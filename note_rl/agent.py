@@ -10,6 +10,7 @@ from gymnasium.vector import VectorEnv
 
 from note_rl import plotting, sizing
 from note_rl.acting import Acting
+from note_rl.adjusting import Adjustable
 from note_rl.callbacks import Hooks
 from note_rl.contract import check_made, check_parts
 from note_rl.environments import Env, EnvLike
@@ -31,7 +32,7 @@ from note_rl.trainer import Trainer
 from note_rl.types import Evaluation, TrainResult
 
 
-class Agent(Persistent, Rebuildable):
+class Agent(Persistent, Rebuildable, Adjustable):
     """Base of `RL` and `RL_pytorch`. A subclass gives `env`, `param`, `action` and `__call__`; see `note_rl.RL`.
 
     Attributes:
@@ -104,6 +105,7 @@ class Agent(Persistent, Rebuildable):
                 seed: root of the randomness of environments, exploration and sampling. Weights are drawn by the
                 framework when the networks are made: call note_rl.seeding.seed_everything(seed) before that.
                 schedules: values over training progress, by name.
+                adaptive: which hyperparameters are changed while training goes on: `note_rl.settings.Adaptive`.
 
         Raises:
             SettingsError: Arguments that are unknown, out of range or contradict each other.
@@ -156,7 +158,7 @@ class Agent(Persistent, Rebuildable):
         if trainer is None or trainer.settings is not settings or trainer.env is not self.env:
             trainer = Trainer(self, self.learner, settings, self._seed(settings), former=trainer)
         self.learner.actor.parameters_changed()  # by anybody, since it acted last
-        self.learner.prepare(optimizer, settings.max_grad_norm, trainer.schedules.for_learner, options.jit_compile)
+        trainer.prepare(optimizer, options.jit_compile)
         self._optimized = True
         self._take_over_restored(trainer)
         self._trainer = trainer

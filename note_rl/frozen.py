@@ -11,7 +11,7 @@ import numpy as np
 
 from note_rl.acting import Acting
 from note_rl.errors import SettingsError
-from note_rl.learners.base import LEARNING_RATE
+from note_rl.learners.adjustable import LEARNING_RATE
 from note_rl.normal_inputs import with_normal_inputs
 from note_rl.settings import RolloutSettings
 from note_rl.train_options import train_options

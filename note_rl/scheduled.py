@@ -4,9 +4,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from note_rl.errors import SettingsError
-from note_rl.learners.base import LEARNING_RATE
+from note_rl.learners.adjustable import LEARNING_RATE
 from note_rl.policy import Policy
 from note_rl.schedules import Schedule
+
+ADAPTABLE = ("eps",)  # numbers of a policy that may also change without a schedule
 
 
 class ScheduledValues:
@@ -20,7 +22,7 @@ class ScheduledValues:
         self._schedules = schedules
         self._policy = policy
         self._agent = agent
-        self._owners = {name: _owners(policy, name) for name in schedules}
+        self._owners = {name: owners(policy, name) for name in schedules}
         self.for_learner = [name for name in schedules if not self._owners[name]]
         for name in self.for_learner:
             if name != LEARNING_RATE and not hasattr(agent, name):
@@ -47,7 +49,7 @@ class ScheduledValues:
         return numbers_of(self._policy, self._schedules)
 
 
-def _owners(policy: Policy, name: str) -> list[Policy]:
+def owners(policy: Policy, name: str) -> list[Policy]:
     """The policy and its parts, those that have such a number."""
     policies: list[Policy] = [policy, *getattr(policy, "policies", ())]
     return [one for one in policies if hasattr(one, name)]
@@ -55,12 +57,12 @@ def _owners(policy: Policy, name: str) -> list[Policy]:
 
 def numbers_of(policy: Policy, names: Iterable[str]) -> dict[str, float]:
     """Those of the numbers that the policy has, as they are now."""
-    owners = {name: _owners(policy, name) for name in names}
-    return {name: float(getattr(found[0], name)) for name, found in owners.items() if found}
+    found = {name: owners(policy, name) for name in names}
+    return {name: float(getattr(several[0], name)) for name, several in found.items() if several}
 
 
 def set_numbers(policy: Policy, numbers: Mapping[str, float]) -> None:
     """Gives them to a policy of the same kind."""
     for name, value in numbers.items():
-        for owner in _owners(policy, name):
+        for owner in owners(policy, name):
             setattr(owner, name, value)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from note_rl.adaptive.options import Adaptive
 from note_rl.checking import checked, flag, refuse_unknown
 from note_rl.demonstrations import Demonstrations, Expert
 from note_rl.errors import SettingsError
@@ -72,6 +73,7 @@ def _settings(
     device: str | None = None,
     seed: int | None = None,
     schedules: Mapping[str, Schedule] | None = None,
+    adaptive: Adaptive | None = None,
 ) -> Settings:
     """From arguments that are each of their kind."""
     if num_updates is not None and gradient_steps is not None:
@@ -149,6 +151,7 @@ def _settings(
         gamma=gamma,
         gae_lambda=gae_lambda,
         device=device,
+        adaptive=adaptive,
     )
 
 

@@ -7,16 +7,18 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from note_rl.adaptive.options import Adaptive
 from note_rl.checking import check_fields
 from note_rl.demonstrations import Demonstrations
 from note_rl.errors import SettingsError
-from note_rl.experience_settings import ReplaySettings, RolloutSettings, with_train_arguments
+from note_rl.experience_settings import ReplaySettings, RolloutSettings, check_signal, with_train_arguments
 from note_rl.policy import Policy
 from note_rl.replay.options import Hindsight, Priority, RolloutPriority, Window
 from note_rl.schedules import Schedule
 from note_rl.worker_settings import WorkerSettings
 
 __all__ = [
+    "Adaptive",
     "Budget",
     "Demonstrations",
     "Hindsight",
@@ -52,6 +54,7 @@ class Settings:
         gae_lambda: The same for the weight of long against short returns.
         device: Where the agent's parameters are moved before training; None: left where they are.
         workers: Who steps the environments; None: this process.
+        adaptive: Which hyperparameters are changed while training goes on, and by what; None: none.
     """
 
     experience: ReplaySettings | RolloutSettings
@@ -69,6 +72,7 @@ class Settings:
     gae_lambda: float | None = None
     device: str | None = None
     workers: WorkerSettings | None = None
+    adaptive: Adaptive | None = None
 
     def __post_init__(self) -> None:
         """Refuses values out of range and contradictions."""
@@ -85,6 +89,14 @@ class Settings:
             )
         if self.multi_agent:
             self._check_multi_agent()
+        if self.adaptive is not None and not isinstance(self.adaptive, Adaptive):
+            raise SettingsError(
+                "adaptive must be Adaptive(signals=[...], parameters={...}) of note_rl.settings, got "
+                f"{self.adaptive!r}"
+            )
+        if self.adaptive is not None and self.adaptive.mode != "off":
+            for signal in self.adaptive.all_signals():
+                check_signal(signal, self.experience)
 
     def _check_schedules(self) -> None:
         if not isinstance(self.schedules, Mapping):

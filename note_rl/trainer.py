@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from note_rl.acting import Acting
+from note_rl.adapting import Adaptation
+from note_rl.adaptive.options import Adaptive
 from note_rl.callbacks import Hooks
 from note_rl.checkpoint import nested, under
 from note_rl.collect.base import Collecting
@@ -20,7 +22,9 @@ from note_rl.environments import holds_environments
 from note_rl.errors import DivergedError, WorkerError
 from note_rl.experience import Clock, Experience
 from note_rl.experience.view import agent_view, make_experience
+from note_rl.knobs import Held, Workplace
 from note_rl.learners.base import Learner
+from note_rl.measuring import Measurements
 from note_rl.normal_inputs import with_normal_inputs
 from note_rl.normalise import RewardNormaliser
 from note_rl.plotting import History
@@ -77,6 +81,10 @@ class Trainer:
         former_returns = () if former is None else former._recent
         self._recent: deque[float] = deque(former_returns, maxlen=settings.trial_count or _DEFAULT_TRIAL_COUNT)
         self._loss = math.nan  # of the last training phase
+        self.num_store = Held(1)  # rounds of collecting before each training phase
+        self._jit: Any = "auto"
+        self._to_prepare = False
+        self.adaptation = self._make_adaptation(former)
         self._beginning = self.clock  # of this call of train()
         self._unannounced: int | None = None  # episode whose beginning nobody has been told of
 
@@ -114,6 +122,30 @@ class Trainer:
                 experience.interrupt()
         return experience
 
+    def _make_adaptation(self, former: "Trainer | None") -> Adaptation:
+        """A new one; what was learned of the same kind goes along."""
+        numbers = self.learner.optimizer_numbers
+        place = Workplace(self.agent, self.policy, self.experience, numbers, self.num_store)
+        options = self.settings.adaptive or Adaptive()  # only what the agent's own methods ask for
+        measurements = Measurements(
+            options, self.experience, self.learner, self.collector.num_envs, lambda: getattr(self.agent, "clip", None)
+        )
+        made = Adaptation(options, place, measurements)
+        if former is not None and former.settings.adaptive == self.settings.adaptive:
+            made.take(former.adaptation.to_json())
+        return made
+
+    def prepare(self, optimizer: Any, jit: Any) -> None:
+        """Makes the learner ready; see `Learner.prepare`."""
+        self._jit = jit
+        names = list(dict.fromkeys([*self.schedules.for_learner, *self.adaptation.attributes()]))
+        self.learner.prepare(optimizer, self.settings.max_grad_norm, names, jit)
+        self.adaptation.bind()
+
+    def adapted_anew(self) -> None:
+        """Something is adapted that was not before, and has to go into compiled code from the next phase on."""
+        self._to_prepare = True
+
     def run(self, budget: Budget, hooks: Hooks, history: History, num_store: int = 1) -> TrainResult:
         """Trains until the budget is used up, the criterion is reached or somebody sets `agent.stop_training`.
 
@@ -127,11 +159,12 @@ class Trainer:
             DivergedError: A loss was not finite.
         """
         began = time.perf_counter()
+        self.num_store.told = self.num_store.now = num_store
         keep = False
         try:
             if not self.collector.begin(self._act):
                 self.experience.interrupt()
-            account, stop_reason = self._run(budget, hooks, history, num_store)
+            account, stop_reason = self._run(budget, hooks, history)
             keep = True
         except (KeyboardInterrupt, WorkerError):
             raise
@@ -140,6 +173,7 @@ class Trainer:
             raise
         finally:
             self.collector.end(keep)
+            self.adaptation.put_back()
         return TrainResult(
             **asdict(account),
             num_env_steps=self.clock.num_env_steps,
@@ -148,7 +182,7 @@ class Trainer:
             stop_reason=stop_reason,
         )
 
-    def _run(self, budget: Budget, hooks: Hooks, history: History, num_store: int) -> tuple[_Account, str]:
+    def _run(self, budget: Budget, hooks: Hooks, history: History) -> tuple[_Account, str]:
         account = _Account()
         self.agent.stop_training = False
         self._beginning = replace(self.clock, progress=budget.progress(self.clock.num_env_steps, 0))
@@ -159,22 +193,26 @@ class Trainer:
         self._unannounced = 0
         while stop_reason is None:
             self._announce_episode(hooks)
-            self._phase(budget, account, hooks, history, num_store)
+            self._phase(budget, account, hooks, history)
             stop_reason = self._stop_reason(budget, account)
         hooks("on_train_end")
         return account, stop_reason
 
-    def _phase(self, budget: Budget, account: _Account, hooks: Hooks, history: History, num_store: int) -> None:
+    def _phase(self, budget: Budget, account: _Account, hooks: Hooks, history: History) -> None:
         self.clock.progress = budget.progress(self.clock.num_env_steps, len(account.returns))
-        hyperparameters = self.schedules.move_to(self.clock.progress)
+        if self._to_prepare:
+            self._to_prepare = False
+            self.prepare(None, self._jit)
+        hyperparameters = self.adaptation.move_to(self.schedules.move_to(self.clock.progress), self.clock)
         rounds: list[Steps] = []
-        while len(rounds) < num_store and (not rounds or self._remaining(budget) != 0):
+        while len(rounds) < self.num_store.now and (not rounds or self._remaining(budget) != 0):
             rounds.append(self._collect(budget, account, hooks, history))
         steps = joined(rounds)
         if self._reward_normaliser is not None:
             self._reward_normaliser.update(steps, float(getattr(self.agent, "gamma", 1.0)))
         self.experience.store(steps)
         self._loss = self._train(hyperparameters, hooks)
+        self._adapt()
         if self.settings.normalise_obs:  # only now: all of a phase sees the same
             self.agent.obs_normaliser.update(steps.obs)
         account.losses.append(self._loss)
@@ -188,8 +226,16 @@ class Trainer:
                 "loss": self._loss,
                 **hyperparameters,
                 **self.schedules.of_the_policy(),
+                **self.adaptation.logs(),
             }
             hooks("on_phase_end", self.clock.num_phases, logs)
+
+    def _adapt(self) -> None:
+        """Decides what to change before the next phase; so does the agent's own adjust_func(), where it has learned."""
+        self.adaptation.end_of_phase(self.clock)
+        adjust = getattr(self.agent, "adjust_func", None)
+        if adjust is not None and self.adaptation.measurements.last is not None:
+            adjust()
 
     def _remaining(self, budget: Budget) -> int | None:
         """Environment steps left; None: no such limit."""
@@ -238,7 +284,9 @@ class Trainer:
             if hooks.wants("on_batch_begin"):
                 for offset in range(sample.num_gradient_steps):
                     hooks("on_batch_begin", first + offset, self._logs())
+            self.adaptation.measurements.before_update(sample)
             update = self.learner.update(sample, hyperparameters)
+            self.adaptation.measurements.after_update(sample, update)
             loss = update.loss
             self.clock.num_gradient_steps += sample.num_gradient_steps
             losses.append(loss)
@@ -282,6 +330,7 @@ class Trainer:
             "seed": self.seed,
             "clock": asdict(self.clock),
             "recent": list(self._recent),
+            "adaptive": self.adaptation.to_json(),
             "random": {
                 "exploration": self._exploring.bit_generator.state,
                 "sampling": self._sampling.bit_generator.state,
@@ -308,6 +357,8 @@ class Trainer:
         self._recent.extend(head["recent"])
         self._exploring.bit_generator.state = head["random"]["exploration"]
         self._sampling.bit_generator.state = head["random"]["sampling"]
+        if "adaptive" in head:
+            self.adaptation.take(head["adaptive"])
 
     def close(self) -> None:
         """Closes the environments that were made here; those that the user made are the user's."""

@@ -35,6 +35,14 @@ class TrainableAgent(Protocol):
     num_gradient_steps: int
     learner: Learner
 
+    @property
+    def decisions(self) -> list[Any]:
+        """See `note_rl.adjusting.Adjustable`."""
+
+    @property
+    def adapted_schedule(self) -> Mapping[str, list[list[float]]]:
+        """See `note_rl.adjusting.Adjustable`."""
+
     def train(
         self, *, optimizer: Any, total_steps: int, callbacks: Any, jit_compile: bool | str, p: int
     ) -> TrainResult:
@@ -147,6 +155,7 @@ def build_settings(config: RunConfig) -> Settings:
         multi_agent=config.training.multi_agent,
         seed=config.seed,
         workers=_build("collector", config.collector) if config.collector else None,
+        adaptive=_build("adaptive", config.adaptive) if config.adaptive else None,
         schedules={name: _build(f"schedule.{name}", node) for name, node in config.schedule.items()},
     )
 

@@ -234,7 +234,13 @@ def _check_schedules(resolved: JsonDict) -> None:
 def _check_settings(run: RunConfig) -> None:
     """Lets the training core refuse contradictions, where that imports no framework."""
     _check_noise(run)
-    nodes = [run.buffer, run.policy, *([run.noise] if run.noise else []), *run.schedule.values()]
+    nodes = [
+        run.buffer,
+        run.policy,
+        *([run.noise] if run.noise else []),
+        *run.schedule.values(),
+        *([run.adaptive] if run.adaptive else []),
+    ]
     if all(str(node["_target_"]).startswith(_FRAMEWORK_FREE) for node in nodes):
         settings = build_settings(run)
         if _ON_POLICY in attributes_read(str(run.agent["_target_"])):

@@ -1,4 +1,4 @@
-"""`tuner train | tune | find | play | report | dashboard`: picks and checks the primary config, hands over to Hydra.
+"""`tuner train | tune | find | compare | play | report | dashboard`: checks the primary config, hands over to Hydra.
 
 Everything behind the command is ordinary Hydra: overrides, --multirun, --cfg job, --config-dir, --help, completion.
 What the user did wrong is answered in a line or two with exit status 2.

@@ -135,6 +135,7 @@ class RunConfig:
     collector: JsonDict = field(default_factory=dict)
     wrapper: dict[str, JsonDict] = field(default_factory=dict)
     schedule: dict[str, JsonDict] = field(default_factory=dict)
+    adaptive: JsonDict = field(default_factory=dict)
     tracker: dict[str, JsonDict] = field(default_factory=dict)
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
 

@@ -45,6 +45,7 @@ def used_config(config: RunConfig, environment: EnvFactory, agent: Any, optimize
         "noise": _read(getattr(settings.policy, "noise", None), config.noise),
         "collector": _read(settings.workers, config.collector),
         "schedule": {name: _read(settings.schedules[name], node) for name, node in config.schedule.items()},
+        "adaptive": _read(settings.adaptive, config.adaptive),
         "wrapper": {name: _arguments(node) for name, node in config.wrapper.items()},
         "training": {
             **asdict(config.training),

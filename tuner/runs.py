@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,25 @@ def check_free(folder: Path) -> None:
     """Refuses a folder that a run is in."""
     if (folder / CONFIG_FILE).exists():
         raise UserError(f"{folder} holds a run already; continue it with resume={folder}, or choose another folder")
+
+
+def check_same(folder: Path, config: Mapping[str, Any]) -> None:
+    """Refuses a folder that was begun with another configuration, naming what differs."""
+    if not (folder / CONFIG_FILE).is_file():
+        return
+    before, now = (dict(_leaves(one)) for one in (read_config(folder), yaml.safe_load(_to_yaml(config))))
+    other = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+    if other:
+        told = ", ".join(f"{name}={before.get(name)} there, {now.get(name)} here" for name in sorted(other)[:3])
+        raise UserError(f"{folder} was begun with another configuration ({told}); choose another hydra.run.dir")
+
+
+def _leaves(node: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(node, Mapping) and node:
+        for key, value in node.items():
+            yield from _leaves(value, f"{name}.{key}" if name else str(key))
+    else:
+        yield name, node
 
 
 def read_config(folder: Path) -> JsonDict:

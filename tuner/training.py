@@ -10,6 +10,7 @@ import numpy as np
 
 from note_rl.callbacks import Callback, Logs
 from note_rl.seeding import integer
+from tuner.adaptation import write_adaptation
 from tuner.build import BuiltRun, build_run
 from tuner.config import RunConfig
 from tuner.trial.context import TrialContext
@@ -132,6 +133,7 @@ class Checkpoint:
     def write(self) -> None:
         """Replaces the newest checkpoint in one move."""
         self._agent.save(self._path, save_data=self._settings.save_replay)
+        write_adaptation(self._agent, self._path.parent)
         if self._settings.keep > 1:
             self._keep_older()
 

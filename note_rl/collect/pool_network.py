@@ -21,7 +21,7 @@ from note_rl.errors import CheckpointError, EnvironmentMismatchError
 from note_rl.learners.base import Learner
 from note_rl.multi_agent import joint_environments
 from note_rl.policy import Policy, PolicyPerEnvironment
-from note_rl.scheduled import numbers_of
+from note_rl.scheduled import ADAPTABLE, numbers_of
 from note_rl.seeding import generator
 from note_rl.settings import Settings
 from note_rl.telling import say_once
@@ -155,7 +155,7 @@ class PoolCollector(Collecting):
 
     def _ask(self, act: Acting[Learner], num_steps: int) -> None:
         assert self._running is not None, "begin() comes first"
-        self._running.ask(num_steps, numbers_of(self.policy, self._settings.schedules), act)
+        self._running.ask(num_steps, numbers_of(self.policy, {*self._settings.schedules, *ADAPTABLE}), act)
 
     def _receive(self) -> None:
         """Waits for the steps that were asked for, if any, and puts them behind those that are waiting."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -61,7 +61,13 @@ class AgentView:
 
 
 class Experience(Protocol):
-    """Says how much to collect, keeps it, and turns it into bursts of minibatches."""
+    """Says how much to collect, keeps it, and turns it into bursts of minibatches.
+
+    Attributes:
+        settings: Of the next phase: some of their numbers may be replaced between phases.
+    """
+
+    settings: Any
 
     def phase_length(self, num_envs: int, remaining: int | None) -> int | None:
         """Steps per environment to collect before the next training phase; None: until an episode ends."""
@@ -80,6 +86,9 @@ class Experience(Protocol):
 
     def feedback(self, sample: Sample, update: Update) -> None:
         """What became of a burst: new priorities, where there are any."""
+
+    def priorities(self) -> FloatArray | None:
+        """What transitions are drawn in proportion to, the oldest first, [n]; None: all alike."""
 
     def get_state(self) -> dict[str, Array]:
         """What a checkpoint must hold to go on exactly."""

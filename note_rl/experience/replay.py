@@ -11,11 +11,11 @@ from note_rl.experience_settings import ReplaySettings
 from note_rl.replay.buffer import Parts, ReplayBuffer
 from note_rl.replay.episodes import EpisodeIndex
 from note_rl.replay.hindsight import HindsightReader
-from note_rl.replay.options import ask, kept
+from note_rl.replay.options import Removal, ask, kept
 from note_rl.replay.readers import NStep, Reader, one_step
 from note_rl.replay.samplers import PrioritizedSampler
 from note_rl.replay.trajectories import TripletReader
-from note_rl.types import Array, BoolArray, IntArray, Sample, Steps, Update
+from note_rl.types import Array, BoolArray, FloatArray, IntArray, Sample, Steps, Update
 
 _log = logging.getLogger(__name__)
 _MAX_BURST = 512  # gradient steps per framework call: enough to amortise the call, little enough to stay responsive
@@ -63,7 +63,7 @@ class ReplayExperience:
             rounds, self._since_clearing = divmod(self._since_clearing + self._new_steps, window.clearing_freq)
             self.buffer.drop_oldest(rounds * window.clear_size)
         if window.size is not None:
-            keep = kept(window.size, self.buffer.capacity, self.settings.batch_size)
+            keep = kept(window.size, self.buffer.capacity, self.settings.batch_size, len(self.buffer))
             self.buffer.drop_oldest(len(self.buffer) - keep)
 
     def interrupt(self) -> None:
@@ -110,11 +110,22 @@ class ReplayExperience:
         window = self.settings.window
         if window is None or window.on_sync is None or not sample.sync.any():
             return
-        keep = max(ask(window.on_sync) if callable(window.on_sync) else window.on_sync, self.settings.batch_size)
+        told = ask(window.on_sync) if callable(window.on_sync) else window.on_sync
+        if isinstance(told, Removal):
+            self.buffer.drop_oldest(min(told, len(self.buffer) - self.settings.batch_size))
+            return
+        keep = max(told, self.settings.batch_size)
         if isinstance(self.buffer.sampler, PrioritizedSampler):
             self.buffer.sampler.keep_highest(keep)
         else:
             self.buffer.drop_oldest(len(self.buffer) - keep)
+
+    def priorities(self) -> FloatArray | None:
+        """|TD error|^alpha of what is stored and may be drawn, the oldest first."""
+        if not isinstance(self.buffer.sampler, PrioritizedSampler):
+            return None
+        scores = self.buffer.sampler.scores[self.buffer.ring.slots(np.arange(len(self.buffer)))]
+        return scores[scores > 0.0]
 
     def _one_pass(self) -> IntArray:
         """Every stored transition once, shuffled, the rest of the division left out: [K, B]."""

@@ -8,9 +8,9 @@ import numpy as np
 from note_rl.experience.base import AgentView, Clock, Dressing, check_handed_over, fixed_chunks
 from note_rl.experience_settings import RolloutSettings
 from note_rl.replay.frame_ring import FrameRing
-from note_rl.replay.options import ask
+from note_rl.replay.options import Removal, ask
 from note_rl.replay.rollout import Rollout, RolloutScores
-from note_rl.types import Array, BoolArray, IntArray, Sample, Steps, Update
+from note_rl.types import Array, BoolArray, FloatArray, IntArray, Sample, Steps, Update
 
 _MAX_PRIORITIZED_BURST = 8  # scores change between bursts only
 
@@ -54,6 +54,7 @@ class RolloutExperience:
             self._rollout.replace_reward(view.reward)
         if view.value is not None:
             self._rollout.add_advantages(view.value, view.gae_lambda(), view.standardise_advantage)
+        self._scores = None
         if self.settings.priority is not None:
             self._scores = RolloutScores(self.settings.priority, len(self._rollout))
 
@@ -76,7 +77,7 @@ class RolloutExperience:
             yield self._dressed(rollout, index, self._sync(len(index), clock))
         else:
             yield from self._by_priority(rollout, self._scores, clock)
-        self._rollout = self._scores = None
+        self._rollout = None  # its scores stay for those who ask how the rollout was drawn from
 
     def _by_priority(self, rollout: Rollout, scores: RolloutScores, clock: Clock) -> Iterator[Sample]:
         """Short bursts, none of which reaches over a point where the window is applied."""
@@ -107,8 +108,11 @@ class RolloutExperience:
     def _apply_window(self, scores: RolloutScores) -> None:
         window = self.settings.window
         assert window is not None
-        keep = ask(window) if callable(window) else window
-        scores.keep_highest(max(keep, self.settings.batch_size))
+        told = ask(window) if callable(window) else window
+        if isinstance(told, Removal):
+            scores.give_up_oldest(min(told, scores.num_live - self.settings.batch_size))
+        else:
+            scores.keep_highest(max(told, self.settings.batch_size))
 
     def _dressed(self, rollout: Rollout, index: IntArray, sync: BoolArray) -> Sample:
         return self._dressing.with_expert(rollout.gather(index, sync), self._rng)
@@ -130,6 +134,10 @@ class RolloutExperience:
         assert sample.slots is not None
         ratio = None if update.ratio is None else update.ratio.ravel()
         self._scores.update(sample.slots.ravel(), check_handed_over(update).ravel(), ratio)
+
+    def priorities(self) -> FloatArray | None:
+        """score^alpha of what is drawn from this rollout, or was from the last one."""
+        return None if self._scores is None else self._scores.drawn_in_proportion_to
 
     def get_state(self) -> dict[str, Array]:
         """Between phases there is no rollout, but the frames before the next one."""

@@ -7,7 +7,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from note_rl.adaptive.gradient_noise import NoiseMoments
 from note_rl.errors import AgentContractError, CheckpointError, SettingsError
+from note_rl.learners.adjustable import OptimizerNumbers
 from note_rl.learners.mirror import Actor
 from note_rl.types import Array, FloatArray, Sample, Update
 
@@ -52,7 +54,22 @@ class Learner(Protocol):
         Args:
             sample: The minibatches.
             hyperparameters: `learning_rate`, if it is scheduled, and the attributes named in prepare(). The latter
-                are set on the agent already; compiled code takes them from here, as inputs.
+                are set on the agent already; compiled code takes them from here, as inputs. `learning_rate:0`,
+                `beta1:0`, ... hold for this update of the optimizer of that number, which is not modified.
+        """
+
+    def optimizer_numbers(self) -> list[OptimizerNumbers]:
+        """What the optimizers were told, one entry per optimizer and parameter group."""
+
+    def gradient_noise(self, sample: Sample, num_envs: int | None) -> tuple[list[NoiseMoments], int]:
+        """How much the gradients of samples of this burst scatter, by now; nothing is changed.
+
+        Args:
+            sample: The minibatches of a burst.
+            num_envs: For a rollout of so many environments, whose transitions are not independent; None: replay.
+
+        Returns:
+            One measurement per loss, and the samples that it was made with.
         """
 
     def loss_of(self, sample: Sample) -> FloatArray:
@@ -63,9 +80,6 @@ class Learner(Protocol):
 
     def set_state(self, state: Mapping[str, Array]) -> None:
         """Takes over a stored state, all or nothing (CheckpointError)."""
-
-
-LEARNING_RATE = "learning_rate"
 
 
 @contextmanager

@@ -9,10 +9,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from note_rl.adaptive.gradient_noise import NoiseMoments
 from note_rl.errors import AgentContractError, SettingsError
+from note_rl.learners.adjustable import LEARNING_RATE, OptimizerNumbers, minibatch_in_parts, of_the_agent
 from note_rl.learners.base import (
     CALL_ARGUMENTS,
-    LEARNING_RATE,
     check_holds,
     check_loss_shape,
     check_state,
@@ -27,14 +28,15 @@ from note_rl.learners.base import (
     without_gradient,
 )
 from note_rl.learners.checks import check_samples_apart, explaining_what_is_not_offered
+from note_rl.learners.keras_adjusted import numbers_of, with_learning_rates, with_numbers
 from note_rl.learners.keras_constants import Constants
 from note_rl.learners.keras_methods import TracedMethods
+from note_rl.learners.keras_noise import NOT_COMPILABLE, NoiseMeter
 from note_rl.learners.keras_variables import as_array, named_variables, optimizer_slots
 from note_rl.learners.mirror import Actor
 from note_rl.types import Array, FloatArray, Sample, Update
 
 _log = logging.getLogger(__name__)
-_NOT_COMPILABLE = (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError, tf.errors.NotFoundError)
 _MOST_RECOMPILED = 5  # in one training run; XLA takes seconds each time
 
 
@@ -56,6 +58,7 @@ class KerasLearner:
         self.actor = Actor(agent, self._framework_act, mirrored=True)
         self._call = TracedMethods(agent)
         self._update_function: Any = None
+        self._noise: Any = None
         self._traced: dict[tuple[Any, ...], Any] = {}  # concrete functions: choosing one ourselves is quicker
         self._refusal: AgentContractError | None = None
         self._jit = False
@@ -109,6 +112,7 @@ class KerasLearner:
 
     def _compile(self) -> None:
         self._update_function = tf.function(self._burst, jit_compile=self._jit)
+        self._noise = NoiseMeter(self._losses_to_measure, self._jit)
         self._traced.clear()
         optimizers = [one for one, _ in self._optimizers]
         self._constants = Constants(self.agent, optimizers, inputs=self._prepared[2 + len(optimizers) :])
@@ -141,7 +145,8 @@ class KerasLearner:
         scalars = {
             name: tf.constant(value, tf.float32) for name, value in hyperparameters.items() if name != LEARNING_RATE
         }
-        result = self._call_compiled(columns, tf.constant(sample.sync), scalars)
+        with with_learning_rates(self._optimizers, scalars):
+            result = self._call_compiled(columns, tf.constant(sample.sync), scalars)
         self.actor.parameters_changed()
         return Update(**{name: tensor.numpy() for name, tensor in result.items()})
 
@@ -157,7 +162,7 @@ class KerasLearner:
                     raise refusal from None
         try:
             return self._traced[signature](columns, sync, scalars)
-        except _NOT_COMPILABLE as error:
+        except NOT_COMPILABLE as error:
             if not self._jit:
                 raise
             _log.warning("XLA cannot compile this agent's update, going on without: %s", str(error).splitlines()[0])
@@ -174,7 +179,8 @@ class KerasLearner:
         def body(k: Any, rows: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
             batch = {name: column[k] for name, column in columns.items()}
             offered = {name: values for name, values in batch.items() if name not in CALL_ARGUMENTS}
-            with temporary_attributes(self.agent, {**scalars, **offered}):
+            of_agent = {name: scalars[name] for name in of_the_agent(scalars)}
+            with with_numbers(self._optimizers, scalars), temporary_attributes(self.agent, {**of_agent, **offered}):
                 step_rows = self._gradient_step(batch, sync[k])
                 tf.cond(sync[k], self._sync_targets, lambda: 0)
             handed_over.update(step_rows)
@@ -295,17 +301,53 @@ class KerasLearner:
         return as_array(tf.stack(losses))
 
     @contextmanager
-    def _nothing_changes(self) -> Iterator[None]:
-        """Puts back attributes and variables, random states among them, as they were before the block."""
+    def _nothing_changes(self, among: Sequence[Any] | None = None) -> Iterator[list[Any]]:
+        """Puts back attributes and variables, random states among them, as they were before the block.
+
+        Args:
+            among: The only variables that may change; None: all may.
+
+        Yields:
+            A list that holds, after the block, the variables that had changed.
+        """
         attributes = dict(vars(self.agent))
-        variables = [(variable, as_array(variable)) for _, variable in named_variables(self.agent)]
+        among = [variable for _, variable in named_variables(self.agent)] if among is None else among
+        before = [(variable, as_array(variable)) for variable in among]
+        changed: list[Any] = []
         try:
-            yield
+            yield changed
         finally:
             vars(self.agent).clear()
             vars(self.agent).update(attributes)
-            for variable, before in variables:
-                variable.assign(before)
+            for variable, values in before:
+                if not np.array_equal(as_array(variable), values):
+                    variable.assign(values)
+                    changed.append(variable)
+
+    def optimizer_numbers(self) -> list[OptimizerNumbers]:
+        """What the optimizers were told; see `Learner.optimizer_numbers`."""
+        return numbers_of(self._optimizers)
+
+    def gradient_noise(self, sample: Sample, num_envs: int | None) -> tuple[list[NoiseMoments], int]:
+        """How much gradients scatter; see `Learner.gradient_noise`."""
+        if not self._checked:
+            self._check_samples_apart(sample)
+        given = minibatch_in_parts(sample, sample_columns(sample), num_envs)
+        groups = self.groups if len(self._optimizers) > 1 else [[one for group in self.groups for one in group]]
+        networks = list(vars(self.agent).values())
+        with self._nothing_changes(self._noise.touches) as changed:
+            found = self._noise(given, groups, networks)
+        self._noise.has_touched(changed)
+        return found, given.size
+
+    def _losses_to_measure(self, batch: dict[str, Any]) -> list[Any]:
+        """One per optimizer, or one for all."""
+        offered = {name: values for name, values in batch.items() if name not in CALL_ARGUMENTS}
+        with temporary_attributes(self.agent, offered):
+            self.agent.prioritized_replay.begin(batch["reward"].shape[0])
+            losses = self._losses(batch)
+            self.agent.prioritized_replay.take()
+        return [tf.add_n(losses)] if len(self._optimizers) == 1 else losses
 
     def _sync_targets(self) -> int:
         self.agent.update_param()

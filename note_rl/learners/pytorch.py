@@ -8,10 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from note_rl.adaptive.gradient_noise import NoiseMoments
 from note_rl.errors import AgentContractError
+from note_rl.learners.adjustable import LEARNING_RATE, OptimizerNumbers, minibatch_in_parts
 from note_rl.learners.base import (
     CALL_ARGUMENTS,
-    LEARNING_RATE,
     check_holds,
     check_loss_shape,
     check_state,
@@ -27,6 +28,7 @@ from note_rl.learners.base import (
 )
 from note_rl.learners.checks import check_samples_apart, explaining_what_is_not_offered
 from note_rl.learners.mirror import Actor
+from note_rl.learners.pytorch_adjusted import NoiseMeter, linear_layers, numbers_of, with_numbers
 from note_rl.learners.pytorch_evaluated import Evaluated, Reported
 from note_rl.learners.pytorch_steps import Stepper
 from note_rl.learners.pytorch_tensors import as_array, load_slots, named_tensors, optimizer_slots
@@ -50,6 +52,7 @@ class PyTorchLearner:
         self._groups_at_sync: Sequence[int] = getattr(agent, "groups_at_sync", ())
         self._checked = bool(getattr(agent, "couples_samples", False))
         self._steppers: list[Stepper] = []  # of this burst
+        self._noise = NoiseMeter()
         self._traces = Traces(agent, self._evaluate_step, self._nothing_changes, self._groups_at_sync)
 
     def act(self, obs: Array) -> FloatArray:
@@ -106,8 +109,9 @@ class PyTorchLearner:
                 for group in optimizer.param_groups:
                     group["lr"] = hyperparameters[LEARNING_RATE]
         columns = {name: self._tensor(values).unbind(0) for name, values in sample_columns(sample).items()}
-        self._steppers = [Stepper(optimizer, parameters) for optimizer, parameters in self._optimizers]
-        with temporary_attributes(self.agent, dict.fromkeys(_offered(columns))):
+        offered = dict.fromkeys(_offered(columns))
+        with with_numbers(self._optimizers, hyperparameters), temporary_attributes(self.agent, offered):
+            self._steppers = [Stepper(optimizer, parameters) for optimizer, parameters in self._optimizers]
             steps = list(self._steps(columns, sample.sync.tolist(), hyperparameters))
         self.actor.parameters_changed()
         loss = self._per_optimizer(
@@ -242,6 +246,29 @@ class PyTorchLearner:
             with torch.no_grad():
                 for tensor, before in tensors:
                     tensor.copy_(before)
+
+    def optimizer_numbers(self) -> list[OptimizerNumbers]:
+        """What the optimizers were told; see `Learner.optimizer_numbers`."""
+        return numbers_of(self._optimizers)
+
+    def gradient_noise(self, sample: Sample, num_envs: int | None) -> tuple[list[NoiseMoments], int]:
+        """How much gradients scatter; see `Learner.gradient_noise`."""
+        if not self._checked:
+            self._check_samples_apart(sample)
+        given = minibatch_in_parts(sample, sample_columns(sample), num_envs)
+        batch = {name: self._tensor(values) for name, values in given.columns.items()}
+        groups = self.groups if len(self._optimizers) > 1 else [[one for group in self.groups for one in group]]
+        layers = linear_layers(vars(self.agent).values())
+        with self._nothing_changes():
+            return self._noise(self._losses_to_measure, given, batch, groups, layers), given.size
+
+    def _losses_to_measure(self, batch: Mapping[str, Tensor]) -> list[Tensor]:
+        """One per optimizer."""
+        vars(self.agent).update(_offered(batch))
+        self.agent.prioritized_replay.begin(len(batch["reward"]))
+        losses = self._losses(batch)
+        self.agent.prioritized_replay.take()
+        return [torch.stack(losses).sum()] if len(self._optimizers) == 1 else losses
 
     def _sync_targets(self) -> None:
         with torch.no_grad():

@@ -15,7 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from note_rl.learners.base import LEARNING_RATE, temporary_attributes
+from note_rl.learners.adjustable import of_the_agent
+from note_rl.learners.base import temporary_attributes
 from note_rl.learners.pytorch_compiled import compiled, pays
 from note_rl.learners.pytorch_evaluated import Evaluated, Reported, flattened, form_of, unflattened
 from note_rl.learners.pytorch_graph import Recording, recorded, replay
@@ -84,7 +85,7 @@ class Traces:
             further: What recordings depend on besides the agent: optimizers, clipping.
         """
         self._jit = jit is True or (jit == "auto" and declares_to_be_traceable(self.agent) and "auto")
-        self._names = tuple(name for name in hyperparameters if name != LEARNING_RATE)
+        self._names = tuple(of_the_agent(hyperparameters))
         prepared = [self._jit, self._names, *further, *parts_of(self.agent)]
         if len(prepared) != len(self._prepared) or not all(map(is_same, prepared, self._prepared)):
             self._known.clear()

@@ -133,22 +133,51 @@ class Window:
         return min(known, default=None)
 
 
+class Removal(int):
+    """A number of the oldest transitions to remove, as the manuals' window functions give it.
+
+    A plain int from such a function is the number to keep; this says by its type that it is the other one. It stays
+    what it is when it is added to, multiplied or rounded down.
+    """
+
+
+def _staying(name: str) -> Callable[[int, Any], Any]:
+    plain = getattr(int, name)
+
+    def method(self: int, other: Any) -> Any:
+        result = plain(self, other)
+        return Removal(result) if type(result) is int else result
+
+    return method
+
+
+for _name in ("__add__", "__radd__", "__sub__", "__mul__", "__rmul__", "__floordiv__"):
+    setattr(Removal, _name, _staying(_name))
+
+
 def ask(function: WindowFunction, process: Any = None) -> int:
-    """The number that a window function gives; it may take the number of a process (None: the whole pool)."""
-    return Count(0)(_ASKED, _given(function, process))
+    """The number that a window function gives; it may take the number of a process (None: the whole pool).
+
+    Returns:
+        How many to keep; as a `Removal`, which is what agents' adjust_window_size() gives, how many of the oldest go.
+    """
+    told = _given(function, process)
+    return told if isinstance(told, Removal) else Count(0)(_ASKED, told)
 
 
-def kept(size: int | float | WindowFunction, capacity: int, fewest: int) -> int:
+def kept(size: int | float | WindowFunction, capacity: int, fewest: int, stored: int = 0) -> int:
     """How many transitions of a pool a window keeps: what it says, but never less than a minibatch.
 
     Args:
         size: A number, a share of the capacity, or a function that is asked for either.
         capacity: Of the pool.
         fewest: In a minibatch.
+        stored: Transitions by now.
     """
     told: Any = size
     if callable(size):
         told = _given(size, None)
+        told = max(stored - told, 0) if isinstance(told, Removal) else told
         told = told if told == 0 else window(_ASKED, told)
     keep = int(told * capacity) if isinstance(told, float) else told
     if keep < fewest:

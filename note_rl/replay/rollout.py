@@ -139,6 +139,21 @@ class RolloutScores:
         score = weight * np.abs(self._td_error) + (1.0 - weight) * np.abs(self._ratio - 1.0)
         return np.where(self._live, score + self.priority.epsilon, 0.0)
 
+    @property
+    def num_live(self) -> int:
+        """Transitions that were not given up."""
+        return int(np.count_nonzero(self._live))
+
+    @property
+    def drawn_in_proportion_to(self) -> FloatArray:
+        """score^alpha of those not given up, the oldest first."""
+        powers: FloatArray = self.scores[self._live] ** self.priority.alpha
+        return powers
+
+    def give_up_oldest(self, number: int) -> None:
+        """Gives up so many of the oldest; a rollout lies in the order of time."""
+        self._live[np.flatnonzero(self._live)[: max(number, 0)]] = False
+
     def draw(self, shape: tuple[int, int], rng: np.random.Generator) -> IntArray:
         """Indices [K, B]."""
         scores = self.scores

@@ -68,15 +68,21 @@ class PrioritizedSampler:
         self.priority = priority
         self.alpha = priority.alpha
         self.progress = 0.0  # of training, 0 to 1
+        self.beta_factor = 1.0  # by which beta is adapted
         self.max_td = priority.initial_td
         self.num_live = 0  # transitions with a priority
         self._tree = SumTree(0)
         self._minima: MinTree | None = None  # kept up to date once something has been trimmed
 
     @property
+    def scheduled_beta(self) -> float:
+        """Exponent of the importance weights as it was set, on its way to 1."""
+        return self.priority.beta + (1.0 - self.priority.beta) * self.progress
+
+    @property
     def beta(self) -> float:
         """Exponent of the importance weights by now."""
-        return self.priority.beta + (1.0 - self.priority.beta) * self.progress
+        return self.scheduled_beta if self.beta_factor == 1.0 else min(self.scheduled_beta * self.beta_factor, 1.0)
 
     @property
     def scores(self) -> FloatArray:

@@ -11,7 +11,7 @@ from tuner.config import compose, conf_folder, config_loader
 from tuner.errors import UserError
 
 CONF = conf_folder()
-PRIMARY = ("train", "tune", "find", "play", "report", "dashboard")
+PRIMARY = ("train", "tune", "find", "compare", "play", "report", "dashboard")
 RUN_GROUPS = (
     "agent",
     "backend",
@@ -24,12 +24,16 @@ RUN_GROUPS = (
     "policy",
     "optimizer",
     "schedule",
+    "adaptive",
     "tracker",
     "checkpoint",
 )
 CHOICES = sorted(path.relative_to(CONF).with_suffix("").as_posix() for path in CONF.glob("*/*.yaml"))
 FUNCTIONS = ("function", "synthetic")  # agents that are none
 NEEDS = {  # choices that fit only one agent, or ask for something
+    "adaptive/ppo_ess": "agent=ppo",
+    "adaptive/ppo_kl": "agent=ppo",
+    "adaptive/ess": "agent=prioritized_dqn",
     "agent/function": "agent._target_=tests.tuner.entries.train",
     "buffer/rollout": "agent=ppo",
     "env/coordination": "agent=maddpg",
@@ -72,7 +76,7 @@ def test_every_file_says_what_it_is_for(path: Path) -> None:
     assert first.startswith("# "), "the first line is a comment"
 
 
-@pytest.mark.parametrize("primary", ["train", "tune", "find", "report", "dashboard"])
+@pytest.mark.parametrize("primary", ["train", "tune", "find", "compare", "report", "dashboard"])
 def test_primary_configs_compose_as_they_are(primary: str) -> None:
     composed(primary)
 

@@ -89,6 +89,7 @@ COMMANDS = {
             usage="lr|optimizer|agent [...]",
             folder_key="study.folder",
         ),
+        Command("compare", "adaptation against none, on fresh seeds", "compare", is_job=True, has_check=True),
         Command("play", "evaluate a trained run and film it", "play", positional="run", usage="RUN [KEY=VALUE ...]"),
         Command(
             "report", "write the page of a study", "report", positional="study.name", usage="[STUDY] [KEY=VALUE ...]"

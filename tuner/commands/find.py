@@ -12,7 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.markup import escape
 
-from note_rl.learners.base import LEARNING_RATE
+from note_rl.learners.adjustable import LEARNING_RATE
 from note_rl.settings import RolloutSettings
 from tuner.build import build_node, build_settings, build_trackers
 from tuner.checks import resolve

@@ -14,7 +14,7 @@ import numpy as np
 
 from note_rl.collect.travel import packed, packed_recipe
 from note_rl.errors import SettingsError
-from note_rl.learners.base import LEARNING_RATE
+from note_rl.learners.adjustable import LEARNING_RATE
 from note_rl.optimizers.rates import Rates
 from note_rl.optimizers.recipe import OptimizerRecipe, recipes_of
 from note_rl.rebuilding import Recipe

@@ -1,0 +1,70 @@
+"""What was decided, and which values came of it, so that they can be looked at and repeated."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, astuple, dataclass
+from typing import Any
+
+from note_rl.adaptive.rules import WINDOW
+
+
+@dataclass(frozen=True)
+class Decision:
+    """About one parameter, at the end of one training phase.
+
+    Attributes:
+        num_env_steps, num_gradient_steps: When.
+        parameter: Its name; of several optimizers, with its number.
+        mode: advise or control.
+        signal: Which signal ruled.
+        value: What it said.
+        q: Health by it.
+        old, new: The parameter before and after; of `window`, transitions stored and kept.
+        reason: Why: law, slew, bound, deadband, cooldown, in band, static, or why the signal does not count.
+    """
+
+    num_env_steps: int
+    num_gradient_steps: int
+    parameter: str
+    mode: str
+    signal: str
+    value: float
+    q: float
+    old: float
+    new: float
+    reason: str
+
+    def to_json(self) -> dict[str, Any]:
+        """For files; what is not finite as null."""
+        told = asdict(self)
+        return {name: None if isinstance(one, float) and not math.isfinite(one) else one for name, one in told.items()}
+
+
+class Log:
+    """All decisions, and the values that were used, each from the environment step on at which it began."""
+
+    def __init__(self) -> None:
+        self.decisions: list[Decision] = []
+        self.used: dict[str, list[tuple[int, float]]] = {}
+
+    def use(self, num_env_steps: int, values: Mapping[str, float]) -> None:
+        """These values hold from now on."""
+        for name, value in values.items():
+            steps = self.used.setdefault(name, [])
+            if steps and steps[-1][0] == num_env_steps:
+                steps.pop()
+            if not steps or steps[-1][1] != value or name == WINDOW:  # which is done, not held
+                steps.append((num_env_steps, value))
+
+    def schedule(self) -> dict[str, list[list[float]]]:
+        """The values as `Adaptive(schedule=...)` takes them."""
+        return {name: [[at, value] for at, value in steps] for name, steps in self.used.items()}
+
+    def to_json(self) -> dict[str, Any]:
+        """For checkpoints."""
+        return {"decisions": [list(astuple(one)) for one in self.decisions], "used": self.schedule()}
+
+    def take(self, stored: Any) -> None:
+        """Goes on from what to_json() gave."""
+        self.decisions = [Decision(*one) for one in stored["decisions"]]
+        self.used = {name: [(int(at), float(value)) for at, value in steps] for name, steps in stored["used"].items()}

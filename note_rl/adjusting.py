@@ -1,0 +1,199 @@
+"""The manuals' methods by which an agent adjusts its own hyperparameters, from its adjust_func() or a callback."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from note_rl.adapting import Adaptation
+from note_rl.adaptive import ess
+from note_rl.adaptive.options import MANUAL_NAMES, Adapt, of_manual
+from note_rl.adaptive.signals import NoiseSignal
+from note_rl.adaptive.smoothing import weight_of_newest
+from note_rl.adaptive.window import Trim, removable
+from note_rl.checking import refuse_unknown
+from note_rl.errors import SettingsError
+from note_rl.experience_settings import ReplaySettings, RolloutSettings
+from note_rl.measuring import NOISE
+from note_rl.replay.options import Removal
+from note_rl.trainer import Trainer
+
+Params = Mapping[str, Any] | None
+
+
+class Adjustable:
+    """The part of an agent that is concerned with this.
+
+    Dictionaries `*_params` may hold scale, rate, min, max, align and smooth, as in the manuals, and whatever else
+    `note_rl.adaptive.options.Adapt` knows. Every value is worked out from what settings and schedules say, never from
+    the present one, and holds from the next training phase on. Which parameters there are is fixed by the first call.
+
+    Attributes:
+        adjust_func: Called without arguments after each training phase.
+    """
+
+    _trainer: Trainer | None
+
+    def _adaptation(self, method: str) -> Adaptation:
+        if self._trainer is None or self._trainer.adaptation.measurements.last is None:
+            raise SettingsError(
+                f"{method}() goes by what was learned from last: call it while train() runs, in adjust_func(), "
+                "window_size_func() or a callback, once learning has begun"
+            )
+        return self._trainer.adaptation
+
+    @property
+    def decisions(self) -> list[Any]:
+        """Every decision about a hyperparameter so far, as `note_rl.adaptive.decisions.Decision`."""
+        return [] if self._trainer is None else self._trainer.adaptation.log.decisions
+
+    @property
+    def adapted_schedule(self) -> dict[str, list[list[float]]]:
+        """By parameter, which value held from which environment step on: `Adaptive(schedule=...)` repeats it."""
+        return {} if self._trainer is None else self._trainer.adaptation.log.schedule()
+
+    def adjust_window_size(
+        self,
+        p: int | None = None,
+        scale: float = 1.0,
+        ema: float | None = None,
+        smooth: float = 0.2,
+        smooth_alpha: float | None = None,
+    ) -> int:
+        """How many of the oldest experiences may go: few transitions make up most of what replay draws from the rest.
+
+        Args:
+            p: Number of a process; all of them fill one pool here, for which the answer holds.
+            scale: Aggressiveness: the pool keeps at least 1/scale times its effective size.
+            ema: Smoothed effective size; None: worked out here.
+            smooth: Weight of the newest effective size in that.
+            smooth_alpha: An older name of `smooth`.
+
+        Returns:
+            A number to remove. window_size_func() may return it as it is, and so may functions that window_size is
+            given: unlike a plain int, which says how many to keep, it is known by its type (`Removal`).
+        """
+        del p
+        if self._trainer is None:
+            raise SettingsError("adjust_window_size() trims what training has stored: call it while train() runs")
+        if scale <= 0.0:
+            raise SettingsError(f"adjust_window_size(scale={scale}) must be above 0; 1 keeps the effective size")
+        weights = self._trainer.experience.priorities()
+        if weights is None:
+            raise SettingsError("adjust_window_size() goes by priorities: add PR=True to set()")
+        if ema is None:
+            sums = ess.of_weights(weights)
+            kept = self._trainer.adaptation.window_ess
+            kept.smooth = weight_of_newest(smooth if smooth_alpha is None else smooth_alpha)
+            if sums.count:
+                kept.add(sums.ess)
+            ema = kept.value if kept.count else math.nan
+        settings = self._trainer.experience.settings
+        least = settings.batch_size
+        if isinstance(settings, ReplaySettings):
+            least = max(settings.learning_starts, 20 * settings.batch_size, settings.capacity // 2)
+        return Removal(removable(weights, Trim(keep_scale=1.0 / scale, least=least), ema))
+
+    def adjust_batch_size(
+        self, smooth: float = 0.2, target_ess: float | None = None, smooth_alpha: float | None = None, **params: Params
+    ) -> None:
+        """Adjusts by the effective sample size: of priorities (PR=True), else of PPO's ratios.
+
+        Args:
+            smooth: Weight of the newest measurement.
+            target_ess: Wished effective size: a share of all up to 1, a number of transitions above; None: the median
+                of the first 20.
+            smooth_alpha: An older name of `smooth`.
+            **params: batch_params (the batch never exceeds a quarter of the effective number of transitions),
+                alpha_params, lr_params, eps_params, freq_params, tau_params, gamma_params, store_params,
+                weight_decay_params, beta1_params, beta2_params, clip_params, num_updates_params, per_beta_params (the
+                exponent of importance weights), beta_params (the weight of a KL penalty: an attribute kl_coefficient,
+                kl_coef or beta of the agent).
+        """
+        adaptation = self._adaptation("adjust_batch_size")
+        rollout = isinstance(adaptation.place.experience.settings, RolloutSettings)
+        weights = adaptation.place.experience.priorities()
+        if weights is None and not rollout:
+            raise SettingsError("adjust_batch_size() goes by effective sample sizes: add PR=True or PPO=True to set()")
+        name = "ratio_ess" if weights is None else "priority_ess"
+        smooth = smooth if smooth_alpha is None else smooth_alpha
+        self._adjust(adaptation, _told(params, "adjust_batch_size"), name, smooth, target_ess)
+
+    def adabatch(
+        self,
+        num_samples: int,
+        target_noise: float = 1.0,
+        smooth: float = 0.2,
+        jit_compile: bool = True,
+        smooth_alpha: float | None = None,
+        **params: Params,
+    ) -> None:
+        """Adjusts by the noise of gradients: B_simple = tr(Sigma) / |G|^2 over the batch size.
+
+        Args:
+            num_samples: Minibatches that are measured in each call. A value is believed after 20 of them.
+            target_noise: Wished noise over batch size. (A variance, as the manuals' 1e-3 was, means another thing for
+                every network and loss; this does not.)
+            smooth: Weight of the newest measurement.
+            jit_compile: Taken; gradients are evaluated as training evaluates them.
+            smooth_alpha: An older name of `smooth`.
+            **params: As in adjust_batch_size(). The batch becomes B_simple / target_noise, as far as bounds let it, and
+                takes the learning rate along, so that lr_params are not given together with batch_params.
+        """
+        del jit_compile
+        if num_samples < 1 or target_noise <= 0.0:
+            raise SettingsError("adabatch() needs num_samples of at least 1 and target_noise above 0")
+        told = _told(params, "adabatch")
+        if {"batch_size", "learning_rate"} <= set(told):
+            raise SettingsError("adabatch(): batch_params take the learning rate along; leave lr_params out")
+        adaptation = self._adaptation("adabatch")
+        smooth = smooth if smooth_alpha is None else smooth_alpha
+        signal = adaptation.measurements.signal(NOISE, smooth)
+        assert isinstance(signal, NoiseSignal)
+        adaptation.measurements.measure_noise(signal, num_samples)
+        self._adjust(adaptation, told, NOISE, smooth, target_noise)
+
+    def adjust(
+        self,
+        target_ess: float | None = None,
+        target_noise: float | None = None,
+        num_samples: int | None = None,
+        smooth: float = 0.2,
+        jit_compile: bool = True,
+        **params: Any,
+    ) -> None:
+        """adabatch() if there is a `target_noise`, else adjust_batch_size(); see there for the arguments."""
+        if target_noise is None:
+            self.adjust_batch_size(smooth=smooth, target_ess=target_ess, **params)
+            return
+        if num_samples is None:
+            raise SettingsError(f"adjust(target_noise={target_noise}) needs num_samples: minibatches to measure")
+        self.adabatch(num_samples, target_noise, smooth, jit_compile=jit_compile, **params)
+
+    def _adjust(
+        self, adaptation: Adaptation, told: Mapping[str, Adapt], signal: str, smooth: float, target: float | None
+    ) -> None:
+        """Measures, and decides about every parameter that has a dictionary."""
+        assert self._trainer is not None
+        weights = adaptation.place.experience.priorities()
+        if target is not None and target > 1.0 and signal == "priority_ess" and weights is not None:
+            target = min(target / max(len(weights), 1), 1.0)
+        before = adaptation.attributes()
+        names: list[str] = []
+        for name, how in told.items():
+            names += adaptation.adapt(name, replace(how, smooth=how.smooth or smooth), [signal], warm_up=1)
+        adaptation.measurements.measure_again({how.smooth or smooth for how in told.values()}, signal)
+        for name in names:
+            adaptation.decide(name, self._trainer.clock, target)
+        if adaptation.attributes() != before:
+            self._trainer.adapted_anew()
+
+
+def _told(params: Mapping[str, Params], method: str) -> dict[str, Adapt]:
+    """The dictionaries by our names of parameters.
+
+    Raises:
+        SettingsError: An argument or an entry that there is not.
+    """
+    refuse_unknown(method, params, [f"{name}_params" for name in MANUAL_NAMES])
+    return of_manual({name.removesuffix("_params"): one for name, one in params.items()}, method)

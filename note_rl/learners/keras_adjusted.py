@@ -1,0 +1,57 @@
+"""Numbers of Keras optimizers that hold for one update."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import keras
+
+from note_rl.learners.adjustable import LEARNING_RATE, OptimizerNumbers, of_optimizers
+from note_rl.learners.base import temporary_attributes
+
+Optimizers = Sequence[tuple[Any, Any]]
+_KERAS_NAMES = {"beta1": "beta_1", "beta2": "beta_2", "weight_decay": "weight_decay"}
+
+
+def numbers_of(optimizers: Optimizers) -> list[OptimizerNumbers]:
+    """What they were told. A learning rate that has a schedule of Keras's own cannot be changed, and is left out."""
+    found = []
+    for index, (optimizer, _) in enumerate(optimizers):
+        values = {}
+        if isinstance(optimizer._learning_rate, keras.Variable):
+            values[LEARNING_RATE] = _told(optimizer.learning_rate)
+        for name, keras_name in _KERAS_NAMES.items():
+            value = getattr(optimizer, keras_name, None)
+            if value is not None:
+                values[name] = float(value)
+        found.append(OptimizerNumbers(type(optimizer).__name__, values, index if len(optimizers) > 1 else None))
+    return found
+
+
+def _told(rate: Any) -> float:
+    """The number that was typed, of which the variable holds the nearest in single precision."""
+    return float(str(rate.numpy()))
+
+
+@contextmanager
+def with_learning_rates(optimizers: Optimizers, scalars: Mapping[str, Any]) -> Iterator[None]:
+    """Gives optimizers the learning rates that hold for the block, and then back those from before."""
+    told = {index: one[LEARNING_RATE] for index, one in of_optimizers(scalars).items() if LEARNING_RATE in one}
+    before = {index: optimizers[index][0].learning_rate.numpy() for index in told}
+    for index, rate in told.items():
+        optimizers[index][0].learning_rate.assign(rate)
+    try:
+        yield
+    finally:
+        for index, rate in before.items():
+            optimizers[index][0].learning_rate.assign(rate)
+
+
+@contextmanager
+def with_numbers(optimizers: Optimizers, scalars: Mapping[str, Any]) -> Iterator[None]:
+    """While an update is traced: lets optimizers find tensors where they look for their numbers."""
+    with ExitStack() as stack:
+        for index, values in of_optimizers(scalars).items():
+            tensors = {_KERAS_NAMES[name]: value for name, value in values.items() if name != LEARNING_RATE}
+            stack.enter_context(temporary_attributes(optimizers[index][0], tensors))
+        yield

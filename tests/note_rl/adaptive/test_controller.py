@@ -1,0 +1,184 @@
+"""The control law: numbers by hand, signs, bounds, and that nothing happens where nothing should."""
+
+import itertools
+import json
+import math
+
+import pytest
+
+from note_rl.adaptive.controller import Controller
+from note_rl.adaptive.options import Adapt, Adaptive, of_manual
+from note_rl.adaptive.rules import HORIZON, RULES
+from note_rl.adaptive.signals import Health, MeanSignal, Target, worst
+from note_rl.errors import SettingsError
+
+FREE = Adapt(slew=1e9)
+BASES = {"gamma": 0.99, "beta1": 0.9, "beta2": 0.999, "eps": 0.2, "alpha": 0.6, "per_beta": 0.4, "clip": 0.2}
+BASES |= {"batch_size": 64, "num_updates": 8, "update_interval": 100, "num_store": 2, "learning_rate": 3e-4}
+BASES |= {"tau": 0.005, "kl_coefficient": 0.5, "weight_decay": 0.01}
+
+
+def health(q: float, why_not: str | None = None, signal: str = "ratio_ess") -> Health:
+    return Health(signal, q, 1.0, q, q, why_not)
+
+
+def decided(name: str, base: float, q: float, how: Adapt = FREE) -> float:
+    return Controller(name, how).decide(base, health(q)).new
+
+
+def test_numbers_by_hand() -> None:
+    assert decided("learning_rate", 3e-4, 0.5) == pytest.approx(2.1213e-4, rel=1e-4)
+    assert decided("learning_rate", 3e-4, 4.0, Adapt()) == pytest.approx(3.75e-4)  # as far as the slew lets it
+    assert decided("tau", 0.005, 0.5) == pytest.approx(3.5355e-3, rel=1e-4)
+    assert decided("beta1", 0.9, 0.5, Adapt(gain=1, slew=1e9)) == pytest.approx(0.95)
+    assert HORIZON.moved(0.99, 0.5) == pytest.approx(0.98)
+    assert decided("gamma", 0.99, 2.0, Adapt(gain=1, slew=1e9)) == pytest.approx(0.995)
+    assert decided("gamma", 0.99, 0.5, Adapt(gain=1, slew=1e9)) == 0.99  # never down
+
+
+def test_learning_rate_by_the_noise_of_its_step() -> None:
+    """At B = B_simple a step should be half as long as without noise (McCandlish et al. 2018, eq. 2.6)."""
+    noisy = Health("gradient_noise", 1.0, 0.0, 0.1)  # target 0: relative to a step without noise
+    assert Controller("learning_rate", Adapt(law="noise", gain=1, slew=9)).decide(1.0, noisy).new == pytest.approx(0.5)
+    assert Controller("learning_rate", Adapt(law="noise", slew=9)).decide(1.0, noisy).new == pytest.approx(0.7071, 1e-4)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_health_as_wished_or_no_gain_is_the_schedule_itself(name: str) -> None:
+    for how, gain in ((Adapt(), 1.0), (Adapt(), 0.0), (Adapt(gain=0.0), 1.0)):
+        controller = Controller(name, how, gain)
+        for step in range(30):
+            base = BASES[name] * (1 - 0.01 * step)
+            q = 1.0 if gain and how.gain is None else (0.01, 0.3, 50.0)[step % 3]
+            assert controller.decide(base, health(q)).new == base
+            assert controller.value(base) == base
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_every_parameter_moves_as_its_sign_says(name: str) -> None:
+    values = []
+    for q in (0.2, 0.5, 0.8, 1.0, 1.3, 2.0, 5.0):
+        controller = Controller(name, Adapt())
+        for _ in range(40):
+            controller.decide(BASES[name], health(q))
+        values.append(controller.value(BASES[name]) * RULES[name].sign)
+    assert values == sorted(values)
+    assert values[0] < values[-1]
+
+
+@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("law", ["feed_forward", "kl_step", "additive"])
+def test_no_signal_drives_a_parameter_out_of_its_bounds(name: str, law: str) -> None:
+    hostile = (math.nan, 0.0, math.inf, 1e9, -1.0, 1e-300, 1e300)
+    how = Adapt(law=law, rate=1e6 if law == "additive" else None)
+    for sequence in itertools.product(hostile, repeat=3):
+        controller = Controller(name, how)
+        for q in sequence * 4:
+            value = controller.decide(BASES[name], health(q)).new
+            low, high = controller.bounds(BASES[name])
+            assert min(low, BASES[name]) <= value <= max(high, BASES[name])
+            assert math.isfinite(value)
+
+
+def test_slew_bounds_deadband_and_cooldown() -> None:
+    controller = Controller("learning_rate", Adapt(), cooldown=1)
+    reasons = [controller.decide(1.0, health(0.1)).reason for _ in range(4)]
+    assert reasons == ["slew", "cooldown", "slew", "cooldown"]
+    assert controller.value(1.0) == pytest.approx(1 / 1.25**2)
+    assert controller.decide(1.0, health(0.93)).reason == "deadband"
+    assert controller.value(1.0) == pytest.approx(1 / 1.25**2)  # held
+    controller = Controller("learning_rate", Adapt(gain=9))
+    for _ in range(50):
+        outcome = controller.decide(1.0, health(1e-6))
+    assert (outcome.new, outcome.reason) == (pytest.approx(0.1), "bound")
+    assert controller.value(0.5) == pytest.approx(0.05)  # the schedule goes on
+
+
+def test_unreliable_signals_hold_the_value() -> None:
+    controller = Controller("learning_rate", Adapt())
+    held = controller.decide(1.0, health(0.1)).new
+    outcome = controller.decide(1.0, health(5.0, "unreliable: 3 of 20 measurements"))
+    assert (outcome.old, outcome.new, outcome.reason) == (held, held, "unreliable: 3 of 20 measurements")
+
+
+def test_steps_of_kl() -> None:
+    controller = Controller("learning_rate", Adapt(law="kl_step", max_factor=30, min_factor=1 / 30))
+    values = [controller.decide(1.0, health(q)).new for q in (0.4, 0.4, 0.6, 1.9, 2.1)]
+    assert values == pytest.approx([1 / 1.5, 1 / 2.25, 1 / 2.25, 1 / 2.25, 1 / 1.5])
+    for _ in range(50):
+        controller.decide(1.0, health(9.0))
+    assert controller.value(1.0) == pytest.approx(30)
+    assert decided("learning_rate", 1.0, 0.4, Adapt(law="kl_step", gain=2)) == pytest.approx(1 / 2.25)
+    assert Controller("learning_rate", Adapt(law="kl_step"), 0.0).decide(1.0, health(0.4)).new == 1.0
+    coefficient = Controller("kl_coefficient", Adapt(law="kl_step"))
+    assert [coefficient.decide(1.0, health(q)).new for q in (0.6, 1.6, 1.4)] == pytest.approx([2.0, 1.0, 1.0])
+
+
+def test_additive_law_of_the_manuals() -> None:
+    assert decided("clip", 0.2, 0.5, Adapt(rate=0.1)) == pytest.approx(0.2 / 1.25)  # 0.15, but for the slew
+    assert decided("clip", 0.2, 0.5, Adapt(rate=0.1, slew=9)) == pytest.approx(0.15)
+    assert decided("eps", 0.2, 0.5, Adapt(rate=0.1, slew=9)) == pytest.approx(0.25)
+
+
+def test_batches_move_on_a_ladder_of_five() -> None:
+    controller = Controller("batch_size", Adapt())
+    assert controller.rungs(64) == [16, 32, 64, 128, 256]
+    assert controller.rungs(20) == [8, 16, 20, 40, 80]  # multiples of 8, but for what was set
+    seen = {controller.decide(64, health(0.05 * 1.3**k)).new for k in range(40) for _ in range(3)}
+    assert seen <= {16, 32, 64, 128, 256}
+    assert len(seen) >= 4
+    limited = Controller("batch_size", Adapt(min=32, max=128, align=32))
+    assert limited.rungs(64) == [32, 64, 128]
+
+
+def test_worst_signal_counts_and_unreliable_ones_do_not() -> None:
+    assert worst([health(0.7), health(0.5, signal="kl"), health(2.0)]).signal == "kl"
+    assert worst([health(0.7), health(0.1, "warm-up", "kl")]).signal == "ratio_ess"
+    assert worst([health(0.1, "warm-up", "kl")]).why_not == "warm-up"
+
+
+def test_target_is_the_median_of_the_first_measurements() -> None:
+    signal = MeanSignal("kl", 1.0, Target("auto", 3), warm_up=1)
+    for value in (0.03, 0.01, 0.02):
+        assert signal.health().why_not is not None
+        signal.add(value)
+    signal.add(0.04)
+    assert signal.health().q == pytest.approx(0.5)
+
+
+def test_state_survives_a_checkpoint() -> None:
+    first, second = (Controller("clip", Adapt(), cooldown=2) for _ in range(2))
+    for q in (0.5, 0.6, 0.4):
+        first.decide(0.2, health(q))
+    second.take(json.loads(json.dumps(first.to_json())))
+    for q in (3.0, 0.2, 0.2, 0.9):
+        assert second.decide(0.2, health(q)) == first.decide(0.2, health(q))
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ({"parameters": {"learning_rat": {}}}, "did you mean learning_rate"),
+        ({"parameters": {"clip": {"ratee": 1}}}, "clip: there is no 'ratee'; did you mean rate"),
+        ({"parameters": {"clip": {}}}, "clip is to be adapted, but by which signals"),
+        ({"signals": ["kll"]}, "did you mean kl"),
+        ({"mode": "on"}, "known are off, advise, control"),
+        ({"gain": -1}, "gain must be at least 0"),
+        ({"signals": ["kl"], "parameters": {"clip": {"law": "additive"}}}, "clip: law=additive needs rate"),
+        ({"signals": ["kl"], "parameters": {"clip": {"law": "solve"}}}, "law=solve is for alpha"),
+        ({"signals": ["kl"], "parameters": {"clip": {"min": 2, "max": 1}}}, "min=2 is above max=1"),
+        ({"signals": ["gradient_noise"], "parameters": {"learning_rate": {}, "batch_size": {}}}, "adapt one of them"),
+        ({"schedule": {"clip": [[5, 1.0], [5, 2.0]]}}, "in rising order"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(told: dict[str, object], words: str) -> None:
+    with pytest.raises(SettingsError, match=words):
+        Adaptive(**told)  # type: ignore[arg-type]
+
+
+def test_the_manuals_dictionaries() -> None:
+    found = of_manual({"lr": {"rate": 1e-4, "min": 1e-5}, "store": {"scale": 2.0}, "eps": None, "beta": {}}, "adjust")
+    assert set(found) == {"learning_rate", "num_store", "kl_coefficient"}
+    assert found["learning_rate"].law == "additive"
+    with pytest.raises(SettingsError, match=r"adjust\(batch_params=...\) must be a dict"):
+        of_manual({"batch": 64}, "adjust")

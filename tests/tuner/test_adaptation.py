@@ -1,0 +1,97 @@
+"""Adaptation from the command line: what it leaves, how it is repeated, and how it is compared with none."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from note_rl.errors import DivergedError
+from tests.tuner.command_line import SMALL, CommandLine
+from tuner.comparison import Comparison
+
+PPO = (*SMALL, "agent=ppo", "env.num_envs=2", "buffer.num_steps=16", "buffer.batch_size=16", "buffer.num_epochs=2")
+
+
+def evaluations(folder: Path) -> list[float]:
+    lines = (folder / "reports.jsonl").read_text().splitlines()
+    return [json.loads(line)["value"] for line in lines]
+
+
+def test_a_run_leaves_its_decisions_and_is_repeated_from_its_schedule(tuner: CommandLine) -> None:
+    told = ("adaptive=ppo_ess", "adaptive.targets.ratio_ess=2.0")
+    assert tuner("train", *PPO, *told, "hydra.run.dir=first").status == 0
+    folder = tuner.folder / "first"
+    decisions = [json.loads(line) for line in (folder / "decisions.jsonl").read_text().splitlines()]
+    assert {one["parameter"] for one in decisions} == {"learning_rate:0", "clip"}
+    assert {"signal", "q", "old", "new", "reason"} <= set(decisions[0])
+    assert min(one["new"] for one in decisions if one["parameter"] == "clip") < 0.2
+    schedule = yaml.safe_load((folder / "adapted" / "adaptive" / "replay.yaml").read_text())["schedule"]
+    assert len(schedule["clip"]) > 2
+    again = tuner("train", "--config-dir", str(folder / "adapted"), *PPO, "adaptive=replay", "hydra.run.dir=again")
+    assert again.status == 0, again.errors
+    from note_rl.checkpoint import read_checkpoint
+
+    first, second = (read_checkpoint(tuner.folder / name / "checkpoint.safetensors")[0] for name in ("first", "again"))
+    parameters = [name for name in first if name.startswith("learner/agent/")]
+    assert parameters
+    assert all(np.array_equal(first[name], second[name]) for name in parameters)
+
+
+def test_the_gain_can_be_searched_for(tuner: CommandLine) -> None:
+    told = ("adaptive=ppo_kl", "+space.adaptive.gain={low: 0.0, high: 2.0}", "plan=true")
+    answer = tuner("tune", "agent=ppo", "tracker=jsonl", *told)
+    assert answer.status == 0, answer.errors
+
+
+def test_comparison_says_by_how_much_and_goes_on_where_it_was_ended(tuner: CommandLine) -> None:
+    told = (*PPO, "adaptive=ppo_kl", "num_seeds=2", "hydra.run.dir=pairs")
+    answer = tuner("compare", *told)
+    assert answer.status == 0, answer.errors
+    assert "95 % interval" in answer.output.replace("\n", " ")
+    lines = (tuner.folder / "pairs" / "compare.jsonl").read_text().splitlines()
+    assert len(lines) == 4
+    assert len({json.loads(line)[1] for line in lines}) == 2
+    (tuner.folder / "pairs" / "compare.jsonl").write_text("\n".join([*lines[:3], '["frozen", 7, 1.0]']) + "\n")
+    assert tuner("compare", *told).output == answer.output
+    other = tuner("compare", *told, "adaptive.gain=0.5")
+    assert other.status == 2
+    assert "adaptive.gain=1.0 there, 0.5 here" in other.errors
+
+
+def test_a_run_that_diverges_is_worth_what_a_random_policy_is(
+    tuner: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def diverges(run: object, folder: Path, curve: object) -> None:
+        raise DivergedError("the loss is nan")
+
+    monkeypatch.setattr("tuner.comparison.run_training", diverges)
+    answer = tuner("compare", *PPO, "adaptive=ppo_kl", "num_seeds=2", "hydra.run.dir=pairs")
+    assert answer.status == 0, answer.errors
+    scores = [json.loads(line)[2] for line in (tuner.folder / "pairs" / "compare.jsonl").read_text().splitlines()]
+    assert all(10 < score < 40 for score in scores)  # CartPole by chance: about 22
+
+
+def test_verdicts() -> None:
+    assert Comparison([9, 9, 9], [5, 5, 5]).verdict(0.05) == "adaptation is better"
+    assert Comparison([5, 5, 5], [9, 9, 9]).verdict(0.05) == "adaptation is worse"
+    assert Comparison([99, 100, 101], [100, 100, 100]).verdict(0.05).startswith("adaptation is no worse")
+    assert Comparison([50, 100, 150], [100, 100, 100]).verdict(0.05).startswith("undecided")
+    assert Comparison([3, 5], [1, 1]).difference == 3.0
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        (("compare", *PPO), "there is no adaptation to compare with"),
+        (("train", *SMALL, "adaptive=ppo_kl"), "the signal kl compares PPO's policies"),
+        (("train", *PPO, "adaptive=ess"), "needs priorities"),
+        (("train", *PPO, "adaptive=ppo_kl", "adaptive.gain=-1"), "gain must be at least 0"),
+        (("train", *PPO, "adaptive=ppo_kl", "adaptive.mode=on"), "known are off, advise, control"),
+    ],
+)
+def test_what_cannot_work_is_refused(tuner: CommandLine, told: tuple[str, ...], words: str) -> None:
+    answer = tuner(*told)
+    assert answer.status == 2
+    assert words in answer.errors

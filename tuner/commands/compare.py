@@ -1,0 +1,42 @@
+"""`tuner compare`: one configuration with and without adaptation, on fresh seeds."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from omegaconf import DictConfig
+from rich.console import Console
+
+from tuner.checks import resolve
+from tuner.comparison import ARMS, Comparison, compare, what_is_compared
+from tuner.errors import UserError
+from tuner.runs import check_same
+from tuner.wording import format_number
+
+
+def check(config: DictConfig, folder: Path, overrides: Sequence[str]) -> None:
+    """Refuses a comparison of one thing with itself, and to go on with another one."""
+    del overrides
+    if not config.get("adaptive"):
+        raise UserError("there is no adaptation to compare with: choose one, adaptive=ess, gns, ppo_kl or ppo_ess")
+    if config.num_seeds < 2 or not 0.0 <= config.margin < 1.0:
+        raise UserError("num_seeds must be at least 2, and margin in [0, 1)")
+    check_same(folder, what_is_compared(resolve(config)))
+
+
+def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
+    """Trains pairs of runs, says each score, then the difference and what it means."""
+    del overrides
+    console = Console()
+    scores: dict[str, list[float]] = {arm: [] for arm in ARMS}
+    for arm, seed, score in compare(resolve(config), folder, config.num_seeds):
+        scores[arm].append(score)
+        console.print(f"{arm:>8}  seed {seed}  {format_number(score)}", highlight=False)
+    found = Comparison(scores["adaptive"], scores["frozen"])
+    low, high = found.interval
+    console.print(
+        f"difference of interquartile means [bold]{format_number(found.difference)}[/bold], 95 % interval "
+        f"{format_number(low)} to {format_number(high)}: {found.verdict(config.margin)}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    return 0

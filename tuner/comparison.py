@@ -1,0 +1,121 @@
+"""A configuration with its adaptation against the same without it, on seeds that nothing was chosen by."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from note_rl.errors import DivergedError
+from note_rl.evaluation import random_policy_returns
+from tuner.build import build_run
+from tuner.config import RunConfig
+from tuner.objective import Mixed
+from tuner.probe import NUM_EPISODES
+from tuner.protocol import penalty, seed_stream
+from tuner.runs import CONFIG_FILE, begin
+from tuner.statistics import Interval, difference_interval, iqm
+from tuner.training import run_training
+from tuner.trial.folder import CHECKPOINT_FILE, cut_torn_tail
+from tuner.trial.messages import JsonDict
+
+ARMS = ("adaptive", "frozen")
+_RESULTS = "compare.jsonl"
+
+
+@dataclass
+class _Curve:
+    """Keeps what a run reports."""
+
+    reported: list[tuple[float, float]] = field(default_factory=list)
+
+    def built(self, config: JsonDict) -> None:
+        """Nothing."""
+
+    def report(self, step: float, value: float) -> None:
+        """One evaluation."""
+        self.reported.append((step, value))
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Nothing."""
+
+    def alive(self, progress: float) -> None:
+        """Nothing."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Scores on the same seeds (half area under the curve of evaluations, half their final part), [n] each."""
+
+    adaptive: Sequence[float]
+    frozen: Sequence[float]
+
+    @property
+    def difference(self) -> float:
+        """Interquartile mean with adaptation minus that without."""
+        return float(iqm(self.adaptive) - iqm(self.frozen))
+
+    @property
+    def interval(self) -> Interval:
+        """Of the difference, 95 %, by bootstrap over pairs."""
+        return difference_interval(self.adaptive, self.frozen, paired=True)
+
+    def verdict(self, margin: float) -> str:
+        """One sentence.
+
+        Args:
+            margin: What counts as no worse, as a share of the largest absolute score.
+        """
+        allowed = margin * float(np.abs([*self.adaptive, *self.frozen]).max())
+        low, high = self.interval
+        if low > 0.0:
+            return "adaptation is better"
+        if high < 0.0:
+            return "adaptation is worse"
+        if low > -allowed:
+            return f"adaptation is no worse (by more than {allowed:.3g})"
+        return f"undecided: adaptation may be worse by more than {allowed:.3g}; add seeds (num_seeds)"
+
+
+def runs_of(config: JsonDict, num_seeds: int) -> Iterator[tuple[str, int, RunConfig]]:
+    """All runs: which arm, which seed, and what is trained."""
+    for seed in seed_stream(int(config["seed"]), "test", num_seeds):
+        for arm in ARMS:
+            told = {**config, "seed": seed, "adaptive": config["adaptive"] if arm == "adaptive" else {}}
+            yield arm, seed, RunConfig.from_json(told)
+
+
+def what_is_compared(config: JsonDict) -> JsonDict:
+    """The configuration without what may change between two calls."""
+    return {name: value for name, value in config.items() if name not in ("num_seeds", "margin")}
+
+
+def compare(config: JsonDict, folder: Path, num_seeds: int) -> Iterator[tuple[str, int, float]]:
+    """Trains what is not known yet; gives arm, seed and score of each run. The same call goes on where it was ended.
+
+    A run that diverges ends with what a random policy scores, or with the worst of its own evaluations if that is less.
+    """
+    if not (folder / CONFIG_FILE).exists():
+        begin(folder, what_is_compared(config))
+    path = folder / _RESULTS
+    cut_torn_tail(path)
+    lines = path.read_text().splitlines() if path.exists() else []
+    known = {(arm, seed): score for arm, seed, score in map(json.loads, lines)}
+    for arm, seed, run in runs_of(config, num_seeds):
+        if (arm, seed) not in known:
+            own = folder / f"{arm}_{seed}"
+            own.mkdir(parents=True, exist_ok=True)
+            (own / CHECKPOINT_FILE).unlink(missing_ok=True)
+            curve = _Curve()
+            try:
+                run_training(run, own, curve)
+            except DivergedError:
+                returns = random_policy_returns(build_run(run).environment, NUM_EPISODES, seed)
+                worst = penalty(float(returns.mean()), [value for _, value in curve.reported])
+                assert worst is not None
+                curve.reported.append((1.0, worst))
+            known[arm, seed] = Mixed()(curve.reported)
+            with path.open("a") as file:
+                file.write(json.dumps([arm, seed, known[arm, seed]]) + "\n")
+        yield arm, seed, known[arm, seed]
