@@ -13,6 +13,9 @@ from note_rl.types import Array, FloatArray, Sample, Steps, Update
 
 RewardFunction = Callable[[Array, Array, Array], FloatArray]
 
+MAX_BURST_BYTES = 64 * 2**20
+"""Of observations that are gathered for one framework call."""
+
 
 @dataclass
 class Clock:

@@ -6,7 +6,15 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from note_rl.errors import AgentContractError
-from note_rl.experience.base import AgentView, Clock, Dressing, check_handed_over, fixed_chunks, ladder_chunks
+from note_rl.experience.base import (
+    MAX_BURST_BYTES,
+    AgentView,
+    Clock,
+    Dressing,
+    check_handed_over,
+    fixed_chunks,
+    ladder_chunks,
+)
 from note_rl.experience_settings import ReplaySettings
 from note_rl.replay.buffer import Parts, ReplayBuffer
 from note_rl.replay.episodes import EpisodeIndex
@@ -20,7 +28,6 @@ from note_rl.types import Array, BoolArray, FloatArray, IntArray, Sample, Steps,
 _log = logging.getLogger(__name__)
 _MAX_BURST = 512  # gradient steps per framework call: enough to amortise the call, little enough to stay responsive
 _MAX_PRIORITIZED_BURST = 32  # priorities change between bursts only: the same with an eye on their age
-_MAX_BURST_BYTES = 64 * 2**20
 
 
 class ReplayExperience:
@@ -157,7 +164,7 @@ class ReplayExperience:
         """Gradient steps for which a burst is neither too large for the memory nor, with priorities, too old."""
         per_transition = 2 * self.buffer.ring.obs_nbytes * (2 if self.settings.trajectories else 1)
         largest = _MAX_BURST if self.settings.priority is None else _MAX_PRIORITIZED_BURST
-        return max(1, min(largest, _MAX_BURST_BYTES // max(self.settings.batch_size * per_transition, 1)))
+        return max(1, min(largest, MAX_BURST_BYTES // max(self.settings.batch_size * per_transition, 1)))
 
     def get_state(self) -> dict[str, Array]:
         """The pool, and how far it is to the next clearing."""

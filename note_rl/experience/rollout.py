@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from note_rl.experience.base import AgentView, Clock, Dressing, check_handed_over, fixed_chunks
+from note_rl.experience.base import MAX_BURST_BYTES, AgentView, Clock, Dressing, check_handed_over, fixed_chunks
 from note_rl.experience_settings import RolloutSettings
 from note_rl.replay.frame_ring import FrameRing
 from note_rl.replay.options import Removal, ask
@@ -33,6 +33,7 @@ class RolloutExperience:
         self._dressing = Dressing(view, settings.learned_reward, settings.expert)
         self._rng = rng
         self._rollout: Rollout | None = None
+        self._max_burst = 1  # gradient steps
         self._scores: RolloutScores | None = None
         self._frames: FrameRing | None = None  # holds the frames before a rollout, too
 
@@ -49,6 +50,8 @@ class RolloutExperience:
             steps = replace(steps, obs=view.normalise_obs(steps.obs), next_obs=view.normalise_obs(steps.next_obs))
         if not self.settings.learned_reward and view.normalise_reward is not None:
             steps = replace(steps, reward=view.normalise_reward(steps.reward))
+        per_transition = 2 * steps.obs[0, 0].nbytes * self.settings.frame_stack
+        self._max_burst = max(1, MAX_BURST_BYTES // max(self.settings.batch_size * per_transition, 1))
         self._rollout = Rollout(steps, view.discount(), self._frames)
         if self.settings.learned_reward and view.reward is not None:
             self._rollout.replace_reward(view.reward)
@@ -69,12 +72,14 @@ class RolloutExperience:
             self._frames.interrupt()
 
     def bursts(self, clock: Clock) -> Iterator[Sample]:
-        """All epochs over the rollout in one burst, or by priority in short ones; then it is forgotten."""
+        """All epochs over the rollout in as few bursts as memory allows, or by priority in short ones."""
         rollout, settings = self._rollout, self.settings
         assert rollout is not None, "store() comes first"
         if self._scores is None:
             index = rollout.epochs(settings.num_epochs, settings.batch_size, self._rng)
-            yield self._dressed(rollout, index, self._sync(len(index), clock))
+            sync = self._sync(len(index), clock)
+            for first, last in fixed_chunks(len(index), self._max_burst):
+                yield self._dressed(rollout, index[first:last], sync[first:last])
         else:
             yield from self._by_priority(rollout, self._scores, clock)
         self._rollout = None  # its scores stay for those who ask how the rollout was drawn from

@@ -280,6 +280,22 @@ def test_a_rollout_updates_targets_every_so_many_gradient_steps_if_told():
     assert np.flatnonzero(sample.sync).tolist() == [1, 4, 7]
 
 
+def test_a_rollout_of_large_observations_comes_in_several_bursts_of_the_same_minibatches(monkeypatch):
+    def bursts():
+        experience = rollout(num_steps=8, batch_size=2, num_epochs=2, target_update_interval=3)
+        experience.store(steps(0, 8))
+        return list(experience.bursts(Clock(num_gradient_steps=1)))
+
+    (whole,) = bursts()
+    per_transition = whole.obs[0, 0].nbytes + whole.next_obs[0, 0].nbytes
+    monkeypatch.setattr("note_rl.experience.rollout.MAX_BURST_BYTES", 3 * 2 * per_transition)
+    several = bursts()
+    assert len(several) == 3
+    assert max(one.num_gradient_steps for one in several) == 3
+    for name in ("obs", "reward", "sync"):
+        np.testing.assert_array_equal(np.concatenate([getattr(one, name) for one in several]), getattr(whole, name))
+
+
 def kept_by_a_window(window, **settings):
     """What each burst draws, and what it ought to: the window's highest scores at each of the points told."""
     priority = RolloutPriority(lambda_=1.0, alpha=1.0, initial_td=1.0)

@@ -60,8 +60,10 @@ def test_a_clear_winner() -> None:
         "Trial 3 (learning_rate 0.0006, gamma 0.98): test IQM 495 [480, 500] on 5 fresh seeds, "
         "against 197 [150, 300] for the default configuration. "
     )
-    assert "It is better: difference +298 [+2" in result.sentence
-    assert result.details[0] == "Selection optimism +4: it was chosen by 499 on 2 seeds and scores 495 on fresh ones."
+    assert "It is better: difference +298 [+195, +350]" in result.sentence
+    assert result.details[0] == (
+        "Selection optimism +4: it scored 499 on the 2 seeds it was chosen by, and scores 495 on fresh ones."
+    )
 
 
 def test_within_noise_is_counted_from_the_winners_own_spread() -> None:

@@ -54,7 +54,9 @@ class TrainingConfigs:
 
     def removals(self, wanted: JsonDict) -> list[str]:
         """Overrides that an experiment file of `wanted` needs beside it: a file can add and change, but not remove."""
-        composed = self._composed([f"{group}={choice}" for group, choice in self._choices.items()])
+        choices = [f"{group}={choice}" for group, choice in self._choices.items()]
+        target = f"agent._target_={to_hydra(wanted['agent']['_target_'])}"  # a function's is missing in its group
+        composed = self._composed([*choices, target])
         return [correction for correction in _corrections(composed, _judged(wanted)) if correction.startswith("~")]
 
     @cached_property
