@@ -41,6 +41,9 @@ class CountingLearner:
     def prepare(self, *arguments: Any) -> None:
         pass
 
+    def optimizer_numbers(self) -> list[Any]:
+        return []
+
     def update(self, sample: Sample, hyperparameters: Any) -> Update:
         self.seen.append(sample)
         self.agent.count = self.agent.count + 1
