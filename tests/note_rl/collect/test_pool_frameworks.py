@@ -65,22 +65,24 @@ def test_an_agent_of_the_users_own_is_made_again_in_the_workers(framework):
 @pytest.mark.parametrize("framework", frameworks()[:1])
 @pytest.mark.parametrize("kind", ["frames", "goals", "several agents", "epochs"])
 def test_training_in_turn_without_exploration_is_the_same_as_in_one_process(framework, kind):
+    agents = framework.agents  # imported before it is seeded
+
     def losses(**options):
         seed_everything(1)
         common = {"seed": 3, "num_envs": 3, "batch": 16}
         replay = {**common, "pool_size": 500, "train_freq": 30, "num_updates": 3}
         if kind == "frames":
-            agent = framework.agents.DQN(hidden_size=(8,), env="CartPole-v1", frame_stack=3)
+            agent = agents.DQN(hidden_size=(8,), env="CartPole-v1", frame_stack=3)
             agent.set(policy=GreedyQPolicy(), frame_stack=3, **replay)
         elif kind == "goals":
-            agent = framework.agents.DDPG(hidden_size=(8,), env="note_rl.examples.environments:PointReach-v0")
+            agent = agents.DDPG(hidden_size=(8,), env="note_rl.examples.environments:PointReach-v0")
             agent.set(policy=NoisyPolicy(), HER=True, **replay)
         elif kind == "several agents":
-            agent = judging(framework.agents.MADDPG)(hidden_size=(8,), env=CoordinationGame)
+            agent = judging(agents.MADDPG)(hidden_size=(8,), env=CoordinationGame)
             agent.build()
             agent.set(policy=GreedyQPolicy(), MARL=True, **replay)
         else:
-            agent = framework.agents.PPO(hidden_size=(8,), env="CartPole-v1")
+            agent = agents.PPO(hidden_size=(8,), env="CartPole-v1")
             agent.set(policy=Sure(), PPO=True, rollout_steps=20, num_epochs=2, normalise_obs=True, **common)
         optimizers = [framework.optimizers.adam(group, 1e-2) for group in parameter_groups(agent.param)]
         result = agent.train(
