@@ -142,7 +142,7 @@ def test_one_callback_needs_no_list():
 
 
 def test_every_name_that_is_typed_as_a_number_or_truth_value_has_a_kind():
-    without = {"policy", "noise", "HER", "PR", "expert", "schedules", "callbacks"}
+    without = {"policy", "noise", "HER", "PR", "expert", "schedules", "callbacks", "adaptive"}
     names = {*inspect.signature(_settings).parameters, *inspect.signature(TrainOptions).parameters}
     assert names - set(KINDS) == without
 

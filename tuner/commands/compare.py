@@ -13,9 +13,9 @@ from tuner.runs import check_same
 from tuner.wording import format_number
 
 
-def check(config: DictConfig, folder: Path, overrides: Sequence[str]) -> None:
+def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
     """Refuses a comparison of one thing with itself, and to go on with another one."""
-    del overrides
+    del overrides, config_dir
     if not config.get("adaptive"):
         raise UserError("there is no adaptation to compare with: choose one, adaptive=ess, gns, ppo_kl or ppo_ess")
     if config.num_seeds < 2 or not 0.0 <= config.margin < 1.0:

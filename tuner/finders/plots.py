@@ -61,6 +61,8 @@ def plot_losses(found: RateSearch, view: View, path: _Path) -> None:
     if not found.curves:
         raise UserError("no losses were measured: they are in modes loss and kl")
     has_kl = found.mode == "kl"
+    for curve in found.curves:
+        view.of(curve["rates"], curve["losses"])  # refuses before there is a figure
     figure, axes = figure_of("plot_loss", 2 if has_kl else 1)
     upper = axes[0] if has_kl else axes
     for index, curve in enumerate(found.curves):
@@ -83,8 +85,8 @@ def plot_losses(found: RateSearch, view: View, path: _Path) -> None:
 
 def plot_curve(rates: Sequence[float], values: Sequence[float], label: str, view: View, path: _Path) -> None:
     """Values over the rate."""
-    figure, axes = figure_of("plot_reward")
     shown_rates, shown = view.of(rates, values)
+    figure, axes = figure_of("plot_reward")
     axes.plot(shown_rates, shown, color=_CURVE, linewidth=1.5, marker=".", label=label)
     axes.set_ylabel(label)
     _finish([axes], view)
@@ -100,8 +102,8 @@ def plot_change(rates: Sequence[float], values: Sequence[float], label: str, vie
     if len(means) < 3:
         raise UserError(f"{len(means)} rates have a {label}: a change needs at least 3")
     change = moving_mean(slope(axis[first], means), view.sma)
-    figure, axes = figure_of("plot_change")
     shown_rates, shown = view.of(axis[first].tolist(), change.tolist())
+    figure, axes = figure_of("plot_change")
     axes.plot(shown_rates, shown, color=_CURVE, linewidth=1.5, label=f"change of the {label} per factor of ten")
     axes.axhline(0.0, color="black", linewidth=0.8)
     axes.set_ylabel(f"change of the {label}")

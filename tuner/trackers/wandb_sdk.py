@@ -51,9 +51,17 @@ def wandb_errors() -> tuple[type[Exception], ...]:
 def lost_service_errors() -> tuple[type[Exception], ...]:
     """What it raises when its service process has died, or is being ended."""
     from wandb.sdk.lib.asyncio_manager import AlreadyJoinedError, RunCancelledError
+    from wandb.sdk.lib.service.service_token import WandbServiceConnectionError
     from wandb.sdk.mailbox import HandleAbandonedError, MailboxClosedError
 
-    return (ConnectionError, HandleAbandonedError, MailboxClosedError, AlreadyJoinedError, RunCancelledError)
+    return (
+        ConnectionError,
+        WandbServiceConnectionError,
+        HandleAbandonedError,
+        MailboxClosedError,
+        AlreadyJoinedError,
+        RunCancelledError,
+    )
 
 
 def disable_usage_statistics() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import optuna
 import pytest
 import torch
+from matplotlib import pyplot
 from PIL import Image
 
 from note_rl.errors import SettingsError
@@ -110,6 +111,7 @@ def test_plots_of_the_manuals(tmp_path: Path) -> None:
         assert len(colours) > 20
     with pytest.raises(UserError, match="skip fewer"):
         finder.plot_loss(n_skip_beginning=60, path=tmp_path / "none.png")
+    assert pyplot.get_fignums() == []
 
 
 def test_what_cannot_be_made_again_is_refused_by_name(tmp_path: Path) -> None:
