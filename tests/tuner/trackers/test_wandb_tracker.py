@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import wandb
+from wandb.sdk.lib.service.service_token import WandbServiceConnectionError
 
 from tests.wandb_offline import OfflineRun, read_runs
 from tuner.trackers.base import RunInfo
@@ -76,6 +77,24 @@ def blocked_init(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     monkeypatch.setattr(release, "entered", entered, raising=False)
     yield release
     release.set()
+
+
+def test_a_service_of_before_that_has_gone_is_one_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def init(**arguments: Any) -> None:
+        raise WandbServiceConnectionError("Failed to connect to service on socket /tmp/gone")
+
+    monkeypatch.setattr(wandb, "init", init)
+    tracker = WandbTracker()
+    for name in ("screen/0", "screen/1"):
+        run = tracker.start_run(info(tmp_path, name))
+        run.log(0, {"loss": 1.0})
+        run.finish()
+    tracker.close(60)
+    (record,) = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert "W&B is off for the rest of this session: " in record.getMessage()
+    assert "Failed to connect to service" in record.getMessage()
 
 
 def test_two_concurrent_runs_one_completes_and_one_crashes(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
