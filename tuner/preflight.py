@@ -73,6 +73,7 @@ def check_command(
     loader = config_loader(config_dir)
     first, *others = _without_sweeps(loader, overrides, multirun)
     known = _known_keys(config_name, config_dir)
+    _refuse_search(config_name, first, known)
     found = _check(loader, config_name, first, known, with_run)
     for variant in others:
         _check(loader, config_name, variant, known, with_run)
@@ -109,6 +110,13 @@ def _check(
     del config["hydra"]
     OmegaConf.set_struct(config, True)
     return Preflight(config, folder, sweep_folder)
+
+
+def _refuse_search(config_name: str, overrides: Sequence[str], known: frozenset[str]) -> None:
+    """An experiment file may say how it is searched, whoever runs it; what is typed must mean something."""
+    for override in [] if "study" in known else _parse(overrides):
+        if override.key_or_group.partition(".")[0] == "study":
+            raise UserError(f"{override.input_line}: {config_name} runs no study; tuner tune does")
 
 
 @cache

@@ -12,7 +12,6 @@ whatever the policy does, so that it is shown and never controlled by.
 
 import logging
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -90,11 +89,6 @@ def of_weights(weights: ArrayLike) -> WeightSums:
     values = np.asarray(weights, np.float64).ravel()
     with np.errstate(divide="ignore", invalid="ignore"):
         return of_log_weights(np.log(values))
-
-
-def pooled(parts: Iterable[WeightSums]) -> WeightSums:
-    """Of all parts together, such as the shards of a buffer."""
-    return sum(parts, WeightSums())
 
 
 def importance_fraction(probability: ArrayLike, beta: float) -> float:

@@ -107,6 +107,8 @@ class Crew:
         if not ready:  # the line of a dead worker may be held open by what its environments have forked
             for worker in range(len(self._lines)):
                 if self._exit_code(worker, wait_s=0.0) is not None:
+                    for key, _ in self._selector.select(0):  # its last words may have come after the look above
+                        self._take(key.data)
                     raise WorkerError(f"worker process {worker} {self._how_it_ended(worker)}")
 
     def _take(self, worker: int) -> None:

@@ -1,18 +1,24 @@
 """One process runs a study, wherever its storage is reached from."""
 
+import functools
 import os
 import socket
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
-from tests.tuner.studies import journal, run_study
+from optuna.samplers import RandomSampler
+
+from tests.tuner.studies import ControllerDied, FakeExecutor, Script, journal, run_study
+from tests.tuner.sweeper.test_sweep_study import SameFolder, definition
 from tuner.errors import UserError
-from tuner.study import StudyStore
+from tuner.study import StudyListener, StudyStore
 from tuner.study.ownership import OWNER
+from tuner.study.sweep import Sweep, SweepListener, SweepRunner, SweepSampler
 from tuner.trial.system import start_time
 
 
@@ -75,8 +81,6 @@ def test_it_signs_while_it_runs_and_leaves_the_study_free_if_it_fails(
         if len(seen) == 3:
             raise Stop
 
-    from tuner.study import StudyListener
-
     listener = StudyListener()
     monkeypatch.setattr(listener, "on_end", fail)
     with pytest.raises(Stop):
@@ -84,3 +88,26 @@ def test_it_signs_while_it_runs_and_leaves_the_study_free_if_it_fails(
     assert {one["pid"] for one in seen} == {os.getpid()}
     assert seen[0]["at"] < seen[1]["at"] < seen[2]["at"]
     assert owner(tmp_path)["pid"] is None
+
+
+def test_a_sweep_signs_while_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tuner.study.ownership.SIGN_INTERVAL_S", 0.0)
+    seen: list[float] = []
+
+    class Watched(FakeExecutor):
+        def wait(self, timeout_s: float | None = None) -> list[Any]:
+            study = store.find("s")
+            assert study is not None
+            seen.append(study.user_attrs[OWNER]["at"])
+            if len(seen) == 3:
+                raise ControllerDied
+            return super().wait(timeout_s)
+
+    @contextmanager
+    def made() -> Any:
+        yield Watched(behave=lambda spec, attempt: Script([(1.0, 0.5)]))
+
+    sweep = Sweep(definition(), ("minimize",), SameFolder("job"), SweepSampler(functools.partial(RandomSampler)))
+    with StudyStore("memory") as store, pytest.raises(ControllerDied):
+        SweepRunner(sweep, store, made, SweepListener()).run(tmp_path)
+    assert seen[0] < seen[1] < seen[2]

@@ -17,7 +17,7 @@ from note_rl.errors import SettingsError
 from note_rl.learners.adjustable import LEARNING_RATE
 from note_rl.optimizers.rates import Rates
 from note_rl.optimizers.recipe import OptimizerRecipe, recipes_of
-from note_rl.rebuilding import Recipe
+from note_rl.rebuilding import Recipe, plain_attributes
 from note_rl.seeding import seed_everything
 from tuner.build import build_run
 from tuner.config import RunConfig
@@ -135,7 +135,11 @@ def live_subject(agent: Any, optimizer: Any, finder: str) -> LiveSubject:
     if optimizer is None:
         raise SettingsError(f"{finder} needs an optimizer: set agent.optimizer = Adam(...) before")
     recipe = packed_recipe(agent, finder)
-    attributes = {name: value for name, value in vars(agent).items() if _is_plain(name, value)}
+    attributes = {
+        name: value
+        for name, value in plain_attributes(agent).items()
+        if not name.startswith("_") and name not in _NOT_CARRIED
+    }
     instead = "give set() plain numbers, and functions that hold on to nothing open"
     carried = packed("what set() was told", (settings, attributes), instead, finder)
     optimizers = tuple(recipes_of(optimizer, agent.param))
@@ -167,10 +171,6 @@ def common_backend(subjects: Sequence[Subject]) -> Backend:
     """The framework of all; none where they differ, and each process imports its own."""
     backends = {subject.backend for subject in subjects}
     return backends.pop() if len(backends) == 1 else "none"
-
-
-def _is_plain(name: str, value: Any) -> bool:
-    return not name.startswith("_") and name not in _NOT_CARRIED and isinstance(value, bool | int | float | str)
 
 
 def _weights(agent: Any) -> bytes:

@@ -72,8 +72,6 @@ class Dispatcher:
         interrupts: Asks to stop.
         listener: Told of everything.
         random_score: What a random policy scores, if that is known.
-
-    Attributes:
         sign: Called often, to say that this process lives.
     """
 
@@ -84,6 +82,7 @@ class Dispatcher:
         interrupts: Interrupts,
         listener: StudyListener,
         random_score: float | None = None,
+        sign: Callable[[], None] = lambda: None,
     ) -> None:
         self._definition = definition
         self._executor = executor
@@ -93,7 +92,7 @@ class Dispatcher:
         self._guard = Guard(definition.settings.max_failures)
         self._active: dict[str, Run] = {}
         self._queue: deque[Run] = deque()
-        self.sign: Callable[[], None] = lambda: None
+        self._sign = sign
 
     def run_stage(self, book: Book, judge: Judge | None = None, after: Callable[[], None] | None = None) -> None:
         """Runs all that the book still has to run, what an earlier controller left half-way first.
@@ -123,7 +122,7 @@ class Dispatcher:
         for run in desk.book.open_runs():
             self._take_over(desk, run)
         while True:
-            self.sign()
+            self._sign()
             if self._interrupts.requested:
                 self._end_processes(desk)
                 raise StudyStopped(desk.book.num_open, self._interrupts.reason)

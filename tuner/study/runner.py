@@ -121,8 +121,9 @@ class StudyRunner:
     def _run_stages(self, screen: optuna.Study, ownership: Ownership) -> None:
         settings = self._definition.settings
         random_score = self._probe(screen)
-        dispatcher = Dispatcher(self._definition, self._executor, self._interrupts, self._listener, random_score)
-        dispatcher.sign = ownership.sign
+        dispatcher = Dispatcher(
+            self._definition, self._executor, self._interrupts, self._listener, random_score, ownership.sign
+        )
         screened = self._screen(screen, dispatcher)
         candidates = self._race(screen, dispatcher, screened)
         confirmed = self._run_seeds(

@@ -202,7 +202,8 @@ class SweepRunner:
             with suppress(OSError):  # if the new one was made, it is not needed; something may be in it
                 folder.rmdir()
             folder = began_in
-        with sole_controller(folder), self._interrupts.heeded(), Ownership(study, folder).claimed():
+        ownership = Ownership(study, folder)
+        with sole_controller(folder), self._interrupts.heeded(), ownership.claimed():
             begin_or_continue(study, definition, self._store.url)
             study.set_user_attr(SWEEP_FOLDER, str(folder))
             num_trials = len(study.get_trials(deepcopy=False))
@@ -213,11 +214,14 @@ class SweepRunner:
             self._listener.on_stage(SCREEN, total, book.records())
             try:
                 if not book.is_done:
-                    self._dispatch(book, JobJudge() if single else None)
+                    self._dispatch(book, JobJudge() if single else None, ownership)
             finally:
                 self._listener.on_results(folder, best_jobs(study))
             return best_jobs(study)
 
-    def _dispatch(self, book: SweepBook, judge: JobJudge | None) -> None:
+    def _dispatch(self, book: SweepBook, judge: JobJudge | None, ownership: Ownership) -> None:
         with self._make_executor() as executor:
-            SweepDispatcher(self._sweep.definition, executor, self._interrupts, self._listener).run_stage(book, judge)
+            dispatcher = SweepDispatcher(
+                self._sweep.definition, executor, self._interrupts, self._listener, sign=ownership.sign
+            )
+            dispatcher.run_stage(book, judge)

@@ -30,8 +30,8 @@ def test_the_scale_of_weights_does_not_matter_nor_overflow() -> None:
 
 
 def test_shards_are_pooled_by_their_sums() -> None:
-    assert ess.pooled([ess.of_weights([1, 2]), ess.of_weights([3, 4])]).ess == pytest.approx(10 / 3)
-    far_apart = ess.pooled([ess.of_log_weights([0.0, 0.0]), ess.of_log_weights([900.0])])
+    assert (ess.of_weights([1, 2]) + ess.of_weights([3, 4])).ess == pytest.approx(10 / 3)
+    far_apart = ess.of_log_weights([0.0, 0.0]) + ess.of_log_weights([900.0])
     assert far_apart.ess == pytest.approx(1)
     assert far_apart.fraction == pytest.approx(1 / 3)
 
