@@ -1,6 +1,5 @@
 """What both base classes share: settings, training, saving, evaluation. Delegation only."""
 
-import os
 import secrets
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,19 +7,19 @@ from typing import Any
 
 from gymnasium.vector import VectorEnv
 
-from note_rl import plotting, sizing
+from note_rl import sizing
 from note_rl.acting import Acting
 from note_rl.adjusting import Adjustable
 from note_rl.callbacks import Hooks
 from note_rl.contract import check_made, check_parts
-from note_rl.environments import Env, EnvLike
+from note_rl.environments import EnvLike
 from note_rl.errors import SettingsError
 from note_rl.evaluation import Greedy, evaluate
-from note_rl.film import film
 from note_rl.frames import check_frame_stack
 from note_rl.learners.priorities import PrioritizedReplay
 from note_rl.multi_agent import joint_environments
 from note_rl.persistence import Persistent
+from note_rl.pictures import Pictured
 from note_rl.policy import Policy, exploration
 from note_rl.progress import ProgressLines, on_the_console
 from note_rl.rebuilding import Rebuildable
@@ -32,7 +31,7 @@ from note_rl.trainer import Trainer
 from note_rl.types import Evaluation, TrainResult
 
 
-class Agent(Persistent, Rebuildable, Adjustable):
+class Agent(Persistent, Rebuildable, Adjustable, Pictured):
     """Base of `RL` and `RL_pytorch`. A subclass gives `env`, `param`, `action` and `__call__`; see `note_rl.RL`.
 
     Attributes:
@@ -246,14 +245,14 @@ class Agent(Persistent, Rebuildable, Adjustable):
             seed: Of the environments; the same seed gives the same episodes for the same parameters.
         """
         check_parts(self)
-        env = self.env
-        if self._multi_agent:
-            env = joint_environments(env, getattr(self, "reward_done_func_ma", None))
-        return self._evaluate(env, num_episodes, seed)
+        return self._evaluate(self._seen_as_one(self.env), num_episodes, seed)
 
     @property
     def _multi_agent(self) -> bool:
         return self._settings is not None and self._settings.multi_agent
+
+    def _seen_as_one(self, env: Any) -> Any:
+        return joint_environments(env, getattr(self, "reward_done_func_ma", None)) if self._multi_agent else env
 
     def _evaluate(self, env: EnvLike, num_episodes: int, seed: int) -> Evaluation:
         return evaluate(self.greedy_in, env, num_episodes, seed)
@@ -268,47 +267,3 @@ class Agent(Persistent, Rebuildable, Adjustable):
         self.learner.actor.parameters_changed()  # by anybody, since it acted last
         act = Acting(self.learner, self.obs_normaliser, self._multi_agent)
         return Greedy(act, policy, action_space, 1 if settings is None else settings.experience.frame_stack)
-
-    def visualize_reward(self, path: str | os.PathLike[str] | None = None, *, window: int | None = None) -> None:
-        """Draws the return of every episode so far.
-
-        Args:
-            path: File to write (.png, .pdf, ...); None: a window.
-            window: Episodes of the moving average; None: a twentieth of them.
-
-        Raises:
-            SettingsError: No episode has ended yet.
-            ModuleNotFoundError: matplotlib is not installed.
-        """
-        plotting.plot_reward(self._history, window, path)
-
-    def visualize_loss(self, path: str | os.PathLike[str] | None = None, *, window: int | None = None) -> None:
-        """Draws the mean loss of every training phase so far; see `visualize_reward`."""
-        plotting.plot_loss(self._history, window, path)
-
-    def visualize_reward_loss(self, path: str | os.PathLike[str] | None = None, *, window: int | None = None) -> None:
-        """Draws both, one above the other; see `visualize_reward`."""
-        plotting.plot_reward_and_loss(self._history, window, path)
-
-    def animate_agent(
-        self, max_steps: int = 1000, path: str | os.PathLike[str] | None = None, *, seed: int = 0
-    ) -> float:
-        """Plays one episode without exploration, in a window or into a .gif or .mp4 file.
-
-        Args:
-            max_steps: Where it ends, if the episode does not end before.
-            path: None: a window.
-            seed: Of the episode.
-
-        Returns:
-            The return of what was played.
-
-        Raises:
-            EnvironmentMismatchError: The environment cannot be drawn.
-            SettingsError: Another kind of file.
-        """
-        return film(lambda make: self._evaluate(make, 1, seed).mean, self.env, self._seen_as_one, max_steps, path)
-
-    def _seen_as_one(self, env: Any) -> Env:
-        joint: Env = joint_environments(env, getattr(self, "reward_done_func_ma", None)) if self._multi_agent else env
-        return joint

@@ -2,10 +2,8 @@
 
 import logging
 import math
-import time
-from collections import deque
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -31,22 +29,12 @@ from note_rl.plotting import History
 from note_rl.policy import exploration
 from note_rl.scheduled import ScheduledValues
 from note_rl.seeding import generator
+from note_rl.session import RecentReturns, Session
 from note_rl.settings import Budget, Settings
 from note_rl.train_options import same_pool
-from note_rl.types import Array, Episode, Steps, TrainResult
+from note_rl.types import Array, Steps, TrainResult
 
 _log = logging.getLogger(__name__)
-_DEFAULT_TRIAL_COUNT = 10
-
-
-@dataclass
-class _Account:
-    """What one call of train() gathers."""
-
-    returns: list[float] = field(default_factory=list)
-    lengths: list[int] = field(default_factory=list)
-    episode_steps: list[int] = field(default_factory=list)
-    losses: list[float] = field(default_factory=list)
 
 
 class Trainer:
@@ -78,15 +66,14 @@ class Trainer:
         self._reward_normaliser = self._make_reward_normaliser(former)
         self.collector = self._make_collector(former)
         self.experience = self._make_experience(former)
-        former_returns = () if former is None else former._recent
-        self._recent: deque[float] = deque(former_returns, maxlen=settings.trial_count or _DEFAULT_TRIAL_COUNT)
+        returns = () if former is None else former._recent.returns
+        self._recent: RecentReturns = RecentReturns(settings.trial_count, settings.criterion, returns)
         self._loss = math.nan  # of the last training phase
         self.num_store = Held(1)  # rounds of collecting before each training phase
         self._jit: Any = "auto"
         self._to_prepare = False
         self.adaptation = self._make_adaptation(former)
         self._beginning = self.clock  # of this call of train()
-        self._unannounced: int | None = None  # episode whose beginning nobody has been told of
 
     def _take_hyperparameters(self) -> None:
         for name in ("gamma", "gae_lambda"):
@@ -158,13 +145,13 @@ class Trainer:
         Raises:
             DivergedError: A loss was not finite.
         """
-        began = time.perf_counter()
+        session = Session(self.agent, self.clock, budget, self._recent, hooks, history, self._loss)
         self.num_store.told = self.num_store.now = num_store
         keep = False
         try:
             if not self.collector.begin(self._act):
                 self.experience.interrupt()
-            account, stop_reason = self._run(budget, hooks, history)
+            stop_reason = self._run(session)
             keep = True
         except (KeyboardInterrupt, WorkerError):
             raise
@@ -174,61 +161,43 @@ class Trainer:
         finally:
             self.collector.end(keep)
             self.adaptation.put_back()
-        return TrainResult(
-            **asdict(account),
-            num_env_steps=self.clock.num_env_steps,
-            num_gradient_steps=self.clock.num_gradient_steps,
-            seconds=time.perf_counter() - began,
-            stop_reason=stop_reason,
-        )
+        return session.result(stop_reason)
 
-    def _run(self, budget: Budget, hooks: Hooks, history: History) -> tuple[_Account, str]:
-        account = _Account()
+    def _run(self, session: Session) -> str:
+        """Until there is a reason to stop."""
         self.agent.stop_training = False
-        self._beginning = replace(self.clock, progress=budget.progress(self.clock.num_env_steps, 0))
-        hooks("on_train_begin")
-        stop_reason = self._stop_reason(budget, account)
+        self._beginning = replace(self.clock, progress=session.progress)
+        session.hooks("on_train_begin")
+        stop_reason = session.stop_reason
         if stop_reason is not None:
             _log.warning("train() plays nothing: %s is reached already", stop_reason)
-        self._unannounced = 0
         while stop_reason is None:
-            self._announce_episode(hooks)
-            self._phase(budget, account, hooks, history)
-            stop_reason = self._stop_reason(budget, account)
-        hooks("on_train_end")
-        return account, stop_reason
+            session.announce_episode()
+            self._phase(session)
+            stop_reason = session.stop_reason
+        session.hooks("on_train_end")
+        return stop_reason
 
-    def _phase(self, budget: Budget, account: _Account, hooks: Hooks, history: History) -> None:
-        self.clock.progress = budget.progress(self.clock.num_env_steps, len(account.returns))
+    def _phase(self, session: Session) -> None:
+        self.clock.progress = session.progress
         if self._to_prepare:
             self._to_prepare = False
             self.prepare(None, self._jit)
         hyperparameters = self.adaptation.move_to(self.schedules.move_to(self.clock.progress), self.clock)
         rounds: list[Steps] = []
-        while len(rounds) < self.num_store.now and (not rounds or self._remaining(budget) != 0):
-            rounds.append(self._collect(budget, account, hooks, history))
+        while len(rounds) < self.num_store.now and (not rounds or session.steps_left != 0):
+            rounds.append(self._collect(session))
         steps = joined(rounds)
         if self._reward_normaliser is not None:
             self._reward_normaliser.update(steps, float(getattr(self.agent, "gamma", 1.0)))
         self.experience.store(steps)
-        self._loss = self._train(hyperparameters, hooks)
+        self._loss = self._train(hyperparameters, session)
         self._adapt()
         if self.settings.normalise_obs:  # only now: all of a phase sees the same
             self.agent.obs_normaliser.update(steps.obs)
-        account.losses.append(self._loss)
-        history.losses.append(self._loss)
-        history.phase_steps.append(self.clock.num_env_steps)
-        self.clock.num_phases += 1
-        if hooks.wants("on_phase_end"):
-            logs = {
-                "num_env_steps": self.clock.num_env_steps,
-                "num_gradient_steps": self.clock.num_gradient_steps,
-                "loss": self._loss,
-                **hyperparameters,
-                **self.schedules.of_the_policy(),
-                **self.adaptation.logs(),
-            }
-            hooks("on_phase_end", self.clock.num_phases, logs)
+        session.note_phase(self._loss)
+        if session.hooks.wants("on_phase_end"):
+            session.tell_phase({**hyperparameters, **self.schedules.of_the_policy(), **self.adaptation.logs()})
 
     def _adapt(self) -> None:
         """Decides what to change before the next phase; so does the agent's own adjust_func(), where it has learned."""
@@ -237,53 +206,24 @@ class Trainer:
         if adjust is not None and self.adaptation.measurements.last is not None:
             adjust()
 
-    def _remaining(self, budget: Budget) -> int | None:
-        """Environment steps left; None: no such limit."""
-        return None if budget.total_steps is None else max(budget.total_steps - self.clock.num_env_steps, 0)
-
-    def _collect(self, budget: Budget, account: _Account, hooks: Hooks, history: History) -> Steps:
-        length = self.experience.phase_length(self.collector.num_envs, self._remaining(budget))
+    def _collect(self, session: Session) -> Steps:
+        length = self.experience.phase_length(self.collector.num_envs, session.steps_left)
         steps, episodes = self.collector.collect(self._act, length)
         self.clock.num_env_steps += steps.num_env_steps
         for episode in episodes:
-            self._note_episode(episode, budget, account, hooks, history)
+            session.note_episode(episode)
         return steps
 
-    def _note_episode(
-        self, episode: Episode, budget: Budget, account: _Account, hooks: Hooks, history: History
-    ) -> None:
-        self._announce_episode(hooks)
-        number = len(account.returns)
-        for record in (account, history):
-            record.returns.append(episode.return_)
-            record.episode_steps.append(self.clock.num_env_steps)
-        account.lengths.append(episode.length)
-        self._recent.append(episode.return_)
-        self.clock.num_episodes += 1
-        logs = {"reward": episode.return_, "length": float(episode.length), "loss": self._loss, **self._logs()}
-        hooks("on_episode_end", number, logs)
-        self._unannounced = number + 1
-        if self._stop_reason(budget, account) is None:
-            self._announce_episode(hooks)
-
-    def _announce_episode(self, hooks: Hooks) -> None:
-        if self._unannounced is not None:
-            hooks("on_episode_begin", self._unannounced, self._logs())
-            self._unannounced = None
-
-    def _logs(self) -> dict[str, float]:
-        return {"num_env_steps": float(self.clock.num_env_steps)}
-
-    def _train(self, hyperparameters: Mapping[str, float], hooks: Hooks) -> float:
+    def _train(self, hyperparameters: Mapping[str, float], session: Session) -> float:
         """Mean loss over the gradient steps of this phase; nan if there were none."""
-        losses = []
+        losses, hooks = [], session.hooks
         self.learner.expect(self.clock.gradient_steps_to_come(self._beginning))
         for drawn in self.experience.bursts(self.clock):
             sample = with_normal_inputs(drawn, self.agent, self._sampling)
             first = self.clock.num_gradient_steps
             if hooks.wants("on_batch_begin"):
                 for offset in range(sample.num_gradient_steps):
-                    hooks("on_batch_begin", first + offset, self._logs())
+                    hooks("on_batch_begin", first + offset, session.logs())
             self.adaptation.measurements.before_update(sample)
             update = self.learner.update(sample, hyperparameters)
             self.adaptation.measurements.after_update(sample, update)
@@ -303,21 +243,9 @@ class Trainer:
                     hooks("on_batch_end", first + offset, {"loss": float(value)})
         return float(np.concatenate(losses).sum(axis=-1).mean()) if losses else math.nan
 
-    def _stop_reason(self, budget: Budget, account: _Account) -> str | None:
-        if self.agent.stop_training:
-            return "stop_training"
-        if self._remaining(budget) == 0:
-            return "total_steps"
-        if budget.episodes is not None and len(account.returns) >= budget.episodes:
-            return "episodes"
-        criterion, mean = self.settings.criterion, self.recent_mean()
-        if criterion is not None and mean is not None and mean >= criterion:
-            return "criterion"
-        return None
-
     def recent_mean(self) -> float | None:
         """Mean return of the last `trial_count` episodes (10 if set() was not told); None before there are so many."""
-        return float(np.mean(self._recent)) if len(self._recent) == self._recent.maxlen else None
+        return self._recent.mean()
 
     def get_state(self, with_experience: bool) -> tuple[dict[str, Array], dict[str, Any]]:
         """Arrays and JSON-able values from which training goes on exactly, learner not included."""
@@ -329,7 +257,7 @@ class Trainer:
         head = {
             "seed": self.seed,
             "clock": asdict(self.clock),
-            "recent": list(self._recent),
+            "recent": list(self._recent.returns),
             "adaptive": self.adaptation.to_json(),
             "random": {
                 "exploration": self._exploring.bit_generator.state,
@@ -353,8 +281,8 @@ class Trainer:
                 "training goes on, but not bit for bit"
             )
         self.clock = Clock(**head["clock"])
-        self._recent.clear()
-        self._recent.extend(head["recent"])
+        self._recent.returns.clear()
+        self._recent.returns.extend(head["recent"])
         self._exploring.bit_generator.state = head["random"]["exploration"]
         self._sampling.bit_generator.state = head["random"]["sampling"]
         if "adaptive" in head:

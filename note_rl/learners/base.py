@@ -1,6 +1,5 @@
 """What the training core asks of a framework, and what both frameworks' learners share."""
 
-import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
@@ -186,62 +185,6 @@ def check_holds(pairs: Sequence[tuple[Any, list[Any]]], held: Callable[[Any], It
         raise AgentContractError(
             f"{which} does not hold {missing} of the {len(wanted[index])} parameters in {group}: {reason}"
         )
-
-
-def losses_of(returned: Any, kind: Callable[[Any], bool]) -> list[Any]:
-    """What __call__ returned, as a list of tensors.
-
-    Args:
-        returned: One loss, or a list of them.
-        kind: Whether something is a tensor.
-
-    Raises:
-        AgentContractError: Something else was returned.
-    """
-    losses = list(returned) if isinstance(returned, (list, tuple)) else [returned]
-    for loss in losses:
-        if not kind(loss):
-            hint = ": it lacks a return" if loss is None else ""
-            raise AgentContractError(
-                "__call__ must return the loss as a tensor, one or one per parameter group; it returned "
-                f"{'None' if loss is None else type(loss).__name__}{hint}"
-            )
-    return losses
-
-
-def without_gradient() -> AgentContractError:
-    """For a loss along which nothing can be learned."""
-    return AgentContractError(
-        "the loss that __call__ returned has no gradient: it was cut off (detach(), item(), torch.no_grad(); "
-        "stop_gradient(), numpy(); a tensor made anew), or it depends on no parameter of its group"
-    )
-
-
-def takes_weights(agent: Any) -> bool:
-    """Whether the agent's __call__ wants the importance weights as its sixth argument."""
-    parameters = inspect.signature(agent.__call__).parameters.values()
-    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    return len(positional) >= 6
-
-
-def check_loss_shape(shape: tuple[int | None, ...], batch_size: int) -> None:
-    """Refuses losses that are neither one number nor one per sample.
-
-    Raises:
-        AgentContractError: The usual cause of a [B, B] or [B, 1] loss is named.
-    """
-    if shape in ((), (batch_size,)):
-        return
-    hint = ""
-    if len(shape) == 2 and shape[0] == batch_size:
-        hint = (
-            "; r and d have the shape [B], so Q-values of shape [B, 1] broadcast against them to [B, B]: "
-            "drop the last axis first"
-        )
-    raise AgentContractError(
-        f"__call__ must return one loss or one per sample, [] or [{batch_size}]; it returned the shape "
-        f"{list(shape)}{hint}"
-    )
 
 
 def check_state(state: Mapping[str, Array], expected: Mapping[str, Array | Any]) -> None:

@@ -10,29 +10,26 @@ import numpy as np
 import tensorflow as tf
 
 from note_rl.adaptive.gradient_noise import NoiseMoments
-from note_rl.errors import AgentContractError, SettingsError
+from note_rl.errors import SettingsError
 from note_rl.learners.adjustable import LEARNING_RATE, OptimizerNumbers, minibatch_in_parts, of_the_agent
 from note_rl.learners.base import (
-    CALL_ARGUMENTS,
     check_holds,
-    check_loss_shape,
     check_state,
     first_minibatch,
-    losses_of,
     minibatches,
     optimizers_for,
     parameter_groups,
     sample_columns,
-    takes_weights,
     temporary_attributes,
-    without_gradient,
 )
-from note_rl.learners.checks import check_samples_apart, explaining_what_is_not_offered
+from note_rl.learners.checks import check_samples_apart
 from note_rl.learners.keras_adjusted import numbers_of, with_learning_rates, with_numbers
 from note_rl.learners.keras_constants import Constants
 from note_rl.learners.keras_methods import TracedMethods
 from note_rl.learners.keras_noise import NOT_COMPILABLE, NoiseMeter
+from note_rl.learners.keras_step import GradientStep, TensorFlowArithmetic
 from note_rl.learners.keras_variables import as_array, named_variables, optimizer_slots
+from note_rl.learners.losses import Losses, offered
 from note_rl.learners.mirror import Actor
 from note_rl.types import Array, FloatArray, Sample, Update
 
@@ -51,16 +48,14 @@ class KerasLearner:
         self.agent = agent
         self.groups: list[list[Any]] = parameter_groups(agent.param)
         self._optimizers: list[tuple[Any, list[Any]]] = []
-        self._max_grad_norm: float | None = None
-        self._weighted = takes_weights(agent)
-        self._groups_at_sync: Sequence[int] = getattr(agent, "groups_at_sync", ())
+        self._losses = Losses(agent, len(self.groups), TensorFlowArithmetic())
         self._checked = bool(getattr(agent, "couples_samples", False))
         self.actor = Actor(agent, self._framework_act, mirrored=True)
         self._call = TracedMethods(agent)
         self._update_function: Any = None
+        self._step: Any = None
         self._noise: Any = None
         self._traced: dict[tuple[Any, ...], Any] = {}  # concrete functions: choosing one ourselves is quicker
-        self._refusal: AgentContractError | None = None
         self._jit = False
         self._prepared: list[Any] = []  # what the update was compiled for
         self._constants = Constants(agent)  # and what it has taken for constant
@@ -92,7 +87,7 @@ class KerasLearner:
         if optimizer is not None:
             optimizers = optimizers_for(optimizer, self.groups, keras.optimizers.Optimizer)
             check_holds(optimizers, lambda one: one._trainable_variables if one.built else None)
-            self._optimizers = optimizers
+            self._optimizers, self._losses.num_optimizers = optimizers, len(optimizers)
         for one, parameters in self._optimizers:
             if not one.built:
                 one.build(parameters)
@@ -103,7 +98,9 @@ class KerasLearner:
                 )
         prepared = [jit, max_grad_norm, *(one for one, _ in self._optimizers), *hyperparameters]
         if prepared != self._prepared or self._constants.changed():
-            self._prepared, self._jit, self._max_grad_norm = prepared, jit, max_grad_norm
+            self._prepared, self._jit = prepared, jit
+            optimizers = [one for one, _ in self._optimizers]
+            self._step = GradientStep(self.agent, self.groups, self._losses, optimizers, max_grad_norm)
             self._compile()
         self._num_recompiled = 0
 
@@ -112,7 +109,7 @@ class KerasLearner:
 
     def _compile(self) -> None:
         self._update_function = tf.function(self._burst, jit_compile=self._jit)
-        self._noise = NoiseMeter(self._losses_to_measure, self._jit)
+        self._noise = NoiseMeter(self._to_measure, self._jit)
         self._traced.clear()
         optimizers = [one for one, _ in self._optimizers]
         self._constants = Constants(self.agent, optimizers, inputs=self._prepared[2 + len(optimizers) :])
@@ -157,7 +154,7 @@ class KerasLearner:
                 with self._constants.noted():
                     self._traced[signature] = self._update_function.get_concrete_function(columns, sync, scalars)
             finally:
-                refusal, self._refusal = self._refusal, None
+                refusal, self._step.refusal = self._step.refusal, None
                 if refusal is not None:  # instead of what TensorFlow wrapped it into
                     raise refusal from None
         try:
@@ -178,10 +175,9 @@ class KerasLearner:
 
         def body(k: Any, rows: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
             batch = {name: column[k] for name, column in columns.items()}
-            offered = {name: values for name, values in batch.items() if name not in CALL_ARGUMENTS}
-            of_agent = {name: scalars[name] for name in of_the_agent(scalars)}
-            with with_numbers(self._optimizers, scalars), temporary_attributes(self.agent, {**of_agent, **offered}):
-                step_rows = self._gradient_step(batch, sync[k])
+            read = {**{name: scalars[name] for name in of_the_agent(scalars)}, **offered(batch)}
+            with with_numbers(self._optimizers, scalars), temporary_attributes(self.agent, read):
+                step_rows = self._step(batch, sync[k])
                 tf.cond(sync[k], self._sync_targets, lambda: 0)
             handed_over.update(step_rows)
             filled = {name: tf.tensor_scatter_nd_update(rows[name], [[k]], [row]) for name, row in step_rows.items()}
@@ -191,94 +187,6 @@ class KerasLearner:
         empty["loss"] = tf.zeros((num_gradient_steps, len(self._optimizers)))
         rows = tf.while_loop(lambda k, _: k < num_gradient_steps, body, (0, empty))[1]
         return {name: rows[name] for name in handed_over}
-
-    def _gradient_step(self, batch: dict[str, Any], sync: Any) -> dict[str, Any]:
-        """The rows of this step: losses [G], and td_error and ratio [B] if the agent handed them over."""
-        everybody = range(len(self.groups))
-        at_once = [index for index in everybody if index not in self._groups_at_sync]
-        if len(at_once) == len(self.groups):
-            return self._step_of(everybody, batch)
-        rows: dict[str, Any] = tf.cond(  # each way for itself, so that no gradient is worked out in vain
-            sync, lambda: self._step_of(everybody, batch), lambda: self._step_of(at_once, batch)
-        )
-        return rows
-
-    def _step_of(self, learning: Sequence[int], batch: dict[str, Any]) -> dict[str, Any]:
-        """Lets some parameter groups learn, or all if there is one loss for all."""
-        handle = self.agent.prioritized_replay
-        handle.begin(batch["reward"].shape[0])
-        with tf.GradientTape(persistent=len(self.groups) > 1) as tape:
-            try:
-                losses = self._losses(batch)
-            except AgentContractError as error:
-                self._refusal = error
-                raise
-        td_error, ratio = handle.take()
-        if len(losses) == 1:
-            learning = range(len(self.groups))
-        self._step(self._gradients(tape, losses, learning), learning)
-        rows = {"loss": tf.stack(self._per_optimizer(losses)), "td_error": td_error, "ratio": ratio}
-        return {name: tf.cast(row, tf.float32) for name, row in rows.items() if row is not None}
-
-    def _gradients(self, tape: Any, losses: list[Any], learning: Sequence[int]) -> dict[int, list[Any]]:
-        """Of those parameter groups, by their numbers, along their own losses or the only one."""
-        if len(losses) == len(self.groups):
-            found = {index: tape.gradient(losses[index], self.groups[index]) for index in learning}
-            of_losses = list(found.values())
-        else:
-            found = dict(enumerate(tape.gradient(losses[0], self.groups)))
-            of_losses = [[one for group in found.values() for one in group]]
-        if any(all(gradient is None for gradient in group) for group in of_losses):
-            self._refusal = without_gradient()
-            raise self._refusal
-        return {
-            index: [
-                tf.zeros_like(parameter) if gradient is None else gradient
-                for gradient, parameter in zip(group, self.groups[index], strict=True)
-            ]
-            for index, group in found.items()
-        }
-
-    def _step(self, gradients: Mapping[int, list[Any]], indices: Sequence[int]) -> None:
-        """Steps along the gradients of these groups, each with its own optimizer or all with the only one."""
-        single = len(self._optimizers) == 1
-        for several in [list(indices)] if single else [[index] for index in indices]:
-            optimizer = self._optimizers[0 if single else several[0]][0]
-            dense = [gradient for index in several for gradient in gradients[index]]
-            if self._max_grad_norm is not None:
-                dense, _ = tf.clip_by_global_norm(dense, self._max_grad_norm)
-            optimizer.apply(dense, [parameter for index in several for parameter in self.groups[index]])
-
-    def _per_optimizer(self, losses: list[Any]) -> list[Any]:
-        """What is reported: a loss for all groups counts for every optimizer, one optimizer for all has their sum."""
-        if len(self._optimizers) == 1:
-            return [tf.add_n(losses)]
-        return losses * len(self._optimizers) if len(losses) == 1 else losses
-
-    def _losses(self, batch: dict[str, Any]) -> list[Any]:
-        """The means over the batch of what __call__ returns: one loss per parameter group, or one for all."""
-        arguments = [batch[name] for name in CALL_ARGUMENTS]
-        weights = batch.get("weights")
-        if self._weighted:
-            arguments.append(weights if weights is not None else tf.ones(batch["reward"].shape[0]))
-        with explaining_what_is_not_offered(self.agent):
-            returned = self.agent(*arguments)
-        batch_size = batch["reward"].shape[0]
-        losses = [self._reduced(loss, weights, batch_size) for loss in losses_of(returned, tf.is_tensor)]
-        if len(losses) in (1, len(self.groups)):
-            return losses
-        if len(self._optimizers) == 1:
-            return [tf.add_n(losses)]
-        raise AgentContractError(
-            f"__call__ returned {len(losses)} losses for {len(self.groups)} parameter groups; "
-            "give one each, or one in all"
-        )
-
-    def _reduced(self, loss: Any, weights: Any, batch_size: int) -> Any:
-        check_loss_shape(tuple(loss.shape), batch_size)
-        if loss.shape.rank == 0:
-            return loss
-        return tf.reduce_mean(loss * weights if weights is not None and not self._weighted else loss)
 
     def _check_samples_apart(self, sample: Sample) -> None:
         with self._nothing_changes():
@@ -293,12 +201,7 @@ class KerasLearner:
     def _losses_of(self, columns: Mapping[str, Array]) -> FloatArray:
         """Losses [G] of one minibatch, by name [b, ...]; evaluated eagerly, so that errors are plain ones."""
         batch = {name: tf.constant(values) for name, values in columns.items()}
-        offered = {name: values for name, values in batch.items() if name not in CALL_ARGUMENTS}
-        with temporary_attributes(self.agent, offered):
-            self.agent.prioritized_replay.begin(len(columns["reward"]))
-            losses = self._per_optimizer(self._losses(batch))
-            self.agent.prioritized_replay.take()
-        return as_array(tf.stack(losses))
+        return as_array(tf.stack(self._losses.per_optimizer(self._losses.beside_training(batch))))
 
     @contextmanager
     def _nothing_changes(self, among: Sequence[Any] | None = None) -> Iterator[list[Any]]:
@@ -340,14 +243,10 @@ class KerasLearner:
         self._noise.has_touched(changed)
         return found, given.size
 
-    def _losses_to_measure(self, batch: dict[str, Any]) -> list[Any]:
+    def _to_measure(self, batch: dict[str, Any]) -> list[Any]:
         """One per optimizer, or one for all."""
-        offered = {name: values for name, values in batch.items() if name not in CALL_ARGUMENTS}
-        with temporary_attributes(self.agent, offered):
-            self.agent.prioritized_replay.begin(batch["reward"].shape[0])
-            losses = self._losses(batch)
-            self.agent.prioritized_replay.take()
-        return [tf.add_n(losses)] if len(self._optimizers) == 1 else losses
+        losses = self._losses.beside_training(batch)
+        return losses if len(losses) == 1 else self._losses.per_optimizer(losses)
 
     def _sync_targets(self) -> int:
         self.agent.update_param()

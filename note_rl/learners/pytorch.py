@@ -12,21 +12,17 @@ from note_rl.adaptive.gradient_noise import NoiseMoments
 from note_rl.errors import AgentContractError
 from note_rl.learners.adjustable import LEARNING_RATE, OptimizerNumbers, minibatch_in_parts
 from note_rl.learners.base import (
-    CALL_ARGUMENTS,
     check_holds,
-    check_loss_shape,
     check_state,
     first_minibatch,
-    losses_of,
     minibatches,
     optimizers_for,
     parameter_groups,
     sample_columns,
-    takes_weights,
     temporary_attributes,
-    without_gradient,
 )
-from note_rl.learners.checks import check_samples_apart, explaining_what_is_not_offered
+from note_rl.learners.checks import check_samples_apart
+from note_rl.learners.losses import Losses, offered
 from note_rl.learners.mirror import Actor
 from note_rl.learners.pytorch_adjusted import NoiseMeter, linear_layers, numbers_of, with_numbers
 from note_rl.learners.pytorch_evaluated import Evaluated, Reported
@@ -36,6 +32,33 @@ from note_rl.learners.pytorch_traced import Traces
 from note_rl.types import Array, FloatArray, Sample, Update
 
 _RANDOM = "random/torch"  # torch draws from one global generator per device
+
+
+class TorchArithmetic:
+    """Of tensors; see `Arithmetic`."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+
+    def is_tensor(self, value: object) -> bool:
+        """Of any kind."""
+        return isinstance(value, Tensor)
+
+    def can_be_learned(self, loss: Tensor) -> bool:
+        """Whether it has a history."""
+        return loss.requires_grad
+
+    def ones(self, num: int) -> Tensor:
+        """[num]."""
+        return torch.ones(num, device=self._device)
+
+    def mean(self, values: Tensor) -> Tensor:
+        """[]."""
+        return values.mean()
+
+    def total(self, losses: Sequence[Tensor]) -> Tensor:
+        """[]."""
+        return torch.stack(list(losses)).sum()
 
 
 class PyTorchLearner:
@@ -48,7 +71,7 @@ class PyTorchLearner:
         self.actor = Actor(agent, self._framework_act, mirrored=self.device.type == "cpu")
         self._optimizers: list[tuple[torch.optim.Optimizer, list[Tensor]]] = []
         self._max_grad_norm: float | None = None
-        self._weighted = takes_weights(agent)
+        self._losses = Losses(agent, len(self.groups), TorchArithmetic(self.device))
         self._groups_at_sync: Sequence[int] = getattr(agent, "groups_at_sync", ())
         self._checked = bool(getattr(agent, "couples_samples", False))
         self._steppers: list[Stepper] = []  # of this burst
@@ -87,7 +110,7 @@ class PyTorchLearner:
         if optimizer is not None:
             optimizers = optimizers_for(optimizer, self.groups, torch.optim.Optimizer)
             check_holds(optimizers, lambda one: [held for group in one.param_groups for held in group["params"]])
-            self._optimizers = optimizers
+            self._optimizers, self._losses.num_optimizers = optimizers, len(optimizers)
         self._max_grad_norm = max_grad_norm
         self._traces.prepare(jit, hyperparameters, [max_grad_norm, *(one for one, _ in self._optimizers)])
 
@@ -109,16 +132,16 @@ class PyTorchLearner:
                 for group in optimizer.param_groups:
                     group["lr"] = hyperparameters[LEARNING_RATE]
         columns = {name: self._tensor(values).unbind(0) for name, values in sample_columns(sample).items()}
-        offered = dict.fromkeys(_offered(columns))
-        with with_numbers(self._optimizers, hyperparameters), temporary_attributes(self.agent, offered):
+        names = dict.fromkeys(offered(columns))
+        with with_numbers(self._optimizers, hyperparameters), temporary_attributes(self.agent, names):
             self._steppers = [Stepper(optimizer, parameters) for optimizer, parameters in self._optimizers]
             steps = list(self._steps(columns, sample.sync.tolist(), hyperparameters))
         self.actor.parameters_changed()
-        loss = self._per_optimizer(
-            torch.stack([loss for step in steps for loss in step.losses]).reshape(len(steps), -1)
-        )
+        losses = torch.stack([loss for step in steps for loss in self._losses.per_optimizer(step.losses)])
         return Update(
-            as_array(loss), _stacked([step.td_error for step in steps]), _stacked([step.ratio for step in steps])
+            as_array(losses.reshape(len(steps), -1)),
+            _stacked([step.td_error for step in steps]),
+            _stacked([step.ratio for step in steps]),
         )
 
     def _steps(
@@ -149,7 +172,7 @@ class PyTorchLearner:
             due: Whether the groups that wait for a sync learn, too.
         """
         handle = self.agent.prioritized_replay
-        vars(self.agent).update(_offered(batch))
+        vars(self.agent).update(offered(batch))
         handle.begin(len(batch["reward"]))
         losses = self._losses(batch)
         td_error, ratio = handle.take()
@@ -161,15 +184,6 @@ class PyTorchLearner:
             for stepper, of_optimizer in zip(self._steppers, gradients, strict=True)
         ]
         return Evaluated(list(losses), td_error, ratio, directions)
-
-    def _per_optimizer(self, losses: Tensor) -> Tensor:
-        """What is reported of losses [..., L]: [..., G].
-
-        A loss for all groups counts for every optimizer, one optimizer for all has their sum.
-        """
-        if len(self._optimizers) == 1:
-            return losses.sum(-1, keepdim=True)
-        return losses.expand(*losses.shape[:-1], len(self._optimizers)) if losses.shape[-1] == 1 else losses
 
     def _gradients(self, losses: list[Tensor], due: bool) -> list[list[Tensor | None]]:
         """Per parameter group, along its own loss or the only one; None for groups that wait for a sync."""
@@ -186,33 +200,6 @@ class PyTorchLearner:
         flat = iter(torch.autograd.grad(losses[0], parameters, allow_unused=True))
         return [[next(flat) for _ in group] for group in self.groups]
 
-    def _losses(self, batch: Mapping[str, Tensor]) -> list[Tensor]:
-        """The means over the batch of what __call__ returns: one loss per parameter group, or one for all."""
-        arguments = [batch[name] for name in CALL_ARGUMENTS]
-        weights = batch.get("weights")
-        if self._weighted:
-            arguments.append(weights if weights is not None else torch.ones(len(batch["reward"]), device=self.device))
-        with explaining_what_is_not_offered(self.agent):
-            returned = self.agent(*arguments)
-        batch_size = len(batch["reward"])
-        losses = [self._reduced(loss, weights, batch_size) for loss in losses_of(returned, _is_tensor)]
-        if len(losses) in (1, len(self.groups)):
-            return losses
-        if len(self._optimizers) == 1:
-            return [torch.stack(losses).sum()]
-        raise AgentContractError(
-            f"__call__ returned {len(losses)} losses for {len(self.groups)} parameter groups; "
-            "give one each, or one in all"
-        )
-
-    def _reduced(self, loss: Tensor, weights: Tensor | None, batch_size: int) -> Tensor:
-        check_loss_shape(tuple(loss.shape), batch_size)
-        if not loss.requires_grad:
-            raise without_gradient()
-        if loss.ndim == 0:
-            return loss
-        return (loss * weights).mean() if weights is not None and not self._weighted else loss.mean()
-
     def _check_samples_apart(self, sample: Sample) -> None:
         with self._nothing_changes():
             check_samples_apart(self._losses_of, first_minibatch(sample))
@@ -226,11 +213,8 @@ class PyTorchLearner:
     def _losses_of(self, columns: Mapping[str, Array]) -> FloatArray:
         """Losses [G] of one minibatch, by name [b, ...]."""
         batch = {name: self._tensor(values) for name, values in columns.items()}
-        with temporary_attributes(self.agent, _offered(batch)):
-            self.agent.prioritized_replay.begin(len(batch["reward"]))
-            losses = self._per_optimizer(torch.stack([loss.detach() for loss in self._losses(batch)]))
-            self.agent.prioritized_replay.take()
-        return as_array(losses)
+        losses = self._losses.per_optimizer(self._losses.beside_training(batch))
+        return as_array(torch.stack([loss.detach() for loss in losses]))
 
     @contextmanager
     def _nothing_changes(self) -> Iterator[None]:
@@ -260,15 +244,12 @@ class PyTorchLearner:
         groups = self.groups if len(self._optimizers) > 1 else [[one for group in self.groups for one in group]]
         layers = linear_layers(vars(self.agent).values())
         with self._nothing_changes():
-            return self._noise(self._losses_to_measure, given, batch, groups, layers), given.size
+            return self._noise(self._to_measure, given, batch, groups, layers), given.size
 
-    def _losses_to_measure(self, batch: Mapping[str, Tensor]) -> list[Tensor]:
-        """One per optimizer."""
-        vars(self.agent).update(_offered(batch))
-        self.agent.prioritized_replay.begin(len(batch["reward"]))
-        losses = self._losses(batch)
-        self.agent.prioritized_replay.take()
-        return [torch.stack(losses).sum()] if len(self._optimizers) == 1 else losses
+    def _to_measure(self, batch: Mapping[str, Tensor]) -> list[Tensor]:
+        """One per optimizer, or one for all."""
+        losses = self._losses.beside_training(batch)
+        return losses if len(losses) == 1 else self._losses.per_optimizer(losses)
 
     def _sync_targets(self) -> None:
         with torch.no_grad():
@@ -305,15 +286,6 @@ class PyTorchLearner:
         if f"{_RANDOM}/cuda" in state and self.device.type == "cuda":
             torch.cuda.set_rng_state(torch.from_numpy(np.array(state[f"{_RANDOM}/cuda"])), self.device)
         self.actor.parameters_changed()
-
-
-def _is_tensor(value: object) -> bool:
-    return isinstance(value, Tensor)
-
-
-def _offered(batch: Mapping[str, Any]) -> dict[str, Any]:
-    """What the agent can read as attributes while its loss is evaluated."""
-    return {name: values for name, values in batch.items() if name not in CALL_ARGUMENTS}
 
 
 def _stacked(rows: Sequence[Tensor | None]) -> FloatArray | None:

@@ -15,10 +15,10 @@ from note_rl.policy.discrete import (
     BoltzmannQPolicy,
     EpsGreedyQPolicy,
     GreedyQPolicy,
-    GumbelSoftmaxPolicy,
     MaxBoltzmannQPolicy,
     SoftmaxPolicy,
 )
+from note_rl.policy.gumbel import GumbelSoftmaxPolicy
 from note_rl.policy.several import PolicyPerAgent, PolicyPerEnvironment, default_policy, exploration
 
 __all__ = [

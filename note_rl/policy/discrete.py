@@ -35,13 +35,15 @@ class DiscretePolicy(Policy):
         return int(self.select(np.asarray(scores)[None], self._own_generator())[0])
 
 
-def _check_probability(**values: float) -> None:
+def check_probability(**values: float) -> None:
+    """Refuses what is not between 0 and 1, by name."""
     for name, value in values.items():
         if not 0.0 <= value <= 1.0:
             raise SettingsError(f"{name} is a probability: between 0 and 1, got {value}")
 
 
-def _check_positive(**values: float) -> None:
+def check_positive(**values: float) -> None:
+    """Refuses 0 and below, by name."""
     for name, value in values.items():
         if value <= 0.0:
             raise SettingsError(f"{name} must be above 0, got {value}")
@@ -69,7 +71,7 @@ def _sample_boltzmann(scores: FloatArray, tau: float, clip: ClipRange, rng: np.r
     return _sample_rows(np.exp(logits - logits.max(axis=-1, keepdims=True)), rng)
 
 
-def _with_random_rows(action: IntArray, share: float, num_actions: int, rng: np.random.Generator) -> IntArray:
+def with_random_rows(action: IntArray, share: float, num_actions: int, rng: np.random.Generator) -> IntArray:
     """The actions [E, ...], a share of them replaced by any action, each equally likely."""
     explore = rng.random(action.shape) < share
     number = np.count_nonzero(explore)  # 0.1 us for a few actions; any() takes 2
@@ -91,12 +93,12 @@ class EpsGreedyQPolicy(DiscretePolicy):
 
     def __init__(self, eps: float = 0.1) -> None:
         super().__init__()
-        _check_probability(eps=eps)
+        check_probability(eps=eps)
         self.eps = eps
 
     def select(self, scores: FloatArray, rng: np.random.Generator) -> Array:
         """Actions [E]."""
-        return _with_random_rows(self.greedy(scores), self.eps, scores.shape[-1], rng)
+        return with_random_rows(self.greedy(scores), self.eps, scores.shape[-1], rng)
 
 
 class AdaptiveEpsGreedyPolicy(DiscretePolicy):
@@ -110,10 +112,10 @@ class AdaptiveEpsGreedyPolicy(DiscretePolicy):
 
     def __init__(self, eps_max: float = 1.0, eps_min: float = 0.05, eps_decay: float = 1e-3) -> None:
         super().__init__()
-        _check_probability(eps_max=eps_max, eps_min=eps_min)
+        check_probability(eps_max=eps_max, eps_min=eps_min)
         if eps_min > eps_max:
             raise SettingsError(f"eps falls from eps_max to eps_min, got eps_max={eps_max} below eps_min={eps_min}")
-        _check_positive(eps_decay=eps_decay)
+        check_positive(eps_decay=eps_decay)
         self.eps_max = eps_max
         self.eps_min = eps_min
         self.eps_decay = eps_decay
@@ -126,7 +128,7 @@ class AdaptiveEpsGreedyPolicy(DiscretePolicy):
 
     def select(self, scores: FloatArray, rng: np.random.Generator) -> Array:
         """Actions [E]; counts E steps."""
-        action = _with_random_rows(self.greedy(scores), self.current_eps, scores.shape[-1], rng)
+        action = with_random_rows(self.greedy(scores), self.current_eps, scores.shape[-1], rng)
         self.num_steps += len(scores)
         return action
 
@@ -160,8 +162,8 @@ class MaxBoltzmannQPolicy(DiscretePolicy):
 
     def __init__(self, eps: float = 0.1, tau: float = 1.0, clip: ClipRange = (-500.0, 500.0)) -> None:
         super().__init__()
-        _check_probability(eps=eps)
-        _check_positive(tau=tau)
+        check_probability(eps=eps)
+        check_positive(tau=tau)
         _check_clip(clip)
         self.eps = eps
         self.tau = tau
@@ -188,7 +190,7 @@ class BoltzmannGumbelQPolicy(DiscretePolicy):
 
     def __init__(self, C: float = 1.0) -> None:  # noqa: N803 (the manuals' name)
         super().__init__()
-        _check_positive(C=C)
+        check_positive(C=C)
         self.C = C
         self.action_counts: IntArray | None = None  # [A]
 
@@ -241,64 +243,3 @@ class SoftmaxPolicy(DiscretePolicy):
     def select_action(self, nb_actions: Any, probs: Any = None, /) -> Any:
         """The action for one vector of probabilities [A]; their number may come first, as in the manuals."""
         return super().select_action(nb_actions if probs is None else probs)
-
-
-class GumbelSoftmaxPolicy(DiscretePolicy):
-    """Samples from softmax(logits) by the Gumbel trick; with probability `eps` any action (Jang et al. 2017).
-
-    Where the environment takes vectors, the action is a one-hot vector instead of a number.
-
-    Args:
-        temperature: Of the soft samples; the lower, the nearer to one-hot. The action chosen does not depend on it.
-        eps: Probability of any action, each equally likely.
-    """
-
-    def __init__(self, temperature: float = 1.0, eps: float = 0.01) -> None:
-        super().__init__()
-        _check_positive(temperature=temperature)
-        _check_probability(eps=eps)
-        self.temperature = temperature
-        self.eps = eps
-        self._one_hot = False
-
-    def use_space(self, action_space: Any) -> None:
-        """Vectors are one-hot, numbers are indices."""
-        self._one_hot = isinstance(action_space, spaces.Box)
-
-    def select(self, scores: FloatArray, rng: np.random.Generator) -> Array:
-        """Actions [E], or [E, A] one-hot, for logits [E, A]."""
-        perturbed = scores + rng.gumbel(size=scores.shape)
-        return self._as_action(
-            _with_random_rows(np.argmax(perturbed, axis=-1), self.eps, scores.shape[-1], rng), scores
-        )
-
-    def greedy(self, scores: FloatArray) -> Array:
-        """The action of the highest logit."""
-        return self._as_action(np.argmax(scores, axis=-1), scores)
-
-    def _as_action(self, index: IntArray, scores: FloatArray) -> Array:
-        return np.eye(scores.shape[-1], dtype=np.float32)[index] if self._one_hot else index
-
-    def onehot_from_logits(self, logits: FloatArray) -> FloatArray:
-        """One-hot rows [E, A] of the highest logits, a share `eps` of them of any action instead."""
-        index = np.argmax(logits, axis=-1)
-        chosen = _with_random_rows(index, self.eps, logits.shape[-1], self._own_generator())
-        one_hot: FloatArray = np.eye(logits.shape[-1])[chosen]
-        return one_hot
-
-    def sample_gumbel(self, shape: tuple[int, ...], eps: float = 1e-20) -> FloatArray:
-        """Gumbel noise -log(-log(U)); `eps` keeps the logarithms finite."""
-        uniform = self._own_generator().random(shape)
-        noise: FloatArray = -np.log(-np.log(uniform + eps) + eps)
-        return noise
-
-    def gumbel_softmax_sample(self, logits: FloatArray) -> FloatArray:
-        """Soft samples [E, A]: softmax((logits + Gumbel noise) / temperature)."""
-        perturbed = (logits + self.sample_gumbel(logits.shape)) / self.temperature
-        shares: FloatArray = np.exp(perturbed - perturbed.max(axis=-1, keepdims=True))
-        shares /= shares.sum(axis=-1, keepdims=True)
-        return shares
-
-    def gumbel_softmax(self, logits: FloatArray) -> FloatArray:
-        """One-hot samples [E, A]."""
-        return self.onehot_from_logits(self.gumbel_softmax_sample(logits))

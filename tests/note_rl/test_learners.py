@@ -5,7 +5,7 @@ import pytest
 from gymnasium import spaces
 
 from note_rl.errors import AgentContractError, CheckpointError
-from note_rl.learners.base import check_loss_shape
+from note_rl.learners.losses import check_loss_shape
 from note_rl.learners.mirror import verified_mirror
 from note_rl.seeding import seed_everything
 from note_rl.types import Sample

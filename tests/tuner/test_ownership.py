@@ -10,7 +10,6 @@ from typing import Any
 
 import psutil
 import pytest
-
 from optuna.samplers import RandomSampler
 
 from tests.tuner.studies import ControllerDied, FakeExecutor, Script, journal, run_study

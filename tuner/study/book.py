@@ -15,7 +15,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from tuner.protocol import RETRIED
 from tuner.records import SCREEN, RunRecord
-from tuner.study.definition import DEFAULT_LABEL, StudyDefinition
+from tuner.study.definition import DEFAULT_CANDIDATE, Candidate, StudyDefinition
 from tuner.study.reading import (
     ATTEMPTS_ATTRIBUTE,
     ENDING_ATTRIBUTE,
@@ -25,9 +25,6 @@ from tuner.study.reading import (
     record_of,
 )
 from tuner.trial.messages import JsonDict, Outcome
-
-DEFAULT_CANDIDATE = -1
-"""Stands for the default configuration where other candidates are known by their screening number."""
 
 _LARGEST = 2**31 - 1
 
@@ -221,25 +218,6 @@ class ScreenBook(Book):
         config = self._definition.run_config(values, self._seed)
         attempts = list(trial.user_attrs.get(ATTEMPTS_ATTRIBUTE, []))
         return Run(trial, SCREEN, label, self._seed, values, config, self._folder(trial), attempts=attempts)
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A configuration of a later stage: a screening run's, or the default one."""
-
-    number: int
-    label: str
-    values: JsonDict
-
-    @classmethod
-    def of(cls, screened: RunRecord, values: JsonDict) -> "Candidate":
-        """The configuration of a screening run."""
-        return cls(screened.number, screened.label, values)
-
-    @classmethod
-    def default(cls) -> "Candidate":
-        """The default configuration."""
-        return cls(DEFAULT_CANDIDATE, DEFAULT_LABEL, {})
 
 
 class SeedBook(Book):

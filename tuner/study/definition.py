@@ -9,12 +9,14 @@ from typing import Any, Literal
 from tuner.errors import UserError
 from tuner.objective import Metric, make_metric, make_others
 from tuner.protocol import StudySettings
-from tuner.records import Objective, Scalar
+from tuner.records import Objective, RunRecord, Scalar
 from tuner.space import Space
 from tuner.trial.messages import JsonDict
 from tuner.wording import describe_subject
 
 DEFAULT_LABEL = "default"
+DEFAULT_CANDIDATE = -1
+"""Stands for the default configuration where other candidates are known by their screening number."""
 WARM_STARTS = ("off", "default")
 _UNJUDGED = ("checkpoint", "tracker", "seed")
 """Parts of a run config that do not change what a run scores (the study's own seed is compared apart)."""
@@ -114,6 +116,25 @@ class StudyDefinition:
     def judged_config(self) -> JsonDict:
         """The default configuration without what does not change a score."""
         return {key: value for key, value in self.config.items() if key not in _UNJUDGED}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A configuration of a later stage: a screening run's, or the default one."""
+
+    number: int
+    label: str
+    values: JsonDict
+
+    @classmethod
+    def of(cls, screened: RunRecord, values: JsonDict) -> "Candidate":
+        """The configuration of a screening run."""
+        return cls(screened.number, screened.label, values)
+
+    @classmethod
+    def default(cls) -> "Candidate":
+        """The default configuration."""
+        return cls(DEFAULT_CANDIDATE, DEFAULT_LABEL, {})
 
 
 def flatten(config: JsonDict, prefix: str = "") -> JsonDict:

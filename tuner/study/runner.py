@@ -20,9 +20,9 @@ from tuner.selection import (
     survivors,
 )
 from tuner.study import store as attributes
-from tuner.study.book import Book, Candidate, ScreenBook, SeedBook
+from tuner.study.book import Book, ScreenBook, SeedBook
 from tuner.study.control import Interrupts, set_aside, sole_controller
-from tuner.study.definition import StudyDefinition
+from tuner.study.definition import Candidate, StudyDefinition
 from tuner.study.dispatch import Dispatcher
 from tuner.study.errors import StudyError
 from tuner.study.listener import StudyListener

@@ -1,0 +1,148 @@
+"""Asking an agent for its losses of a minibatch; the same in both frameworks."""
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from note_rl.errors import AgentContractError
+from note_rl.learners.base import CALL_ARGUMENTS, temporary_attributes
+from note_rl.learners.checks import explaining_what_is_not_offered
+
+Batch = Mapping[str, Any]
+"""A minibatch: tensors [B, ...] by name."""
+
+
+class Arithmetic(Protocol):
+    """What it takes of a framework."""
+
+    def is_tensor(self, value: object) -> bool:
+        """Whether this is one of its tensors."""
+
+    def can_be_learned(self, loss: Any) -> bool:
+        """Whether a loss may have a gradient, as far as that can be said before asking for it."""
+
+    def ones(self, num: int) -> Any:
+        """A tensor [num]."""
+
+    def mean(self, values: Any) -> Any:
+        """Of values [B]: []."""
+
+    def total(self, losses: Sequence[Any]) -> Any:
+        """Of losses [] each: []."""
+
+
+class Losses:
+    """What an agent's __call__ returns, as one loss per parameter group or one for all.
+
+    Args:
+        agent: Whose.
+        num_groups: Of parameters.
+        arithmetic: Of the agent's framework.
+
+    Attributes:
+        num_optimizers: One for all groups, or one each; a single one follows the sum of all losses.
+    """
+
+    def __init__(self, agent: Any, num_groups: int, arithmetic: Arithmetic) -> None:
+        self._agent = agent
+        self._num_groups = num_groups
+        self._arithmetic = arithmetic
+        self._weighted = takes_weights(agent)
+        self.num_optimizers = 1
+
+    def __call__(self, batch: Batch) -> list[Any]:
+        """The means over a minibatch, [] each.
+
+        Raises:
+            AgentContractError: The agent returned something else than losses, or too many or too few.
+        """
+        arguments = [batch[name] for name in CALL_ARGUMENTS]
+        weights = batch.get("weights")
+        batch_size: int = batch["reward"].shape[0]
+        if self._weighted:
+            arguments.append(weights if weights is not None else self._arithmetic.ones(batch_size))
+        with explaining_what_is_not_offered(self._agent):
+            returned = self._agent(*arguments)
+        losses = [self._mean(loss, weights, batch_size) for loss in self._tensors(returned)]
+        if len(losses) in (1, self._num_groups):
+            return losses
+        if self.num_optimizers == 1:
+            return [self._arithmetic.total(losses)]
+        raise AgentContractError(
+            f"__call__ returned {len(losses)} losses for {self._num_groups} parameter groups; "
+            "give one each, or one in all"
+        )
+
+    def beside_training(self, batch: Batch) -> list[Any]:
+        """The same where nothing is learned: what the agent hands over to the replay on the way is dropped."""
+        with temporary_attributes(self._agent, offered(batch)):
+            self._agent.prioritized_replay.begin(batch["reward"].shape[0])
+            losses = self(batch)
+            self._agent.prioritized_replay.take()
+        return losses
+
+    def per_optimizer(self, losses: list[Any]) -> list[Any]:
+        """A loss for all groups counts for every optimizer, one optimizer for all has their sum."""
+        if self.num_optimizers == 1:
+            return losses if len(losses) == 1 else [self._arithmetic.total(losses)]
+        return losses * self.num_optimizers if len(losses) == 1 else losses
+
+    def _mean(self, loss: Any, weights: Any, batch_size: int) -> Any:
+        shape = tuple(loss.shape)
+        check_loss_shape(shape, batch_size)
+        if not self._arithmetic.can_be_learned(loss):
+            raise without_gradient()
+        if shape == ():
+            return loss
+        return self._arithmetic.mean(loss * weights if weights is not None and not self._weighted else loss)
+
+    def _tensors(self, returned: Any) -> list[Any]:
+        losses = list(returned) if isinstance(returned, (list, tuple)) else [returned]
+        for loss in losses:
+            if not self._arithmetic.is_tensor(loss):
+                hint = ": it lacks a return" if loss is None else ""
+                raise AgentContractError(
+                    "__call__ must return the loss as a tensor, one or one per parameter group; it returned "
+                    f"{'None' if loss is None else type(loss).__name__}{hint}"
+                )
+        return losses
+
+
+def offered(batch: Batch) -> dict[str, Any]:
+    """What the agent can read as attributes while its loss is evaluated."""
+    return {name: values for name, values in batch.items() if name not in CALL_ARGUMENTS}
+
+
+def takes_weights(agent: Any) -> bool:
+    """Whether the agent's __call__ wants the importance weights as its sixth argument."""
+    parameters = inspect.signature(agent.__call__).parameters.values()
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return len(positional) >= 6
+
+
+def without_gradient() -> AgentContractError:
+    """For a loss along which nothing can be learned."""
+    return AgentContractError(
+        "the loss that __call__ returned has no gradient: it was cut off (detach(), item(), torch.no_grad(); "
+        "stop_gradient(), numpy(); a tensor made anew), or it depends on no parameter of its group"
+    )
+
+
+def check_loss_shape(shape: tuple[int | None, ...], batch_size: int) -> None:
+    """Refuses losses that are neither one number nor one per sample.
+
+    Raises:
+        AgentContractError: The usual cause of a [B, B] or [B, 1] loss is named.
+    """
+    if shape in ((), (batch_size,)):
+        return
+    hint = ""
+    if len(shape) == 2 and shape[0] == batch_size:
+        hint = (
+            "; r and d have the shape [B], so Q-values of shape [B, 1] broadcast against them to [B, B]: "
+            "drop the last axis first"
+        )
+    raise AgentContractError(
+        f"__call__ must return one loss or one per sample, [] or [{batch_size}]; it returned the shape "
+        f"{list(shape)}{hint}"
+    )

@@ -1,0 +1,62 @@
+"""Curves and films of an agent."""
+
+import os
+from typing import Any
+
+from note_rl import plotting
+from note_rl.film import film
+from note_rl.types import Evaluation
+
+
+class Pictured:
+    """The part of an agent that is concerned with these."""
+
+    env: Any
+    _history: plotting.History
+
+    def _evaluate(self, env: Any, num_episodes: int, seed: int) -> Evaluation:
+        raise NotImplementedError
+
+    def _seen_as_one(self, env: Any) -> Any:
+        """Several agents' environment as if there were one."""
+        raise NotImplementedError
+
+    def visualize_reward(self, path: str | os.PathLike[str] | None = None, *, window: int | None = None) -> None:
+        """Draws the return of every episode so far.
+
+        Args:
+            path: File to write (.png, .pdf, ...); None: a window.
+            window: Episodes of the moving average; None: a twentieth of them.
+
+        Raises:
+            SettingsError: No episode has ended yet.
+            ModuleNotFoundError: matplotlib is not installed.
+        """
+        plotting.plot_reward(self._history, window, path)
+
+    def visualize_loss(self, path: str | os.PathLike[str] | None = None, *, window: int | None = None) -> None:
+        """Draws the mean loss of every training phase so far; see `visualize_reward`."""
+        plotting.plot_loss(self._history, window, path)
+
+    def visualize_reward_loss(self, path: str | os.PathLike[str] | None = None, *, window: int | None = None) -> None:
+        """Draws both, one above the other; see `visualize_reward`."""
+        plotting.plot_reward_and_loss(self._history, window, path)
+
+    def animate_agent(
+        self, max_steps: int = 1000, path: str | os.PathLike[str] | None = None, *, seed: int = 0
+    ) -> float:
+        """Plays one episode without exploration, in a window or into a .gif or .mp4 file.
+
+        Args:
+            max_steps: Where it ends, if the episode does not end before.
+            path: None: a window.
+            seed: Of the episode.
+
+        Returns:
+            The return of what was played.
+
+        Raises:
+            EnvironmentMismatchError: The environment cannot be drawn.
+            SettingsError: Another kind of file.
+        """
+        return film(lambda make: self._evaluate(make, 1, seed).mean, self.env, self._seen_as_one, max_steps, path)

@@ -1,0 +1,147 @@
+"""One call of train(): what it gathers, whom it tells, and when it is over."""
+
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from note_rl.callbacks import Hooks
+from note_rl.experience import Clock
+from note_rl.plotting import History
+from note_rl.settings import Budget
+from note_rl.types import Episode, TrainResult
+
+_DEFAULT_TRIAL_COUNT = 10
+
+
+class RecentReturns:
+    """Returns of the last episodes of an agent's life.
+
+    Args:
+        trial_count: How many (None: 10).
+        criterion: Mean at which training stops; None: at none.
+        returns: Of episodes so far.
+    """
+
+    def __init__(self, trial_count: int | None, criterion: float | None, returns: Iterable[float] = ()) -> None:
+        self._criterion = criterion
+        self.returns: deque[float] = deque(returns, maxlen=trial_count or _DEFAULT_TRIAL_COUNT)
+
+    def mean(self) -> float | None:
+        """None before there are so many."""
+        return float(np.mean(self.returns)) if len(self.returns) == self.returns.maxlen else None
+
+    @property
+    def good_enough(self) -> bool:
+        """Whether the criterion is reached."""
+        mean = self.mean()
+        return self._criterion is not None and mean is not None and mean >= self._criterion
+
+
+@dataclass
+class Session:
+    """Keeps the account of one call.
+
+    Attributes:
+        agent: Whose `stop_training` is heeded.
+        clock: Of its life.
+        budget: How long the call goes on.
+        recent: Returns by which it may end earlier.
+        hooks: Told of everything.
+        history: Of the agent's life; what happens is added to it.
+        loss: Of the last training phase.
+    """
+
+    agent: Any
+    clock: Clock
+    budget: Budget
+    recent: RecentReturns
+    hooks: Hooks
+    history: History
+    loss: float
+    _returns: list[float] = field(default_factory=list)
+    _lengths: list[int] = field(default_factory=list)
+    _episode_steps: list[int] = field(default_factory=list)
+    _losses: list[float] = field(default_factory=list)
+    _unannounced: int | None = 0  # episode whose beginning nobody has been told of
+    _began: float = field(default_factory=time.perf_counter)
+
+    @property
+    def progress(self) -> float:
+        """Share of the budget that is used."""
+        return self.budget.progress(self.clock.num_env_steps, len(self._returns))
+
+    @property
+    def steps_left(self) -> int | None:
+        """Environment steps; None: no such limit."""
+        total = self.budget.total_steps
+        return None if total is None else max(total - self.clock.num_env_steps, 0)
+
+    @property
+    def stop_reason(self) -> str | None:
+        """Why it is over; None: it goes on."""
+        if self.agent.stop_training:
+            return "stop_training"
+        if self.steps_left == 0:
+            return "total_steps"
+        if self.budget.episodes is not None and len(self._returns) >= self.budget.episodes:
+            return "episodes"
+        return "criterion" if self.recent.good_enough else None
+
+    def announce_episode(self) -> None:
+        """Tells of the episode that begins, if nobody has been told yet."""
+        if self._unannounced is not None:
+            self.hooks("on_episode_begin", self._unannounced, self.logs())
+            self._unannounced = None
+
+    def note_episode(self, episode: Episode) -> None:
+        """One has ended, and another begins unless this was the last."""
+        self.announce_episode()
+        number = len(self._returns)
+        for returns, steps in (
+            (self._returns, self._episode_steps),
+            (self.history.returns, self.history.episode_steps),
+        ):
+            returns.append(episode.return_)
+            steps.append(self.clock.num_env_steps)
+        self._lengths.append(episode.length)
+        self.recent.returns.append(episode.return_)
+        self.clock.num_episodes += 1
+        logs = {"reward": episode.return_, "length": float(episode.length), "loss": self.loss, **self.logs()}
+        self.hooks("on_episode_end", number, logs)
+        self._unannounced = number + 1
+        if self.stop_reason is None:
+            self.announce_episode()
+
+    def note_phase(self, loss: float) -> None:
+        """A phase has trained with this mean loss."""
+        self.loss = loss
+        self._losses.append(loss)
+        self.history.losses.append(loss)
+        self.history.phase_steps.append(self.clock.num_env_steps)
+        self.clock.num_phases += 1
+
+    def tell_phase(self, values: Mapping[str, float]) -> None:
+        """Tells of the phase that was noted, with what hyperparameters were."""
+        counts = {"num_env_steps": self.clock.num_env_steps, "num_gradient_steps": self.clock.num_gradient_steps}
+        self.hooks("on_phase_end", self.clock.num_phases, {**counts, "loss": self.loss, **values})
+
+    def logs(self) -> dict[str, float]:
+        """What every hook is told."""
+        return {"num_env_steps": float(self.clock.num_env_steps)}
+
+    def result(self, stop_reason: str) -> TrainResult:
+        """What the call did."""
+        return TrainResult(
+            returns=self._returns,
+            lengths=self._lengths,
+            episode_steps=self._episode_steps,
+            losses=self._losses,
+            num_env_steps=self.clock.num_env_steps,
+            num_gradient_steps=self.clock.num_gradient_steps,
+            seconds=time.perf_counter() - self._began,
+            stop_reason=stop_reason,
+        )
