@@ -15,7 +15,7 @@ from tuner.errors import UserError
 from tuner.objective import Metric
 from tuner.records import CONFIRM, RACE, SCREEN, TEST, RunRecord
 from tuner.selection import AGGREGATES
-from tuner.statistics import spearman
+from tuner.statistics import spearman, spearman_bound
 from tuner.trial.messages import Outcome
 
 STREAMS = ("tune", "select", "test")
@@ -68,11 +68,14 @@ class Pruning:
         rungs: Fractions of the step budget at which runs are compared; each stands for the nearest evaluation.
         min_trials: Complete runs without pruning before it is decided which rungs to use.
         min_rank_agreement: Spearman correlation of rung score and final score over these runs that a rung needs.
+        min_rank_bound: Its bound that a rung needs as well: reached by 90 % of bootstrap resamples of these runs, as a
+            correlation over so few may be luck.
     """
 
     rungs: tuple[float, ...] = (1 / 9, 1 / 3)
     min_trials: int = 8
     min_rank_agreement: float = 0.6
+    min_rank_bound: float = 0.3
 
     def __post_init__(self) -> None:
         """Refuses what makes no rung."""
@@ -81,8 +84,9 @@ class Pruning:
                 raise UserError(f"study.pruning.rungs: {rung:g} must be a fraction of the step budget between 0 and 1")
         if self.min_trials < 3:
             raise UserError(f"study.pruning.min_trials={self.min_trials}: ranks of fewer than 3 runs say nothing")
-        if not -1.0 <= self.min_rank_agreement <= 1.0:
-            raise UserError(f"study.pruning.min_rank_agreement={self.min_rank_agreement:g} must lie in [-1, 1]")
+        for name in ("min_rank_agreement", "min_rank_bound"):
+            if not -1.0 <= getattr(self, name) <= 1.0:
+                raise UserError(f"study.pruning.{name}={getattr(self, name):g} must lie in [-1, 1]")
 
     def points(self, num_points: int) -> tuple[int, ...]:
         """The evaluations, counted from 1, at which runs are compared; the last evaluation is none of them."""
@@ -171,12 +175,14 @@ class RungDecision:
         point: The evaluation, counted from 1.
         fraction: Its share of the step budget.
         agreement: Spearman correlation of scores there and final scores; NaN if one of them is constant.
+        bound: What the agreement is at least, at 90 % confidence.
         enabled: Whether runs may be pruned there.
     """
 
     point: int
     fraction: float
     agreement: float
+    bound: float
     enabled: bool
 
 
@@ -194,11 +200,12 @@ def decide_rungs(
     decisions = []
     for point in pruning.points(num_points):
         fraction = point / num_points
-        with_rung = [run.curve[0][0] <= fraction + 1e-9 for run in complete]
-        agreement = (
-            spearman([metric.partial(run.curve, fraction) for run in complete], final) if all(with_rung) else math.nan
-        )
-        decisions.append(RungDecision(point, fraction, agreement, agreement >= pruning.min_rank_agreement))
+        agreement = bound = math.nan
+        if all(run.curve[0][0] <= fraction + 1e-9 for run in complete):
+            there = [metric.partial(run.curve, fraction) for run in complete]
+            agreement, bound = spearman(there, final), spearman_bound(there, final)
+        enabled = agreement >= pruning.min_rank_agreement and bound >= pruning.min_rank_bound
+        decisions.append(RungDecision(point, fraction, agreement, bound, enabled))
     return tuple(decisions)
 
 

@@ -165,6 +165,25 @@ def spearman(x: ArrayLike, y: ArrayLike) -> float:
     return float((ranks_x * ranks_y).sum() / scale) if scale > 0 else float("nan")
 
 
+def spearman_bound(x: ArrayLike, y: ArrayLike, quantile: float = 0.1, resamples: int = 1000) -> float:
+    """Lower bound of Spearman's correlation: a quantile over bootstrap resamples of the pairs, always the same ones.
+
+    A resample in which a side is constant shows no agreement and counts as 0. NaN where all of a side is constant.
+
+    Args:
+        x: [N], N >= 2.
+        y: [N].
+        quantile: in (0, 1).
+        resamples: number of bootstrap samples.
+    """
+    first, second = _finite_vector(x), _finite_vector(y)
+    if math.isnan(spearman(first, second)):
+        return math.nan
+    draws = _resample(first.size, resamples, np.random.default_rng(0), None)
+    found = [spearman(first[drawn], second[drawn]) for drawn in draws]
+    return float(np.quantile(np.nan_to_num(found), quantile))
+
+
 def expected_best_of_k(values: ArrayLike, k: int) -> float:
     """Expected maximum of k trials drawn with replacement from the observed ones (Dodge et al. 2019, equation 6).
 

@@ -1,6 +1,7 @@
 """Seeds, the rung gate, candidates, the winner, the plan."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -67,7 +68,7 @@ def curves(rungs: list[float], finals: list[float]) -> list[RunRecord]:
     ]
 
 
-GATE = Pruning(rungs=(1 / 3,), min_trials=4, min_rank_agreement=0.6)
+GATE = Pruning(rungs=(1 / 3,), min_trials=4, min_rank_agreement=0.6, min_rank_bound=-1.0)
 
 
 @pytest.mark.parametrize(
@@ -87,6 +88,16 @@ def test_a_rung_is_used_where_ranks_agree(rungs: list[float], agreement: float, 
     assert decision.agreement == pytest.approx(agreement)
     assert decision.enabled is enabled
     assert (decision.point, decision.fraction) == (1, 1 / 3)
+
+
+def test_an_agreement_that_may_be_luck_is_not_relied_on() -> None:
+    finals = [10.0, 20.0, 30.0, 40.0]
+    (decision,) = decide_rungs(replace(GATE, min_rank_bound=0.3), 3, Final(), curves([2.0, 1.0, 4.0, 3.0], finals)) or ()
+    assert decision.agreement == pytest.approx(0.6)
+    assert decision.bound < 0.3
+    assert not decision.enabled
+    (sure,) = decide_rungs(replace(GATE, min_rank_bound=0.3), 3, Final(), curves([1.0, 2.0, 3.0, 4.0], finals)) or ()
+    assert (sure.bound, sure.enabled) == (1.0, True)
 
 
 def test_a_rung_at_which_all_score_the_same_is_not_used() -> None:
@@ -118,6 +129,7 @@ def test_rungs_stand_for_the_nearest_evaluation_and_never_for_the_last() -> None
         ({"rungs": (1.0,)}, "fraction of the step budget between 0 and 1"),
         ({"min_trials": 2}, "fewer than 3"),
         ({"min_rank_agreement": 1.5}, r"must lie in \[-1, 1\]"),
+        ({"min_rank_bound": -2}, r"min_rank_bound=-2 must lie in \[-1, 1\]"),
     ],
 )
 def test_pruning_that_makes_no_sense_is_refused(changes: dict[str, object], why: str) -> None:

@@ -17,6 +17,7 @@ from tuner.statistics import (
     paired_permutation_p,
     probability_of_improvement,
     spearman,
+    spearman_bound,
     student_t,
 )
 
@@ -181,6 +182,14 @@ def test_spearman_is_the_correlation_of_average_ranks(pairs: list[tuple[int, int
         assert math.isnan(spearman(x, y))
     else:
         assert spearman(x, y) == pytest.approx(np.corrcoef(naive_ranks(x), naive_ranks(y))[0, 1])
+
+
+def test_the_bound_of_an_agreement_by_hand() -> None:
+    """Of two pairs, a half of all resamples draws one of them twice, which counts as 0; the rest repeats the whole."""
+    assert (spearman_bound([1, 2], [3, 4], 0.4), spearman_bound([1, 2], [3, 4], 0.6)) == (0.0, 1.0)
+    assert (spearman_bound([1, 2], [4, 3], 0.4), spearman_bound([1, 2], [4, 3], 0.6)) == (-1.0, 0.0)
+    assert spearman_bound(range(8), range(8)) == pytest.approx(1.0)
+    assert math.isnan(spearman_bound([1, 1, 1], [1, 2, 3]))
 
 
 def test_expected_best_of_k_by_hand() -> None:

@@ -66,6 +66,7 @@ def decisions_to_json(decisions: tuple[RungDecision, ...]) -> list[JsonDict]:
             "point": decision.point,
             "fraction": decision.fraction,
             "agreement": None if math.isnan(decision.agreement) else decision.agreement,
+            "bound": None if math.isnan(decision.bound) else decision.bound,
             "enabled": decision.enabled,
         }
         for decision in decisions
@@ -79,6 +80,7 @@ def decisions_from_json(entries: list[JsonDict]) -> tuple[RungDecision, ...]:
             entry["point"],
             entry["fraction"],
             math.nan if entry["agreement"] is None else entry["agreement"],
+            math.nan if entry.get("bound") is None else entry["bound"],  # studies of before have none
             entry["enabled"],
         )
         for entry in entries
@@ -92,8 +94,9 @@ def describe_decisions(decisions: tuple[RungDecision, ...], num_trials: int) -> 
     parts = []
     for decision in decisions:
         number = "undefined" if math.isnan(decision.agreement) else f"{decision.agreement:.2f}"
+        number += "" if math.isnan(decision.bound) else f", at least {decision.bound:.2f}"
         parts.append(f"{'on' if decision.enabled else 'off'} at {decision.fraction:.0%} of the budget ({number})")
     return (
-        f"Pruning is {', '.join(parts)}: in brackets the rank correlation of scores there with final scores, "
-        f"over the first {num_trials} complete runs."
+        f"Pruning is {', '.join(parts)}: in brackets the rank correlation of scores there with final scores "
+        f"over the first {num_trials} complete runs, and what 90 % of bootstrap samples of these reach."
     )
