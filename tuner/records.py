@@ -147,6 +147,10 @@ class StudySummary:
         others: what is optimised besides the metric.
         front: with several objectives, labels of the configurations that no other one beats in all of them.
         is_sweep: jobs of a Hydra sweep, which has no stages: each configuration ran once.
+        space: configuration path -> what was drawn from, in words.
+        sampler: who drew, with its settings.
+        pruner: who could end runs early; empty if nobody.
+        code: commit of the Git repository it was started in; empty if there was none.
     """
 
     name: str
@@ -171,6 +175,10 @@ class StudySummary:
     others: tuple[Objective, ...] = ()
     front: tuple[str, ...] = ()
     is_sweep: bool = False
+    space: Mapping[str, str] = field(default_factory=dict)
+    sampler: str = ""
+    pruner: str = ""
+    code: str = ""
 
     def merit(self, run: RunRecord) -> float | None:
         """The score of a run turned so that higher is better; None if it has none."""

@@ -92,7 +92,9 @@ def test_a_rung_is_used_where_ranks_agree(rungs: list[float], agreement: float, 
 
 def test_an_agreement_that_may_be_luck_is_not_relied_on() -> None:
     finals = [10.0, 20.0, 30.0, 40.0]
-    (decision,) = decide_rungs(replace(GATE, min_rank_bound=0.3), 3, Final(), curves([2.0, 1.0, 4.0, 3.0], finals)) or ()
+    (decision,) = (
+        decide_rungs(replace(GATE, min_rank_bound=0.3), 3, Final(), curves([2.0, 1.0, 4.0, 3.0], finals)) or ()
+    )
     assert decision.agreement == pytest.approx(0.6)
     assert decision.bound < 0.3
     assert not decision.enabled

@@ -24,6 +24,7 @@ from tuner.study.samplers import require_objectives
 from tuner.study.storage import without_password
 from tuner.study.store import BY_CHANCE
 from tuner.trial.messages import JsonDict
+from tuner.wording import describe_part
 
 WARM_STARTS = {"off": "off", "False": "off", "default": "default", "on": "default", "True": "default"}
 """YAML takes a bare off and on for truth values."""
@@ -99,6 +100,8 @@ def define(config: DictConfig, overrides: Sequence[str] = ()) -> StudyDefinition
         warm_start=WARM_STARTS.get(str(resolved["warm_start"]), str(resolved["warm_start"])),
         facts={
             "command": shlex.join(["tuner", "tune", *map(without_password, overrides)]),
+            "sampler": describe_part(resolved["sampler"]),
+            "pruner": describe_part(resolved["pruner"]),
             **({} if _in_fixed_order(resolved["executor"]) else {BY_CHANCE: "as trials end"}),
         },
     )

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from tuner.insights.effort import costs, expected_best
 from tuner.insights.failures import failure_kinds
+from tuner.insights.method import checklist
 from tuner.records import STAGES, StudySummary
 from tuner.reporting.elements import copied_command, figure, note, number_cell, reason, section, table, text_cell
 from tuner.reporting.markup import Html, join, tag
@@ -95,7 +96,7 @@ def reproduce_section(summary: StudySummary) -> Html:
 
 
 def about_section(summary: StudySummary) -> Html:
-    """Budget, seeds, versions and notes."""
+    """How it was made: notes, a checklist, the search space, budget, seeds and versions."""
     seeds = {stage: len({run.seed for run in summary.stage(stage)}) for stage in STAGES if summary.stage(stage)}
     facts: dict[str, str] = {
         "study seed": "not noted" if summary.seed is None else str(summary.seed),
@@ -103,10 +104,14 @@ def about_section(summary: StudySummary) -> Html:
         **{name: format_value(value) for name, value in summary.budget.items()},
     }
     notes = [tag("li", text) for text in summary.notes]
+    words = "What to report of a search, after Eimer, Lindauer and Raileanu (2023):"
     return section(
         "about",
         "About this study",
         tag("ul", *notes, class_="details") if notes else "",
+        note(words),
+        _facts("How it was made", checklist(summary)),
+        _facts("Search space", summary.space) if summary.space else "",
         tag("div", _facts("Budget and seeds", facts), _facts("Versions", summary.versions), class_="columns"),
     )
 

@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import metadata
+from pathlib import Path
 from types import TracebackType
 from typing import Literal
 
@@ -16,6 +17,7 @@ from tuner.errors import UserError
 from tuner.names import did_you_mean
 from tuner.records import SCREEN
 from tuner.study.definition import StudyDefinition, config_difference
+from tuner.study.revision import code_revision
 from tuner.study.storage import open_storage, shown
 from tuner.trial.messages import JsonDict
 
@@ -182,8 +184,21 @@ def begin_or_continue(study: optuna.Study, definition: StudyDefinition, url: str
     else:
         _check_continues(_check_ours(study, url), definition)
     study.set_user_attr(SETTINGS, settings_to_json(definition))
-    study.set_user_attr(FACTS, {**study.user_attrs.get(FACTS, {}), **definition.facts})
+    revision = code_revision(Path())
+    facts = {**definition.facts, **({} if revision is None else {"code": revision})}
+    before = study.user_attrs.get(FACTS, {})
+    study.set_user_attr(FACTS, {**before, **facts, **{key: _followed(before, facts, key) for key in _MAY_CHANGE}})
     return new
+
+
+_MAY_CHANGE = ("sampler", "pruner", "code")
+
+
+def _followed(before: JsonDict, now: JsonDict, key: str) -> str:
+    """What a study went on with behind what it had before: `RandomSampler; then TPESampler`."""
+    former, present = str(before.get(key, "")), str(now.get(key, ""))
+    same = not present or former.rpartition("; then ")[2] == present
+    return former if same else f"{former}; then {present}" if former else present
 
 
 def settings_to_json(definition: StudyDefinition) -> JsonDict:

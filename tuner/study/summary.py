@@ -17,6 +17,7 @@ from tuner.study.store import StudyStore
 from tuner.study.sweep import SWEEP_FOLDER, best_jobs
 from tuner.study.sweep_book import other_objectives
 from tuner.trial.messages import JsonDict
+from tuner.wording import describe_domain
 
 SEVERAL = "with several objectives a run that is behind in one may be ahead in another"
 NOT_REPEATABLE = "With several at a time the order of their ends, and so the search, is not exactly repeatable."
@@ -113,6 +114,8 @@ def _shared(study: optuna.Study) -> JsonDict:
         "seed": definition["seed"],
         "budget": {words: size for words, size in sizes.items() if size is not None},
         "study_command": str(facts.get("command", "")),
+        "space": {one["path"]: describe_domain(name, one) for name, one in definition["space"].items()},
+        **{key: str(facts.get(key, "")) for key in ("sampler", "pruner", "code")},
     }
 
 

@@ -48,6 +48,7 @@ from tuner.sweeper.listener import SweepLog
 from tuner.sweeper.results import results_of
 from tuner.sweeper.settings import SweepSettings, in_own_words, translate
 from tuner.trial.messages import JsonDict
+from tuner.wording import describe_part
 
 _log = logging.getLogger(__name__)
 
@@ -199,6 +200,8 @@ def _define(app: HydraApp, settings: SweepSettings, space: SweepSpace, job: byte
         probe=None,
         facts={
             "command": shlex.join([Path(sys.argv[0]).name, *map(without_password, sys.argv[1:])]),
+            "sampler": describe_part(settings.sampler),
+            "pruner": describe_part(settings.pruner) if settings.pruner else "",
             **({BY_CHANCE: "as jobs end"} if settings.parallel > 1 else {}),
         },
     )

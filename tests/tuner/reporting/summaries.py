@@ -47,5 +47,9 @@ def full_study(**changes: Any) -> StudySummary:
         "seconds": 254.0,
         "seed": 7,
         "budget": {"screening trials": 12, "test seeds": 5},
+        "space": {"optimizer.learning_rate": "0.0001 to 0.01, logarithmic", "agent.gamma": "0.9 to 0.999"},
+        "sampler": "TPESampler (multivariate true)",
+        "pruner": "MedianPruner",
+        "code": "3f2a9c1b04de with changes",
     }
     return StudySummary("poles", "final score", "CartPole-v1", "dqn", "torch", **{**fields, **changes})

@@ -88,6 +88,17 @@ def test_the_command_is_there_to_copy(page: Parsed) -> None:
     assert ("button", "command") in [(name, attributes.get("data-target")) for name, attributes in page.elements]
 
 
+def test_who_repeats_the_study_finds_what_to_know(page: Parsed) -> None:
+    about = render_page(full_study()).partition('id="about"')[2].partition("</section>")[0]
+    rows = dict(re.findall(r'<th scope="row">(.*?)</th><td class="wrap">(.*?)</td>', about))
+    assert rows["How was it searched?"] == "TPESampler (multivariate true) and MedianPruner"
+    assert rows["On which seeds was it tuned?"] == "1, 50, 51"
+    assert rows["On which seeds was it tested?"] == "0, 1, 2, 3, 4"
+    assert rows["Are these disjoint?"] == "no: both have 1"
+    assert rows["With what code?"] == "3f2a9c1b04de with changes"
+    assert rows["optimizer.learning_rate"] == "0.0001 to 0.01, logarithmic"
+
+
 def test_nothing_is_loaded_and_only_our_scripts_may_run(page: Parsed) -> None:
     policy = next(a["content"] for name, a in page.elements if a.get("http-equiv") == "Content-Security-Policy")
     assert policy is not None

@@ -1,0 +1,66 @@
+"""What a study keeps of how it was made."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from tests.tuner.studies import CONFIG, run_study
+from tuner.space import Space
+from tuner.study.revision import code_revision
+from tuner.wording import describe_domain, describe_part
+
+
+def test_the_space_in_words() -> None:
+    space = {
+        "optimizer": {"learning_rate": {"low": 1e-5, "high": 1.0, "log": True}},
+        "agent": {
+            "gamma": {"low": 0.9, "high": 0.9999, "transform": "one_minus"},
+            "kind": {"choices": ["plain", "odd"]},
+        },
+        "buffer": {
+            "batch_size": {"low": 16, "high": 256, "transform": "power_of_two"},
+            "train_freq": {"low": 1, "high": 9, "step": 2, "when": {"agent.kind": ["odd"]}},
+        },
+    }
+    described = Space.from_config(space, CONFIG).describe()
+    assert {one["path"]: describe_domain(name, one) for name, one in described.items()} == {
+        "optimizer.learning_rate": "1e-05 to 1, logarithmic",
+        "agent.gamma": "1-agent.gamma from 0.0001 to 0.1, logarithmic",
+        "agent.kind": "plain, odd",
+        "buffer.batch_size": "log2(buffer.batch_size) from 4 to 8",
+        "buffer.train_freq": "1 to 9, in steps of 2, where agent.kind is odd",
+    }
+
+
+def test_parts_in_words() -> None:
+    node = {"_target_": "optuna.samplers.TPESampler", "_partial_": True, "multivariate": True, "n_startup_trials": 10}
+    assert describe_part(node) == "TPESampler (multivariate true, n_startup_trials 10)"
+    assert describe_part({"_target_": "optuna.samplers.RandomSampler"}) == "RandomSampler"
+    assert describe_part({"_target_": "optuna.pruners.NopPruner"}) == ""
+
+
+def git(folder: Path, says: str) -> None:
+    """Stands for Git."""
+    program = folder / "git"
+    program.write_text(f"#!/bin/sh\n{says}\n")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+
+
+def test_the_commit_is_asked_of_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    git(tmp_path, '[ "$2" = "/some where" ] && echo "3f2a9c1b04de with changes"')
+    assert code_revision(Path("/some where")) == "3f2a9c1b04de with changes"
+    git(tmp_path, "echo fatal: not a git repository >&2; exit 128")
+    assert code_revision(Path("/some where")) is None
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    assert code_revision(Path()) is None
+
+
+def test_what_a_study_goes_on_with_is_told_besides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    revisions = iter(["one", "one", "two"])
+    monkeypatch.setattr("tuner.study.store.code_revision", lambda folder: next(revisions))
+    for sampler in ("RandomSampler", "TPESampler", "TPESampler"):
+        summary = run_study(tmp_path, facts={"sampler": sampler})
+    assert (summary.sampler, summary.code) == ("RandomSampler; then TPESampler", "one; then two")
+    assert summary.space["agent.gamma"].startswith("1-agent.gamma from 0.0001")
