@@ -150,6 +150,7 @@ class StudySummary:
         space: configuration path -> what was drawn from, in words.
         sampler: who drew, with its settings.
         pruner: who could end runs early; empty if nobody.
+        starts: label of a configuration that the search was started with -> what it is called.
         code: commit of the Git repository it was started in; empty if there was none.
     """
 
@@ -179,6 +180,7 @@ class StudySummary:
     sampler: str = ""
     pruner: str = ""
     code: str = ""
+    starts: Mapping[str, str] = field(default_factory=dict)
 
     def merit(self, run: RunRecord) -> float | None:
         """The score of a run turned so that higher is better; None if it has none."""

@@ -63,6 +63,7 @@ def _tested(summary: StudySummary, label: str, scores: dict[int, float]) -> Verd
         details=(
             *_parts_details(summary, label),
             *_optimism_details(tuning, winner),
+            *_start_details(summary, label),
             *failed_tests(summary),
             *([_noise_details(noise)[1]] if noise else []),
         ),
@@ -199,6 +200,14 @@ def _parts_details(summary: StudySummary, label: str) -> tuple[str, ...]:
             against = f", default {estimate(default)}" if default and label != summary.default_label else ""
             sentences.append(f"{words}: {estimate(winner)}{against}.")
     return tuple(sentences)
+
+
+def _start_details(summary: StudySummary, label: str) -> tuple[str, ...]:
+    if label not in summary.starts:
+        return ()
+    name = summary.starts[label]
+    known = "the default configuration" if name == "default" else f"the configuration of experiment {name}"
+    return (f"The winner was not found: it is {known}, which the search was started with (warm_start).",)
 
 
 def _optimism_details(tuning: Estimate | None, winner: Estimate) -> tuple[str, ...]:

@@ -213,13 +213,16 @@ class Space:
         for parameter in self._in_order:
             if not is_active(parameter, values):
                 continue
-            values[parameter.path] = get_path(config, parameter.path)
+            try:
+                values[parameter.path] = get_path(config, parameter.path)
+            except KeyError:
+                raise UserError(f"{parameter.path} is searched, and this starting point has no such value") from None
             try:
                 point[parameter.name] = parameter.drawn(config)
             except ValueError as error:
                 raise UserError(
                     f"{parameter.path}={get_path(config, parameter.path)} cannot be a starting point of this search "
-                    f"({parameter.name}: {error}): widen space.{parameter.path} or use warm_start=off"
+                    f"({parameter.name}: {error}): widen space.{parameter.path} or leave this start out"
                 ) from error
         return point
 

@@ -31,6 +31,7 @@ from tuner.executors.base import TrialEnded, TrialReported
 from tuner.objective import Mixed, StepsTo
 from tuner.protocol import Pruning, stage_seeds
 from tuner.records import StudySummary
+from tuner.results import verdict
 from tuner.study import StudyError, StudyListener, StudyStopped, StudyStore, find_winner, summarise
 from tuner.trial import folder as files
 from tuner.trial.messages import JsonDict, Outcome, TrialResult, TrialSpec
@@ -598,18 +599,28 @@ def test_the_decision_about_rungs_is_kept_when_the_study_goes_on(tmp_path: Path)
 
 
 def test_the_default_configuration_can_be_tried_first(tmp_path: Path) -> None:
-    summary = run_study(tmp_path, warm_start="default")
+    summary = run_study(tmp_path, warm_start={"default": CONFIG})
     first = summary.stage("screen")[0]
     assert first.params == {"agent.gamma": 0.99, "buffer.batch_size": 64, "optimizer.learning_rate": 0.1}
     assert len(summary.stage("screen")) == 6
-    assert any("warm_start=default" in note for note in summary.notes)
+    assert any("trial 0 is default" in note for note in summary.notes)
+
+
+def test_a_known_configuration_that_wins_was_not_found(tmp_path: Path) -> None:
+    best = {**CONFIG, "optimizer": {"learning_rate": 1e-3}}
+    summary = run_study(tmp_path, warm_start={"default": CONFIG, "published": best})
+    assert summary.starts == {"trial 0": "default", "trial 1": "published"}
+    assert run_study(tmp_path, warm_start={"default": CONFIG, "published": best}).starts == summary.starts
+    assert summary.winner_label == "trial 1"
+    sentence = "The winner was not found: it is the configuration of experiment published, which"
+    assert any(one.startswith(sentence) for one in verdict(summary).details)
 
 
 def test_a_default_outside_the_space_is_refused_as_a_start(tmp_path: Path) -> None:
     executor = FakeExecutor()
     space = {"optimizer": {"learning_rate": {"low": 1e-5, "high": 1e-2, "log": True}}}
     with pytest.raises(UserError, match=r"optimizer.learning_rate=0.1 cannot be a starting point"):
-        run_study(tmp_path, executor, space=space, warm_start="default")
+        run_study(tmp_path, executor, space=space, warm_start={"default": CONFIG})
     assert executor.started == []
 
 

@@ -278,7 +278,15 @@ REFUSED = {
     "an unknown setting": (["+study.num_trails=3"], "unknown key study.num_trails; did you mean"),
     "no trials": (["study.num_trials=0"], "study.num_trials=0 must be a whole number, at least 1"),
     "a rung beyond the end": (["study.pruning.rungs=[0.5,1.5]"], "1.5 must be a fraction of the step budget"),
-    "an unknown start": (["warm_start=zoo"], "warm_start=zoo must be off or default"),
+    "an unknown start": (["warm_start=zoo"], "warm_start=zoo must be off, default or an experiment"),
+    "a start of another agent": (["agent=dqn", "warm_start=ppo_cartpole"], "is an experiment with PPO, and DQN"),
+    "a start without a value": (
+        [
+            *("agent=dqn", "warm_start=dqn_cartpole", "+env.kwargs.sutton_barto_reward=false"),
+            "+space.env.kwargs.sutton_barto_reward={choices: [true, false]}",
+        ],
+        "warm_start=dqn_cartpole: env.kwargs.sutton_barto_reward is searched, and this starting point has no such value",
+    ),
     "a default outside": (["warm_start=default", "space.agent.gamma.low=0.995"], "cannot be a starting point"),
     "a name that is no folder": (["study.name=a/b"], "must be a plain name without slashes"),
     "a sampler that is not there": (["sampler=tpee"], "did you mean sampler=tpe?"),
@@ -368,6 +376,17 @@ def test_a_search_can_start_with_the_default_configuration(tuner: CommandLine) -
     default = OmegaConf.create(to_json(preflight("tune")))
     assert len(first.params) > 3
     assert first.params == {path: OmegaConf.select(default, path) for path in first.params}
+
+
+def test_a_search_can_start_with_experiments() -> None:
+    wide = ("space.optimizer.learning_rate.high=0.1", "+space.buffer.train_freq={low: 1, high: 512, log: true}")
+    definition = define(preflight("tune", ["agent=dqn", *wide, "warm_start=[default,dqn_cartpole]"]))
+    default, published = definition.starts().values()
+    experiment = to_json(preflight("train", ["experiment=dqn_cartpole"]))
+    assert published["optimizer.learning_rate"] == experiment["optimizer"]["learning_rate"]
+    assert published["buffer.train_freq"] == experiment["buffer"]["train_freq"] != default["buffer.train_freq"]
+    keras = define(preflight("tune", ["agent=dqn", "backend=keras", *wide, "warm_start=dqn_cartpole"]))
+    assert keras.warm_start["dqn_cartpole"]["agent"]["_target_"] == "note_rl.agents.keras.DQN"
 
 
 @pytest.mark.parametrize("name", sorted(SMALL_AGENTS))

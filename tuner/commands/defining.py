@@ -12,11 +12,12 @@ from omegaconf import DictConfig, OmegaConf
 from note_rl.errors import NoteRLError
 from tuner.build import build_node
 from tuner.checks import check_run, resolve
-from tuner.config import RunConfig
+from tuner.config import RunConfig, config_loader
 from tuner.errors import UserError
 from tuner.functions import ENTRY as FUNCTION_ENTRY
 from tuner.functions import function_name, is_function
 from tuner.names import did_you_mean
+from tuner.preflight import compose_or_explain
 from tuner.protocol import Pruning, StudySettings
 from tuner.space import Space
 from tuner.study import StudyDefinition, quiet_optuna
@@ -26,19 +27,19 @@ from tuner.study.store import BY_CHANCE
 from tuner.trial.messages import JsonDict
 from tuner.wording import describe_part
 
-WARM_STARTS = {"off": "off", "False": "off", "default": "default", "on": "default", "True": "default"}
-"""YAML takes a bare off and on for truth values."""
+_DEFAULT = "default"
+_WARM_STARTS = {"off": [], "False": [], "on": [_DEFAULT], "True": [_DEFAULT]}  # YAML takes bare words for truth values
 
 _OWN_KEYS = ("name", "folder", "size")
 
 
-def check_study(config: DictConfig, overrides: Sequence[str]) -> None:
+def check_study(config: DictConfig, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
     """Refuses a search that cannot be.
 
     Raises:
         UserError: Says what is wrong with it.
     """
-    definition = define(config, overrides)
+    definition = define(config, overrides, config_dir)
     if definition.others:
         _check_several(resolve(config), overrides)
     _check_ends(definition)
@@ -71,7 +72,7 @@ def _check_ends(definition: StudyDefinition) -> None:
                 raise UserError(f"space.{parameter.path} reaches {value}, and no run can have that: {error}") from error
 
 
-def define(config: DictConfig, overrides: Sequence[str] = ()) -> StudyDefinition:
+def define(config: DictConfig, overrides: Sequence[str] = (), config_dir: str | Path | None = None) -> StudyDefinition:
     """The study that a composed config describes.
 
     Raises:
@@ -97,7 +98,7 @@ def define(config: DictConfig, overrides: Sequence[str] = ()) -> StudyDefinition
         agent=agent,
         folder=Path(study["folder"]),
         configure=configure,
-        warm_start=WARM_STARTS.get(str(resolved["warm_start"]), str(resolved["warm_start"])),
+        warm_start=_starts(resolved, run_config, config_dir),
         facts={
             "command": shlex.join(["tuner", "tune", *map(without_password, overrides)]),
             "sampler": describe_part(resolved["sampler"]),
@@ -106,6 +107,34 @@ def define(config: DictConfig, overrides: Sequence[str] = ()) -> StudyDefinition
         },
     )
     return replace(found, entry=FUNCTION_ENTRY, probe=None) if is_function(run_config) else found
+
+
+def _starts(resolved: JsonDict, run_config: JsonDict, config_dir: str | Path | None) -> dict[str, JsonDict]:
+    """The configurations that the search is to begin with, by name: the default one, or those of experiments."""
+    told = resolved["warm_start"]
+    names = told if isinstance(told, list) else _WARM_STARTS.get(str(told), [told])
+    return {
+        str(name): run_config if name == _DEFAULT else _of_experiment(str(name), run_config, config_dir)
+        for name in names
+    }
+
+
+def _of_experiment(name: str, run_config: JsonDict, config_dir: str | Path | None) -> JsonDict:
+    """The run config of an experiment, with this study's framework."""
+    loader = config_loader(config_dir)
+    known = sorted(loader.get_group_options("experiment"))
+    if name not in known:
+        raise UserError(
+            f"warm_start={name} must be off, default or an experiment (or a list of these){did_you_mean(name, known)}"
+        )
+    backend = [f"backend={run_config['backend']['name']}"] if "backend" in run_config else []
+    found = run_config_of(resolve(compose_or_explain(loader, "tune", [*backend, f"experiment={name}"])))
+    agents = [function_name(one) for one in (found, run_config)]
+    if agents[0] != agents[1]:
+        raise UserError(
+            f"warm_start={name} is an experiment with {agents[0]}, and {agents[1]} is searched: leave it out"
+        )
+    return found
 
 
 def _in_fixed_order(executor: JsonDict) -> bool:

@@ -77,8 +77,8 @@ class TuneResult:
 
 def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
     """Refuses a search that cannot be, before anything is written."""
-    del folder, config_dir
-    check_study(config, overrides)
+    del folder
+    check_study(config, overrides, config_dir)
 
 
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
@@ -86,7 +86,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     del folder  # study.folder says where studies live
     console = Console()
     if config.plan:
-        console.print(make_plan(define(config, overrides), resolve(config)), highlight=False)
+        console.print(make_plan(define(config, overrides, typed_config_dir()), resolve(config)), highlight=False)
         return 0
     try:
         result = tune(config, overrides, config_dir=typed_config_dir(), console=console)
@@ -119,7 +119,7 @@ def tune(
         StudyStopped: After Ctrl-C or SIGTERM; the same call goes on.
         UserError: The study cannot begin, or cannot go on.
     """
-    definition = define(config, overrides)
+    definition = define(config, overrides, config_dir)
     resolved = resolve(config)
     sampler, pruner = _search_parts(resolved)
     tracker = TrackerGroup(list(build_trackers(resolved["tracker"]).values()))

@@ -21,6 +21,7 @@ from tuner.study.reading import (
     ENDING_ATTRIBUTE,
     OUTCOME_ATTRIBUTE,
     RUN_ATTRIBUTE,
+    START_ATTRIBUTE,
     read_records,
     record_of,
 )
@@ -185,8 +186,10 @@ class ScreenBook(Book):
         self._seed = seed
         trials = study.get_trials(deepcopy=False)
         self._num_entered = sum(trial.state is not TrialState.WAITING for trial in trials)
-        if not trials and definition.warm_start == "default":
-            study.enqueue_trial(definition.space.drawn(definition.config))
+        begun = {trial.user_attrs.get(START_ATTRIBUTE) for trial in trials}
+        for name, point in definition.starts().items():
+            if name not in begun:  # all are, but for the first session and one that died in this very loop
+                study.enqueue_trial(point, user_attrs={START_ATTRIBUTE: name})
 
     @property
     def num_entered(self) -> int:

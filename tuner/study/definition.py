@@ -17,7 +17,6 @@ from tuner.wording import describe_subject
 DEFAULT_LABEL = "default"
 DEFAULT_CANDIDATE = -1
 """Stands for the default configuration where other candidates are known by their screening number."""
-WARM_STARTS = ("off", "default")
 _UNJUDGED = ("checkpoint", "tracker", "seed")
 """Parts of a run config that do not change what a run scores (the study's own seed is compared apart)."""
 
@@ -39,7 +38,7 @@ class StudyDefinition:
         entry: What a trial process calls, as "module:function".
         function: Called instead of the entry; travels to the process by value (bytes are its cloudpickle).
         probe: Entry that measures a random policy and finds out whether environment and agent fit; None: no such thing.
-        warm_start: "default" tries the default configuration first.
+        warm_start: Configurations that are tried first, by what they are called.
         facts: Anything else worth keeping with the study, such as the command line it was started with.
     """
 
@@ -54,19 +53,30 @@ class StudyDefinition:
     entry: str = "tuner.training:run_trial"
     function: Callable[..., Any] | bytes | None = None
     probe: str | None = "tuner.probe:run_probe"
-    warm_start: str = "off"
+    warm_start: Mapping[str, JsonDict] = field(default_factory=dict)
     facts: Mapping[str, Scalar] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuses names that cannot be a folder, unknown metrics and ways to start, and a start outside the space."""
         if not self.name or "/" in self.name or self.name.startswith("."):
             raise UserError(f"study.name={self.name!r} must be a plain name without slashes, as it is a folder too")
-        if self.warm_start not in WARM_STARTS:
-            raise UserError(f"warm_start={self.warm_start} must be {' or '.join(WARM_STARTS)}")
         make_metric(self.settings.metric)
         make_others(self.settings.others, self.settings.metric)
-        if self.warm_start == "default":
-            self.space.drawn(self.config)
+        self.starts()
+
+    def starts(self) -> dict[str, dict[str, Scalar]]:
+        """The points of the space that are tried first, by what they are called.
+
+        Raises:
+            UserError: One of them lies outside.
+        """
+        points = {}
+        for name, config in self.warm_start.items():
+            try:
+                points[name] = self.space.drawn(config)
+            except UserError as error:
+                raise UserError(f"warm_start={name}: {error}") from error
+        return points
 
     @property
     def study_folder(self) -> Path:

@@ -14,6 +14,8 @@ RUN_ATTRIBUTE = "run"
 OUTCOME_ATTRIBUTE = "outcome"
 ENDING_ATTRIBUTE = "ending"
 ATTEMPTS_ATTRIBUTE = "attempts"
+START_ATTRIBUTE = "warm_start"
+"""Of a screening trial: what the configuration is called that the search was started with."""
 
 JOB_FOLDER = "subdir"
 """Of a job of a sweep, among what is known of its run: its folder in that of the sweep."""

@@ -155,7 +155,7 @@ def describe(definition: StudyDefinition) -> JsonDict:
         "env": definition.env_id,
         "backend": definition.backend,
         "config": definition.judged_config(),
-        "warm_start": definition.warm_start,
+        "warm_start": list(definition.warm_start),
         "versions": versions(definition.backend),
     }
 

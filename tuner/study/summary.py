@@ -12,12 +12,12 @@ from tuner.study import store as attributes
 from tuner.study.definition import DEFAULT_LABEL
 from tuner.study.importance import PERMUTATIONS, importances, over_time
 from tuner.study.pruning import decisions_from_json, describe_decisions
-from tuner.study.reading import RUN_ATTRIBUTE, read_records
+from tuner.study.reading import RUN_ATTRIBUTE, START_ATTRIBUTE, read_records
 from tuner.study.store import StudyStore
 from tuner.study.sweep import SWEEP_FOLDER, best_jobs
 from tuner.study.sweep_book import other_objectives
 from tuner.trial.messages import JsonDict
-from tuner.wording import describe_domain
+from tuner.wording import describe_domain, join_words
 
 SEVERAL = "with several objectives a run that is behind in one may be ahead in another"
 NOT_REPEATABLE = "With several at a time the order of their ends, and so the search, is not exactly repeatable."
@@ -62,6 +62,7 @@ def summarise(store: StudyStore, name: str, folder: Path, *, thorough: bool = Fa
         retrain_command=str(facts.get("retrain", "")),
         others=others,
         front=tuple(screen.user_attrs.get(attributes.FRONT, ())),
+        starts=_starts(screen),
         seconds=float(screen.user_attrs.get(attributes.SECONDS, 0.0)),
     )
 
@@ -139,10 +140,20 @@ def _notes(study: optuna.Study, definition: JsonDict, runs: list[RunRecord]) -> 
         notes.append(f"Nothing was pruned or raced: {SEVERAL}.")
     elif any(run.stage == SCREEN and run.complete for run in runs):
         notes.append("Nothing was pruned: pruning is off, or has too few complete runs yet to judge early scores by.")
-    if definition["warm_start"] == "default":
-        notes.append("The search was started with the default configuration (warm_start=default): it is trial 0.")
+    starts = _starts(study)
+    if starts:
+        listed = join_words(f"{label} is {name}" for label, name in starts.items())
+        notes.append(f"The search was started with known configurations (warm_start): {listed}.")
     notes.append("All screening trials share one seed.")
     return (*notes, *_order_note(study))
+
+
+def _starts(study: optuna.Study) -> dict[str, str]:
+    """Label of a screening trial -> the name of the configuration that the search was started with."""
+    trials = study.get_trials(deepcopy=False)
+    return {
+        f"trial {one.number}": one.user_attrs[START_ATTRIBUTE] for one in trials if START_ATTRIBUTE in one.user_attrs
+    }
 
 
 def _order_note(study: optuna.Study) -> tuple[str, ...]:
