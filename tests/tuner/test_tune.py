@@ -285,7 +285,7 @@ REFUSED = {
             *("agent=dqn", "warm_start=dqn_cartpole", "+env.kwargs.sutton_barto_reward=false"),
             "+space.env.kwargs.sutton_barto_reward={choices: [true, false]}",
         ],
-        "warm_start=dqn_cartpole: env.kwargs.sutton_barto_reward is searched, and this starting point has no such value",
+        "sutton_barto_reward is searched, and this starting point has no such value",
     ),
     "a default outside": (["warm_start=default", "space.agent.gamma.low=0.995"], "cannot be a starting point"),
     "a name that is no folder": (["study.name=a/b"], "must be a plain name without slashes"),
