@@ -1,5 +1,6 @@
 """`tuner find`: from the question to what `tuner train` and `tuner tune` take."""
 
+import re
 import shlex
 from pathlib import Path
 
@@ -50,6 +51,24 @@ def test_an_optimizer(tuner: CommandLine) -> None:
     best = "adam" if "adam is" in answer.output else "sgd"
     train = line_after(answer, "train with it:")
     assert preflight("train", train[4:], train[3]).optimizer._target_.endswith(best)
+
+
+def test_an_optimizer_at_its_best_rate(tuner: CommandLine) -> None:
+    asked = ("finder.candidates=[adam,sgd]", "finder.metric=loss", "finder.num_gradient_steps=8", "finder.num_rates=3")
+    answer = tuner("find", "optimizer", *INLINE, *DQN, *asked, "finder.num_seeds=1", "optimizer.learning_rate=0.002")
+    assert answer.status == 0, answer
+    sentence = next(line for line in answer.output.splitlines() if line.startswith("Compared at the best of 3"))
+    rates = dict(re.findall(r"(adam|sgd) at ([\d.e-]+\d)", sentence))
+    assert set(rates) == {"adam", "sgd"}
+    assert set(rates.values()) <= {"0.0002", "0.002", "0.02"}
+    train = line_after(answer, "train with it:")
+    found = preflight("train", train[4:], train[3]).optimizer
+    assert f"{found.learning_rate:.3g}" == rates[found._target_.rpartition(".")[2]]
+
+
+def test_an_optimizer_without_a_rate_cannot_be_varied(tuner: CommandLine) -> None:
+    said = tuner.refused("find", "optimizer", *INLINE, *DQN, "finder.num_rates=1", "finder.candidates=[adam,sgd]")
+    assert "num_rates=1 must be 0" in said
 
 
 def test_an_agent(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -51,11 +51,20 @@ class ContestResult:
         comparison: Standings, ties and failures.
         findings: Of every run.
         folder: Of the study.
+        rates: Learning rate of each candidate, where it was looked for before.
+        about_rates: These in words.
     """
 
     comparison: Comparison
     findings: tuple[Finding, ...]
     folder: Path
+    rates: Mapping[str, float] = field(default_factory=dict)
+    about_rates: str = ""
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The verdict in plain words."""
+        return (*self.comparison.sentences, *filter(None, [self.about_rates]))
 
     def curves(self, key: str) -> dict[str, list[list[float]]]:
         """What each candidate's runs wrote down under this name ("rewards", "losses"), by seed."""

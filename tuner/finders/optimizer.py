@@ -3,13 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from note_rl.optimizers.rates import Rates
 from note_rl.optimizers.recipe import recipe_of
 from tuner.errors import UserError
 from tuner.finders.arguments import check_call, train_options_of
 from tuner.finders.candidates import Budget, Metric
 from tuner.finders.contest import ContestPlots, ContestResult, ContestSettings, best_log, distinct, run_contest
+from tuner.finders.rate_trials import Rated, run_rated
 from tuner.finders.study import Workplace
-from tuner.finders.subjects import live_subject
+from tuner.finders.subjects import LiveSubject, live_subject
 from tuner.finders.verdicts import Comparison
 from tuner.names import did_you_mean
 
@@ -66,26 +68,35 @@ class OptFinder(ContestPlots):
             strategy: Distributed training; not in a finder.
             metrics: reward: mean return of the episodes, over environment steps where total_steps is given; loss: mean
                 loss on fixed minibatches while each takes `num_gradient_steps` on frozen data.
-            **options: num_seeds (3), seed (0), num_gradient_steps (200), and processes, processes_her, processes_pr,
-                jit_compile of train().
+            **options: num_seeds (3), seed (0), num_gradient_steps (200); num_rates (0): so many learning rates from a
+                tenth of its own to ten times it are tried for each before, with a further seed, and the best is taken
+                (0: its own); and processes, processes_her, processes_pr, jit_compile of train().
 
         Raises:
             SettingsError: The agent or an optimizer cannot be made again in another process.
             UserError: A value out of range, or no run came to a good end.
         """
         check_call("OptFinder", strategy, train_loss)
-        train = train_options_of(options, pool_network, ("num_seeds", "seed", "num_gradient_steps"))
+        train = train_options_of(options, pool_network, ("num_seeds", "seed", "num_gradient_steps", "num_rates"))
         if metrics not in _METRICS:
             raise UserError(f"metrics={metrics!r} must be reward or loss{did_you_mean(metrics, _METRICS)}")
         if metrics == "reward" and episodes is None and total_steps is None:
             raise UserError("metrics='reward' trains with each: say for how long, with episodes=... or total_steps=")
         budget = Budget(episodes, total_steps, options.pop("num_gradient_steps", 200))
+        num_rates = options.pop("num_rates", 0)
         settings = ContestSettings(budget, _METRICS[metrics], options=train, **options)
         subjects = {name: live_subject(self.agent, one, "OptFinder") for name, one in self.optimizers.items()}
         name = type(self.agent).__name__
-        self.result = run_contest("optimizer", name, subjects, settings, self.workplace)
+        if num_rates == 0:
+            self.result = run_contest("optimizer", name, subjects, settings, self.workplace)
+        else:
+            candidates = {title: Rated(self._own_rate(one), one.at_rate) for title, one in subjects.items()}
+            self.result = run_rated("optimizer", name, candidates, num_rates, settings, self.workplace)
         self.logs = best_log(self.result.comparison, self.optimizers)
         return self.result
+
+    def _own_rate(self, subject: LiveSubject) -> float:
+        return Rates([recipe.make(self.agent.param) for recipe in subject.optimizers]).now
 
     @property
     def comparison(self) -> Comparison:

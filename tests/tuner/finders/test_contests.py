@@ -17,6 +17,7 @@ from tests.tuner.finders.agents import OtherQuadratic, inline, params, quadratic
 from tuner.errors import UserError
 from tuner.finders.study import Finding
 from tuner.finders.verdicts import compare
+from tuner.study import StudyStore
 from tuner.trial.messages import Outcome
 
 
@@ -108,6 +109,35 @@ def test_agents_side_by_side_as_in_the_manuals(tmp_path: Path) -> None:
     assert finder.logs["best_reward"] == pytest.approx(np.mean(finder.rewards[best]))
     assert finder.logs["best_opt"] is finder.optimizers[best]
     assert finder.logs["best_time"] > 0.0
+
+
+def test_each_optimizer_can_be_given_its_best_rate_before(tmp_path: Path) -> None:
+    """Of w' = w (1 - 4 rate) plain descent is best at 1/4; a tenth of its own rate is where that lies."""
+    agent = quadratic()
+    slow, fast = torch.optim.SGD(params(agent), lr=0.025), torch.optim.SGD(params(agent), lr=2.5)
+    url = f"journal:///{tmp_path}/studies.journal"
+    finder = OptFinder(agent, {"slow": slow, "fast": fast}, inline(tmp_path, url))
+    finder.find(metrics="loss", num_gradient_steps=6)
+    assert finder.comparison.tied == ("slow",)
+    result = finder.find(metrics="loss", num_gradient_steps=6, num_rates=3)
+    assert result.rates == {"slow": pytest.approx(0.25), "fast": pytest.approx(0.25)}
+    assert [standing.score for standing in result.comparison.standings] == pytest.approx([0.0, 0.0], abs=1e-9)
+    assert result.sentences[-1] == (
+        "Compared at the best of 3 learning rates each, found on another seed: slow at 0.25, fast at 0.25. "
+        "Of slow and fast that is an end of its range: a rate beyond may do better still."
+    )
+    with StudyStore(url) as store:
+        rates = store.require(next(name for name in store.names() if name.startswith("find-rates-")))
+    seeds = {trial.user_attrs["run"]["values"]["seed"] for trial in rates.trials}
+    assert seeds == {3}, "which the comparison on 0, 1 and 2 does not use"
+
+
+@pytest.mark.parametrize("num_rates", [1, -2, True, 2.0])
+def test_rates_that_are_no_number_of_rates_are_refused(tmp_path: Path, num_rates: Any) -> None:
+    agent = quadratic()
+    optimizers = {"a": torch.optim.SGD(params(agent), lr=0.1), "b": torch.optim.SGD(params(agent), lr=0.2)}
+    with pytest.raises(UserError, match=f"num_rates={num_rates} must be 0 .* or a whole number, at least 2"):
+        OptFinder(agent, optimizers, inline(tmp_path)).find(metrics="loss", num_rates=num_rates)
 
 
 def test_losses_of_different_kinds_are_not_compared(tmp_path: Path) -> None:

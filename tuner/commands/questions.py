@@ -1,0 +1,203 @@
+"""What `tuner find` can be asked, and how each question is answered."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from note_rl.learners.adjustable import LEARNING_RATE
+from note_rl.settings import RolloutSettings
+from tuner.build import build_settings
+from tuner.checks import resolve
+from tuner.commands.defining import run_config_of
+from tuner.config import RunConfig
+from tuner.errors import UserError
+from tuner.finders.candidates import Budget, Metric
+from tuner.finders.contest import ContestResult, ContestSettings, run_contest
+from tuner.finders.curves import Suggestion
+from tuner.finders.rate_tests import RateSettings
+from tuner.finders.rate_trials import Rated, rates_around, run_rated
+from tuner.finders.rates import RateSearch, chosen_mode, search_rates
+from tuner.finders.study import Workplace
+from tuner.finders.subjects import ConfiguredSubject
+from tuner.functions import is_function
+from tuner.names import did_you_mean
+from tuner.preflight import check_command
+from tuner.wording import format_number
+
+_METRICS: Mapping[str, Metric] = {"reward": "reward", "loss": "frozen_loss"}
+_OWN = ("kind", "candidates", "metric", "num_gradient_steps")
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a finder has to say.
+
+    Attributes:
+        sentences: The verdict.
+        config: Composed, with the answer in it; None: there is no answer.
+        suggestion: Of a learning rate.
+        folder: Of the study.
+    """
+
+    sentences: tuple[str, ...]
+    config: DictConfig | None
+    suggestion: Suggestion | None
+    folder: Path
+
+
+def question(
+    config: DictConfig, overrides: Sequence[str], config_dir: str | Path | None
+) -> "RateQuestion | ContestQuestion":
+    """What is asked, everything checked.
+
+    Raises:
+        UserError: What is wrong with it.
+    """
+    resolved = resolve(config)
+    run_config = run_config_of(resolved)
+    finder = dict(resolved["finder"])
+    if is_function(run_config):
+        raise UserError("tuner find tries agents, and this is a function; `tuner tune` searches its arguments")
+    _refuse_unknown(finder)
+    further = {key: value for key, value in finder.items() if key not in _OWN}
+    seed = int(resolved["seed"])
+    if finder["kind"] == "lr":
+        total_steps = resolved["training"]["total_steps"] if finder["mode"] in ("return", "reward") else None
+        settings = RateSettings(seed=seed, total_steps=total_steps, **further)
+        experience = build_settings(RunConfig.from_json(run_config)).experience
+        mode = chosen_mode(settings.mode, experience)
+        if mode == "kl" and not isinstance(experience, RolloutSettings):
+            raise UserError("finder.mode=kl is for agents that learn from rollouts; use finder.mode=loss")
+        of_a_rate = RateQuestion(config, mode, settings)
+        of_a_rate.refuse_rates_without_effect()
+        return of_a_rate
+    metric = finder.get("metric", "reward")
+    if metric not in _METRICS:
+        raise UserError(f"finder.metric={metric} must be reward or loss{did_you_mean(str(metric), _METRICS)}")
+    budget = Budget(None, resolved["training"]["total_steps"], int(finder.get("num_gradient_steps", 1)))
+    num_rates = further.pop("num_rates", 0)
+    contest = ContestSettings(budget, _METRICS[metric], seed=seed, **further)
+    candidates = _candidates(finder["kind"], finder["candidates"], overrides, config_dir)
+    of_several = ContestQuestion(finder["kind"], candidates, contest, num_rates)
+    of_several.refuse_rates()
+    return of_several
+
+
+def _refuse_unknown(finder: Mapping[str, Any]) -> None:
+    kind = finder.get("kind")
+    if kind not in ("lr", "optimizer", "agent"):
+        raise UserError(f"finder.kind={kind} must be lr, optimizer or agent")
+    of_a_rate = [part.name for part in fields(RateSettings) if part.name not in ("episodes", "total_steps", "seed")]
+    known = {
+        "lr": ["kind", *of_a_rate],
+        "optimizer": [*_OWN, "num_seeds", "num_rates"],
+        "agent": ["kind", "candidates", "num_seeds"],
+    }
+    for key in finder:
+        if key not in known[kind]:
+            raise UserError(
+                f"unknown key finder.{key}{did_you_mean(f'finder.{key}', [f'finder.{name}' for name in known[kind]])}"
+            )
+
+
+def _candidates(
+    group: str, names: Sequence[str], overrides: Sequence[str], config_dir: str | Path | None
+) -> dict[str, DictConfig]:
+    """The config of each candidate: all that was typed, with another choice of the group."""
+    if not isinstance(names, list) or len(set(names)) < 2 or len(set(names)) < len(names):
+        raise UserError(f"finder.candidates={names} must name at least two different choices of {group}")
+    typed = [word for word in overrides if not word.startswith(f"{group}=")]
+    if len(typed) < len(overrides):
+        raise UserError(f"{group}= cannot be typed here: what is compared stands in finder.candidates")
+    return {name: check_command("find", [*typed, f"{group}={name}"], config_dir).config for name in map(str, names)}
+
+
+@dataclass(frozen=True)
+class RateQuestion:
+    """Which learning rate."""
+
+    config: DictConfig
+    mode: str
+    settings: RateSettings
+
+    def refuse_rates_without_effect(self) -> None:
+        """An optimizer may have no rate to set; a schedule that does not begin at it would have the last word."""
+        if LEARNING_RATE not in self.config.optimizer:
+            raise UserError(f"there is no optimizer.{LEARNING_RATE} to be found: give the optimizer one")
+        low, high = (_subject(_at_rate(self.config, rate)).config.get("schedule", {}) for rate in (0.25, 0.5))
+        if LEARNING_RATE in low and low[LEARNING_RATE] == high[LEARNING_RATE]:
+            raise UserError(
+                f"schedule.{LEARNING_RATE} sets the rate whatever optimizer.{LEARNING_RATE} is, so that none can be "
+                f"found: write 'schedule.{LEARNING_RATE}.start=${{optimizer.{LEARNING_RATE}}}' or schedule=none"
+            )
+
+    def ask(self, workplace: Workplace) -> Found:
+        """Runs the study, or what is left of it."""
+        subject = _subject(self.config)
+        name = str(subject.config["agent"]["_target_"]).rpartition(".")[2]
+        found: RateSearch = search_rates(
+            subject, partial(_subject_at, self.config), name, self.mode, self.settings, workplace
+        )
+        rate = found.suggestion.rate
+        config = None if rate is None else _at_rate(self.config, rate)
+        return Found(found.sentences, config, found.suggestion, found.folder)
+
+
+def _at_rate(config: DictConfig, rate: float) -> DictConfig:
+    """The config at this rate; what refers to it follows."""
+    changed = config.copy()
+    OmegaConf.update(changed, f"optimizer.{LEARNING_RATE}", rate)
+    return changed
+
+
+def _subject_at(config: DictConfig, rate: float) -> ConfiguredSubject:
+    return _subject(_at_rate(config, rate))
+
+
+def _subject(config: DictConfig) -> ConfiguredSubject:
+    return ConfiguredSubject(run_config_of(resolve(config)))
+
+
+@dataclass(frozen=True)
+class ContestQuestion:
+    """Which of several."""
+
+    kind: str
+    candidates: dict[str, DictConfig]
+    settings: ContestSettings
+    num_rates: int = 0  # tried for each candidate before; 0: its own only
+
+    def refuse_rates(self) -> None:
+        """Where rates are to be tried, there must be some."""
+        for name, config in self.candidates.items() if self.num_rates else ():
+            if LEARNING_RATE not in config.optimizer:
+                raise UserError(f"finder.num_rates={self.num_rates}: {name} has no optimizer.{LEARNING_RATE} to vary")
+            rates_around(float(config.optimizer[LEARNING_RATE]), self.num_rates)
+
+    def ask(self, workplace: Workplace) -> Found:
+        """Runs the study, or what is left of it."""
+        about = "-".join([*self.candidates, str(next(iter(self.candidates.values())).env.id)])
+        title = "".join(letter if letter.isalnum() or letter in "-." else "-" for letter in about)
+        result = self._run(title, workplace)
+        best = result.comparison.best
+        table = tuple(
+            f"  {standing.name:<14}{format_number(standing.score):>10}   best with probability "
+            f"{standing.probability_best:.2f}{'   (tied)' if standing.tied and standing is not best else ''}"
+            for standing in result.comparison.standings
+        )
+        config = None if best is None else self.candidates[best.name]
+        if config is not None and best is not None and best.name in result.rates:
+            config = _at_rate(config, result.rates[best.name])
+        return Found((*table, *result.sentences), config, None, result.folder)
+
+    def _run(self, title: str, workplace: Workplace) -> ContestResult:
+        if not self.num_rates:
+            subjects = {name: _subject(config) for name, config in self.candidates.items()}
+            return run_contest(self.kind, title, subjects, self.settings, workplace)
+        rated = {name: Rated(float(config.optimizer[LEARNING_RATE]), partial(_subject_at, config))
+                 for name, config in self.candidates.items()}  # fmt: skip
+        return run_rated(self.kind, title, rated, self.num_rates, self.settings, workplace)
