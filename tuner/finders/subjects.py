@@ -70,7 +70,7 @@ class LiveSubject:
 
     def at_rate(self, rate: float) -> "LiveSubject":
         """The same, at another learning rate throughout."""
-        return replace(self, rate=rate)
+        return replace(self, rate=rate, about={**self.about, "rate": rate})
 
     def build(self, seed: int) -> tuple[Any, Any]:
         """The same parameters with every seed; environments, exploration and minibatches follow the seed."""
