@@ -94,11 +94,15 @@ class Adaptation:
 
     def attributes(self) -> list[str]:
         """Numbers of the agent that go into compiled code, beside those that have schedules."""
-        told = [name for name, how in self.options.adapters().items() if self._acts(how)]
+        told = [
+            name
+            for name, how in self.options.adapters().items()
+            if self._acts(how) and (how.scale != 1.0 or 0.0 not in (how.gain, self.options.gain))
+        ]
         replayed = [] if self.options.mode == "off" else [name.partition(":")[0] for name in self.options.schedule]
         chosen = sorted({*told, *replayed} & {"clip", "tau", "gamma", "kl_coefficient"})
         knobs = [knob for name in chosen for knob in knobs_of(name, self.place)]
-        knobs += [adapter.knob for adapter in self._adapters.values() if adapter.acts]
+        knobs += [one.knob for one in self._adapters.values() if one.acts and not one.controller.is_static]
         return sorted({knob.attribute for knob in knobs if isinstance(knob, AttributeKnob) and knob.of_agent})
 
     def move_to(self, scheduled: Mapping[str, float], clock: Clock) -> dict[str, float]:
@@ -111,7 +115,10 @@ class Adaptation:
         self.measurements.begin_phase()
         for_learner, used = dict(scheduled), self._replayed_values(scheduled, clock)
         for name, adapter in self._adapters.items():
-            self._base[name] = adapter.knob.base(scheduled)
+            base = adapter.knob.base(scheduled)
+            if name not in self._base:
+                adapter.controller.check(base)
+            self._base[name] = base
             if adapter.acts and not adapter.controller.is_static:
                 used[name] = adapter.controller.value(self._base[name])
         self._couple(used, scheduled)
@@ -181,7 +188,9 @@ class Adaptation:
         """
         adapter = self._adapters[name]
         if name not in self._base:
-            self._base[name] = adapter.knob.base({})
+            base = adapter.knob.base({})
+            adapter.controller.check(base)
+            self._base[name] = base
         outcome, health = adapter.decide(self._base[name], self.place.experience, self.options.kappa, target)
         if name == "batch_size" and outcome.new != outcome.old:
             noises = [one.scale_of(None) for one in adapter.signals if isinstance(one, NoiseSignal)]

@@ -117,6 +117,10 @@ class Adjustable:
             raise SettingsError("adjust_batch_size() goes by effective sample sizes: add PR=True or PPO=True to set()")
         name = "ratio_ess" if weights is None else "priority_ess"
         smooth = smooth if smooth_alpha is None else smooth_alpha
+        if target_ess is not None and not target_ess > 0.0:
+            raise SettingsError(
+                f"target_ess={target_ess:g} must be above 0: a share up to 1, or a number of transitions"
+            )
         self._adjust(adaptation, _told(params, "adjust_batch_size"), name, smooth, target_ess)
 
     def adabatch(

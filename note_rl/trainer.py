@@ -21,6 +21,7 @@ from note_rl.errors import DivergedError, WorkerError
 from note_rl.experience import Clock, Experience
 from note_rl.experience.view import agent_view, make_experience
 from note_rl.knobs import Held, Workplace
+from note_rl.learners.adjustable import of_the_agent
 from note_rl.learners.base import Learner
 from note_rl.measuring import Measurements
 from note_rl.normal_inputs import with_normal_inputs
@@ -71,6 +72,7 @@ class Trainer:
         self._loss = math.nan  # of the last training phase
         self.num_store = Held(1)  # rounds of collecting before each training phase
         self._jit: Any = "auto"
+        self._expected: list[str] = []  # numbers of the agent that each update is told
         self._to_prepare = False
         self.adaptation = self._make_adaptation(former)
         self._beginning = self.clock  # of this call of train()
@@ -126,6 +128,7 @@ class Trainer:
         """Makes the learner ready; see `Learner.prepare`."""
         self._jit = jit
         names = list(dict.fromkeys([*self.schedules.for_learner, *self.adaptation.attributes()]))
+        self._expected = list(of_the_agent(names))
         self.learner.prepare(optimizer, self.settings.max_grad_norm, names, jit)
         self.adaptation.bind()
 
@@ -184,6 +187,8 @@ class Trainer:
             self._to_prepare = False
             self.prepare(None, self._jit)
         hyperparameters = self.adaptation.move_to(self.schedules.move_to(self.clock.progress), self.clock)
+        for name in self._expected:  # also those that nothing has moved yet
+            hyperparameters.setdefault(name, float(getattr(self.agent, name)))
         rounds: list[Steps] = []
         while len(rounds) < self.num_store.now and (not rounds or session.steps_left != 0):
             rounds.append(self._collect(session))

@@ -12,6 +12,7 @@ from typing import Any
 from note_rl.adaptive.options import Adapt
 from note_rl.adaptive.rules import EVERY_KL_STEP, HORIZON, KL_STEPS, RULES
 from note_rl.adaptive.signals import Health
+from note_rl.errors import SettingsError
 
 _RUNGS = (0.25, 0.5, 2.0, 4.0)  # of a ladder, besides the scheduled value
 _LARGEST = 50.0  # logarithm of a factor, so that none overflows
@@ -160,13 +161,30 @@ class Controller:
         return 1.0 if inside == base else self.rule.scale.factor(base, inside)
 
     def bounds(self, base: float) -> tuple[float, float]:
-        """The least and the most that it may be where its schedule says `base`."""
+        """The least and the most that it may be where its schedule says `base`, which is always allowed."""
         rule, how, moved = self.rule, self.how, self.rule.scale.moved
         low = rule.lowest if how.min_factor is None else how.min_factor
         high = rule.highest if how.max_factor is None else how.max_factor
         lowest = max(moved(base, low), rule.floor) if low > 0.0 else rule.floor
         highest = min(moved(base, high), rule.ceiling) if math.isfinite(high) else rule.ceiling
-        return (lowest if how.min is None else how.min), (highest if how.max is None else how.max)
+        lowest = lowest if how.min is None else max(how.min, rule.floor)
+        highest = highest if how.max is None else min(how.max, rule.ceiling)
+        return min(lowest, base), max(highest, base)
+
+    def check(self, base: float) -> None:
+        """Refuses bounds that the parameter is out of to begin with.
+
+        Args:
+            base: What settings and schedules say at the beginning.
+        """
+        low, high = self.how.min, self.how.max
+        if (low is not None and base < low) or (high is not None and base > high):
+            told = " and ".join(
+                f"{name}={value:g}" for name, value in (("min", low), ("max", high)) if value is not None
+            )
+            raise SettingsError(
+                f"{self.name} begins at {base:g}, out of its bounds {told}: widen them, or begin within them"
+            )
 
     def _clipped(self, value: float, base: float) -> float:
         low, high = self.bounds(base)

@@ -82,16 +82,17 @@ class Adapt:
             value = getattr(self, name)
             if value is not None:
                 object.__setattr__(self, name, kind(name, value))
-        if self.min is not None and self.max is not None and self.min > self.max:
-            raise SettingsError(f"min={self.min} is above max={self.max}")
+        for low, high in (("min", "max"), ("min_factor", "max_factor")):
+            least, most = getattr(self, low), getattr(self, high)
+            if least is not None and most is not None and least > most:
+                raise SettingsError(f"{low}={least} is above {high}={most}")
         if self.law is None and self.rate is not None:
             object.__setattr__(self, "law", "additive")
         if self.law is not None:
             _one_of("law", self.law, LAWS)
         if self.law == "additive" and self.rate is None:
             raise SettingsError("law=additive needs rate: by how much, where health is off by 1")
-        for signal in self.signals or ():
-            _one_of("signals", signal, SIGNALS)
+        _check_signals(self.signals or ())
         if str(self.mode) == "False":  # what YAML makes of a bare off
             object.__setattr__(self, "mode", "off")
         if self.mode is not None:
@@ -144,8 +145,11 @@ class Adaptive:
         }
         for name, kind in kinds.items():
             object.__setattr__(self, name, kind(name, getattr(self, name)))
-        for signal in (*self.signals, *self.targets):
-            _one_of("signals", signal, SIGNALS)
+        for name in ("parameters", "targets", "schedule"):
+            if not isinstance(getattr(self, name), Mapping):
+                raise SettingsError(f"{name} must map names to what is told of them, got {getattr(self, name)!r}")
+        _check_signals(self.signals)
+        _check_signals(list(self.targets))
         for signal, target in self.targets.items():
             if target != "auto":
                 _POSITIVE(f"targets.{signal}", target)
@@ -155,7 +159,7 @@ class Adaptive:
 
     def adapters(self) -> dict[str, Adapt]:
         """How each parameter is adapted, by its name here; without those that are off."""
-        found = {name: adapt(name, dict(told or {})) for name, told in self.parameters.items()}
+        found = {name: adapt(name, told or {}) for name, told in self.parameters.items()}
         return {name: how for name, how in found.items() if how.mode != "off"}
 
     def target(self, signal: str) -> float | str:
@@ -193,6 +197,8 @@ def adapt(name: str, told: Mapping[str, Any]) -> Adapt:
     """
     _one_of("parameters", name, (*RULES, WINDOW))
     known = [one.name for one in fields(Adapt)]
+    if not isinstance(told, Mapping):
+        raise SettingsError(f"{name} must be told as {{min: ..., max: ..., gain: ...}}, got {told!r}")
     for key in told:
         if key not in known:
             raise SettingsError(f"{name}: {_unknown(key, known)}")
@@ -228,9 +234,19 @@ def of_manual(arguments: Mapping[str, Any], method: str) -> dict[str, Adapt]:
 def _check_schedule(name: str, steps: Any) -> None:
     parameter = name.partition(":")[0]
     _one_of("schedule", parameter, (*RULES, WINDOW))
-    ordered = [(-math.inf, 0.0), *((float(at), float(value)) for at, value in steps)]
-    if any(one[0] >= other[0] for one, other in itertools.pairwise(ordered)):
-        raise SettingsError(f"schedule.{name} must be pairs (environment steps, value) in rising order")
+    try:
+        ordered = [(-math.inf, 0.0), *((float(at), float(value)) for at, value in steps)]
+    except (TypeError, ValueError):
+        ordered = []
+    if not ordered or any(one[0] >= other[0] for one, other in itertools.pairwise(ordered)):
+        raise SettingsError(f"schedule.{name} must be pairs (environment steps, value) in rising order, got {steps!r}")
+
+
+def _check_signals(signals: Any) -> None:
+    if isinstance(signals, str) or not isinstance(signals, Sequence):
+        raise SettingsError(f"signals must be a list such as [ratio_ess], got {signals!r}")
+    for signal in signals:
+        _one_of("signals", signal, SIGNALS)
 
 
 def _one_of(what: str, value: Any, known: Sequence[str]) -> None:

@@ -112,6 +112,7 @@ def _take_home(found: Found, overrides: Sequence[str]) -> dict[str, str]:
     if found.config is None:
         return {}
     ours = [word for word in overrides if not word.startswith(("finder", "study."))]
+    ours += [] if found.choice is None else [found.choice]
     configs = TrainingConfigs(ours, typed_config_dir())
     config = run_config_of(resolve(found.config))
     followed = {**config, "schedule": OmegaConf.to_container(found.config.schedule, resolve=False)}

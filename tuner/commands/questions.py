@@ -23,9 +23,11 @@ from tuner.finders.rate_trials import Rated, rates_around, run_rated
 from tuner.finders.rates import RateSearch, chosen_mode, search_rates
 from tuner.finders.study import Workplace
 from tuner.finders.subjects import ConfiguredSubject
+from tuner.finders.verdicts import Standing
 from tuner.functions import is_function
 from tuner.names import did_you_mean
 from tuner.preflight import check_command
+from tuner.selection import MIN_RACE_SEEDS
 from tuner.wording import format_number
 
 _METRICS: Mapping[str, Metric] = {"reward": "reward", "loss": "frozen_loss"}
@@ -40,6 +42,7 @@ class Found:
         sentences: The verdict.
         config: Composed, with the answer in it; None: there is no answer.
         suggestion: Of a learning rate.
+        choice: The override that chooses the answer, where that is a choice of a group.
         folder: Of the study.
     """
 
@@ -47,6 +50,7 @@ class Found:
     config: DictConfig | None
     suggestion: Suggestion | None
     folder: Path
+    choice: str | None = None
 
 
 def question(
@@ -154,6 +158,13 @@ def _at_rate(config: DictConfig, rate: float) -> DictConfig:
     return changed
 
 
+def _how_sure(result: ContestResult, standing: Standing) -> str:
+    if len(result.comparison.seeds) < MIN_RACE_SEEDS:
+        return ""
+    tied = standing.tied and standing is not result.comparison.best
+    return f"   best with probability {standing.probability_best:.2f}{'   (tied)' if tied else ''}"
+
+
 def _subject_at(config: DictConfig, rate: float) -> ConfiguredSubject:
     return _subject(_at_rate(config, rate))
 
@@ -185,14 +196,14 @@ class ContestQuestion:
         result = self._run(title, workplace)
         best = result.comparison.best
         table = tuple(
-            f"  {standing.name:<14}{format_number(standing.score):>10}   best with probability "
-            f"{standing.probability_best:.2f}{'   (tied)' if standing.tied and standing is not best else ''}"
+            f"  {standing.name:<14}{format_number(standing.score):>10}" + _how_sure(result, standing)
             for standing in result.comparison.standings
         )
         config = None if best is None else self.candidates[best.name]
         if config is not None and best is not None and best.name in result.rates:
             config = _at_rate(config, result.rates[best.name])
-        return Found((*table, *result.sentences), config, None, result.folder)
+        choice = None if best is None else f"{self.kind}={best.name}"
+        return Found((*table, *result.sentences), config, None, result.folder, choice)
 
     def _run(self, title: str, workplace: Workplace) -> ContestResult:
         if not self.num_rates:

@@ -7,6 +7,7 @@ from note_rl.checking import refuse_unknown
 from note_rl.errors import SettingsError
 from tuner.trial.messages import JsonDict
 
+_WITHOUT_EFFECT = ("processes_her", "processes_pr")  # in train(), too, which wants HER or PR for them all the same
 _TRAIN = ("processes", "processes_her", "processes_pr", "jit_compile", "num_store", "parallel_store_and_training")
 
 
@@ -33,4 +34,5 @@ def train_options_of(options: dict[str, Any], pool_network: bool, further: Colle
     """
     refuse_unknown("find", options, [*_TRAIN, *further])
     found = {name: options.pop(name) for name in _TRAIN if name in options}
-    return {"pool_network": pool_network, **{name: value for name, value in found.items() if value is not None}}
+    used = {name: value for name, value in found.items() if value is not None and name not in _WITHOUT_EFFECT}
+    return {"pool_network": pool_network, **used}

@@ -1,7 +1,7 @@
 """A comparison of candidates as one study, and the plots of it: what OptFinder and ParallelFinder share."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,11 +10,11 @@ from tuner.errors import UserError
 from tuner.finders import plots
 from tuner.finders.candidates import Budget, Contest, Metric
 from tuner.finders.study import Finding, Plan, Workplace, run_plan
-from tuner.finders.subjects import Subject, common_backend
+from tuner.finders.subjects import ConfiguredSubject, Subject, common_backend
 from tuner.finders.verdicts import Comparison, compare
 from tuner.trial.messages import JsonDict
 
-_WHAT = {"reward": "mean return", "loss": "mean loss", "frozen_loss": "mean loss on fixed data"}
+_WHAT = {"loss": "mean loss", "frozen_loss": "mean loss on fixed data"}
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,17 @@ class ContestResult:
     @property
     def sentences(self) -> tuple[str, ...]:
         """The verdict in plain words."""
-        return (*self.comparison.sentences, *filter(None, [self.about_rates]))
+        return (*self.comparison.sentences, *filter(None, [self.about_rates]), *self._cautions())
+
+    def _cautions(self) -> Iterator[str]:
+        steps = [one.data["num_gradient_steps"] for one in self.findings if "num_gradient_steps" in one.data]
+        if steps and not any(steps):
+            yield "No run took a gradient step, so that nothing was learned: train longer, or begin to learn earlier."
+        if self.comparison.what == _WHAT["frozen_loss"]:
+            yield (
+                "How fast a loss on fixed data falls does not say how well the agent learns: compare returns, too "
+                "(metric reward)."
+            )
 
     def curves(self, key: str) -> dict[str, list[list[float]]]:
         """What each candidate's runs wrote down under this name ("rewards", "losses"), by seed."""
@@ -117,8 +127,15 @@ def run_contest(
     )
     folder, findings = run_plan(plan, workplace)
     higher = settings.metric == "reward"
-    comparison = compare(list(subjects), findings, higher_is_better=higher, what=_WHAT[settings.metric])
+    what = _WHAT.get(settings.metric) or _kind_of_return(subjects, budget)
+    comparison = compare(list(subjects), findings, higher_is_better=higher, what=what)
     return ContestResult(comparison, tuple(findings), folder)
+
+
+def _kind_of_return(subjects: Mapping[str, Subject], budget: Budget) -> str:
+    if any(isinstance(subject, ConfiguredSubject) for subject in subjects.values()):
+        return "return (half area under the curve, half its end)"
+    return "mean return" if budget.total_steps is None else "area under the curve of returns"
 
 
 def distinct(names: Sequence[str]) -> list[str]:
@@ -153,7 +170,9 @@ class ContestPlots:
 
     def plot_loss(self, sma: int = 1, path: str | os.PathLike[str] | None = None) -> None:
         """Draws the losses of each candidate; see `plot_reward`."""
-        plots.plot_candidates(self._found.curves("losses"), "step", "loss", sma, path)
+        on_fixed_data = self._found.comparison.what == _WHAT["frozen_loss"]
+        axis = "gradient step" if on_fixed_data else "episode"
+        plots.plot_candidates(self._found.curves("losses"), axis, "loss", sma, path)
 
     def plot_scores(self, path: str | os.PathLike[str] | None = None) -> None:
         """Draws the score of each candidate with each seed, the best one and its ties marked."""

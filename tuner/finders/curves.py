@@ -61,6 +61,11 @@ def normalised(values: ArrayLike, window: int) -> FloatArray:
     return result
 
 
+def smooth_loss(losses: FloatArray, beta: float | None = None) -> FloatArray:
+    """As losses are smoothed before their steepest fall is looked for: the fewer points, the less."""
+    return smooth(losses, min(0.9, len(losses) / (len(losses) + 20.0)) if beta is None else beta)
+
+
 def slope(rates: ArrayLike, values: ArrayLike) -> FloatArray:
     """Change of the values per factor of ten of the rate. [n] -> [n], n >= 2."""
     return np.asarray(np.gradient(np.asarray(values, np.float64), np.log10(np.asarray(rates, np.float64))))
@@ -121,11 +126,13 @@ def points_of(
     found = Points(float(axis[stable]), diverged)
     if len(seen) < 3 or not np.isfinite(seen).all():
         return found
-    curve = smooth(seen, min(0.9, len(seen) / (len(seen) + 20.0)) if beta is None else beta)
+    curve = smooth_loss(seen, beta)
     if not _falls(seen, curve):
         return found
+    lowest = int(np.argmin(curve))
     first, last = min(skip_begin, len(seen) - 2), max(len(seen) - skip_end, 2)
     last = last if last - first >= 2 else len(seen)
+    last = min(last, max(lowest + 1, first + 2))  # behind the minimum the loss is as noisy as parameters are far off
     slopes = slope(axis[: len(seen)], curve)
     begin, end = _longest_fall(curve)
     return Points(
@@ -133,7 +140,7 @@ def points_of(
         diverged,
         steep=float(axis[first + int(np.argmin(slopes[first:last]))]),
         valley=float(axis[begin + round((end - begin) * 2 / 3)]),
-        minimum=float(axis[int(np.argmin(curve))]),
+        minimum=float(axis[lowest]),
     )
 
 

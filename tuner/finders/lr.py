@@ -3,6 +3,7 @@
 import os
 from typing import Any
 
+from note_rl.settings import RolloutSettings
 from tuner.errors import UserError
 from tuner.finders import plots
 from tuner.finders.arguments import check_call, train_options_of
@@ -92,6 +93,8 @@ class LRFinder:
         )
         subject = live_subject(self.agent, self.agent.optimizer, "LRFinder")
         mode = chosen_mode(settings.mode, self.agent.settings.experience)
+        if mode == "kl" and not isinstance(self.agent.settings.experience, RolloutSettings):
+            raise UserError("metrics='kl' is for agents that learn from rollouts (PPO=True); use metrics='loss'")
         if mode == "return" and episodes is None and total_steps is None:
             raise UserError("metrics='return' trains at each rate: say for how long, with episodes=... or total_steps=")
         self.result = search_rates(subject, subject.at_rate, subject.name, mode, settings, self.workplace)

@@ -10,12 +10,14 @@ import numpy as np
 
 from note_rl.plotting import figure_of, show_or_save
 from tuner.errors import UserError
-from tuner.finders.curves import FloatArray, moving_mean, slope
+from tuner.finders.curves import FloatArray, moving_mean, smooth_loss
+from tuner.finders.range_test import KL_TARGET
 from tuner.finders.rates import RateSearch
 from tuner.finders.verdicts import Comparison
 
 _Path = str | os.PathLike[str] | None
 _SUGGESTED, _CURVE = "tab:red", "tab:blue"
+_STYLES = ("-", "--", "-.", ":")
 
 
 @dataclass(frozen=True)
@@ -74,9 +76,11 @@ def plot_losses(found: RateSearch, view: View, path: _Path) -> None:
             kl = [math.nan if one is None else one for one in curve["kl"]]
             axes[1].plot(*view.of(curve["rates"], kl), color="tab:green", alpha=0.6, marker=".", linewidth=1.5,
                          label="KL(old || new) after a phase" if index == 0 else None)  # fmt: skip
+    _mark(upper, found, view)
     _limit(upper, [loss for one in found.curves for loss in one["losses"] if loss is not None])
     if has_kl:
         axes[1].set_yscale("log")
+        axes[1].axhline(KL_TARGET, color="black", linewidth=0.8, linestyle=":", label=f"asked for: {KL_TARGET}")
         axes[1].set_ylabel("change of the policy")
     _finish(axes if has_kl else [axes], view, found)
     upper.set_ylabel("loss")
@@ -87,30 +91,39 @@ def plot_curve(rates: Sequence[float], values: Sequence[float], label: str, view
     """Values over the rate."""
     shown_rates, shown = view.of(rates, values)
     figure, axes = figure_of("plot_reward")
-    axes.plot(shown_rates, shown, color=_CURVE, linewidth=1.5, marker=".", label=label)
+    means = _means_by_rate(shown_rates, shown)
+    several = len(means[0]) < len(shown)
+    if several:
+        axes.plot(shown_rates, shown, ".", color=_CURVE, alpha=0.35, label=label)
+    label_of_line = f"mean {label} at a rate" if several else label
+    axes.plot(*means, color=_CURVE, linewidth=1.5, marker=None if several else ".", label=label_of_line)
     axes.set_ylabel(label)
     _finish([axes], view)
     show_or_save(figure, path)
 
 
 def plot_change(rates: Sequence[float], values: Sequence[float], label: str, view: View, path: _Path) -> None:
-    """Change of the values per factor of ten of the rate, smoothed by a simple moving average."""
-    axis, series = np.asarray(rates, np.float64)[: len(values)], np.asarray(values, np.float64)
-    first = np.concatenate([[True], np.diff(axis) > 0.0])  # of points at the same rate, their mean
-    groups = np.cumsum(first) - 1
-    means = np.bincount(groups, series) / np.bincount(groups)
+    """Change of the values from one rate to the next, smoothed by a simple moving average."""
+    axis, means = _means_by_rate(np.asarray(rates, np.float64)[: len(values)], np.asarray(values, np.float64))
     if len(means) < 3:
         raise UserError(f"{len(means)} rates have a {label}: a change needs at least 3")
-    change = moving_mean(slope(axis[first], means), view.sma)
-    shown_rates, shown = view.of(axis[first].tolist(), change.tolist())
+    change = moving_mean(np.gradient(means), view.sma)
+    shown_rates, shown = view.of(axis.tolist(), change.tolist())
     figure, axes = figure_of("plot_change")
-    axes.plot(shown_rates, shown, color=_CURVE, linewidth=1.5, label=f"change of the {label} per factor of ten")
+    axes.plot(shown_rates, shown, color=_CURVE, linewidth=1.5, label=f"change of the {label} from rate to rate")
     axes.axhline(0.0, color="black", linewidth=0.8)
     axes.set_ylabel(f"change of the {label}")
     if view.y_lim is not None:
         axes.set_ylim(*view.y_lim)
     _finish([axes], view)
     show_or_save(figure, path)
+
+
+def _means_by_rate(rates: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Rates in rising order, each once, and the mean of the values that were measured at it."""
+    groups = np.cumsum(np.concatenate([[True], np.diff(rates) > 0.0])) - 1
+    counts = np.bincount(groups)
+    return np.bincount(groups, rates) / counts, np.bincount(groups, values) / counts
 
 
 def plot_candidates(
@@ -126,9 +139,12 @@ def plot_candidates(
             length = min(map(len, runs))
             table = np.asarray([moving_mean(one[:length], sma) for one in runs])
             x = np.arange(1, length + 1)
-            (line,) = axes.plot(x, table.mean(axis=0), linewidth=1.5, label=name, marker="." if length < 20 else None)
+            style = _STYLES[len(axes.lines) % len(_STYLES)]  # equal candidates lie on top of each other
+            marker = "." if length < 20 else None
+            (line,) = axes.plot(x, table.mean(axis=0), linewidth=1.8, linestyle=style, label=name, marker=marker)
             if len(runs) > 1:
                 axes.fill_between(x, table.min(axis=0), table.max(axis=0), color=line.get_color(), alpha=0.15)
+    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_xlabel(x_label)
     axes.set_ylabel(label if sma == 1 else f"{label}, mean of {sma}")
     axes.grid(alpha=0.3)
@@ -152,6 +168,21 @@ def plot_standings(comparison: Comparison, path: _Path) -> None:
     axes.set_xlabel(f"{comparison.what}, a dot per seed; red: the best and what cannot be told from it")
     axes.grid(alpha=0.3, axis="x")
     show_or_save(figure, path)
+
+
+def _mark(axes: Any, found: RateSearch, view: View) -> None:
+    """The smoothed loss of the first seed, and where it falls fastest."""
+    points, curve = found.points[0], found.curves[0]
+    losses = [loss for loss in curve["losses"] if loss is not None]
+    rates = np.asarray(curve["rates"], np.float64)[: len(losses)]
+    stable = int(np.searchsorted(rates, points.stable * (1.0 + 1e-9)))
+    if stable < 3 or points.steep is None:
+        return
+    smoothed = smooth_loss(np.asarray(losses[:stable], np.float64))
+    shown = slice(view.skip_begin, max(stable - view.skip_end, view.skip_begin))
+    axes.plot(rates[:stable][shown], smoothed[shown], color="black", linewidth=1.0, label="smoothed, first seed")
+    place = int(np.argmin(np.abs(rates[:stable] - points.steep)))
+    axes.plot(rates[place], smoothed[place], "v", color="black", label=f"steepest fall: {points.steep:.2g}")
 
 
 def _limit(axes: Any, losses: Sequence[float]) -> None:

@@ -85,10 +85,23 @@ class Comparison:
             return (f"{best.name} is ahead ({score}), but on fewer than {MIN_RACE_SEEDS} seeds nothing can be told.",)
         others = [name for name in self.tied if name != best.name]
         if not others:
-            return (f"{best.name} is the best: {score}, ahead of every other one on the same seeds.",)
+            chance = max(2.0 * paired_permutation_p(*self._turned(best, self.by_name[name])) for name in self._others)
+            return (
+                f"{best.name} is the best: {score}, ahead of every other one on the same seeds (as far apart as that, "
+                f"two equal ones would be in {chance:.0%} of cases).",
+            )
         if all(self.by_name[name].scores == best.scores for name in others):
             return (f"{join_words([best.name, *others])} tie: the same {score}.",)
         return (f"{best.name} is ahead ({score}), but {join_words(others)} cannot be told from it: a tie.",)
+
+    @property
+    def _others(self) -> list[str]:
+        return [standing.name for standing in self.standings[1:]]
+
+    def _turned(self, best: Standing, other: Standing) -> tuple[list[float], list[float]]:
+        """Their scores, the higher the better."""
+        sign = 1.0 if self.higher_is_better else -1.0
+        return [sign * score for score in best.scores], [sign * score for score in other.scores]
 
 
 def compare(

@@ -80,6 +80,37 @@ def test_no_signal_drives_a_parameter_out_of_its_bounds(name: str, law: str) -> 
             assert math.isfinite(value)
 
 
+BOUNDED = {
+    "tau": (Adapt(max=5.0, slew=9), 0.5, (0.125, 1.0)),
+    "eps": (Adapt(max=3.0, slew=9), 0.6, (0.3, 1.0)),
+    "alpha": (Adapt(max=2.0, min=-1.0, slew=9), 0.6, (0.0, 1.0)),
+    "learning_rate": (Adapt(min=0.5, slew=9), 1.0, (0.5, 3.0)),
+    "batch_size": (Adapt(min=32), 64, (32, 256)),
+    "num_store": (Adapt(max=2), 1, (1, 2)),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+def test_bounds_of_the_user_narrow_those_that_are_hard(name: str) -> None:
+    how, base, expected = BOUNDED[name]
+    controller = Controller(name, how)
+    assert controller.bounds(base) == pytest.approx(expected)
+    for q in (1e-6, 1e6):
+        values = [controller.decide(base, health(q)).new for _ in range(40)]
+        assert all(expected[0] <= value <= expected[1] for value in values)
+        assert len(set(values[-5:])) == 1, "it comes to rest"
+
+
+def test_a_start_out_of_bounds_is_refused_and_a_schedule_that_leaves_them_is_followed() -> None:
+    controller = Controller("batch_size", Adapt(min=32, max=256))
+    with pytest.raises(SettingsError, match="batch_size begins at 16, out of its bounds min=32 and max=256"):
+        controller.check(16)
+    controller.check(32)
+    decayed = Controller("learning_rate", Adapt(min=0.01))
+    assert decayed.bounds(1e-3) == pytest.approx((1e-3, 3e-3))
+    assert {decayed.decide(1e-3, health(0.1)).new for _ in range(20)} == {1e-3}, "no rise where it is to fall"
+
+
 def test_slew_bounds_deadband_and_cooldown() -> None:
     controller = Controller("learning_rate", Adapt(), cooldown=1)
     reasons = [controller.decide(1.0, health(0.1)).reason for _ in range(4)]

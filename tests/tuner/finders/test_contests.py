@@ -33,7 +33,10 @@ def findings(**scores: list[float | None]) -> list[Finding]:
 def test_the_best_must_be_ahead_on_every_one_of_three_seeds() -> None:
     clear = compare(["a", "b"], findings(a=[3.0, 5.0, 4.0], b=[2.0, 4.5, 3.9]))
     assert (clear.tied, clear.standings[0].score) == (("a",), pytest.approx(4.0))
-    assert clear.sentences == ("a is the best: return 4 over 3 seeds, ahead of every other one on the same seeds.",)
+    assert clear.sentences == (
+        "a is the best: return 4 over 3 seeds, ahead of every other one on the same seeds (as far apart as that, two "
+        "equal ones would be in 25% of cases).",
+    )
     mixed = compare(["a", "b"], findings(a=[3.0, 5.0, 4.0], b=[2.0, 5.5, 3.0]))
     assert mixed.tied == ("a", "b")
     assert "b cannot be told from it: a tie" in mixed.sentences[0]
@@ -123,7 +126,7 @@ def test_each_optimizer_can_be_given_its_best_rate_before(tmp_path: Path) -> Non
     assert result.rates == {"slow": pytest.approx(0.25), "fast": pytest.approx(0.25)}
     one, other = result.comparison.standings
     assert one.score == pytest.approx(other.score)
-    assert result.sentences[-1] == (
+    assert result.sentences[-2] == (
         "Compared at the best of 3 learning rates each, found on another seed: slow at 0.25, fast at 0.25. "
         "Of slow and fast that is an end of its range: a rate beyond may do better still."
     )

@@ -82,6 +82,16 @@ def test_the_points_of_a_v_shaped_curve_are_found(steep: float, noise: float) ->
     assert found.suggestion == min(found.steep, found.stable / 10.0)
 
 
+def test_noise_behind_the_minimum_is_no_fall() -> None:
+    """Where a rate is far too high the loss jumps up and down without growing: off-policy losses do."""
+    rates = rates_of(1e-6, 1.0, 100)
+    losses = v_curve(rates, 1e-3, 10.0)
+    far = rates > 3e-2
+    losses[far] += np.abs(np.random.default_rng(0).normal(0.0, 0.5, far.sum()))
+    found = points_of(rates, losses, skip_begin=5)
+    assert found.steep == pytest.approx(1e-3, rel=0.5)
+
+
 def test_a_curve_without_a_fall_gives_no_number() -> None:
     rates = rates_of(1e-5, 1.0, 60)
     noise = np.random.default_rng(0).normal(0.0, 0.1, 61)
