@@ -30,7 +30,7 @@ from tuner.tracebacks import describe_crash
 from tuner.trial.context import TrialContext, current_trial
 
 if TYPE_CHECKING:
-    from tuner.executors.local import Backend
+    from tuner.executors.preload import Backend
 
 EXIT_CRASHED = 1
 EXIT_REFUSED = 2

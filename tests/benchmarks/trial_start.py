@@ -17,7 +17,8 @@ from pathlib import Path
 
 from tuner.errors import UserError
 from tuner.executors.base import TrialBuilt, TrialEnded, TrialReported
-from tuner.executors.local import Backend, LocalExecutor
+from tuner.executors.local import LocalExecutor
+from tuner.executors.preload import Backend
 from tuner.trial import JsonDict, TrialContext, TrialResult, TrialSpec
 
 NUM_TRIALS = 20

@@ -1,11 +1,9 @@
 """Trials as processes of this machine."""
 
-import importlib.util
 import os
 import selectors
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -14,35 +12,16 @@ from typing import Literal, Self, TypeAlias
 from note_rl.threads import thread_variables
 from tuner.errors import UserError
 from tuner.executors.base import Event, TrialEnded, TrialFunction, event_of
+from tuner.executors.gpus import GpuChoice, choose_gpus, gpu_variables
+from tuner.executors.preload import Backend, Preload
 from tuner.trial import system
 from tuner.trial.forkclient import ForkServer
 from tuner.trial.launch import SpawnLauncher
 from tuner.trial.messages import VERDICTS, Limits, TrialSpec, Verdict
 from tuner.trial.process import TrialProcess
 
-Backend: TypeAlias = Literal["torch", "keras", "none"]
 Isolation: TypeAlias = Literal["forkserver", "spawn"]
 
-_FRAMEWORK: Mapping[str, tuple[str, ...]] = {"torch": ("torch",), "keras": ("tensorflow", "keras"), "none": ()}
-_PRELOAD: Mapping[str, tuple[str, ...]] = {
-    "torch": (
-        "torch",
-        "torch._dynamo",  # the first optimizer would import it (1.4 s)
-        "note_rl.agents.pytorch",
-        "note_rl.optimizers.pytorch",
-    ),
-    "keras": ("tensorflow", "keras", "note_rl.agents.keras", "note_rl.optimizers.keras"),
-    "none": (),
-}
-_PRELOAD_ALWAYS = (
-    "numpy",
-    "gymnasium.envs.classic_control",
-    "hydra.utils",
-    "omegaconf._impl",  # omegaconf imports it with the first config
-    "note_rl",
-    "tuner.functions",
-    "tuner.training",
-)
 _QUIET = {
     "TF_CPP_MIN_LOG_LEVEL": "3",
     "PYGAME_HIDE_SUPPORT_PROMPT": "1",
@@ -61,30 +40,31 @@ class LocalExecutor:
 
     Args:
         parallel: How many trials run at the same time.
-        backend: The framework that the fork server imports; "none" for none, None for nothing at all.
+        backend: The framework that the fork server imports, "none" for none, None for nothing at all; or a `Preload`.
         isolation: "forkserver", or "spawn" for a fresh interpreter per trial (seconds each).
         limits: What a trial may use.
         threads: Threads per trial, in place of `TrialSpec.threads`.
-        preload: What the fork server imports besides; these modules must start no threads.
+        gpus: The GPUs dealt out: each trial sees the one that the fewest others have.
 
     Raises:
-        UserError: The backend is not installed, or a value is out of range.
+        UserError: The backend is not installed, there is no such GPU, or a value is out of range.
     """
 
     def __init__(
         self,
         parallel: int = 1,
-        backend: Backend | None = None,
+        backend: Backend | Preload | None = None,
         isolation: Isolation = "forkserver",
         limits: Limits | None = None,
         threads: int | None = None,
-        preload: Sequence[str] = (),
+        gpus: GpuChoice = "auto",
     ) -> None:
-        _check_arguments(parallel, backend, isolation, threads)
+        _check_arguments(parallel, isolation, threads)
         self.parallel = parallel
         self.limits = limits or Limits()
         self._threads = threads
-        self._backend = backend
+        self._gpus = choose_gpus(gpus)
+        self._preload = backend if isinstance(backend, Preload) else Preload(backend)
         self._trials: dict[str, TrialProcess] = {}
         self._events: deque[Event] = deque()
         self._memory_checked_at = 0.0
@@ -94,9 +74,8 @@ class LocalExecutor:
         if isolation == "spawn":
             self._launcher = SpawnLauncher()
         else:
-            preload = (*_PRELOAD[backend], *_PRELOAD_ALWAYS, *preload) if backend else preload
             # one thread: more would be running when it forks
-            self._launcher = ForkServer(self._selector, preload, _environment(backend, threads=1))
+            self._launcher = ForkServer(self._selector, self._preload.modules, self._environment(threads=1))
             self._launcher.start()
 
     def __enter__(self) -> Self:
@@ -124,7 +103,8 @@ class LocalExecutor:
             raise RuntimeError(f"trial {spec.key} cannot be started: {what}")
         if self._threads is not None:
             spec = replace(spec, threads=self._threads)
-        environment = _environment(self._backend, spec.threads)
+        gpu = gpu_variables(self._gpus, (trial.environment for trial in self._trials.values()))
+        environment = self._environment(spec.threads) | gpu
         pickled = function if isinstance(function, bytes) else pickle_function(function)
         self._trials[spec.key] = TrialProcess(
             spec, folder, self._launcher, self._selector, environment, self.limits, pickled
@@ -174,6 +154,10 @@ class LocalExecutor:
             self._launcher.close()
             self._selector.close()
 
+    def _environment(self, threads: int) -> dict[str, str]:
+        """Return the environment of a child: this process's, with threads held down and frameworks kept quiet."""
+        return {**_QUIET, **os.environ, **thread_variables(threads), **self._preload.variables}
+
     def _turn(self, timeout_s: float) -> None:
         """Wait a short time for something to happen and take it into account."""
         is_ending = any(trial.is_ending for trial in self._trials.values())
@@ -199,12 +183,6 @@ class LocalExecutor:
             trials[group].check_memory(used_mb)
 
 
-def _environment(backend: Backend | None, threads: int) -> dict[str, str]:
-    """Return the environment of a child: this process's, with threads held down and frameworks kept quiet."""
-    environment = {**_QUIET, **os.environ, **thread_variables(threads)}
-    return environment | {"KERAS_BACKEND": "tensorflow"} if backend == "keras" else environment
-
-
 def pickle_function(function: TrialFunction | None) -> bytes:
     """The cloudpickle of a function; nothing for None.
 
@@ -227,18 +205,9 @@ def pickle_function(function: TrialFunction | None) -> bytes:
     return pickled
 
 
-def _check_arguments(parallel: int, backend: str | None, isolation: str, threads: int | None) -> None:
+def _check_arguments(parallel: int, isolation: str, threads: int | None) -> None:
     for name, value in (("parallel", parallel), ("threads", threads)):
         if value is not None and value < 1:
             raise UserError(f"executor.{name} must be at least 1, not {value}")
     if isolation not in ("forkserver", "spawn"):
         raise UserError(f"executor.isolation must be forkserver or spawn, not {isolation!r}")
-    if backend is None:
-        return
-    if backend not in _FRAMEWORK:
-        raise UserError(f"backend must be one of {', '.join(_FRAMEWORK)}, not {backend!r}")
-    for module in _FRAMEWORK[backend]:
-        if importlib.util.find_spec(module) is None:
-            raise UserError(
-                f"backend={backend} needs {module}, which is not installed: pip install 'note-rl[{backend}]'"
-            )

@@ -11,7 +11,8 @@ from typing import Any
 
 from tuner.errors import UserError
 from tuner.executors.base import Executor
-from tuner.executors.local import Backend, LocalExecutor, pickle_function
+from tuner.executors.local import LocalExecutor, pickle_function
+from tuner.executors.preload import Backend
 from tuner.finders.job import FINDING_FILE, Job, Measured, lines_of
 from tuner.protocol import StudySettings
 from tuner.records import RunRecord

@@ -21,7 +21,7 @@ from note_rl.rebuilding import Recipe, plain_attributes
 from note_rl.seeding import seed_everything
 from tuner.build import build_run
 from tuner.config import RunConfig
-from tuner.executors.local import Backend
+from tuner.executors.preload import Backend
 from tuner.trial.messages import JsonDict
 
 _NOT_CARRIED = frozenset({"stop_training", "path", "save_freq", "max_save_files", "save_best_only", "save_param_only"})

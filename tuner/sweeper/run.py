@@ -25,7 +25,8 @@ from omegaconf.errors import OmegaConfBaseException
 from tuner.build import build_node
 from tuner.config import HYDRA_KEYS
 from tuner.errors import UserError
-from tuner.executors.local import Backend, LocalExecutor, pickle_function
+from tuner.executors.local import LocalExecutor, pickle_function
+from tuner.executors.preload import Backend, Preload
 from tuner.names import did_you_mean
 from tuner.protocol import StudySettings
 from tuner.reporting.page import write_page
@@ -229,13 +230,14 @@ def _sampler(node: JsonDict) -> SamplerFactory:
 
 
 def _executor(settings: SweepSettings, backend: Backend | None) -> LocalExecutor:
+    others = (*_PRELOAD, *(module for module in _SAFE_TO_PRELOAD if module in sys.modules))
     return LocalExecutor(
         parallel=settings.parallel,
-        backend=backend,
+        backend=Preload(backend, others),
         isolation=settings.isolation,
         limits=settings.limits,
         threads=settings.threads or max(1, (os.cpu_count() or 1) // settings.parallel),
-        preload=(*_PRELOAD, *(module for module in _SAFE_TO_PRELOAD if module in sys.modules)),
+        gpus=settings.gpus,
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 from tuner.errors import UserError
+from tuner.executors.gpus import GpuChoice
 from tuner.executors.local import Isolation
 from tuner.names import did_you_mean
 from tuner.trial.messages import JsonDict, Limits
@@ -29,6 +30,7 @@ _WORDS = {
     "storage.url": f"{NODE}.storage",
     "executor.parallel": f"{NODE}.n_jobs",
     "executor.threads": f"{NODE}.threads",
+    "executor.gpus": f"{NODE}.gpus",
     "executor.isolation": f"{NODE}.isolation",
     "limits.": f"{NODE}.",
 }
@@ -53,6 +55,7 @@ class SweepSettings:
         max_failures: So many failures in a row end the sweep.
         threads: Of each job; None: the cores shared out.
         isolation: forkserver or spawn.
+        gpus: What is dealt out to the jobs, one GPU to each; None: every job sees all that there are.
         limits: What a job may use.
     """
 
@@ -69,12 +72,13 @@ class SweepSettings:
     max_failures: int = 5
     threads: int | None = None
     isolation: Isolation = "forkserver"
+    gpus: GpuChoice = "auto"
     limits: Limits = _LIMITS
 
 
 _KNOWN = (
     *("direction", "sampler", "pruner", "params", "storage", "retries", "max_failures", "max_failure_rate"),
-    *("threads", "isolation", *_OLD_NAMES, *_OLD_NAMES.values(), *asdict(_LIMITS)),
+    *("threads", "isolation", "gpus", *_OLD_NAMES, *_OLD_NAMES.values(), *asdict(_LIMITS)),
 )
 
 
@@ -82,7 +86,7 @@ def translate(node: Mapping[str, Any]) -> SweepSettings:
     """The settings that a node `hydra.sweeper` means.
 
     Args:
-        node: Plain data; what is None is not set, but for `storage`, where it means that nothing is kept.
+        node: Plain data; what is None is not set, but for `storage`, where it means that nothing is kept, and `gpus`.
 
     Raises:
         UserError: An unknown or impossible setting, no direction, the same thing said twice.
@@ -95,6 +99,7 @@ def translate(node: Mapping[str, Any]) -> SweepSettings:
         "directions": _directions(given.pop("direction", None)),
         "storage": _storage(given.pop("storage", None)),
         "sampler": _part("sampler", given.pop("sampler", None)),
+        "gpus": given.pop("gpus", node.get("gpus", "auto")),
         "params": _mapping("params", given.pop("params", {})),
         "limits": _limits({key: given.pop(key) for key in asdict(_LIMITS) if key in given}),
     }

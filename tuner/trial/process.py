@@ -53,6 +53,7 @@ class TrialProcess:
         function: A pickled function to call in place of `spec.entry`; empty for none.
 
     Attributes:
+        environment: The child's.
         result: How the trial ended; None while it has not.
 
     Raises:
@@ -74,7 +75,8 @@ class TrialProcess:
         self.limits = limits or Limits()
         self.result: TrialResult | None = None
         self._launcher, self._selector = launcher, selector
-        self._environment, self._function = dict(environment), function
+        self.environment: Mapping[str, str] = dict(environment)
+        self._function = function
         self._num_launches = 0
         self._ending: Ending | None = None
         self._pidfd: int | None = None
@@ -151,14 +153,14 @@ class TrialProcess:
             folder=str(self.folder),
             cwd=os.getcwd(),
             path=module_path(),
-            environment=self._environment,
+            environment=dict(self.environment),
             asked_at=time.monotonic(),
             function_size=len(self._function),
         )
         self._asked_at = launch.asked_at
         self._connection = Connection(self._selector)
         self._connection.send(launch.encode() + self._function)
-        self._child = self._launcher.launch(self._connection.child_end, self.folder, self._environment)
+        self._child = self._launcher.launch(self._connection.child_end, self.folder, self.environment)
 
     def _follow_child(self, now: float) -> None:
         """Take over what the launcher has learnt about the child."""

@@ -28,8 +28,8 @@ def test_server_that_is_not_single_threaded_is_not_forked(driver, tmp_path, monk
         "import threading, time\nthreading.Thread(target=time.sleep, args=(1000,), daemon=True).start()\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr("tuner.executors.local._PRELOAD", {"torch": ("starts_a_thread",)})
-    monkeypatch.setattr("tuner.executors.local._PRELOAD_ALWAYS", ())
+    monkeypatch.setattr("tuner.executors.preload._PRELOAD", {"torch": ("starts_a_thread",)})
+    monkeypatch.setattr("tuner.executors.preload._PRELOAD_ALWAYS", ())
     with LocalExecutor(backend="torch") as executor:
         for number in (0, 1):
             assert driver.run(executor, "complete", number=number).outcome is Outcome.COMPLETE

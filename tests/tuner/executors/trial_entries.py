@@ -176,3 +176,10 @@ def count_loaded(context: TrialContext) -> None:
 
         total = float(tf.reduce_sum(tf.matmul(tf.ones((100, 100)), tf.ones((100, 100)))))
     note(context, loaded=loaded, num_threads=num_threads, total=total)
+
+
+def show_gpu(context: TrialContext) -> None:
+    """Note which GPU it sees, then wait for a verdict."""
+    variables = ("CUDA_VISIBLE_DEVICES", "TF_FORCE_GPU_ALLOW_GROWTH")
+    note(context, pid=os.getpid(), gpu=[os.environ.get(name) for name in variables])
+    context.report(1.0, 1.0)

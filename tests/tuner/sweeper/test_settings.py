@@ -117,3 +117,8 @@ def test_what_a_task_function_may_return(returned: object, num: int, expected: A
         assert expected in objective["complaint"]
     else:
         assert objective == expected
+
+
+@pytest.mark.parametrize(("node", "gpus"), [({}, "auto"), ({"gpus": [0]}, [0]), ({"gpus": None}, None)])
+def test_gpus_are_dealt_out_unless_they_are_to_be_left_alone(node: dict[str, Any], gpus: object) -> None:
+    assert settings_of(**node).gpus == gpus

@@ -78,6 +78,7 @@ _SETTINGS = {
     "max_failures": None,  # so many failures in a row end the sweep
     "threads": None,  # of each job
     "isolation": None,
+    "gpus": "auto",  # dealt out, one to each job; null: every job sees all that there are
     "wall_s": None,
     "memory_mb": None,
     "silence_s": None,
