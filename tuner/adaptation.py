@@ -7,6 +7,8 @@ from typing import Any, Protocol
 
 import yaml
 
+from tuner.files import write_aside
+
 DECISIONS_FILE = "decisions.jsonl"
 REPLAY_FOLDER = "adapted"
 """A folder of configuration groups: `tuner train --config-dir RUN/adapted adaptive=replay ...`."""
@@ -28,15 +30,30 @@ def write_adaptation(agent: Adapted, folder: Path) -> None:
     """Writes both files into the folder of a run; none, if nothing was adapted."""
     if agent.decisions:
         lines = [json.dumps(decision.to_json()) for decision in agent.decisions]
-        (folder / DECISIONS_FILE).write_text("\n".join(lines) + "\n")
+        write_aside(folder / DECISIONS_FILE, "\n".join(lines) + "\n")
     schedule = agent.adapted_schedule
     if not schedule:
         return
     path = folder / REPLAY_FOLDER / "adaptive" / "replay.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
     node = {"_target_": "note_rl.settings.Adaptive", "mode": "control", "schedule": dict(schedule)}
-    path.write_text(
+    write_aside(
+        path,
         f"# What adaptation made of {folder.name}: (environment steps, value from then on). To repeat that run, type\n"
         f"# what was typed then, with --config-dir {folder / REPLAY_FOLDER} adaptive=replay\n"
-        + yaml.safe_dump(node, sort_keys=False, default_flow_style=None)
+        + yaml.safe_dump(node, sort_keys=False, default_flow_style=None),
     )
+
+
+def describe_adaptation(folder: Path) -> list[str]:
+    """What a run's folder holds of it, in words; nothing if nothing was adapted."""
+    path = folder / DECISIONS_FILE
+    if not path.exists():
+        return []
+    changes = [one for one in map(json.loads, path.read_text().splitlines()) if one["old"] != one["new"]]
+    names = sorted({str(one["parameter"]) for one in changes})
+    what = f"changed {', '.join(names)} {len(changes)} times" if changes else "changed nothing"
+    lines = [f"adaptation {what}; every decision is in {path}"]
+    if (folder / REPLAY_FOLDER).exists():
+        lines.append(f"the same without measuring: --config-dir {folder / REPLAY_FOLDER} adaptive=replay")
+    return lines

@@ -19,6 +19,7 @@ from tuner.statistics import Interval, difference_interval, iqm
 from tuner.training import run_training
 from tuner.trial.folder import CHECKPOINT_FILE, cut_torn_tail
 from tuner.trial.messages import JsonDict
+from tuner.verdicts import MIN_SCORES_FOR_INTERVAL
 
 ARMS = ("adaptive", "frozen")
 _RESULTS = "compare.jsonl"
@@ -67,6 +68,10 @@ class Comparison:
         Args:
             margin: What counts as no worse, as a share of the largest absolute score.
         """
+        if list(self.adaptive) == list(self.frozen):
+            return "adaptation changed nothing: both score the same on every seed"
+        if len(self.adaptive) < MIN_SCORES_FOR_INTERVAL:
+            return f"on fewer than {MIN_SCORES_FOR_INTERVAL} seeds nothing can be told; add some (num_seeds)"
         allowed = margin * float(np.abs([*self.adaptive, *self.frozen]).max())
         low, high = self.interval
         if low > 0.0:

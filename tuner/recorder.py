@@ -11,6 +11,7 @@ from pathlib import Path
 from types import FrameType
 
 from tuner.errors import UserError
+from tuner.files import write_aside
 from tuner.progress import Progress
 from tuner.trackers.base import RunInfo, RunTracker, Tracker
 from tuner.trackers.history import History
@@ -140,9 +141,7 @@ class RunRecorder:
         os.close(self._lock)
 
     def _write_result(self, result: Mapping[str, object]) -> None:
-        aside = self._info.folder / f".{RESULT_FILE}.{os.getpid()}"
-        aside.write_text(json.dumps(result, indent=2) + "\n")
-        aside.replace(self._info.folder / RESULT_FILE)
+        write_aside(self._info.folder / RESULT_FILE, json.dumps(result, indent=2) + "\n")
 
 
 def _drop_metrics_after(path: Path, num_env_steps: int) -> None:
@@ -153,6 +152,4 @@ def _drop_metrics_after(path: Path, num_env_steps: int) -> None:
     lines = path.read_text().splitlines(keepends=True)
     kept = [line for line in lines if json.loads(line)["step"] <= num_env_steps]
     if len(kept) < len(lines):
-        aside = path.with_name(f".{path.name}.{os.getpid()}")
-        aside.write_text("".join(kept))
-        aside.replace(path)
+        write_aside(path, "".join(kept))

@@ -1,7 +1,6 @@
 """Run folders and the configuration in them."""
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ import yaml
 
 from note_rl.checkpoint import read_checkpoint
 from tuner.errors import UserError
+from tuner.files import write_aside
 from tuner.names import did_you_mean
 from tuner.trial.folder import CHECKPOINT_FILE, REPORTS_FILE, SPEC_FILE, read_reports
 from tuner.trial.messages import JsonDict
@@ -113,8 +113,8 @@ def continue_with(folder: Path, config: JsonDict) -> None:
     before, after = (one["training"]["total_steps"] for one in (read_config(folder), config))
     if after != before:
         lines = [json.dumps({"step": step * before / after, "value": value}) for step, value in read_reports(folder)]
-        _replace(folder / REPORTS_FILE, "".join(f"{line}\n" for line in lines))
-    _replace(folder / CONFIG_FILE, _to_yaml(config))
+        write_aside(folder / REPORTS_FILE, "".join(f"{line}\n" for line in lines))
+    write_aside(folder / CONFIG_FILE, _to_yaml(config))
 
 
 def checkpoint_of(folder: Path) -> Path:
@@ -140,12 +140,6 @@ def _copy_value(source: Mapping[str, Any], target: JsonDict, path: str) -> None:
     for parent in parents:
         source, target = source[parent], target[parent]
     target[last] = source[last]
-
-
-def _replace(path: Path, text: str) -> None:
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    aside.write_text(text)
-    aside.replace(path)
 
 
 def _to_yaml(config: Mapping[str, Any]) -> str:

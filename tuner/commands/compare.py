@@ -10,6 +10,7 @@ from tuner.checks import resolve
 from tuner.comparison import ARMS, Comparison, compare, what_is_compared
 from tuner.errors import UserError
 from tuner.runs import check_same
+from tuner.verdicts import MIN_SCORES_FOR_INTERVAL
 from tuner.wording import format_number
 
 
@@ -33,9 +34,12 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         console.print(f"{arm:>8}  seed {seed}  {format_number(score)}", highlight=False)
     found = Comparison(scores["adaptive"], scores["frozen"])
     low, high = found.interval
+    interval = f", 95 % interval {format_number(low)} to {format_number(high)}"
+    if len(found.adaptive) < MIN_SCORES_FOR_INTERVAL:
+        interval = ""
     console.print(
-        f"difference of interquartile means [bold]{format_number(found.difference)}[/bold], 95 % interval "
-        f"{format_number(low)} to {format_number(high)}: {found.verdict(config.margin)}",
+        f"difference of interquartile means [bold]{format_number(found.difference)}[/bold]{interval}: "
+        f"{found.verdict(config.margin)}",
         highlight=False,
         soft_wrap=True,
     )

@@ -1,9 +1,10 @@
 """`tuner find lr|optimizer|agent`: small studies that answer one question each, and what follows as a file."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import yaml
 from omegaconf import DictConfig, OmegaConf
@@ -17,6 +18,7 @@ from tuner.commands.questions import Found, question
 from tuner.commands.tune import typed_config_dir
 from tuner.commands.winner import TrainingConfigs
 from tuner.executors.base import Event
+from tuner.files import write_aside
 from tuner.finders.study import Workplace
 from tuner.records import RunRecord
 from tuner.study import StudyListener, StudyStopped
@@ -40,8 +42,9 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     try:
         found = find(config, overrides, console)
     except StudyStopped as stop:
-        again = escape(shlex.join(["tuner", "find", *overrides]))
-        console.print(f"{stop}; the same command goes on: [bold]{again}[/bold]")
+        typed = [word for word in overrides if not word.startswith("finder=")]
+        again = escape(shlex.join(["tuner", "find", str(config.finder.kind), *typed]))
+        console.print(f"{stop}; the same command goes on:\n  [bold]{again}[/bold]", highlight=False, soft_wrap=True)
         return EXIT_STOPPED
     for sentence in found.sentences:
         console.print(escape(sentence), highlight=False, soft_wrap=True)
@@ -75,7 +78,7 @@ def find(config: DictConfig, overrides: Sequence[str] = (), console: Console | N
 
 
 class _Lines(StudyListener):
-    """A line for each run that ends."""
+    """A line for each run that begins, and one when it ends."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -92,6 +95,11 @@ class _Lines(StudyListener):
         done = f", of which {self._done} are done" if self._done else ""
         self._console.print(f"{num_runs} runs{done}", highlight=False)
 
+    def on_start(self, run: Run) -> None:
+        """What is tried."""
+        point = ", ".join(run.values["overrides"])
+        self._console.print(f"  {escape(point)} begins", highlight=False, soft_wrap=True)
+
     def on_event(self, run: Run, event: Event) -> None:
         """Nothing: runs are short."""
 
@@ -99,12 +107,15 @@ class _Lines(StudyListener):
         """What came of it."""
         del run
         self._done += 1
-        what = ", ".join(f"{name} {value}" for name, value in record.params.items())
-        came = format_number(record.value) if record.complete and record.value is not None else (
-            f"{record.outcome}: {record.reason}"
-        )  # fmt: skip
-        line = f"[{self._done}/{self._total}] {what}: {came} ({format_seconds(record.seconds)})"
+        came = f"{record.outcome}: {record.reason}"
+        if record.complete and record.value is not None:
+            came = f"{'stable up to ' if 'test' in record.params else ''}{format_number(record.value)}"
+        line = f"[{self._done}/{self._total}] {_point(record.params)}: {came} ({format_seconds(record.seconds)})"
         self._console.print(escape(line), highlight=False, soft_wrap=True)
+
+
+def _point(params: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in params.items())
 
 
 def _take_home(found: Found, overrides: Sequence[str]) -> dict[str, str]:
@@ -119,10 +130,10 @@ def _take_home(found: Found, overrides: Sequence[str]) -> dict[str, str]:
     folder = found.folder / "experiment"
     folder.mkdir(exist_ok=True)
     text = configs.experiment(followed, f"What `tuner find` found: {' '.join(found.sentences[-1:])}")
-    (folder / "found.yaml").write_text(text)
+    write_aside(folder / "found.yaml", text)
     lines = {"train with it": configs.experiment_command(found.folder, config, "found")}
     if found.suggestion is None:
         return {**lines, "search further": configs.experiment_command(found.folder, config, "found", "tune")}
     space = yaml.safe_dump({"space": {"optimizer": {"learning_rate": dict(found.suggestion.space)}}}, sort_keys=False)
-    (folder / "found_range.yaml").write_text(f"{text}{space}")
+    write_aside(folder / "found_range.yaml", f"{text}{space}")
     return {**lines, "search further": configs.experiment_command(found.folder, config, "found_range", "tune")}

@@ -11,6 +11,7 @@ from rich.markup import escape
 from note_rl.errors import DivergedError
 from note_rl.threads import thread_variables
 from tuner import runs
+from tuner.adaptation import describe_adaptation
 from tuner.build import build_trackers
 from tuner.checks import resolve
 from tuner.config import RunConfig
@@ -56,6 +57,8 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         highlight=False,
         soft_wrap=True,
     )
+    for line in describe_adaptation(folder):
+        console.print(escape(line), highlight=False, soft_wrap=True)
     return 0
 
 

@@ -18,6 +18,7 @@ from tuner.checks import resolve
 from tuner.commands.defining import check_study, define
 from tuner.commands.planning import make_plan
 from tuner.commands.winner import TrainingConfigs
+from tuner.files import write_aside
 from tuner.records import StudySummary
 from tuner.reporting import final_table, write_page
 from tuner.results import verdict
@@ -92,7 +93,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         result = tune(config, overrides, config_dir=typed_config_dir(), console=console)
     except StudyStopped as stop:
         again = escape(shlex.join(["tuner", "tune", *overrides]))
-        console.print(f"{stop}; the same command goes on: [bold]{again}[/bold]")
+        console.print(f"{stop}; the same command goes on:\n  [bold]{again}[/bold]", highlight=False, soft_wrap=True)
         return EXIT_STOPPED
     _show(result, console)
     return 0
@@ -189,7 +190,7 @@ def _write_experiment(
     experiment.parent.mkdir(exist_ok=True)
     use = configs.experiment_command(folder, winner.config, name)
     title = f"{winner.label} of study {definition.name}, the whole config.\nTrain it: {use}"
-    experiment.write_text(configs.experiment(winner.config, title))
+    write_aside(experiment, configs.experiment(winner.config, title))
     return experiment, use
 
 

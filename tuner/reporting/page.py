@@ -3,11 +3,11 @@
 import base64
 import hashlib
 import json
-import os
 from pathlib import Path
 from typing import Final
 
 from tuner.errors import UserError
+from tuner.files import write_aside
 from tuner.records import StudySummary
 from tuner.reporting import (
     effort_sections,
@@ -47,9 +47,9 @@ def write_page(summary: StudySummary, folder: Path) -> Path:
     page = render_page(summary)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _write_aside(folder / JSON_FILE, summary.to_json())
-        _write_aside(folder / CSV_FILE, summary.to_csv())
-        _write_aside(folder / PAGE_FILE, page)
+        write_aside(folder / JSON_FILE, summary.to_json())
+        write_aside(folder / CSV_FILE, summary.to_csv())
+        write_aside(folder / PAGE_FILE, page)
     except OSError as error:
         raise UserError(f"the report cannot be written to {folder}: {error.strerror}\nGive another folder.") from error
     return folder / PAGE_FILE
@@ -142,10 +142,3 @@ def _plotly_source() -> str:
     source = str(get_plotlyjs())
     assert "</script" not in source.lower()
     return source
-
-
-def _write_aside(path: Path, text: str) -> None:
-    """A reader sees the old file or the new one."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    aside.write_text(text, encoding="utf-8")
-    aside.replace(path)

@@ -1,11 +1,11 @@
 """optimization_results.yaml, as users of hydra-optuna-sweeper know it."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import yaml
 
+from tuner.files import write_aside
 from tuner.study.sweep import JobResult
 from tuner.trial.messages import JsonDict
 
@@ -24,7 +24,5 @@ def results_of(best: Sequence[JobResult], num_objectives: int) -> JsonDict:
 
 
 def write_results(folder: Path, results: JsonDict) -> None:
-    """Writes the file aside and moves it into place."""
-    aside = folder / f".{RESULTS_FILE}.{os.getpid()}"
-    aside.write_text(yaml.safe_dump(results, sort_keys=False, allow_unicode=True))
-    aside.replace(folder / RESULTS_FILE)
+    """Writes the file."""
+    write_aside(folder / RESULTS_FILE, yaml.safe_dump(results, sort_keys=False, allow_unicode=True))

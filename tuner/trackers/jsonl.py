@@ -8,10 +8,10 @@ import io
 import json
 import logging
 import math
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from tuner.files import write_aside
 from tuner.trackers.base import RunInfo, Table
 from tuner.trial.folder import METRICS_FILE, append_line, cut_torn_tail
 
@@ -71,10 +71,8 @@ class JsonlRun:
         info = self._info
         content = {"name": info.name, "group": info.group, "job_type": info.job_type, "exit_code": exit_code}
         values = {name: value for name, value in (summary or {}).items() if not isinstance(value, Table)}
-        aside = info.folder / f".{SUMMARY_FILE}.{os.getpid()}"
         try:
-            aside.write_text(json.dumps({**content, "summary": values}, indent=2))
-            aside.replace(info.folder / SUMMARY_FILE)
+            write_aside(info.folder / SUMMARY_FILE, json.dumps({**content, "summary": values}, indent=2))
         except OSError as error:
             self._give_up(error)
         self.close()

@@ -8,6 +8,7 @@ from typing import Final, Literal
 from urllib.parse import urlsplit
 
 from tuner.errors import UserError
+from tuner.files import write_aside
 
 Mode = Literal["online", "offline", "disabled"]
 
@@ -79,5 +80,5 @@ def run_id_of(folder: Path) -> tuple[str, bool]:
         return known, True
     run_id = secrets.token_hex(6)
     folder.mkdir(parents=True, exist_ok=True)
-    path.write_text(run_id)
+    write_aside(path, run_id)
     return run_id, False

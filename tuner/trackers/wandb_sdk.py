@@ -42,9 +42,11 @@ def table_of(table: Table) -> "wandb.Table":
 
 def wandb_errors() -> tuple[type[Exception], ...]:
     """What wandb raises when it, its service process, the server, the disk or an argument is at fault."""
-    import wandb
-    from wandb.sdk.mailbox.mailbox_handle import ServerResponseError
-
+    try:
+        import wandb
+        from wandb.sdk.mailbox.mailbox_handle import ServerResponseError
+    except ImportError:  # it is not installed, or broken
+        return (ImportError,)
     return (wandb.Error, ServerResponseError, OSError, ValueError, TypeError, *lost_service_errors())
 
 

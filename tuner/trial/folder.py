@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.errors import UserError
+from tuner.files import write_aside
 from tuner.trial import system
 from tuner.trial.messages import JsonDict, TrialResult, TrialSpec
 
@@ -112,7 +113,7 @@ def prepare(folder: Path, spec: TrialSpec) -> None:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _write_aside(folder / SPEC_FILE, spec.to_json())
+        write_aside(folder / SPEC_FILE, spec.to_json())
     except OSError as error:
         raise UserError(
             f"the trial folder {folder} cannot be written: {error.strerror or error}.\n"
@@ -161,7 +162,7 @@ def is_locked(folder: Path) -> bool:
 def claim(folder: Path) -> None:
     """Note this process in the pid file and clear what an earlier attempt left unfinished. The lock must be held."""
     pid = os.getpid()
-    _write_aside(folder / PID_FILE, json.dumps({"pid": pid, "start_time": system.start_time(pid)}))
+    write_aside(folder / PID_FILE, json.dumps({"pid": pid, "start_time": system.start_time(pid)}))
     clear_unfinished(folder)
 
 
@@ -218,12 +219,12 @@ def read_result(folder: Path) -> TrialResult | None:
 
 def write_result(folder: Path, result: TrialResult) -> None:
     """Write result.json aside and move it into place."""
-    _write_aside(folder / RESULT_FILE, result.to_json())
+    write_aside(folder / RESULT_FILE, result.to_json())
 
 
 def write_objective(folder: Path, objective: JsonDict) -> None:
     """Write objective.json: what the job of a sweep returned, {"values": [...]} or {"complaint": "why it is none"}."""
-    _write_aside(folder / OBJECTIVE_FILE, json.dumps(objective))
+    write_aside(folder / OBJECTIVE_FILE, json.dumps(objective))
 
 
 def read_objective(folder: Path) -> JsonDict:
@@ -251,16 +252,6 @@ def _lines(path: Path) -> list[bytes]:
         return path.read_bytes().splitlines(keepends=True)
     except OSError:
         return []
-
-
-def _write_aside(path: Path, text: str) -> None:
-    """Write a file so that readers see the old one or the new one, never a part, not even after a power cut."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    with aside.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    aside.replace(path)
 
 
 def _noted_process(folder: Path) -> tuple[int, str] | None:
