@@ -212,9 +212,9 @@ def _explain_choice(loader: ConfigLoaderImpl, culprit: Override, error: MissingC
     group, _, choice = str(error.missing_cfg_file).rpartition("/")
     options = sorted(loader.get_group_options(group)) if group else []
     close = nearest(choice, options)
-    hint = f"did you mean {' or '.join(f'{group}={name}' for name in close)}? " if close else ""
-    listed = f"(there is {', '.join(options)})" if options else ""
-    return UserError(f"there is no {group or culprit.key_or_group}={choice}; {hint}{listed}".rstrip("; "))
+    hint = f"; did you mean {' or '.join(f'{group}={name}' for name in close)}?" if close else ""
+    listed = f" (there is {', '.join(options)})" if options else ""
+    return UserError(f"there is no {group or culprit.key_or_group}={choice}{hint}{listed}")
 
 
 def _explain_key(loader: ConfigLoaderImpl, key: str, value: str, before: DictConfig) -> UserError:
@@ -223,6 +223,9 @@ def _explain_key(loader: ConfigLoaderImpl, key: str, value: str, before: DictCon
     if parent == "env.kwargs" or (parent in BUILT_MAPPINGS and "." not in parent):
         return UserError(f"{parent} has no {name} yet: to add one, type +{key}={value}")
     groups = [] if "." in key else loader.list_groups("")
+    own = OmegaConf.select(before, f"{parent}._target_") if parent else None
+    if isinstance(own, str) and not own.startswith(("note_rl.", "tuner.", "optuna.")):
+        return UserError(f"{parent} has no {name} yet: to hand it to {own}, type +{key}={value}")
     return UserError(f"unknown key {key}{_names_there(key, before, groups)}")
 
 

@@ -71,6 +71,22 @@ def test_an_optimizer_without_a_rate_cannot_be_varied(tuner: CommandLine) -> Non
     assert "num_rates=1 must be 0" in said
 
 
+def test_what_follows_from_the_best_agent_has_its_groups(tuner: CommandLine) -> None:
+    """Whoever wins: its policy and buffer come along, and its space can be searched."""
+    few = ("tracker=jsonl", "training.total_steps=400", "finder.num_seeds=1")
+    answer = tuner("find", "agent", *few, "finder.candidates=[dqn,ppo]", "executor=inline", "storage=journal")
+    assert answer.status == 0, answer
+    best = "dqn" if "dqn is ahead" in answer.output else "ppo"
+    train, tune = line_after(answer, "train with it:"), line_after(answer, "search further:")
+    assert not [word for word in train if word.startswith("~")]
+    found = preflight("train", train[4:], train[3])
+    assert found.agent._target_.lower().endswith(best)
+    assert found.buffer._target_.endswith("RolloutSettings" if best == "ppo" else "ReplaySettings")
+    searched = tuner(*tune[1:], "plan=true", "study.steps_per_second=1000")
+    assert searched.status == 0, searched
+    assert f"{best} on CartPole-v1" in searched.output
+
+
 def test_an_agent(tmp_path: Path) -> None:
     given = (*SMALL, *DQN[1:], "finder=agent", "finder.candidates=[dqn,double_dqn]", "finder.num_seeds=1")
     overrides = (*given, "executor=inline", "storage=memory", f"study.folder={tmp_path}")
@@ -90,7 +106,7 @@ def test_a_function_is_no_agent(tuner: CommandLine) -> None:
     ("arguments", "message"),
     [
         (("rate",), "there is no finder=rate"),
-        (("lr", "finder.mode=k"), "mode=k is unknown"),
+        (("lr", "finder.mode=k"), "mode (metrics) 'k' is unknown; there is auto, kl, loss, return"),
         (("lr", "+finder.num_step=3"), "unknown key finder.num_step; did you mean finder.num_steps"),
         (("lr", "finder.mode=kl"), "finder.mode=kl is for agents that learn from rollouts"),
         (("lr", "schedule=linear_lr", "schedule.learning_rate.start=0.1"), "sets the rate whatever optimizer.learning"),

@@ -278,6 +278,11 @@ REFUSED = {
     "an unknown setting": (["+study.num_trails=3"], "unknown key study.num_trails; did you mean"),
     "no trials": (["study.num_trials=0"], "study.num_trials=0 must be a whole number, at least 1"),
     "a rung beyond the end": (["study.pruning.rungs=[0.5,1.5]"], "1.5 must be a fraction of the step budget"),
+    "an unknown sampler": (["sampler=foo"], "there is no sampler=foo (there is "),
+    "an argument of one's own sampler": (
+        ["sampler=random", "sampler._target_=my.Mine", "sampler.flavour=z"],
+        "sampler has no flavour yet: to hand it to my.Mine, type +sampler.flavour=z",
+    ),
     "an unknown start": (["warm_start=zoo"], "warm_start=zoo must be off, default or an experiment"),
     "a start of another agent": (["agent=dqn", "warm_start=ppo_cartpole"], "is an experiment with PPO, and DQN"),
     "a start without a value": (

@@ -81,6 +81,7 @@ class LRFinder:
         """
         check_call("LRFinder", strategy, train_loss)
         train = train_options_of(options, pool_network, _SEARCH)
+        _check_numbers(N, window_size)
         settings = RateSettings(
             mode=metrics,
             start_lr=start_lr,
@@ -91,7 +92,7 @@ class LRFinder:
             options=train,
             **options,
         )
-        subject = live_subject(self.agent, self.agent.optimizer, "LRFinder")
+        subject = live_subject(self.agent, getattr(self.agent, "optimizer", None), "LRFinder")
         mode = chosen_mode(settings.mode, self.agent.settings.experience)
         if mode == "kl" and not isinstance(self.agent.settings.experience, RolloutSettings):
             raise UserError("metrics='kl' is for agents that learn from rollouts (PPO=True); use metrics='loss'")
@@ -211,3 +212,10 @@ class LRFinder:
         if self.result is None:
             raise UserError("nothing was found yet: call find() first")
         return self.result
+
+
+def _check_numbers(num_steps: Any, window_size: Any) -> None:
+    """Under the manuals' names."""
+    for name, value, least in (("N", num_steps, 5), ("window_size", window_size, 2)):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
+            raise UserError(f"{name}={value!r} must be a whole number, at least {least}")

@@ -60,7 +60,11 @@ class RateSettings:
         """Refuses what makes no range."""
         object.__setattr__(self, "mode", _ALIASES.get(self.mode, self.mode))
         if self.mode not in MODES:
-            raise UserError(f"mode={self.mode} is unknown{did_you_mean(self.mode, MODES)}; there is {', '.join(MODES)}")
+            near = did_you_mean(str(self.mode), MODES)
+            raise UserError(f"mode (metrics) {self.mode!r} is unknown{near}")
+        for name in ("start_lr", "end_lr"):
+            if isinstance(getattr(self, name), bool) or not isinstance(getattr(self, name), int | float):
+                raise UserError(f"{name}={getattr(self, name)!r} must be a number")
         if not 0.0 < self.start_lr < self.end_lr < math.inf:
             raise UserError(f"start_lr={self.start_lr:g} must be above 0 and below end_lr={self.end_lr:g}")
         for name, least in (("num_steps", 5), ("num_rates", 3), ("num_seeds", 1), ("seed", 0)):

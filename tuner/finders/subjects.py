@@ -17,7 +17,7 @@ from note_rl.errors import SettingsError
 from note_rl.learners.adjustable import LEARNING_RATE
 from note_rl.optimizers.rates import Rates
 from note_rl.optimizers.recipe import OptimizerRecipe, recipes_of
-from note_rl.rebuilding import Recipe, plain_attributes
+from note_rl.rebuilding import Rebuildable, Recipe, plain_attributes
 from note_rl.seeding import seed_everything
 from tuner.build import build_run
 from tuner.config import RunConfig
@@ -131,6 +131,8 @@ def live_subject(agent: Any, optimizer: Any, finder: str) -> LiveSubject:
     Raises:
         SettingsError: It cannot be made again in another process; names the argument that is in the way.
     """
+    if not issubclass(type(agent), Rebuildable):
+        raise SettingsError(f"{finder} tries agents that inherit from RL or RL_pytorch; it was given {agent!r}")
     settings = agent.settings
     if optimizer is None:
         raise SettingsError(f"{finder} needs an optimizer: set agent.optimizer = Adam(...) before")

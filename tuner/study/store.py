@@ -1,5 +1,6 @@
 """The studies of one storage: by name, with what is known of each beside its runs."""
 
+import platform
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -237,7 +238,7 @@ def _listed(lines: list[str], limit: int = 4) -> str:
 def versions(backend: str) -> dict[str, str]:
     """Versions of what a run's score depends on, read without importing any of it."""
     unused = set().union(*_BACKEND_PACKAGES.values()) - _BACKEND_PACKAGES.get(backend, set())
-    found = {}
+    found = {"python": platform.python_version()}
     for package in _VERSIONED:
         if package not in unused:
             try:

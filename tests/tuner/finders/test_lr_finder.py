@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import optuna
 import pytest
@@ -135,8 +136,8 @@ def test_what_cannot_be_made_again_is_refused_by_name(tmp_path: Path) -> None:
     ("arguments", "error", "message"),
     [
         ({"start_lr": 1.0, "end_lr": 0.1}, UserError, "start_lr=1 must be above 0 and below end_lr=0.1"),
-        ({"N": 2}, UserError, "num_steps=2 must be a whole number, at least 5"),
-        ({"metrics": "los"}, UserError, "mode=los is unknown; did you mean loss"),
+        ({"N": 2}, UserError, "N=2 must be a whole number, at least 5"),
+        ({"metrics": "los"}, UserError, "'los' is unknown; did you mean loss"),
         ({"metrics": "return"}, UserError, "say for how long"),
         ({"num_seed": 2}, SettingsError, "num_seeds"),
         ({"strategy": object()}, SettingsError, "leave strategy out"),
@@ -168,3 +169,24 @@ def test_a_schedule_of_the_rate_does_not_interfere(tmp_path: Path) -> None:
     agent.optimizer = torch.optim.SGD(agent.param, lr=0.1)
     found = LRFinder(agent, inline(tmp_path)).find(N=60, start_lr=1e-3, end_lr=1e2, num_seeds=1)
     assert found.points[0].stable <= 0.5 < found.points[0].stable * (1e5) ** (1 / 60)
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ({"window_size": 0}, "window_size=0 must be a whole number, at least 2"),
+        ({"start_lr": "a"}, "start_lr='a' must be a number"),
+        ({"metrics": "kl"}, "metrics='kl' is for agents that learn from rollouts"),
+    ],
+)
+def test_what_cannot_be_searched_is_refused(tmp_path: Path, told: dict[str, Any], words: str) -> None:
+    agent = quadratic()
+    agent.optimizer = torch.optim.SGD(params(agent), lr=0.1)
+    with pytest.raises(UserError, match=words):
+        LRFinder(agent, inline(tmp_path)).find(**told)
+    assert not (tmp_path / "studies").exists()
+
+
+def test_what_is_no_agent_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="inherit from RL or RL_pytorch; it was given 3"):
+        LRFinder(3, inline(tmp_path)).find()
