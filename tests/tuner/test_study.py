@@ -358,6 +358,47 @@ def test_the_configuration_is_blamed_for_what_it_does(
     assert "trial 3" not in {run.label for run in summary.stage("confirm")}
 
 
+def test_without_a_random_score_failed_runs_get_the_worst_of_the_whole_study(tmp_path: Path) -> None:
+    """Screening sees 40 and less, down to 3; whatever fails later scores 3, however well it began."""
+
+    def behave(spec: TrialSpec, attempt: int) -> Script:
+        if spec.stage == "screen":
+            return Script([(1.0, [40.0, 30.0, 3.0][spec.number])])
+        bad = spec.stage == "test" and spec.config["optimizer"]["learning_rate"] == 0.1  # the default's
+        return Script([(1.0, 35.0)], TrialResult(Outcome.DIVERGED, "nan") if bad else TrialResult(Outcome.COMPLETE))
+
+    summary = run_study(tmp_path, FakeExecutor(behave=behave), metric="final", num_trials=3, num_candidates=1)
+    assert summary.random_score is None
+    assert [(run.label, run.outcome, run.value) for run in summary.stage("test")] == [
+        ("trial 0", Outcome.COMPLETE, 35.0),
+        ("default", Outcome.DIVERGED, 3.0),
+        ("trial 0", Outcome.COMPLETE, 35.0),
+        ("default", Outcome.DIVERGED, 3.0),
+    ]
+    found = verdict(summary)
+    assert found.difference is None
+    assert found.improvement is None
+    assert "The default configuration finished none of its 2 test runs (2 diverged)." in found.sentence
+    assert "2 of 4 test runs failed (2 diverged). They count with the worst score seen." in found.details
+
+
+def test_a_penalty_knows_of_later_stages_of_earlier_sessions(tmp_path: Path) -> None:
+    """The tests of three trials saw 1; a fourth trial that fails gets no more."""
+
+    def behave(spec: TrialSpec, attempt: int) -> Script:
+        failed = TrialResult(Outcome.DIVERGED, "nan") if spec.key == "screen/3" else TrialResult(Outcome.COMPLETE)
+        return Script([(1.0, 1.0 if spec.stage == "test" else 10.0 + spec.number)], failed)
+
+    run_study(tmp_path, FakeExecutor(behave=behave), metric="final", num_trials=3)
+    summary = run_study(tmp_path, FakeExecutor(behave=behave), metric="final", num_trials=4)
+    assert summary.stage("screen")[3].value == 1.0
+
+
+def test_the_summary_knows_the_random_score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    random_score(monkeypatch, -7.0)
+    assert run_study(tmp_path, probe="tests.tuner.entries:probe").random_score == -7.0
+
+
 @pytest.mark.parametrize("outcome", [Outcome.CRASHED, Outcome.HUNG])
 def test_a_crash_or_hang_is_continued_once_and_then_told_as_failed(tmp_path: Path, outcome: Outcome) -> None:
     executor = FakeExecutor(behave=ending(2, TrialResult(outcome, "KeyError: 'obs'", seconds=2.0)))

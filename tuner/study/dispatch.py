@@ -40,14 +40,13 @@ class Guard:
     num_in_a_row: int = 0
     any_success: bool = False
 
-    def know(self, records: Iterable[RunRecord]) -> None:
-        """Takes runs of earlier sessions into account."""
-        self.any_success |= any(record.outcome in (Outcome.COMPLETE, Outcome.PRUNED) for record in records)
+    def know(self, record: RunRecord) -> None:
+        """Takes a run of an earlier session into account."""
+        self.any_success |= record.outcome in (Outcome.COMPLETE, Outcome.PRUNED)
 
     def count(self, record: RunRecord) -> bool:
         """Takes a run into account; whether it was one failure too many."""
-        if record.outcome in (Outcome.COMPLETE, Outcome.PRUNED):
-            self.any_success = True
+        self.know(record)
         failed = record.outcome in RETRIED or (record.outcome in PENALISED and not self.any_success)
         self.num_in_a_row = self.num_in_a_row + 1 if failed else 0
         return self.num_in_a_row >= self.limit
@@ -94,6 +93,12 @@ class Dispatcher:
         self._queue: deque[Run] = deque()
         self._sign = sign
 
+    def know(self, records: Iterable[RunRecord]) -> None:
+        """Takes in what earlier sessions have done, in whatever stage."""
+        for record in records:
+            self._penalties.see(record)
+            self._guard.know(record)
+
     def run_stage(self, book: Book, judge: Judge | None = None, after: Callable[[], None] | None = None) -> None:
         """Runs all that the book still has to run, what an earlier controller left half-way first.
 
@@ -107,9 +112,6 @@ class Dispatcher:
             StudyError: Too many failures in a row.
         """
         desk = _Desk(book, judge, after)
-        records = book.records()
-        self._penalties.begin_stage(records)
-        self._guard.know(records)
         try:
             self._run_all(desk)
         except KeyboardInterrupt:  # a second Ctrl-C: at once

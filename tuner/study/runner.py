@@ -30,6 +30,7 @@ from tuner.study.ownership import Ownership
 from tuner.study.patience import STORAGE_ERRORS, StorageLostError, explained
 from tuner.study.probing import PROBE, run_probe
 from tuner.study.pruning import RungJudge, decisions_from_json, decisions_to_json, describe_decisions
+from tuner.study.reading import read_records
 from tuner.study.samplers import SamplerFactory, make_sampler, num_distinct
 from tuner.study.store import StudyStore, begin_or_continue
 from tuner.study.summary import summarise
@@ -124,6 +125,12 @@ class StudyRunner:
         dispatcher = Dispatcher(
             self._definition, self._executor, self._interrupts, self._listener, random_score, ownership.sign
         )
+        for stage in STAGES:
+            study = self._store.find(self._definition.name, stage)
+            if study is not None:
+                dispatcher.know(
+                    read_records(study, stage, self._definition.study_folder, self._definition.settings.others)
+                )
         screened = self._screen(screen, dispatcher)
         candidates = self._race(screen, dispatcher, screened)
         confirmed = self._run_seeds(
