@@ -503,6 +503,7 @@ def test_failures_in_a_row_end_the_study_with_the_likely_cause(tmp_path: Path) -
     assert "4 runs in a row failed" in message
     assert "ImportError: no module named x" in message
     assert "output.log" in message
+    assert "These 4 count among study.num_trials; study.num_trials=24 has 20 further ones" in message
     assert len({spec.number for spec in executor.started}) <= 5
 
 
@@ -517,8 +518,14 @@ def test_failures_between_successes_do_not_end_it(tmp_path: Path) -> None:
 def test_a_limit_that_nothing_keeps_ends_the_study_too(tmp_path: Path) -> None:
     timed_out = TrialResult(Outcome.TIMED_OUT, "it ran longer than limits.wall_s=1 s")
     executor = FakeExecutor(behave=lambda spec, attempt: Script([(1 / 9, 3.0)], timed_out))
-    with pytest.raises(StudyError, match=r"5 runs in a row failed.*limits.wall_s=1 s"):
-        run_study(tmp_path, executor, num_trials=20)
+    with pytest.raises(StudyError, match=r"5 runs in a row failed.*limits.wall_s=1 s") as raised:
+        run_study(tmp_path, executor, num_trials=6)
+    assert "raise executor.limits.wall_s if that was too little" in str(raised.value)
+    assert "output.log" not in str(raised.value)
+    assert "These 5 count among study.num_trials; study.num_trials=11 has 6 further ones" in str(raised.value)
+    executor = FakeExecutor()
+    run_study(tmp_path, executor, num_trials=11)
+    assert len([spec for spec in executor.started if spec.stage == "screen"]) == 6
 
 
 def test_configurations_that_diverge_in_a_row_do_not_end_a_study_in_which_some_learn(tmp_path: Path) -> None:
@@ -543,7 +550,8 @@ def test_that_some_have_learnt_is_known_after_a_restart(tmp_path: Path) -> None:
 
 
 def test_a_study_without_any_good_trial_says_so(tmp_path: Path) -> None:
-    with pytest.raises(StudyError, match="none of the 3 trials of study study came to a good end"):
+    further = "These 3 count among study.num_trials; study.num_trials=6 has 3 further ones"
+    with pytest.raises(StudyError, match=f"none of the 3 trials of study study came to a good end(.|\n)*{further}"):
         run_study(tmp_path, FakeExecutor(behave=crash), num_trials=3)
 
 

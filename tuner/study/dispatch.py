@@ -8,7 +8,7 @@ from typing import Protocol
 
 from tuner.executors.base import Event, Executor, TrialBuilt, TrialEnded, TrialReported
 from tuner.objective import other_values
-from tuner.protocol import PENALISED, RETRIED
+from tuner.protocol import RETRIED
 from tuner.records import RunRecord
 from tuner.study.book import Book, Ending, Run
 from tuner.study.control import Interrupts, set_aside
@@ -16,6 +16,7 @@ from tuner.study.definition import StudyDefinition
 from tuner.study.disk import ended_by_full_disk
 from tuner.study.errors import StudyError, StudyStopped
 from tuner.study.evidence import echo_complaint, is_of, likely_cause
+from tuner.study.guard import Guard
 from tuner.study.listener import StudyListener
 from tuner.study.penalties import Penalties
 from tuner.trial import folder as files
@@ -26,30 +27,6 @@ POLL_S = 0.5
 
 LEFTOVER_PATIENCE_S = 30.0
 """How long a process of a killed controller may take to checkpoint and leave by itself."""
-
-
-@dataclass
-class Guard:
-    """Ends a study in which nothing works.
-
-    A configuration that diverges or runs out of memory or time says something about itself; only while no run at all
-    has come to a good end do these count as failures too.
-    """
-
-    limit: int
-    num_in_a_row: int = 0
-    any_success: bool = False
-
-    def know(self, record: RunRecord) -> None:
-        """Takes a run of an earlier session into account."""
-        self.any_success |= record.outcome in (Outcome.COMPLETE, Outcome.PRUNED)
-
-    def count(self, record: RunRecord) -> bool:
-        """Takes a run into account; whether it was one failure too many."""
-        self.know(record)
-        failed = record.outcome in RETRIED or (record.outcome in PENALISED and not self.any_success)
-        self.num_in_a_row = self.num_in_a_row + 1 if failed else 0
-        return self.num_in_a_row >= self.limit
 
 
 class Judge(Protocol):
@@ -265,11 +242,8 @@ class Dispatcher:
             desk.after()
         if self._guard.count(record):
             self._abandon(desk)
-            raise StudyError(
-                f"{self._guard.num_in_a_row} runs in a row failed, so the study was stopped. "
-                f"The last one, {run.key}: {record.reason or record.outcome}\n"
-                f"See {run.folder / files.OUTPUT_FILE}; once it is mended, the same command goes on."
-            )
+            num_ended = sum(one.outcome is not None for one in desk.book.records())
+            raise StudyError(self._guard.complaint(run, num_ended, self._definition.settings.num_trials))
 
     def _abandon(self, desk: "_Desk") -> None:
         """Stops what else runs before an error is raised; these runs stay open and go on with the study."""

@@ -25,6 +25,7 @@ from tuner.study.control import Interrupts, set_aside, sole_controller
 from tuner.study.definition import Candidate, StudyDefinition
 from tuner.study.dispatch import Dispatcher
 from tuner.study.errors import StudyError
+from tuner.study.guard import further_trials
 from tuner.study.listener import StudyListener
 from tuner.study.ownership import Ownership
 from tuner.study.patience import STORAGE_ERRORS, StorageLostError, explained
@@ -168,10 +169,11 @@ class StudyRunner:
                 screened, settings.num_entrants if settings.num_race_seeds else settings.num_candidates
             )
         if not entrants:
+            num = len(screened)
             raise StudyError(
-                f"none of the {len(screened)} trials of study {self._definition.name} came to a good end, "
-                "so there is nothing to confirm.\nMend what the output of the trials shows and raise study.num_trials, "
-                "or begin a new study (study.name=...)."
+                f"none of the {num} trials of study {self._definition.name} came to a good end, "
+                "so there is nothing to confirm.\nMend what the output of the trials shows. "
+                f"{further_trials(num, num, settings.num_trials)}."
             )
         raced: tuple[RunRecord, ...] = ()
         for num_seeds in range(min(MIN_RACE_SEEDS - 1, settings.num_race_seeds), settings.num_race_seeds + 1):
