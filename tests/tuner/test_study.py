@@ -458,6 +458,13 @@ def test_retries_can_be_had_and_not(tmp_path: Path) -> None:
         assert len([spec for spec in executor.started if spec.key == "screen/0"]) == 1 + retries
 
 
+def test_a_mistake_that_would_be_made_again_is_not_tried_again(tmp_path: Path) -> None:
+    executor = FakeExecutor(behave=ending(2, TrialResult(Outcome.CRASHED, "no score", deterministic=True)))
+    run = run_study(tmp_path, executor, retries=3).stage("screen")[2]
+    assert (run.outcome, run.value, run.reason) == (Outcome.CRASHED, None, "no score")
+    assert len([spec for spec in executor.started if spec.key == "screen/2"]) == 1
+
+
 def test_a_stop_from_outside_counts_as_a_crash(tmp_path: Path) -> None:
     executor = FakeExecutor(behave=ending(0, TrialResult(Outcome.STOPPED, "stopped by SIGTERM")))
     run = run_study(tmp_path, executor).stage("screen")[0]

@@ -221,7 +221,7 @@ class Dispatcher:
         reason = likely_cause(result)
         outcome = Outcome.HUNG if result.outcome is Outcome.HUNG else Outcome.CRASHED
         desk.book.note_attempt(run, outcome, reason, result.seconds)
-        if run.num_crashes > self._definition.settings.retries:
+        if result.deterministic or run.num_crashes > self._definition.settings.retries:
             self._close(desk, run, Ending(outcome, None, reason, seconds))
         else:
             self._hear_of(desk, run, files.read_reports(run.folder))
