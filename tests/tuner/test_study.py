@@ -234,6 +234,25 @@ def test_the_number_of_trials_is_a_total(tmp_path: Path) -> None:
     assert run_study(tmp_path, idle, num_trials=3).stage("screen") == more.stage("screen")
 
 
+class Notes(StudyListener):
+    """Keeps what the user should read."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def on_note(self, text: str) -> None:
+        self.texts.append(text)
+
+
+def test_fewer_trials_than_there_are_is_said_once(tmp_path: Path) -> None:
+    said = []
+    for num_trials in (5, 5, 3):
+        notes = Notes()
+        run_study(tmp_path, listener=notes, num_trials=num_trials)
+        said.append([text for text in notes.texts if "no further one" in text])
+    assert said == [[], [], ["5 trials are there already; study.num_trials=3 asks for no further one"]]
+
+
 def test_a_continued_study_does_not_draw_its_first_points_again(tmp_path: Path) -> None:
     for num_trials in (3, 6, 9):
         summary = run_study(tmp_path, num_trials=num_trials)

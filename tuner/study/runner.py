@@ -191,6 +191,11 @@ class StudyRunner:
             study.set_user_attr(attributes.WINNER, None)  # more trials may bring another
             study.set_user_attr(attributes.FRONT, [])
         self._listener.on_stage(SCREEN, book.total, book.records())
+        if book.num_entered > definition.settings.num_trials:
+            self._listener.on_note(
+                f"{book.num_entered} trials are there already; "
+                f"study.num_trials={definition.settings.num_trials} asks for no further one"
+            )
         judge, after = self._judge(study, book)
         dispatcher.run_stage(book, judge, after)
         return book.records()
