@@ -34,7 +34,7 @@ from tuner.records import StudySummary
 from tuner.results import verdict
 from tuner.study import StudyError, StudyListener, StudyStopped, StudyStore, find_winner, summarise
 from tuner.trial import folder as files
-from tuner.trial.messages import JsonDict, Outcome, TrialResult, TrialSpec
+from tuner.trial.messages import JsonDict, Limits, Outcome, TrialResult, TrialSpec
 
 
 @pytest.fixture(autouse=True)
@@ -736,6 +736,26 @@ def test_ctrl_c_leaves_open_what_is_open_and_the_same_call_goes_on(tmp_path: Pat
     summary = run_study(tmp_path, again)
     check_complete(summary)
     assert {spec.number for spec in again.started[:2]} == {2, 3}
+
+
+@pytest.mark.parametrize(("limits", "takes"), [(Limits(grace_s=7.5), ", which takes up to 15 s"), (None, "")])
+def test_ctrl_c_says_at_once_what_is_waited_for(tmp_path: Path, limits: Limits | None, takes: str) -> None:
+    """Before any run has ended: those that do not answer are waited for."""
+    notes, said_at_the_end = Notes(), []
+
+    def interrupt(event: object) -> None:
+        if isinstance(event, TrialReported) and (event.key, event.step) == ("screen/0", 5 / 9):
+            os.kill(os.getpid(), signal.SIGINT)
+        if isinstance(event, TrialEnded):
+            said_at_the_end.append(list(notes.texts))
+
+    executor = FakeExecutor(parallel=2)
+    if limits is not None:
+        setattr(executor, "limits", limits)  # noqa: B010 - an executor need not have any
+    executor.on_event = interrupt
+    with pytest.raises(StudyStopped):
+        run_study(tmp_path, executor, listener=notes)
+    assert said_at_the_end == [[f"stopping 2 runs{takes}; Ctrl-C again ends them now"]] * 2
 
 
 def check_complete(summary: StudySummary, num_trials: int = 6) -> None:

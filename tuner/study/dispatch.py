@@ -20,7 +20,8 @@ from tuner.study.guard import Guard
 from tuner.study.listener import StudyListener
 from tuner.study.penalties import Penalties
 from tuner.trial import folder as files
-from tuner.trial.messages import Outcome, TrialResult, TrialSpec, Verdict
+from tuner.trial.messages import Limits, Outcome, TrialResult, TrialSpec, Verdict
+from tuner.wording import counted
 
 POLL_S = 0.5
 """How soon a Ctrl-C is noticed while nothing happens."""
@@ -103,6 +104,7 @@ class Dispatcher:
         while True:
             self._sign()
             if self._interrupts.requested:
+                self._announce_stop()
                 self._end_processes(desk)
                 raise StudyStopped(desk.book.num_open, self._interrupts.reason)
             self._fill(desk.book)
@@ -249,6 +251,16 @@ class Dispatcher:
         """Stops what else runs before an error is raised; these runs stay open and go on with the study."""
         self._interrupts.requested = True
         self._end_processes(desk)
+
+    def _announce_stop(self) -> None:
+        """Says what is waited for; a run that is not listening is left its time, twice, before it is killed."""
+        limits = getattr(self._executor, "limits", None)
+        takes = f", which takes up to {2 * limits.grace_s:g} s" if isinstance(limits, Limits) else ""
+        if self._active:
+            self._listener.on_note(
+                f"stopping {counted(len(self._active), 'run')}{takes}; Ctrl-C again ends "
+                f"{'it' if len(self._active) == 1 else 'them'} now"
+            )
 
     def _end_processes(self, desk: "_Desk") -> None:
         self._executor.stop_all()
