@@ -42,7 +42,7 @@ class RunRecord:
         params: configuration path -> sampled value. Empty for the default configuration.
         outcome: None while it runs.
         value: the study's metric. A run that diverged, ran out of memory or out of time has the value it is told with
-            (the score of a random policy); a crashed one has none.
+            (the score of a random policy if that is known, or the worst one of the study); a crashed one has none.
         reason: one line for anything but a complete run.
         curve: (step, value) of each report, in order.
         seconds: wall time.
@@ -151,6 +151,7 @@ class StudySummary:
         sampler: who drew, with its settings.
         pruner: who could end runs early; empty if nobody.
         starts: label of a configuration that the search was started with -> what it is called.
+        random_score: mean return of a random policy; None where there is no environment to measure one in.
         code: commit of the Git repository it was started in; empty if there was none.
     """
 
@@ -181,6 +182,7 @@ class StudySummary:
     pruner: str = ""
     code: str = ""
     starts: Mapping[str, str] = field(default_factory=dict)
+    random_score: float | None = None
 
     def merit(self, run: RunRecord) -> float | None:
         """The score of a run turned so that higher is better; None if it has none."""

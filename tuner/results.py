@@ -41,6 +41,8 @@ def verdict(summary: StudySummary) -> Verdict:
     scores = _scores(summary, TEST, label)
     if label is None or unfinished or not scores:
         return _without_test(summary, unfinished)
+    if failing := _finished_none(summary, label):
+        return _winner_without_result(summary, label, failing)
     return _tested(summary, label, scores)
 
 
@@ -72,12 +74,13 @@ def _tested(summary: StudySummary, label: str, scores: dict[int, float]) -> Verd
         tuning=tuning,
         within_noise=len(noise.tied) if noise else None,
     )
-    params = describe_params(summary.params_of(label), summary.importances)
+    subject = _subject(summary, label)
     result = f"test IQM {winner} on {counted(winner.n, 'fresh seed')}"
     if label == summary.default_label:
         sentence = f"The default configuration itself came out best: {result}. Tuning found nothing better."
         return replace(base, finding=Finding.DEFAULT_AS_GOOD, sentence=sentence, default=winner)
-    subject = f"{label[:1].upper()}{label[1:]}{f' ({params})' if params else ''}"
+    if failing := _finished_none(summary, summary.default_label):
+        return replace(base, sentence=f"{subject}: {result}. {failing}")
     default_scores = _scores(summary, TEST, summary.default_label)
     if not default_scores:
         sentence = (
@@ -92,6 +95,36 @@ def _tested(summary: StudySummary, label: str, scores: dict[int, float]) -> Verd
     return replace(
         base, finding=finding, sentence=sentence, default=default, difference=difference, improvement=improvement
     )
+
+
+def _winner_without_result(summary: StudySummary, label: str, failing: str) -> Verdict:
+    """All test runs of the winner failed: what they were told with is no result of theirs."""
+    details = (*_start_details(summary, label), *failed_tests(summary))
+    default_scores = _scores(summary, TEST, summary.default_label)
+    default_failing = _finished_none(summary, summary.default_label)
+    if label == summary.default_label or default_failing or not default_scores:
+        sentence = failing if label == summary.default_label else f"{failing} {default_failing}".strip()
+        return Verdict(Finding.NO_COMPARISON, sentence, details)
+    default = estimate([*default_scores.values()])
+    sentence = f"{failing} Keep the default configuration: test IQM {default} on {counted(default.n, 'fresh seed')}."
+    return Verdict(Finding.DEFAULT_AS_GOOD, sentence, details, default=default)
+
+
+def _finished_none(summary: StudySummary, label: str) -> str:
+    """That all test runs of a configuration failed, as a sentence; empty if one came to its end, or none has begun."""
+    runs = summary.stage(TEST, label)
+    if not runs or any(run.complete for run in runs):
+        return ""
+    what = f"finished none of its {len(runs)} test runs" if len(runs) > 1 else "did not finish its only test run"
+    return f"{_subject(summary, label)} {what} ({kinds_of(runs)})."
+
+
+def _subject(summary: StudySummary, label: str) -> str:
+    """A configuration as a sentence begins with it."""
+    if label == summary.default_label:
+        return "The default configuration"
+    params = describe_params(summary.params_of(label), summary.importances)
+    return f"{label[:1].upper()}{label[1:]}{f' ({params})' if params else ''}"
 
 
 def _conclusion(difference: Estimate, improvement: float) -> tuple[Finding, str]:

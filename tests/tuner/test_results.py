@@ -187,6 +187,41 @@ def test_failed_test_runs_are_counted_and_named() -> None:
     assert failures in result.details
 
 
+def diverged(run: RunRecord) -> RunRecord:
+    return replace(run, outcome=Outcome.DIVERGED, value=9.0)
+
+
+def test_a_default_that_finished_no_test_run_is_not_compared() -> None:
+    runs = compared(FIVE, FIVE)
+    result = verdict(study(*screened(1.0, 2.0, 3.0, 4.0), *runs[:5], *map(diverged, runs[5:])))
+    assert result.finding is Finding.NO_COMPARISON
+    assert result.winner is not None
+    assert (result.default, result.difference, result.improvement) == (None, None, None)
+    assert result.sentence == (
+        "Trial 3 (learning_rate 0.0006, gamma 0.98): test IQM 495 [480, 500] on 5 fresh seeds. "
+        "The default configuration finished none of its 5 test runs (5 diverged)."
+    )
+
+
+def test_a_winner_that_finished_no_test_run_has_no_result() -> None:
+    runs = compared(FIVE, FIVE)
+    lost = "Trial 3 (learning_rate 0.0006, gamma 0.98) finished none of its 5 test runs (5 diverged)."
+    result = verdict(study(*screened(1.0, 2.0, 3.0, 4.0), *map(diverged, runs[:5]), *runs[5:]))
+    assert result.finding is Finding.DEFAULT_AS_GOOD
+    assert (result.winner, result.difference, result.optimism) == (None, None, None)
+    assert result.sentence.startswith(f"{lost} Keep the default configuration: test IQM 495 [")
+    result = verdict(study(*screened(1.0, 2.0, 3.0, 4.0), *map(diverged, runs)))
+    assert result.finding is Finding.NO_COMPARISON
+    assert result.sentence == f"{lost} The default configuration finished none of its 5 test runs (5 diverged)."
+
+
+@pytest.mark.parametrize(("score", "told"), [(None, "worst score seen"), (21.0, "score of a random policy")])
+def test_it_is_said_what_failed_test_runs_count_with(score: float | None, told: str) -> None:
+    runs = compared(FIVE, FIVE)
+    summary = replace(study(*screened(1.0, 2.0, 3.0, 4.0), diverged(runs[0]), *runs[1:]), random_score=score)
+    assert f"1 of 10 test runs failed (1 diverged). They count with the {told}." in verdict(summary).details
+
+
 def test_estimate_interval_starts_at_five_scores() -> None:
     assert estimate(FIVE[:4]).low is None
     assert estimate(FIVE).low is not None

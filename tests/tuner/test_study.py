@@ -34,7 +34,7 @@ from tuner.records import StudySummary
 from tuner.results import verdict
 from tuner.study import StudyError, StudyListener, StudyStopped, StudyStore, find_winner, summarise
 from tuner.trial import folder as files
-from tuner.trial.messages import JsonDict, Outcome, TrialResult, TrialSpec
+from tuner.trial.messages import JsonDict, Limits, Outcome, TrialResult, TrialSpec
 
 
 @pytest.fixture(autouse=True)
@@ -234,6 +234,25 @@ def test_the_number_of_trials_is_a_total(tmp_path: Path) -> None:
     assert run_study(tmp_path, idle, num_trials=3).stage("screen") == more.stage("screen")
 
 
+class Notes(StudyListener):
+    """Keeps what the user should read."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def on_note(self, text: str) -> None:
+        self.texts.append(text)
+
+
+def test_fewer_trials_than_there_are_is_said_once(tmp_path: Path) -> None:
+    said = []
+    for num_trials in (5, 5, 3):
+        notes = Notes()
+        run_study(tmp_path, listener=notes, num_trials=num_trials)
+        said.append([text for text in notes.texts if "no further one" in text])
+    assert said == [[], [], ["5 trials are there already; study.num_trials=3 asks for no further one"]]
+
+
 def test_a_continued_study_does_not_draw_its_first_points_again(tmp_path: Path) -> None:
     for num_trials in (3, 6, 9):
         summary = run_study(tmp_path, num_trials=num_trials)
@@ -358,6 +377,47 @@ def test_the_configuration_is_blamed_for_what_it_does(
     assert "trial 3" not in {run.label for run in summary.stage("confirm")}
 
 
+def test_without_a_random_score_failed_runs_get_the_worst_of_the_whole_study(tmp_path: Path) -> None:
+    """Screening sees 40 and less, down to 3; whatever fails later scores 3, however well it began."""
+
+    def behave(spec: TrialSpec, attempt: int) -> Script:
+        if spec.stage == "screen":
+            return Script([(1.0, [40.0, 30.0, 3.0][spec.number])])
+        bad = spec.stage == "test" and spec.config["optimizer"]["learning_rate"] == 0.1  # the default's
+        return Script([(1.0, 35.0)], TrialResult(Outcome.DIVERGED, "nan") if bad else TrialResult(Outcome.COMPLETE))
+
+    summary = run_study(tmp_path, FakeExecutor(behave=behave), metric="final", num_trials=3, num_candidates=1)
+    assert summary.random_score is None
+    assert [(run.label, run.outcome, run.value) for run in summary.stage("test")] == [
+        ("trial 0", Outcome.COMPLETE, 35.0),
+        ("default", Outcome.DIVERGED, 3.0),
+        ("trial 0", Outcome.COMPLETE, 35.0),
+        ("default", Outcome.DIVERGED, 3.0),
+    ]
+    found = verdict(summary)
+    assert found.difference is None
+    assert found.improvement is None
+    assert "The default configuration finished none of its 2 test runs (2 diverged)." in found.sentence
+    assert "2 of 4 test runs failed (2 diverged). They count with the worst score seen." in found.details
+
+
+def test_a_penalty_knows_of_later_stages_of_earlier_sessions(tmp_path: Path) -> None:
+    """The tests of three trials saw 1; a fourth trial that fails gets no more."""
+
+    def behave(spec: TrialSpec, attempt: int) -> Script:
+        failed = TrialResult(Outcome.DIVERGED, "nan") if spec.key == "screen/3" else TrialResult(Outcome.COMPLETE)
+        return Script([(1.0, 1.0 if spec.stage == "test" else 10.0 + spec.number)], failed)
+
+    run_study(tmp_path, FakeExecutor(behave=behave), metric="final", num_trials=3)
+    summary = run_study(tmp_path, FakeExecutor(behave=behave), metric="final", num_trials=4)
+    assert summary.stage("screen")[3].value == 1.0
+
+
+def test_the_summary_knows_the_random_score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    random_score(monkeypatch, -7.0)
+    assert run_study(tmp_path, probe="tests.tuner.entries:probe").random_score == -7.0
+
+
 @pytest.mark.parametrize("outcome", [Outcome.CRASHED, Outcome.HUNG])
 def test_a_crash_or_hang_is_continued_once_and_then_told_as_failed(tmp_path: Path, outcome: Outcome) -> None:
     executor = FakeExecutor(behave=ending(2, TrialResult(outcome, "KeyError: 'obs'", seconds=2.0)))
@@ -417,6 +477,13 @@ def test_retries_can_be_had_and_not(tmp_path: Path) -> None:
         assert len([spec for spec in executor.started if spec.key == "screen/0"]) == 1 + retries
 
 
+def test_a_mistake_that_would_be_made_again_is_not_tried_again(tmp_path: Path) -> None:
+    executor = FakeExecutor(behave=ending(2, TrialResult(Outcome.CRASHED, "no score", deterministic=True)))
+    run = run_study(tmp_path, executor, retries=3).stage("screen")[2]
+    assert (run.outcome, run.value, run.reason) == (Outcome.CRASHED, None, "no score")
+    assert len([spec for spec in executor.started if spec.key == "screen/2"]) == 1
+
+
 def test_a_stop_from_outside_counts_as_a_crash(tmp_path: Path) -> None:
     executor = FakeExecutor(behave=ending(0, TrialResult(Outcome.STOPPED, "stopped by SIGTERM")))
     run = run_study(tmp_path, executor).stage("screen")[0]
@@ -462,6 +529,7 @@ def test_failures_in_a_row_end_the_study_with_the_likely_cause(tmp_path: Path) -
     assert "4 runs in a row failed" in message
     assert "ImportError: no module named x" in message
     assert "output.log" in message
+    assert "These 4 count among study.num_trials; study.num_trials=24 has 20 further ones" in message
     assert len({spec.number for spec in executor.started}) <= 5
 
 
@@ -476,8 +544,14 @@ def test_failures_between_successes_do_not_end_it(tmp_path: Path) -> None:
 def test_a_limit_that_nothing_keeps_ends_the_study_too(tmp_path: Path) -> None:
     timed_out = TrialResult(Outcome.TIMED_OUT, "it ran longer than limits.wall_s=1 s")
     executor = FakeExecutor(behave=lambda spec, attempt: Script([(1 / 9, 3.0)], timed_out))
-    with pytest.raises(StudyError, match=r"5 runs in a row failed.*limits.wall_s=1 s"):
-        run_study(tmp_path, executor, num_trials=20)
+    with pytest.raises(StudyError, match=r"5 runs in a row failed.*limits.wall_s=1 s") as raised:
+        run_study(tmp_path, executor, num_trials=6)
+    assert "raise executor.limits.wall_s if that was too little" in str(raised.value)
+    assert "output.log" not in str(raised.value)
+    assert "These 5 count among study.num_trials; study.num_trials=11 has 6 further ones" in str(raised.value)
+    executor = FakeExecutor()
+    run_study(tmp_path, executor, num_trials=11)
+    assert len([spec for spec in executor.started if spec.stage == "screen"]) == 6
 
 
 def test_configurations_that_diverge_in_a_row_do_not_end_a_study_in_which_some_learn(tmp_path: Path) -> None:
@@ -502,7 +576,8 @@ def test_that_some_have_learnt_is_known_after_a_restart(tmp_path: Path) -> None:
 
 
 def test_a_study_without_any_good_trial_says_so(tmp_path: Path) -> None:
-    with pytest.raises(StudyError, match="none of the 3 trials of study study came to a good end"):
+    further = "These 3 count among study.num_trials; study.num_trials=6 has 3 further ones"
+    with pytest.raises(StudyError, match=f"none of the 3 trials of study study came to a good end(.|\n)*{further}"):
         run_study(tmp_path, FakeExecutor(behave=crash), num_trials=3)
 
 
@@ -661,6 +736,26 @@ def test_ctrl_c_leaves_open_what_is_open_and_the_same_call_goes_on(tmp_path: Pat
     summary = run_study(tmp_path, again)
     check_complete(summary)
     assert {spec.number for spec in again.started[:2]} == {2, 3}
+
+
+@pytest.mark.parametrize(("limits", "takes"), [(Limits(grace_s=7.5), ", which takes up to 15 s"), (None, "")])
+def test_ctrl_c_says_at_once_what_is_waited_for(tmp_path: Path, limits: Limits | None, takes: str) -> None:
+    """Before any run has ended: those that do not answer are waited for."""
+    notes, said_at_the_end = Notes(), []
+
+    def interrupt(event: object) -> None:
+        if isinstance(event, TrialReported) and (event.key, event.step) == ("screen/0", 5 / 9):
+            os.kill(os.getpid(), signal.SIGINT)
+        if isinstance(event, TrialEnded):
+            said_at_the_end.append(list(notes.texts))
+
+    executor = FakeExecutor(parallel=2)
+    if limits is not None:
+        setattr(executor, "limits", limits)  # noqa: B010 - an executor need not have any
+    executor.on_event = interrupt
+    with pytest.raises(StudyStopped):
+        run_study(tmp_path, executor, listener=notes)
+    assert said_at_the_end == [[f"stopping 2 runs{takes}; Ctrl-C again ends them now"]] * 2
 
 
 def check_complete(summary: StudySummary, num_trials: int = 6) -> None:

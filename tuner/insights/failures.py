@@ -97,7 +97,8 @@ def failed_tests(summary: StudySummary) -> tuple[str, ...]:
     if not failed:
         return ()
     lost = sum(run.score is None for run in failed)
-    fate = "They count with the score of a random policy."
+    told = "worst score seen" if summary.random_score is None else "score of a random policy"
+    fate = f"They count with the {told}."
     if lost:
         fate = f"{counted(lost, 'run')} without a score {'is' if lost == 1 else 'are'} missing from the figures."
     return (f"{len(failed)} of {len(runs)} test runs failed ({kinds_of(failed)}). {fate}",)

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from tuner.executors.base import Event, Executor, TrialBuilt, TrialEnded, TrialReported
 from tuner.objective import other_values
-from tuner.protocol import PENALISED, RETRIED
+from tuner.protocol import RETRIED
 from tuner.records import RunRecord
 from tuner.study.book import Book, Ending, Run
 from tuner.study.control import Interrupts, set_aside
@@ -16,41 +16,18 @@ from tuner.study.definition import StudyDefinition
 from tuner.study.disk import ended_by_full_disk
 from tuner.study.errors import StudyError, StudyStopped
 from tuner.study.evidence import echo_complaint, is_of, likely_cause
+from tuner.study.guard import Guard
 from tuner.study.listener import StudyListener
 from tuner.study.penalties import Penalties
 from tuner.trial import folder as files
-from tuner.trial.messages import Outcome, TrialResult, TrialSpec, Verdict
+from tuner.trial.messages import Limits, Outcome, TrialResult, TrialSpec, Verdict
+from tuner.wording import counted
 
 POLL_S = 0.5
 """How soon a Ctrl-C is noticed while nothing happens."""
 
 LEFTOVER_PATIENCE_S = 30.0
 """How long a process of a killed controller may take to checkpoint and leave by itself."""
-
-
-@dataclass
-class Guard:
-    """Ends a study in which nothing works.
-
-    A configuration that diverges or runs out of memory or time says something about itself; only while no run at all
-    has come to a good end do these count as failures too.
-    """
-
-    limit: int
-    num_in_a_row: int = 0
-    any_success: bool = False
-
-    def know(self, records: Iterable[RunRecord]) -> None:
-        """Takes runs of earlier sessions into account."""
-        self.any_success |= any(record.outcome in (Outcome.COMPLETE, Outcome.PRUNED) for record in records)
-
-    def count(self, record: RunRecord) -> bool:
-        """Takes a run into account; whether it was one failure too many."""
-        if record.outcome in (Outcome.COMPLETE, Outcome.PRUNED):
-            self.any_success = True
-        failed = record.outcome in RETRIED or (record.outcome in PENALISED and not self.any_success)
-        self.num_in_a_row = self.num_in_a_row + 1 if failed else 0
-        return self.num_in_a_row >= self.limit
 
 
 class Judge(Protocol):
@@ -94,6 +71,12 @@ class Dispatcher:
         self._queue: deque[Run] = deque()
         self._sign = sign
 
+    def know(self, records: Iterable[RunRecord]) -> None:
+        """Takes in what earlier sessions have done, in whatever stage."""
+        for record in records:
+            self._penalties.see(record)
+            self._guard.know(record)
+
     def run_stage(self, book: Book, judge: Judge | None = None, after: Callable[[], None] | None = None) -> None:
         """Runs all that the book still has to run, what an earlier controller left half-way first.
 
@@ -107,9 +90,6 @@ class Dispatcher:
             StudyError: Too many failures in a row.
         """
         desk = _Desk(book, judge, after)
-        records = book.records()
-        self._penalties.begin_stage(records)
-        self._guard.know(records)
         try:
             self._run_all(desk)
         except KeyboardInterrupt:  # a second Ctrl-C: at once
@@ -124,6 +104,7 @@ class Dispatcher:
         while True:
             self._sign()
             if self._interrupts.requested:
+                self._announce_stop()
                 self._end_processes(desk)
                 raise StudyStopped(desk.book.num_open, self._interrupts.reason)
             self._fill(desk.book)
@@ -242,7 +223,7 @@ class Dispatcher:
         reason = likely_cause(result)
         outcome = Outcome.HUNG if result.outcome is Outcome.HUNG else Outcome.CRASHED
         desk.book.note_attempt(run, outcome, reason, result.seconds)
-        if run.num_crashes > self._definition.settings.retries:
+        if result.deterministic or run.num_crashes > self._definition.settings.retries:
             self._close(desk, run, Ending(outcome, None, reason, seconds))
         else:
             self._hear_of(desk, run, files.read_reports(run.folder))
@@ -263,16 +244,23 @@ class Dispatcher:
             desk.after()
         if self._guard.count(record):
             self._abandon(desk)
-            raise StudyError(
-                f"{self._guard.num_in_a_row} runs in a row failed, so the study was stopped. "
-                f"The last one, {run.key}: {record.reason or record.outcome}\n"
-                f"See {run.folder / files.OUTPUT_FILE}; once it is mended, the same command goes on."
-            )
+            num_ended = sum(one.outcome is not None for one in desk.book.records())
+            raise StudyError(self._guard.complaint(run, num_ended, self._definition.settings.num_trials))
 
     def _abandon(self, desk: "_Desk") -> None:
         """Stops what else runs before an error is raised; these runs stay open and go on with the study."""
         self._interrupts.requested = True
         self._end_processes(desk)
+
+    def _announce_stop(self) -> None:
+        """Says what is waited for; a run that is not listening is left its time, twice, before it is killed."""
+        limits = getattr(self._executor, "limits", None)
+        takes = f", which takes up to {2 * limits.grace_s:g} s" if isinstance(limits, Limits) else ""
+        if self._active:
+            self._listener.on_note(
+                f"stopping {counted(len(self._active), 'run')}{takes}; Ctrl-C again ends "
+                f"{'it' if len(self._active) == 1 else 'them'} now"
+            )
 
     def _end_processes(self, desk: "_Desk") -> None:
         self._executor.stop_all()

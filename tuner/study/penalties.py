@@ -1,6 +1,6 @@
 """What a run is told with that ended badly by its own doing, so that the sampler does not go there again."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from tuner.objective import SECONDS, Metric, make_metric
 from tuner.protocol import penalty
@@ -10,7 +10,9 @@ from tuner.trial.messages import Outcome
 
 
 class Penalties:
-    """Remembers the scores of a stage, and gives a run that failed the worst there is in every objective.
+    """Remembers the scores of a study, and gives a run that failed the worst there is in every objective.
+
+    Of all stages: one in which nearly everything fails has no bad scores of its own to go by.
 
     Args:
         metric: The score.
@@ -24,13 +26,6 @@ class Penalties:
         self._random_return = random_return
         self._scores: list[float] = []
         self._rows: list[tuple[float, ...]] = []
-
-    def begin_stage(self, records: Iterable[RunRecord]) -> None:
-        """Forgets other stages and takes in what this one has."""
-        self._scores.clear()
-        self._rows.clear()
-        for record in records:
-            self.see(record)
 
     def see(self, record: RunRecord) -> None:
         """Takes a run into account."""

@@ -25,11 +25,13 @@ from tuner.study.control import Interrupts, set_aside, sole_controller
 from tuner.study.definition import Candidate, StudyDefinition
 from tuner.study.dispatch import Dispatcher
 from tuner.study.errors import StudyError
+from tuner.study.guard import further_trials
 from tuner.study.listener import StudyListener
 from tuner.study.ownership import Ownership
 from tuner.study.patience import STORAGE_ERRORS, StorageLostError, explained
 from tuner.study.probing import PROBE, run_probe
 from tuner.study.pruning import RungJudge, decisions_from_json, decisions_to_json, describe_decisions
+from tuner.study.reading import read_records
 from tuner.study.samplers import SamplerFactory, make_sampler, num_distinct
 from tuner.study.store import StudyStore, begin_or_continue
 from tuner.study.summary import summarise
@@ -124,6 +126,12 @@ class StudyRunner:
         dispatcher = Dispatcher(
             self._definition, self._executor, self._interrupts, self._listener, random_score, ownership.sign
         )
+        for stage in STAGES:
+            study = self._store.find(self._definition.name, stage)
+            if study is not None:
+                dispatcher.know(
+                    read_records(study, stage, self._definition.study_folder, self._definition.settings.others)
+                )
         screened = self._screen(screen, dispatcher)
         candidates = self._race(screen, dispatcher, screened)
         confirmed = self._run_seeds(
@@ -161,10 +169,11 @@ class StudyRunner:
                 screened, settings.num_entrants if settings.num_race_seeds else settings.num_candidates
             )
         if not entrants:
+            num = len(screened)
             raise StudyError(
-                f"none of the {len(screened)} trials of study {self._definition.name} came to a good end, "
-                "so there is nothing to confirm.\nMend what the output of the trials shows and raise study.num_trials, "
-                "or begin a new study (study.name=...)."
+                f"none of the {num} trials of study {self._definition.name} came to a good end, "
+                "so there is nothing to confirm.\nMend what the output of the trials shows. "
+                f"{further_trials(num, num, settings.num_trials)}."
             )
         raced: tuple[RunRecord, ...] = ()
         for num_seeds in range(min(MIN_RACE_SEEDS - 1, settings.num_race_seeds), settings.num_race_seeds + 1):
@@ -182,6 +191,11 @@ class StudyRunner:
             study.set_user_attr(attributes.WINNER, None)  # more trials may bring another
             study.set_user_attr(attributes.FRONT, [])
         self._listener.on_stage(SCREEN, book.total, book.records())
+        if book.num_entered > definition.settings.num_trials:
+            self._listener.on_note(
+                f"{book.num_entered} trials are there already; "
+                f"study.num_trials={definition.settings.num_trials} asks for no further one"
+            )
         judge, after = self._judge(study, book)
         dispatcher.run_stage(book, judge, after)
         return book.records()

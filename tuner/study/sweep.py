@@ -224,4 +224,5 @@ class SweepRunner:
             dispatcher = SweepDispatcher(
                 self._sweep.definition, executor, self._interrupts, self._listener, sign=ownership.sign
             )
+            dispatcher.know(book.records())
             dispatcher.run_stage(book, judge)

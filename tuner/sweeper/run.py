@@ -39,6 +39,7 @@ from tuner.study import (
     quiet_optuna,
     summarise,
 )
+from tuner.study.guard import further_trials
 from tuner.study.samplers import SamplerFactory, require_packages
 from tuner.study.storage import without_password
 from tuner.study.store import BY_CHANCE
@@ -135,10 +136,12 @@ def _run(app: HydraApp, settings: SweepSettings, arguments: Sequence[str]) -> Js
         best = SweepRunner(sweep, store, lambda: _executor(settings, backend), listener).run(folder)
         if best:
             _write_report(store, sweep.definition.name, folder)
+        num_jobs = len(store.require(sweep.definition.name).get_trials(deepcopy=False))
     if not best:
+        again = further_trials(num_jobs, num_jobs, num_jobs)
         raise UserError(
             "no job of the sweep came to a good end; what each of them said is in its output.log, see above. "
-            "Mend it, and raise hydra.sweeper.n_trials or begin another study with hydra.sweeper.study_name=..."
+            f"Mend it. {again}"
         )
     return results_of(best, num_objectives)
 

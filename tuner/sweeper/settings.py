@@ -32,6 +32,7 @@ _WORDS = {
     "executor.threads": f"{NODE}.threads",
     "executor.gpus": f"{NODE}.gpus",
     "executor.isolation": f"{NODE}.isolation",
+    "executor.limits.": f"{NODE}.",
     "limits.": f"{NODE}.",
 }
 """What a setting of `tuner tune` is called here."""

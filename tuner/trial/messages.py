@@ -98,12 +98,14 @@ class TrialResult:
         reason: One sentence for the user, empty where there is nothing to say.
         traceback: The traceback of an exception, or the last lines of the output of a child that was killed.
         seconds: Wall time of the trial.
+        deterministic: Whether it would end so again, being a mistake in what was asked for.
     """
 
     outcome: Outcome
     reason: str = ""
     traceback: str = ""
     seconds: float = 0.0
+    deterministic: bool = False
 
     def to_json(self) -> str:
         """Return the text of a result.json."""

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn, TypeAlias
 
+from tuner.errors import UserError
 from tuner.trial import folder as files
 from tuner.trial.context import Line, TrialContext, current_trial, set_current_trial
 from tuner.trial.messages import Launch, Outcome, Refused, Started, TrialInterrupted, TrialResult, TrialSpec
@@ -101,6 +102,7 @@ def run_entry(context: TrialContext, find: Callable[[], TrialEntry], began: floa
         began: `time.monotonic()` at the trial's start.
     """
     set_current_trial(context)
+    deterministic = False
     try:
         context.check()
         find()(context)
@@ -109,9 +111,10 @@ def run_entry(context: TrialContext, find: Callable[[], TrialEntry], began: floa
             outcome, reason = context.interruption.outcome, context.interruption.reason
     except BaseException as error:  # noqa: BLE001 - the border of the process: every end of the entry becomes a result
         outcome, reason = _classify(error)
+        deterministic = isinstance(error, UserError)
         trace = "" if isinstance(error, TrialInterrupted) else traceback.format_exc()
     context.close()
-    return TrialResult(outcome, reason, trace, time.monotonic() - began)
+    return TrialResult(outcome, reason, trace, time.monotonic() - began, deterministic)
 
 
 def _classify(error: BaseException) -> tuple[Outcome, str]:

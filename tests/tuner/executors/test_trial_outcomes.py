@@ -88,6 +88,13 @@ def test_kind_of_end_is_told(driver, executor, entry, outcome, reason):
     assert read_trial(driver.folder / "0").result == result  # the parent writes what the child could not
 
 
+@pytest.mark.parametrize(("entry", "deterministic"), [("raise_user_error", True), ("raise_error", False)])
+def test_a_mistake_of_the_user_would_end_so_again(driver, executor, entry, deterministic):
+    result = driver.run(executor, entry)
+    assert (result.outcome, result.deterministic) == (Outcome.CRASHED, deterministic)
+    assert read_trial(driver.folder / "0").result == result
+
+
 def test_last_output_stands_in_for_a_traceback(driver, executor):
     assert driver.run(executor, "exit_at_once").traceback == "last words"
 

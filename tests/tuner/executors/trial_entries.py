@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 
+from tuner.errors import UserError
 from tuner.trial import TrialContext, TrialInterrupted, current_trial
 
 
@@ -45,6 +46,10 @@ def report_elsewhere(context: TrialContext) -> None:
 def raise_error(context: TrialContext) -> None:
     print("before the error")
     raise KeyError("no such key")
+
+
+def raise_user_error(context: TrialContext) -> None:
+    raise UserError("the function has no score")
 
 
 def raise_diverged(context: TrialContext) -> None:

@@ -93,6 +93,9 @@ def test_what_is_wrong_is_said(node: dict[str, Any], reason: str) -> None:
 
 
 def test_messages_of_the_engine_name_settings_as_the_sweeper_does() -> None:
+    assert in_own_words("raise executor.limits.wall_s; study.num_trials=11 has 6 further ones") == (
+        "raise hydra.sweeper.wall_s; hydra.sweeper.n_trials=11 has 6 further ones"
+    )
     assert in_own_words("choose another name (study.name=...) or storage.url") == (
         "choose another name (hydra.sweeper.study_name=...) or hydra.sweeper.storage"
     )
