@@ -7,7 +7,7 @@ from rich.console import Console
 from tests.tuner.reporting.summaries import full_study, run
 from tuner.records import StudySummary
 from tuner.reporting.final import final_table
-from tuner.reporting.progress import RunningRun, StudyProgress, best_so_far, seconds_left, study_progress
+from tuner.reporting.progress import RunningRun, Schedule, StudyProgress, best_so_far, seconds_left, study_progress
 from tuner.reporting.tables import LiveTable, progress_line
 from tuner.trial.messages import Outcome
 from tuner.verdicts import Estimate, estimate
@@ -36,7 +36,7 @@ class Clock:
 
 def test_progress_counts_the_stage_and_all_failures() -> None:
     runs = [record for record in full_study().runs if record.stage == "screen"][:11]
-    progress = study_progress("poles", runs, TOTALS, [RunningRun("trial 11", 1, 0.5)], parallel=2, seconds=60.0)
+    progress = study_progress("poles", runs, Schedule("screen", TOTALS, 2), [RunningRun("trial 11", 1, 0.5)], 60.0)
     assert (progress.stage, progress.num_ended, progress.num_total) == ("screen", 11, 12)
     assert (progress.num_complete, progress.num_pruned) == (9, 1)
     assert progress.failures == {Outcome.CRASHED: 1}
@@ -48,11 +48,11 @@ def test_progress_counts_the_stage_and_all_failures() -> None:
     )
 
 
-def test_the_current_stage_is_the_first_that_is_not_finished() -> None:
-    runs = full_study().runs
-    for stage, ended in {"screen": 11, "confirm": 12, "test": 16}.items():
-        assert study_progress("poles", runs[:ended], TOTALS, [], 1, 0.0).stage == stage
-    assert study_progress("poles", runs, TOTALS, [], 1, 0.0).stage == "test"
+def test_the_current_stage_is_told_and_not_guessed() -> None:
+    runs = full_study().runs[:14]  # 2 of confirm
+    schedule = Schedule("confirm", {**TOTALS, "race": 4})  # the race left nothing behind
+    now = study_progress("poles", runs, schedule, [], 0.0)
+    assert (now.stage, now.num_ended, now.num_total) == ("confirm", 2, 4)
 
 
 def test_best_is_over_seeds_in_the_newest_stage() -> None:
@@ -72,8 +72,10 @@ def test_time_left_by_hand() -> None:
     screen.append(run("trial 3", "screen", None, seconds=0.1, outcome=Outcome.CRASHED))  # says nothing about run time
     running = [RunningRun("trial 4", 1, 0.4), RunningRun("trial 5", 1, None)]
     # 3 screening runs of (10 + 20 + 3) / 3 = 11 s and 2 confirm runs of 15 s, less 0.4 * 15 s done; two at a time.
-    assert seconds_left(screen, {"screen": 7, "confirm": 2}, running, parallel=2) == pytest.approx((33 + 30 - 6) / 2)
-    assert seconds_left(screen[:1], {"screen": 7}, running, parallel=2) is None
+    assert seconds_left(screen, running, Schedule("screen", {"screen": 7, "confirm": 2}, 2)) == pytest.approx(
+        (33 + 30 - 6) / 2
+    )
+    assert seconds_left(screen[:1], running, Schedule("screen", {"screen": 7}, 2)) is None
 
 
 def progress(**changes: object) -> StudyProgress:
