@@ -72,11 +72,16 @@ def _widest(
         if Measurement.get(console, options, table).maximum < options.max_width or shown == 0:
             break
     names = short_names(paths)
-    star = "not beaten by any other in all objectives" if summary.front else "the winner"
-    remarks = [f"* {star}"] if _is_chosen(summary, best[0]) else []
+    remarks = [f"* {_star(summary)}"] if _is_chosen(summary, best[0]) else []
     if shown < len(paths):
         remarks.append(f"no room for {join_words(names[path] for path in paths[shown:])}")
     return Group(table, Text(" " + "; ".join(remarks), style="dim")) if remarks else table
+
+
+def _star(summary: StudySummary) -> str:
+    if not summary.front:
+        return "the winner"
+    return "not beaten by any other in all objectives" if summary.is_sweep else "unbeaten among those confirmed"
 
 
 def _trial_table(summary: StudySummary, best: Sequence[RunRecord], paths: Sequence[str]) -> Table:

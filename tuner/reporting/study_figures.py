@@ -165,11 +165,13 @@ def front_figure(summary: StudySummary) -> JsonDict | None:
         }
     ]
     members = front_members(summary)
-    own = [member for member in members if member.label in summary.front]
+    own = [member for member in members if member.label in summary.front and not member.beaten]
+    lost = [member for member in members if member.label in summary.front and member.beaten]
     default = [member for member in members if member.label not in summary.front]
     where = "" if summary.is_sweep else ", latest stage"
     for name, group, color, mode in (
         (f"the front{where}", own, WINNER, "lines+markers+text"),
+        (f"beaten after all{where}", lost, FAINT, "markers+text"),
         (f"default{where}", default, DEFAULT, "markers+text"),
     ):
         if group:
