@@ -11,9 +11,9 @@ import pytest
 from optuna.samplers import GridSampler
 from rich.console import Console
 
-from tests.tuner.studies import ControllerDied, FakeExecutor, Script, definition, journal, learn, run_study
+from tests.tuner.studies import SPACE, ControllerDied, FakeExecutor, Script, definition, journal, learn, run_study
 from tuner.executors.base import TrialReported
-from tuner.records import STAGES
+from tuner.records import STAGES, StudySummary
 from tuner.reporting.tables import LiveTable
 from tuner.study import StudyListener, StudyRunner, StudyStopped, StudyStore
 from tuner.study.display import LiveDisplay, study_display
@@ -149,6 +149,21 @@ def three_good(spec: TrialSpec, attempt: int) -> Script:
 
 
 RACE_OF_FOUR: dict[str, Any] = {"num_race": 4, "num_race_seeds": 1, "num_candidates": 3}
+
+
+def test_a_summary_knows_how_each_parameter_was_spread(tmp_path: Path) -> None:
+    share = {"low": 0.125, "high": 1.0, "of": "buffer.train_freq"}
+    space = {**SPACE, "buffer": {**SPACE["buffer"], "gradient_steps": share}}
+    space["agent"] = {**SPACE["agent"], "kind": {"choices": ["plain", "wild"]}}
+    summary = run_study(tmp_path, space=space, num_trials=1, num_candidates=1)
+    assert summary.scales == {
+        "agent.gamma": "one_minus",
+        "agent.kind": "category",
+        "buffer.batch_size": "log",
+        "buffer.gradient_steps": "linear",
+        "optimizer.learning_rate": "log",
+    }
+    assert StudySummary.from_json(summary.to_json()) == summary
 
 
 def test_a_race_that_is_left_out_is_not_waited_for(tmp_path: Path) -> None:
