@@ -185,6 +185,12 @@ class StudySummary:
     code: str = ""
     starts: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def weights(self) -> Mapping[str, float]:
+        """Importances to put parameters in order by: none where chance alone explains all, as their order is noise."""
+        told = any(share > self.importance_null.get(path, 0.0) for path, share in self.importances.items())
+        return self.importances if told else {}
+
     def merit(self, run: RunRecord) -> float | None:
         """The score of a run turned so that higher is better; None if it has none."""
         return None if run.score is None else run.score if self.maximised else -run.score

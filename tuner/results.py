@@ -72,7 +72,7 @@ def _tested(summary: StudySummary, label: str, scores: dict[int, float]) -> Verd
         tuning=tuning,
         within_noise=len(noise.tied) if noise else None,
     )
-    params = describe_params(summary.params_of(label), summary.importances)
+    params = describe_params(summary.params_of(label), summary.weights)
     result = f"test IQM {winner} on {counted(winner.n, 'fresh seed')}"
     if label == summary.default_label:
         sentence = f"The default configuration itself came out best: {result}. Tuning found nothing better."
@@ -139,7 +139,7 @@ def _without_test(summary: StudySummary, unfinished: int) -> Verdict:
     best = max((run for run in summary.stage(SCREEN) if run.complete), key=lambda run: run.score or 0.0, default=None)
     label = summary.winner_label or (best.label if best else summary.default_label)
     tuning = _tuning_scores(summary, label)
-    params = describe_params(summary.params_of(label), summary.importances)
+    params = describe_params(summary.params_of(label), summary.weights)
     score = f", tuning score {tuning} on {counted(tuning.n, 'seed')}" if tuning else ""
     state = "Its test runs have no score" if summary.stage(TEST) else "There is no finished test stage yet"
     if unfinished:

@@ -115,7 +115,7 @@ def _described(summary: StudySummary, member: FrontMember) -> str:
         f"{objective.name} {format_number(value.iqm)}"
         for objective, value in zip(objectives_of(summary), member.values, strict=True)
     )
-    params = describe_params(summary.params_of(member.label), summary.importances, limit=2)
+    params = describe_params(summary.params_of(member.label), summary.weights, limit=2)
     return f"{member.label} with {values}{f' ({params})' if params else ''}"
 
 

@@ -56,7 +56,9 @@ def importance_figure(summary: StudySummary) -> JsonDict:
 
 def slices_figure(summary: StudySummary) -> JsonDict:
     """Score against value for the most important parameters: which way is better, and how wide the good range is."""
-    paths = sorted(summary.importances, key=lambda path: -summary.importances[path])[:MAX_SLICES]
+    in_order = dict.fromkeys(path for run in summary.runs for path in run.params)
+    known = [path for path in in_order if path in summary.importances]
+    paths = sorted(known, key=lambda path: -summary.weights.get(path, 0.0))[:MAX_SLICES]
     names = short_names({path for run in summary.runs for path in run.params} | set(paths))
     complete = [run for run in summary.stage(SCREEN) if run.complete]
     layout: JsonDict = {

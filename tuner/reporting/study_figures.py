@@ -25,7 +25,7 @@ def parallel_figure(summary: StudySummary) -> JsonDict | None:
     if len(ranked) < _MIN_TRIALS:
         return None
     tried = dict.fromkeys(path for run in ended for path in run.params)
-    paths = sorted(tried, key=lambda path: -summary.importances.get(path, 0.0))[:MAX_AXES]
+    paths = sorted(tried, key=lambda path: -summary.weights.get(path, 0.0))[:MAX_AXES]
     scales = {
         path: Scale.of((run.params[path] for run in ended if path in run.params), summary.scales.get(path))
         for path in paths

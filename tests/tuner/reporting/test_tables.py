@@ -5,10 +5,14 @@ import pytest
 from rich.console import Console
 
 from tests.tuner.reporting.summaries import full_study, run
+from tuner.insights.safe_ranges import safe_ranges
 from tuner.records import StudySummary
 from tuner.reporting.final import final_table
+from tuner.reporting.parameter_figures import slices_figure
 from tuner.reporting.progress import RunningRun, Schedule, StudyProgress, best_so_far, seconds_left, study_progress
+from tuner.reporting.study_figures import parallel_figure
 from tuner.reporting.tables import LiveTable, progress_line
+from tuner.results import verdict
 from tuner.trial.messages import Outcome
 from tuner.verdicts import Estimate, estimate
 
@@ -133,6 +137,26 @@ def test_final_table_shows_the_best_first_and_fits() -> None:
     assert "RuntimeError: </script>" in wide
     narrow = text_of(full_study(), 48)
     assert "no room for gamma" in narrow
+    assert " trial 8: learning_rate 0.001, gamma 0.98\n" in narrow
+    assert "trial 8:" not in wide
+
+
+def test_an_order_that_chance_explains_is_not_shown() -> None:
+    noise = full_study(importance_null={"optimizer.learning_rate": 0.8, "agent.gamma": 0.4})
+    params = {"agent.gamma": 0.98, "optimizer.learning_rate": 1e-3}  # a space is in the order of its paths
+    noise = replace(noise, runs=tuple(replace(one, params=params if one.params else {}) for one in noise.runs))
+    assert noise.weights == {}
+    told = replace(noise, importance_null=full_study().importance_null)
+    for summary, order in ((noise, ["gamma", "learning_rate"]), (told, ["learning_rate", "gamma"])):
+        heads = next(line.split() for line in text_of(summary, 120).splitlines() if line.startswith(" trial "))
+        assert heads[-2:] == order
+        words = [f"{name} {value}" for name, value in (("learning_rate", "0.001"), ("gamma", "0.98"))]
+        assert ", ".join(words if order[0] == "learning_rate" else words[::-1]) in verdict(summary).sentence
+        assert [one.path.partition(".")[2] for one in safe_ranges(summary)] == order
+        drawn, lines = slices_figure(summary), parallel_figure(summary)
+        assert [drawn["layout"][axis]["title"]["text"] for axis in ("xaxis", "xaxis2")] == order
+        assert lines is not None
+        assert lines["layout"]["xaxis"]["ticktext"][:2] == order
 
 
 def test_final_table_of_few_test_seeds_has_no_interval() -> None:
