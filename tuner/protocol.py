@@ -166,6 +166,11 @@ class StudySettings:
         most = _MOST_RACED if self.num_race is None else asked
         return min(max(min(asked, most), self.num_candidates), self.num_trials)
 
+    @property
+    def num_raced(self) -> int:
+        """Configurations that are raced; 0: none, as there is no race or all of them would be confirmed anyway."""
+        return self.num_entrants if self.num_race_seeds and self.num_entrants > self.num_candidates else 0
+
 
 @dataclass(frozen=True)
 class RungDecision:
@@ -236,7 +241,7 @@ def plan_stages(settings: StudySettings, study_seed: int, total_steps: int) -> t
     confirmed = min(settings.num_candidates, settings.num_trials)
     sizes = {
         SCREEN: (settings.num_trials, 1),
-        **({RACE: (settings.num_entrants, settings.num_race_seeds)} if settings.num_race_seeds else {}),
+        **({RACE: (settings.num_raced, settings.num_race_seeds)} if settings.num_raced else {}),
         CONFIRM: (confirmed, settings.num_select_seeds),
         TEST: (1 + (confirmed if settings.others else 1), settings.num_test_seeds),
     }

@@ -148,6 +148,8 @@ class StudySummary:
         front: with several objectives, labels of the configurations that no other one beats in all of them.
         is_sweep: jobs of a Hydra sweep, which has no stages: each configuration ran once.
         space: configuration path -> what was drawn from, in words.
+        scales: configuration path -> how values were spread, "linear", "log", "one_minus" (the distance to 1 by its
+            logarithm) or "category"; nothing for parameters of which that is not known.
         sampler: who drew, with its settings.
         pruner: who could end runs early; empty if nobody.
         starts: label of a configuration that the search was started with -> what it is called.
@@ -178,11 +180,18 @@ class StudySummary:
     front: tuple[str, ...] = ()
     is_sweep: bool = False
     space: Mapping[str, str] = field(default_factory=dict)
+    scales: Mapping[str, str] = field(default_factory=dict)
     sampler: str = ""
     pruner: str = ""
     code: str = ""
     starts: Mapping[str, str] = field(default_factory=dict)
     random_score: float | None = None
+
+    @property
+    def weights(self) -> Mapping[str, float]:
+        """Importances to put parameters in order by: none where chance alone explains all, as their order is noise."""
+        told = any(share > self.importance_null.get(path, 0.0) for path, share in self.importances.items())
+        return self.importances if told else {}
 
     def merit(self, run: RunRecord) -> float | None:
         """The score of a run turned so that higher is better; None if it has none."""

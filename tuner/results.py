@@ -123,7 +123,7 @@ def _subject(summary: StudySummary, label: str) -> str:
     """A configuration as a sentence begins with it."""
     if label == summary.default_label:
         return "The default configuration"
-    params = describe_params(summary.params_of(label), summary.importances)
+    params = describe_params(summary.params_of(label), summary.weights)
     return f"{label[:1].upper()}{label[1:]}{f' ({params})' if params else ''}"
 
 
@@ -172,7 +172,7 @@ def _without_test(summary: StudySummary, unfinished: int) -> Verdict:
     best = max((run for run in summary.stage(SCREEN) if run.complete), key=lambda run: run.score or 0.0, default=None)
     label = summary.winner_label or (best.label if best else summary.default_label)
     tuning = _tuning_scores(summary, label)
-    params = describe_params(summary.params_of(label), summary.importances)
+    params = describe_params(summary.params_of(label), summary.weights)
     score = f", tuning score {tuning} on {counted(tuning.n, 'seed')}" if tuning else ""
     state = "Its test runs have no score" if summary.stage(TEST) else "There is no finished test stage yet"
     if unfinished:

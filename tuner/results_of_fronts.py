@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tuner.insights.failures import failed_tests
-from tuner.insights.front import as_losses, is_beaten
+from tuner.insights.front import as_losses, front_of, is_beaten
 from tuner.records import CONFIRM, SCREEN, TEST, Objective, RunRecord, StudySummary
 from tuner.verdicts import Estimate, Finding, Verdict, estimate
-from tuner.wording import describe_params, format_number, join_words
+from tuner.wording import counted, describe_params, format_number, join_words
 
 _LISTED = 4
 Row = tuple[Estimate, ...]
@@ -38,7 +38,7 @@ def objectives_of(summary: StudySummary) -> tuple[Objective, ...]:
 
 def front_members(summary: StudySummary) -> tuple[FrontMember, ...]:
     """The front by the first objective, best first, and the default configuration behind it where it was tested."""
-    stage = next((stage for stage in (TEST, CONFIRM) if summary.stage(stage)), SCREEN)
+    stage = _latest(summary)
     labels = [*summary.front, *([summary.default_label] if summary.stage(TEST, summary.default_label) else [])]
     rows = {label: row for label in labels if (row := _row(summary, summary.stage(stage, label)))}
     losses = {label: _losses(summary, row) for label, row in rows.items()}
@@ -50,23 +50,55 @@ def front_members(summary: StudySummary) -> tuple[FrontMember, ...]:
 
 def front_verdict(summary: StudySummary) -> Verdict:
     """Judge a study or sweep of several objectives."""
-    names = join_words(
-        f"{objective.name} ({'higher' if objective.maximised else 'lower'} is better)"
-        for objective in objectives_of(summary)
-    )
     members = front_members(summary)
     own = [member for member in members if member.label in summary.front]
     complete = sum(run.complete for run in summary.stage(SCREEN))
     if not own:
         return Verdict(
             Finding.NOT_TESTED,
-            f"{complete} trials have finished; which of them no other beats in {names} is not decided yet.",
+            f"{complete} trials have finished; which of them no other beats in {_named(summary)} is not decided yet.",
         )
-    verb = "one configuration is" if len(own) == 1 else f"{len(own)} configurations are"
-    listed = "; ".join(_described(summary, member) for member in own[:_LISTED])
-    rest = f"; and {len(own) - _LISTED} more" if len(own) > _LISTED else ""
-    sentence = f"Of {complete} complete trials {verb} beaten by no other in {names}: {listed}{rest}."
+    unbeaten = [member for member in own if not member.beaten]
+    listed = "; ".join(_described(summary, member) for member in unbeaten[:_LISTED])
+    rest = f"; and {len(unbeaten) - _LISTED} more" if len(unbeaten) > _LISTED else ""
+    sentence = f"{_how_many(summary, complete, len(unbeaten))}{': ' if listed else ''}{listed}{rest}."
     return Verdict(Finding.FRONT, f"{sentence} {_about_default(summary, members)}".strip(), _details(summary, own))
+
+
+def _latest(summary: StudySummary) -> str:
+    """The stage that the front is judged by."""
+    return next((stage for stage in (TEST, CONFIRM) if summary.stage(stage)), SCREEN)
+
+
+def _named(summary: StudySummary) -> str:
+    return join_words(
+        f"{objective.name} ({'higher' if objective.maximised else 'lower'} is better)"
+        for objective in objectives_of(summary)
+    )
+
+
+def _how_many(summary: StudySummary, complete: int, num_unbeaten: int) -> str:
+    """How the front came about, stage by stage; those that were not confirmed may be no worse than those that were."""
+    if summary.is_sweep:
+        verb = "configuration is" if num_unbeaten == 1 else "configurations are"
+        return f"Of {complete} complete trials {num_unbeaten} {verb} beaten by no other in {_named(summary)}"
+    screened = len(screen_front(summary))
+    sentence = (
+        f"{screened} of {counted(complete, 'complete trial')} {'was' if screened == 1 else 'were'} unbeaten in "
+        f"{_named(summary)} in screening"
+    )
+    confirmed = len({run.label for run in summary.stage(CONFIRM)})
+    if confirmed:
+        chosen = f"{confirmed} spread over them" if confirmed < screened else f"the best {confirmed}"
+        sentence += f"; {chosen} {'was' if confirmed == 1 else 'were'} confirmed"
+    seeds = {TEST: "on test seeds", CONFIRM: "on their seeds"}.get(_latest(summary), "of these")
+    return f"{sentence}; {seeds} {num_unbeaten or 'none'} {'are' if num_unbeaten > 1 else 'is'} unbeaten"
+
+
+def screen_front(summary: StudySummary) -> list[str]:
+    """Labels of the screening trials that no other one beats."""
+    rows = {run.label: _row(summary, [run]) for run in summary.stage(SCREEN) if run.complete}
+    return front_of({label: _losses(summary, row) for label, row in rows.items() if row})
 
 
 def _row(summary: StudySummary, runs: Sequence[RunRecord]) -> Row:
@@ -83,7 +115,7 @@ def _described(summary: StudySummary, member: FrontMember) -> str:
         f"{objective.name} {format_number(value.iqm)}"
         for objective, value in zip(objectives_of(summary), member.values, strict=True)
     )
-    params = describe_params(summary.params_of(member.label), summary.importances, limit=2)
+    params = describe_params(summary.params_of(member.label), summary.weights, limit=2)
     return f"{member.label} with {values}{f' ({params})' if params else ''}"
 
 
@@ -93,7 +125,8 @@ def _about_default(summary: StudySummary, members: Sequence[FrontMember]) -> str
         return ""
     values = _described(summary, default)
     if not default.beaten:
-        return f"The default configuration is not beaten in all of them either: {values}."
+        either = " either" if any(not member.beaten for member in members if member is not default) else ""
+        return f"The default configuration is not beaten in all of them{either}: {values}."
     better = [
         member.label
         for member in members

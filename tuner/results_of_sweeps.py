@@ -10,7 +10,7 @@ def sweep_verdict(summary: StudySummary) -> Verdict:
     complete = [run for run in summary.stage(SCREEN) if run.complete]
     best = max(complete, key=lambda run: (summary.merit(run) or 0.0, -run.number))
     running = sum(run.outcome is None for run in summary.stage(SCREEN))
-    params = describe_params(best.params, summary.importances)
+    params = describe_params(best.params, summary.weights)
     state = f" so far ({running} under way)" if running else ""
     sentence = (
         f"Best of {len(complete)} finished jobs{state}: {best.label}{f' ({params})' if params else ''} returned "

@@ -206,3 +206,10 @@ def test_a_race_is_part_of_the_plan() -> None:
     ]
     seeds = [set(plan.seeds) for plan in plans]
     assert len(set.union(*seeds)) == 1 + 3 + 5 + 10
+
+
+@pytest.mark.parametrize("sizes", [{"num_trials": 3}, {"num_trials": 9}, {"num_trials": 24, "num_race": 3}])
+def test_there_is_no_race_of_no_more_than_are_confirmed(sizes: dict[str, int]) -> None:
+    settings = StudySettings(num_race_seeds=2, num_candidates=3, **sizes)  # type: ignore[arg-type]
+    assert settings.num_raced == 0
+    assert [plan.stage for plan in plan_stages(settings, 0, 1000)] == ["screen", "confirm", "test"]

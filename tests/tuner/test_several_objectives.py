@@ -20,6 +20,7 @@ from tuner.insights.front import front_of
 from tuner.objective import make_others, other_values
 from tuner.records import Objective, RunRecord, StudySummary
 from tuner.reporting import final_table, write_page
+from tuner.reporting.study_figures import front_figure
 from tuner.results import verdict
 from tuner.results_of_fronts import front_members
 from tuner.selection import choose_front, choose_spread
@@ -157,8 +158,8 @@ def test_the_verdict_names_the_front_and_who_beats_the_default(tmp_path: Path) -
     ]
     sentence = verdict(summary).sentence
     assert sentence.startswith(
-        "Of 2 complete trials 2 configurations are beaten by no other in score (higher is better) and seconds (lower "
-        "is better): trial 1 with score 92, seconds 20 ("
+        "2 of 2 complete trials were unbeaten in score (higher is better) and seconds (lower is better) in screening; "
+        "on test seeds 2 are unbeaten: trial 1 with score 92, seconds 20 ("
     )
     assert sentence.endswith("In all of them at once trial 0 beats default with score 42, seconds 6.")
     console = Console(width=120, record=True, file=io.StringIO())
@@ -166,9 +167,37 @@ def test_the_verdict_names_the_front_and_who_beats_the_default(tmp_path: Path) -
     table = console.export_text()
     assert "trial 1 *" in table
     assert "trial 0 *" in table
-    assert "* not beaten by any other in all objectives" in table
+    assert "* unbeaten among those confirmed" in table
     assert 'id="front-table"' in write_page(summary, tmp_path).read_text()
     assert math.isclose(front_members(summary)[0].losses[0], -92.0)
+
+
+def test_a_spread_over_a_wider_front_is_not_called_the_front() -> None:
+    screened = [measured(f"trial {n}", 10.0 * n, 10.0 + n) for n in range(1, 6)]  # each better and slower: none beaten
+    screened.append(measured("trial 6", 9.0, 30.0))  # beaten by all
+    chosen = {"trial 1": (5.0, 20.0), "trial 3": (30.0, 13.0), "trial 5": (50.0, 15.0)}  # 1 disappoints
+    later = [
+        measured(label, score, seconds, stage)
+        for stage in ("confirm", "test")
+        for label, (score, seconds) in chosen.items()
+    ]
+    summary = StudySummary("s", "final", "E-v0", "dqn", "torch", (*screened, *later), "trial 5", others=TIME)
+    summary = replace(summary, front=("trial 5", "trial 3", "trial 1"))
+    found = verdict(summary)
+    assert found.sentence.startswith(
+        "5 of 6 complete trials were unbeaten in score (higher is better) and seconds (lower is better) in screening; "
+        "3 spread over them were confirmed; on test seeds 2 are unbeaten: trial 5 with score 50, seconds 15"
+    )
+    assert "trial 1" not in found.sentence
+    assert "On these seeds trial 1 turned out to be beaten after all." in found.details
+    drawing = front_figure(summary)
+    assert drawing is not None
+    traces = {trace["name"]: trace for trace in drawing["data"]}
+    line = traces["the front, latest stage"]
+    assert "lines" in line["mode"]
+    assert (line["x"], line["y"], line["text"]) == ([13.0, 15.0], [30.0, 50.0], ["trial 3", "trial 5"])
+    assert "lines" not in traces["beaten after all, latest stage"]["mode"]
+    assert traces["beaten after all, latest stage"]["text"] == ["trial 1"]
 
 
 # The command line

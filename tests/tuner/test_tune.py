@@ -162,6 +162,15 @@ def test_a_plan_names_rungs_only_where_runs_can_be_pruned(tuner: CommandLine) ->
         assert "rungs" not in words
 
 
+def test_a_plan_of_a_grid_ends_where_the_grid_does(tuner: CommandLine) -> None:
+    parts = ("agent.gamma", "agent.batch_size", "agent.entropy_coef", "agent.learning_rate")  # 3 activations are left
+    left = ("agent=synthetic", "sampler=grid", *(f"~space.{part}" for part in parts))
+    sizes = ("study.num_trials=400", "study.num_race_seeds=2", "study.num_candidates=3")
+    answer = tuner("tune", *left, *sizes, "plan=true", "study.steps_per_second=2000")
+    assert "screen 3 runs" in " ".join(answer.output.split())
+    assert "race" not in answer.output
+
+
 def test_from_python_a_plan_is_refused_rather_than_run() -> None:
     with pytest.raises(UserError, match="plan=true prints a plan and runs nothing"):
         tuner_package.tune(["agent=synthetic", "plan=true"])

@@ -1,6 +1,7 @@
 """`tuner tune plan=true`: what a study will do, and how long that will take."""
 
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -9,7 +10,9 @@ from tuner.functions import ENTRY as FUNCTION_ENTRY
 from tuner.study import StudyDefinition, StudyStore
 from tuner.study.plan import Speed, describe_plan, remembered_speed
 from tuner.study.probing import measure_speed
+from tuner.study.samplers import make_sampler, num_distinct
 from tuner.study.storage import exists
+from tuner.study.store import quiet_optuna
 from tuner.trial.messages import JsonDict
 
 
@@ -20,6 +23,7 @@ def make_plan(definition: StudyDefinition, resolved: JsonDict) -> str:
         definition: The study.
         resolved: The config it was made from.
     """
+    definition = _as_far_as_there_are_trials(definition, resolved)
     speed, asked = None, definition.settings.steps_per_second
     url = resolved["storage"]["url"]
     if asked is not None:
@@ -33,3 +37,13 @@ def make_plan(definition: StudyDefinition, resolved: JsonDict) -> str:
         speed = None if measured is None else Speed(measured, "measured just now, one run alone")
     prunes = not str(resolved["pruner"]["_target_"]).endswith(".NopPruner")
     return describe_plan(definition, int(resolved["executor"].get("parallel", 1)), speed, prunes)
+
+
+def _as_far_as_there_are_trials(definition: StudyDefinition, resolved: JsonDict) -> StudyDefinition:
+    """The study without the trials that a grid or a list of choices does not have."""
+    with quiet_optuna():
+        factory = build_node("sampler", {**resolved["sampler"], "_partial_": True})
+    distinct = num_distinct(make_sampler(factory, definition.seed, 0, definition.space), definition.space)
+    num_trials = definition.settings.num_trials
+    fewer = num_trials if distinct is None else min(num_trials, distinct)
+    return replace(definition, settings=replace(definition.settings, num_trials=fewer))

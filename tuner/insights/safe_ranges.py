@@ -69,7 +69,7 @@ def safe_ranges(summary: StudySummary) -> tuple[SafeRange, ...]:
         return ()
     good, _ = good_trials(summary)
     paths = dict.fromkeys(path for run in good for path in run.params)
-    ordered = sorted(paths, key=lambda path: -summary.importances.get(path, 0.0))
+    ordered = sorted(paths, key=lambda path: -summary.weights.get(path, 0.0))
     found = (_range_of(path, good, ended, summary.winner_label) for path in ordered)
     return tuple(found)
 

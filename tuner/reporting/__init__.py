@@ -1,7 +1,16 @@
 """What a study looks like: in the terminal while it runs and when it is done, and as a page to keep."""
 
 from tuner.reporting.page import write_page
-from tuner.reporting.progress import RunningRun, StudyProgress, study_progress
+from tuner.reporting.progress import RunningRun, Schedule, StudyProgress, study_progress
 from tuner.reporting.tables import FinalTable, LiveTable, final_table
 
-__all__ = ["FinalTable", "LiveTable", "RunningRun", "StudyProgress", "final_table", "study_progress", "write_page"]
+__all__ = [
+    "FinalTable",
+    "LiveTable",
+    "RunningRun",
+    "Schedule",
+    "StudyProgress",
+    "final_table",
+    "study_progress",
+    "write_page",
+]

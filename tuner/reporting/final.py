@@ -12,7 +12,7 @@ from rich.text import Text
 
 from tuner.records import CONFIRM, RACE, SCREEN, TEST, RunRecord, StudySummary
 from tuner.verdicts import estimate
-from tuner.wording import format_number, format_value, join_words, short_names
+from tuner.wording import describe_params, format_number, format_value, join_words, short_names
 
 TOP = 10
 
@@ -72,11 +72,19 @@ def _widest(
         if Measurement.get(console, options, table).maximum < options.max_width or shown == 0:
             break
     names = short_names(paths)
-    star = "not beaten by any other in all objectives" if summary.front else "the winner"
-    remarks = [f"* {star}"] if _is_chosen(summary, best[0]) else []
+    remarks = [f"* {_star(summary)}"] if _is_chosen(summary, best[0]) else []
+    lines = []
     if shown < len(paths):
         remarks.append(f"no room for {join_words(names[path] for path in paths[shown:])}")
-    return Group(table, Text(" " + "; ".join(remarks), style="dim")) if remarks else table
+        one = next((run for run in best if run.label == summary.winner_label), best[0])
+        lines.append(Text(f" {one.label}: {describe_params(one.params, summary.weights, limit=len(paths))}"))
+    return Group(table, Text(" " + "; ".join(remarks), style="dim"), *lines) if remarks else table
+
+
+def _star(summary: StudySummary) -> str:
+    if not summary.front:
+        return "the winner"
+    return "not beaten by any other in all objectives" if summary.is_sweep else "unbeaten among those confirmed"
 
 
 def _trial_table(summary: StudySummary, best: Sequence[RunRecord], paths: Sequence[str]) -> Table:
@@ -144,7 +152,7 @@ def _table(title: str, show_header: bool = True) -> Table:
 
 
 def _importance(summary: StudySummary, path: str) -> float:
-    return summary.importances.get(path, 0.0)
+    return summary.weights.get(path, 0.0)
 
 
 def _mean(scores: Sequence[float]) -> str:

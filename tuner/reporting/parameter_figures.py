@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from tuner.records import SCREEN, Scalar, StudySummary
-from tuner.reporting.figures import FAILED, FAINT, TRIAL, WINNER, finite, hover_text
+from tuner.reporting.figures import FAILED, FAINT, TRIAL, WINNER, hover_text
+from tuner.reporting.scales import CATEGORY, LOG, ONE_MINUS, Scale, as_number
 from tuner.trial.messages import JsonDict
-from tuner.wording import short_names
+from tuner.wording import format_value, short_names
 
 MAX_SLICES: Final = 6
 
@@ -55,7 +56,9 @@ def importance_figure(summary: StudySummary) -> JsonDict:
 
 def slices_figure(summary: StudySummary) -> JsonDict:
     """Score against value for the most important parameters: which way is better, and how wide the good range is."""
-    paths = sorted(summary.importances, key=lambda path: -summary.importances[path])[:MAX_SLICES]
+    in_order = dict.fromkeys(path for run in summary.runs for path in run.params)
+    known = [path for path in in_order if path in summary.importances]
+    paths = sorted(known, key=lambda path: -summary.weights.get(path, 0.0))[:MAX_SLICES]
     names = short_names({path for run in summary.runs for path in run.params} | set(paths))
     complete = [run for run in summary.stage(SCREEN) if run.complete]
     layout: JsonDict = {
@@ -67,12 +70,14 @@ def slices_figure(summary: StudySummary) -> JsonDict:
     for index, path in enumerate(paths, start=1):
         runs = [run for run in complete if path in run.params]
         own = "" if index == 1 else str(index)
+        values = [run.params[path] for run in runs]
+        scale = Scale.of(values, summary.scales.get(path))
         winners = [run.label == summary.winner_label for run in runs]
         data.append(
             {
                 "type": "scatter",
                 "mode": "markers",
-                "x": [_coordinate(run.params[path]) for run in runs],
+                "x": [_coordinate(value, scale) for value in values],
                 "y": [run.score for run in runs],
                 "xaxis": f"x{own}",
                 "yaxis": f"y{own}",
@@ -85,29 +90,48 @@ def slices_figure(summary: StudySummary) -> JsonDict:
                 "hovertemplate": "%{customdata}<extra></extra>",
             }
         )
-        layout[f"xaxis{own}"] = {
-            **_axis([run.params[path] for run in runs]),
-            "title": {"text": html.escape(names[path])},
-        }
+        layout[f"xaxis{own}"] = {**_axis(values, scale), "title": {"text": html.escape(names[path])}}
         layout[f"yaxis{own}"] = {"zeroline": False, **({"title": {"text": "score"}} if index % 3 == 1 else {})}
     return {"data": data, "layout": layout}
 
 
-def _axis(values: Sequence[Scalar]) -> JsonDict:
-    """Logarithmic where the values span a factor of 10 or more, categories where they are no numbers."""
-    numbers = sorted({value for value in values if isinstance(value, int | float) and not isinstance(value, bool)})
-    if not numbers or any(isinstance(value, bool | str) or value is None for value in values):
-        return {"type": "category"}
-    plain = abs(numbers[0]) >= 1 and abs(numbers[-1]) < 1e5
+def _axis(values: Sequence[Scalar], scale: Scale) -> JsonDict:
+    """Spread as the values were searched."""
+    if scale.kind == CATEGORY:
+        shown = [_coordinate(choice, scale) for choice in scale.choices]
+        return {"type": "category", "categoryorder": "array", "categoryarray": shown}
+    if scale.kind == ONE_MINUS:  # Plotly knows no such axis: that of the distance to 1, the other way round
+        ticks = _ticks_towards_one(scale)
+        return {
+            "type": "log",
+            "autorange": "reversed",
+            "zeroline": False,
+            "tickvals": [_distance_to_one(tick) for tick in ticks],
+            "ticktext": [format_value(tick) for tick in ticks],
+        }
+    plain = abs(scale.low) >= 1 and abs(scale.high) < 1e5
     axis: JsonDict = {"zeroline": False, "exponentformat": "none" if plain else "e"}
-    if numbers[0] > 0 and numbers[-1] / numbers[0] >= 10:
-        axis |= {"type": "log", "dtick": 1}
+    if scale.kind == LOG:
+        axis |= {"type": "log", **({"dtick": 1} if scale.high / scale.low >= 10 else {})}
+    numbers = sorted({as_number(value) for value in values})
     if len(numbers) <= 10 and all(isinstance(number, int) for number in numbers):
         axis |= {"tickvals": numbers, "ticktext": [str(number) for number in numbers]}
     return axis
 
 
-def _coordinate(value: Scalar) -> Scalar:
-    if isinstance(value, float):
-        return finite(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) else html.escape(str(value))
+def _ticks_towards_one(scale: Scale) -> list[float]:
+    """0.9, 0.99, 0.999, ... as far as they lie among the values; with fewer than two of them the ends."""
+    decades = [1.0 - 10.0**-digits for digits in range(1, 13)]
+    inside = [decade for decade in decades if scale.low <= decade <= scale.high]
+    return inside if len(inside) > 1 else [scale.low, scale.high]
+
+
+def _distance_to_one(number: float) -> float:
+    return float(f"{1.0 - number:.12g}")
+
+
+def _coordinate(value: Scalar, scale: Scale) -> Scalar:
+    if scale.kind == CATEGORY:
+        return html.escape(format_value(value))
+    number = as_number(value)
+    return _distance_to_one(number) if scale.kind == ONE_MINUS else number

@@ -51,7 +51,7 @@ def _bar(summary: StudySummary, found: SafeRange) -> Html:
         others = [value for value in dict.fromkeys(tried) if value not in found.choices]
         rejected = ", ".join(map(format_value, others))
         return tag("small", f"not {rejected}" if rejected else "all choices")
-    scale = Scale.of(tried)
+    scale = Scale.of(tried, summary.scales.get(found.path))
     low, high, best = (scale.place(value) for value in (found.low, found.high, found.best))
     ends = f"{format_value(found.tried_low)} to {format_value(found.tried_high)}"
     inside = tag("i", style=f"left:{low:.1%};width:{max(high - low, 0.01):.1%}")

@@ -33,6 +33,21 @@ class RunningRun:
 
 
 @dataclass(frozen=True)
+class Schedule:
+    """What there is to do, as far as is known by now.
+
+    Attributes:
+        stage: the current stage.
+        totals: stage -> number of runs.
+        parallel: runs at a time.
+    """
+
+    stage: str
+    totals: Mapping[str, int]
+    parallel: int = 1
+
+
+@dataclass(frozen=True)
 class StudyProgress:
     """A study at one moment.
 
@@ -83,9 +98,8 @@ class StudyProgress:
 def study_progress(
     title: str,
     runs: Sequence[RunRecord],
-    totals: Mapping[str, int],
+    schedule: Schedule,
     running: Sequence[RunningRun],
-    parallel: int,
     seconds: float,
 ) -> StudyProgress:
     """Work out the progress of a study.
@@ -93,20 +107,17 @@ def study_progress(
     Args:
         title: what is being tuned.
         runs: that have ended, of all stages.
-        totals: stage -> number of runs planned, in the order of the stages; the current one is the first not finished.
+        schedule: what there is to do.
         running: under way, of the current stage.
-        parallel: runs at a time.
         seconds: since the study began.
     """
-    ended = Counter(run.stage for run in runs)
-    stage = next((name for name, total in totals.items() if ended[name] < total), list(totals)[-1])
-    own = [run for run in runs if run.stage == stage]
+    own = [run for run in runs if run.stage == schedule.stage]
     best, best_label = best_so_far(runs)
     return StudyProgress(
         title=title,
-        stage=stage,
+        stage=schedule.stage,
         num_ended=len(own),
-        num_total=totals[stage],
+        num_total=schedule.totals[schedule.stage],
         running=tuple(running),
         num_complete=sum(run.complete for run in own),
         num_pruned=sum(run.outcome is Outcome.PRUNED for run in own),
@@ -114,7 +125,7 @@ def study_progress(
         best=best,
         best_label=best_label,
         seconds=seconds,
-        seconds_left=seconds_left(runs, totals, running, parallel),
+        seconds_left=seconds_left(runs, running, schedule),
     )
 
 
@@ -132,9 +143,7 @@ def best_so_far(runs: Sequence[RunRecord]) -> tuple[Estimate | None, str]:
     return None, ""
 
 
-def seconds_left(
-    runs: Sequence[RunRecord], totals: Mapping[str, int], running: Sequence[RunningRun], parallel: int
-) -> float | None:
+def seconds_left(runs: Sequence[RunRecord], running: Sequence[RunningRun], schedule: Schedule) -> float | None:
     """Estimate of the time until the last stage is finished; None with too few runs to go by.
 
     A screening run to come lasts as long as screening runs do on average, pruned ones included; a run of a later stage
@@ -146,7 +155,7 @@ def seconds_left(
         return None
     ended = Counter(run.stage for run in runs)
     full = fmean(complete)
-    each = {stage: fmean(screened) if stage == SCREEN and screened else full for stage in totals}
-    work = sum(max(0, total - ended[stage]) * each[stage] for stage, total in totals.items())
+    each = {stage: fmean(screened) if stage == SCREEN and screened else full for stage in schedule.totals}
+    work = sum(max(0, total - ended[stage]) * each[stage] for stage, total in schedule.totals.items())
     begun = sum((run.progress or 0.0) * full for run in running)
-    return max(0.0, work - begun) / max(1, parallel)
+    return max(0.0, work - begun) / max(1, schedule.parallel)

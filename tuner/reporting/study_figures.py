@@ -7,7 +7,7 @@ from typing import Final
 from tuner.insights.effort import expected_best
 from tuner.records import SCREEN, RunRecord, StudySummary
 from tuner.reporting.figures import DEFAULT, FAINT, TRIAL, WINNER, hover_text
-from tuner.reporting.scales import Scale
+from tuner.reporting.scales import LINEAR, Scale
 from tuner.results_of_fronts import front_members, objectives_of
 from tuner.trial.messages import JsonDict
 from tuner.wording import short_names
@@ -25,9 +25,12 @@ def parallel_figure(summary: StudySummary) -> JsonDict | None:
     if len(ranked) < _MIN_TRIALS:
         return None
     tried = dict.fromkeys(path for run in ended for path in run.params)
-    paths = sorted(tried, key=lambda path: -summary.importances.get(path, 0.0))[:MAX_AXES]
-    scales = {path: Scale.of(run.params[path] for run in ended if path in run.params) for path in paths}
-    scores = Scale.of(run.score for run in ranked)
+    paths = sorted(tried, key=lambda path: -summary.weights.get(path, 0.0))[:MAX_AXES]
+    scales = {
+        path: Scale.of((run.params[path] for run in ended if path in run.params), summary.scales.get(path))
+        for path in paths
+    }
+    scores = Scale.of((run.score for run in ranked), LINEAR)
     quarter, tenth = max(2, len(ranked) // 4), max(1, len(ranked) // 10)
     front = [run for run in ranked if run.label in summary.front]
     winner = [run for run in ranked if run.label == summary.winner_label]
@@ -165,11 +168,13 @@ def front_figure(summary: StudySummary) -> JsonDict | None:
         }
     ]
     members = front_members(summary)
-    own = [member for member in members if member.label in summary.front]
+    own = [member for member in members if member.label in summary.front and not member.beaten]
+    lost = [member for member in members if member.label in summary.front and member.beaten]
     default = [member for member in members if member.label not in summary.front]
     where = "" if summary.is_sweep else ", latest stage"
     for name, group, color, mode in (
         (f"the front{where}", own, WINNER, "lines+markers+text"),
+        (f"beaten after all{where}", lost, FAINT, "markers+text"),
         (f"default{where}", default, DEFAULT, "markers+text"),
     ):
         if group:

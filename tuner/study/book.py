@@ -246,6 +246,12 @@ class SeedBook(Book):
         for trial in trials:
             wanted.pop(_identity(trial), None)
         self._wanted = wanted
+        self._total = len(trials) + len(wanted)
+
+    @property
+    def total(self) -> int:
+        """Runs there will be: those of candidates of earlier sessions count."""
+        return self._total
 
     def next_run(self) -> Run | None:
         """Enters the next pair of configuration and seed that has not run."""

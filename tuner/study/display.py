@@ -3,14 +3,14 @@
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.console import Console
 
 from tuner.executors.base import Event, TrialProgress, TrialReported
 from tuner.protocol import RETRIED, plan_stages
-from tuner.records import RunRecord
-from tuner.reporting.progress import RunningRun, study_progress
+from tuner.records import SCREEN, RunRecord
+from tuner.reporting.progress import RunningRun, Schedule, study_progress
 from tuner.reporting.tables import LiveTable
 from tuner.study.book import Run
 from tuner.study.definition import StudyDefinition
@@ -49,8 +49,8 @@ class LiveDisplay(StudyListener):
     def __init__(self, table: LiveTable, definition: StudyDefinition, parallel: int) -> None:
         self._table = table
         self._title = f"{definition.name}: {definition.subject}"
-        self._totals = {plan.stage: plan.num_runs for plan in plan_stages(definition.settings, definition.seed, 0)}
-        self._parallel = parallel
+        self._settings = definition.settings
+        self._schedule = Schedule(SCREEN, self._planned(definition.settings.num_trials), parallel)
         self._began = time.monotonic()
         self._records: dict[tuple[str, int], RunRecord] = {}
         self._rows: dict[str, _Row] = {}
@@ -60,8 +60,10 @@ class LiveDisplay(StudyListener):
         self._table.note(text)
 
     def on_stage(self, stage: str, num_runs: int, records: Sequence[RunRecord]) -> None:
-        """Takes in what an earlier session has done."""
-        self._totals[stage] = num_runs
+        """Takes in what an earlier session has done, and what of the plan holds no longer."""
+        totals = self._planned(num_runs) if stage == SCREEN else self._schedule.totals
+        shown = stage if num_runs else self._schedule.stage
+        self._schedule = replace(self._schedule, stage=shown, totals={**totals, stage: num_runs})
         for record in records:
             self._keep(record)
         self._update()
@@ -96,6 +98,11 @@ class LiveDisplay(StudyListener):
             self._table.note(f"{run.key} {record.outcome.value.replace('_', ' ')}: {record.reason}")
         self._update()
 
+    def _planned(self, num_trials: int) -> dict[str, int]:
+        """Runs of each stage, if the search has so many trials."""
+        settings = replace(self._settings, num_trials=num_trials)
+        return {plan.stage: plan.num_runs for plan in plan_stages(settings, study_seed=0, total_steps=0)}
+
     def _keep(self, record: RunRecord) -> None:
         if record.outcome is not None:
             self._records[record.stage, record.number] = record
@@ -107,4 +114,4 @@ class LiveDisplay(StudyListener):
             for row in self._rows.values()
         ]
         runs = list(self._records.values())
-        self._table.update(study_progress(self._title, runs, self._totals, running, self._parallel, now - self._began))
+        self._table.update(study_progress(self._title, runs, self._schedule, running, now - self._began))

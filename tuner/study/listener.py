@@ -14,7 +14,10 @@ class StudyListener:
         """Something the user should read once."""
 
     def on_stage(self, stage: str, num_runs: int, records: Sequence[RunRecord]) -> None:
-        """A stage begins, or goes on: its total, and the runs it has already."""
+        """A stage begins, or goes on: its total, and the runs it has already; the first is told those of all stages.
+
+        A stage that turns out to be left out has a total of 0.
+        """
 
     def on_start(self, run: Run) -> None:
         """A run begins, or goes on from its checkpoint."""

@@ -1,7 +1,7 @@
 """One study from beginning to end: screen, confirm, test. Its own crash at any instant costs nothing but time."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import optuna
 from optuna.pruners import BasePruner, NopPruner
@@ -180,6 +180,8 @@ class StudyRunner:
             if len(entrants) > settings.num_candidates:
                 raced = self._run_seeds(dispatcher, RACE, self._candidates(screen, entrants), num_seeds)
                 entrants = survivors(entrants, raced, settings.num_candidates, settings.over_seeds)
+        if settings.num_race_seeds and not raced:
+            self._listener.on_stage(RACE, 0, ())
         ranked = rank_entrants(entrants, raced, settings.over_seeds) if raced else entrants
         return ranked[: settings.num_candidates]
 
@@ -190,7 +192,7 @@ class StudyRunner:
         if book.num_open or book.num_entered < book.total:
             study.set_user_attr(attributes.WINNER, None)  # more trials may bring another
             study.set_user_attr(attributes.FRONT, [])
-        self._listener.on_stage(SCREEN, book.total, book.records())
+        self._listener.on_stage(SCREEN, book.total, (*book.records(), *self._later_records()))
         if book.num_entered > definition.settings.num_trials:
             self._listener.on_note(
                 f"{book.num_entered} trials are there already; "
@@ -199,6 +201,13 @@ class StudyRunner:
         judge, after = self._judge(study, book)
         dispatcher.run_stage(book, judge, after)
         return book.records()
+
+    def _later_records(self) -> Iterator[RunRecord]:
+        """What earlier sessions have done behind the screening stage."""
+        definition = self._definition
+        for stage in STAGES[1:]:
+            if (study := self._store.find(definition.name, stage)) is not None:
+                yield from read_records(study, stage, definition.study_folder, definition.settings.others)
 
     def _judge(self, study: optuna.Study, book: Book) -> tuple[RungJudge | None, Callable[[], None] | None]:
         if isinstance(self._pruner, NopPruner):
@@ -224,7 +233,7 @@ class StudyRunner:
         seeds = stage_seeds(self._definition.seed, stage, num_seeds)
         study = self._store.open(self._definition.name, stage, directions=self._definition.directions)
         book = SeedBook(study, stage, self._definition, candidates, seeds)
-        self._listener.on_stage(stage, len(candidates) * num_seeds, book.records())
+        self._listener.on_stage(stage, book.total, book.records())
         dispatcher.run_stage(book)
         return tuple(run for run in book.records() if run.seed in seeds)
 

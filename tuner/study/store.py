@@ -207,7 +207,7 @@ def settings_to_json(definition: StudyDefinition) -> JsonDict:
     settings = definition.settings
     return {
         "num_trials": settings.num_trials,
-        "num_entrants": settings.num_entrants if settings.num_race_seeds else 0,
+        "num_entrants": settings.num_raced,
         "num_race_seeds": settings.num_race_seeds,
         "num_candidates": settings.num_candidates,
         "num_select_seeds": settings.num_select_seeds,

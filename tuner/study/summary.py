@@ -6,6 +6,7 @@ from pathlib import Path
 import optuna
 from optuna.study import StudyDirection
 
+from tuner.coordinates import OneMinus, PowerOfTwo
 from tuner.objective import make_metric, make_others
 from tuner.records import CONFIRM, SCREEN, STAGES, Objective, RunRecord, StudySummary
 from tuner.study import store as attributes
@@ -117,8 +118,18 @@ def _shared(study: optuna.Study) -> JsonDict:
         "budget": {words: size for words, size in sizes.items() if size is not None},
         "study_command": str(facts.get("command", "")),
         "space": {one["path"]: describe_domain(name, one) for name, one in definition["space"].items()},
+        "scales": {one["path"]: _scale(one) for one in definition["space"].values()},
         **{key: str(facts.get(key, "")) for key in ("sampler", "pruner", "code")},
     }
+
+
+def _scale(described: JsonDict) -> str:
+    """How the values of a parameter are spread; see `Parameter.describe`."""
+    if "labels" in described:
+        return "category"
+    if described["scale"] == OneMinus.__name__:
+        return "one_minus"
+    return "log" if described["log"] or described["scale"] == PowerOfTwo.__name__ else "linear"
 
 
 _SIZES = {

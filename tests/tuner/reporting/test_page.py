@@ -15,6 +15,7 @@ from tuner.records import StudySummary
 from tuner.reporting import figures, parameter_figures, study_figures
 from tuner.reporting.markup import Html, tag
 from tuner.reporting.page import render_page, write_page
+from tuner.reporting.scales import Scale
 from tuner.results import verdict
 from tuner.trial.messages import Outcome
 
@@ -233,6 +234,63 @@ def test_parameter_axes_suit_their_values() -> None:
     kinds = [drawn["layout"][f"xaxis{number}"].get("type") for number in ("", "2", "3", "4")]
     assert kinds == ["log", "log", "category", None]
     assert drawn["layout"]["xaxis2"]["ticktext"] == ["16", "256"]
+
+
+DECLARED: dict[str, tuple[str, list[Any]]] = {
+    "a.entropy": ("linear", [0.0005, 0.1, 0.05]),
+    "a.gamma": ("one_minus", [0.9, 0.9999, 0.99]),
+    "a.rate": ("log", [0.02, 0.08, 0.04]),
+    "a.batch": ("category", [128, 32, 64]),
+    "a.unknown": ("", [1.0, 100.0, 10.0]),
+}
+
+
+def declared_study() -> StudySummary:
+    runs = [
+        run(f"trial {n}", "screen", float(n), params={path: values[n % 3] for path, (_, values) in DECLARED.items()})
+        for n in range(9)
+    ]
+    scales = {path: scale for path, (scale, _) in DECLARED.items() if scale}
+    importances = {path: 0.1 * (9 - n) for n, path in enumerate(DECLARED)}
+    return full_study(runs=tuple(runs), importances=importances, importance_null={}, scales=scales)
+
+
+def test_axes_are_those_of_the_declared_space() -> None:
+    drawn = parameter_figures.slices_figure(declared_study())
+    axes = [drawn["layout"][f"xaxis{number}"] for number in ("", "2", "3", "4", "5")]
+    assert [axis.get("type") for axis in axes] == [None, "log", "log", "category", "log"]
+    assert axes[1]["autorange"] == "reversed"
+    assert list(zip(axes[1]["tickvals"], axes[1]["ticktext"], strict=True)) == [
+        (0.1, "0.9"),
+        (0.01, "0.99"),
+        (0.001, "0.999"),
+        (0.0001, "0.9999"),
+    ]
+    assert drawn["data"][1]["x"][:3] == [0.1, 0.0001, 0.01]
+    assert "dtick" not in axes[2]  # there is no power of ten between 0.02 and 0.08
+    assert axes[3]["categoryarray"] == ["32", "64", "128"]
+    assert drawn["data"][3]["x"][:3] == ["128", "32", "64"]
+
+
+def test_lines_and_bars_are_spread_as_the_space_was() -> None:
+    drawn = study_figures.parallel_figure(declared_study())
+    assert drawn is not None
+    lines = next(trace for trace in drawn["data"] if trace["name"] == "best tenth")  # trial 8
+    entropy, gamma, rate, batch, unknown, score = lines["y"][:6]
+    assert entropy == pytest.approx((0.05 - 0.0005) / (0.1 - 0.0005))
+    assert gamma == pytest.approx(1 / 3)  # 0.99 is the first of three factors of ten from 0.9 to 0.9999
+    assert (rate, batch, unknown, score) == pytest.approx((0.5, 0.5, 0.5, 1.0))
+    labels = next(trace["text"] for trace in drawn["data"] if trace["mode"] == "text")
+    assert labels[3:6] == ["0.9", "0.9968", "0.9999"]
+    bars = render_page(declared_study()).partition('id="range-table"')[2].partition("</table>")[0]
+    row = next(row for row in bars.split("<tr") if 'title="a.gamma"' in row)
+    assert "left:33.3%" in row  # the mark of the winner
+
+
+def test_a_scale_that_has_no_place_for_the_values_is_not_used() -> None:
+    assert Scale.of([0.0, 5.0], "log").kind == "linear"
+    assert Scale.of([0.5, 1.0], "one_minus").kind == "linear"
+    assert Scale.of(["a", "b"], "log").choices == ("a", "b")
 
 
 def test_chance_is_marked_at_every_importance(page: Parsed) -> None:

@@ -140,3 +140,23 @@ def test_plots_follow_the_colour_scheme(tmp_path: Path) -> None:
     assert winner_dark not in light
     assert winner_dark in dark
     assert winner_light not in dark
+
+
+WIDTHS = """
+const seen = [...document.querySelectorAll(".scroll")].map((one) => [one.scrollWidth, one.clientWidth]);
+document.title = "seen " + JSON.stringify(seen);
+"""
+
+
+def test_the_tables_of_five_parameters_fit_a_window_of_1300_pixels(tmp_path: Path) -> None:
+    params = {"agent.activation": "sigmoid", "agent.batch_size": 1024, "agent.entropy_coef": 0.00364}
+    params |= {"agent.gamma": 0.99987, "agent.learning_rate": 0.000412}
+    runs = [replace(one, params=params if one.params else {}) for one in full_study().runs]
+    race = [replace(one, stage="race", seed=one.seed + 100) for one in runs if one.stage == "confirm"]
+    page = write_page(full_study(runs=(*runs, *race)), tmp_path / "report")
+    seen = visit(instrumented(page, WIDTHS), tmp_path, "--window-size=1300,900")
+    found = re.search("<title>seen (.*)</title>", seen.dom)
+    assert found, seen.console
+    widths = json.loads(html.unescape(found[1]))
+    assert len(widths) >= 3
+    assert all(content <= room for content, room in widths), widths

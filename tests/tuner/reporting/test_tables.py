@@ -5,10 +5,14 @@ import pytest
 from rich.console import Console
 
 from tests.tuner.reporting.summaries import full_study, run
+from tuner.insights.safe_ranges import safe_ranges
 from tuner.records import StudySummary
 from tuner.reporting.final import final_table
-from tuner.reporting.progress import RunningRun, StudyProgress, best_so_far, seconds_left, study_progress
+from tuner.reporting.parameter_figures import slices_figure
+from tuner.reporting.progress import RunningRun, Schedule, StudyProgress, best_so_far, seconds_left, study_progress
+from tuner.reporting.study_figures import parallel_figure
 from tuner.reporting.tables import LiveTable, progress_line
+from tuner.results import verdict
 from tuner.trial.messages import Outcome
 from tuner.verdicts import Estimate, estimate
 
@@ -36,7 +40,7 @@ class Clock:
 
 def test_progress_counts_the_stage_and_all_failures() -> None:
     runs = [record for record in full_study().runs if record.stage == "screen"][:11]
-    progress = study_progress("poles", runs, TOTALS, [RunningRun("trial 11", 1, 0.5)], parallel=2, seconds=60.0)
+    progress = study_progress("poles", runs, Schedule("screen", TOTALS, 2), [RunningRun("trial 11", 1, 0.5)], 60.0)
     assert (progress.stage, progress.num_ended, progress.num_total) == ("screen", 11, 12)
     assert (progress.num_complete, progress.num_pruned) == (9, 1)
     assert progress.failures == {Outcome.CRASHED: 1}
@@ -48,11 +52,11 @@ def test_progress_counts_the_stage_and_all_failures() -> None:
     )
 
 
-def test_the_current_stage_is_the_first_that_is_not_finished() -> None:
-    runs = full_study().runs
-    for stage, ended in {"screen": 11, "confirm": 12, "test": 16}.items():
-        assert study_progress("poles", runs[:ended], TOTALS, [], 1, 0.0).stage == stage
-    assert study_progress("poles", runs, TOTALS, [], 1, 0.0).stage == "test"
+def test_the_current_stage_is_told_and_not_guessed() -> None:
+    runs = full_study().runs[:14]  # 2 of confirm
+    schedule = Schedule("confirm", {**TOTALS, "race": 4})  # the race left nothing behind
+    now = study_progress("poles", runs, schedule, [], 0.0)
+    assert (now.stage, now.num_ended, now.num_total) == ("confirm", 2, 4)
 
 
 def test_best_is_over_seeds_in_the_newest_stage() -> None:
@@ -72,8 +76,10 @@ def test_time_left_by_hand() -> None:
     screen.append(run("trial 3", "screen", None, seconds=0.1, outcome=Outcome.CRASHED))  # says nothing about run time
     running = [RunningRun("trial 4", 1, 0.4), RunningRun("trial 5", 1, None)]
     # 3 screening runs of (10 + 20 + 3) / 3 = 11 s and 2 confirm runs of 15 s, less 0.4 * 15 s done; two at a time.
-    assert seconds_left(screen, {"screen": 7, "confirm": 2}, running, parallel=2) == pytest.approx((33 + 30 - 6) / 2)
-    assert seconds_left(screen[:1], {"screen": 7}, running, parallel=2) is None
+    assert seconds_left(screen, running, Schedule("screen", {"screen": 7, "confirm": 2}, 2)) == pytest.approx(
+        (33 + 30 - 6) / 2
+    )
+    assert seconds_left(screen[:1], running, Schedule("screen", {"screen": 7}, 2)) is None
 
 
 def progress(**changes: object) -> StudyProgress:
@@ -131,6 +137,26 @@ def test_final_table_shows_the_best_first_and_fits() -> None:
     assert "RuntimeError: </script>" in wide
     narrow = text_of(full_study(), 48)
     assert "no room for gamma" in narrow
+    assert " trial 8: learning_rate 0.001, gamma 0.98\n" in narrow
+    assert "trial 8:" not in wide
+
+
+def test_an_order_that_chance_explains_is_not_shown() -> None:
+    noise = full_study(importance_null={"optimizer.learning_rate": 0.8, "agent.gamma": 0.4})
+    params = {"agent.gamma": 0.98, "optimizer.learning_rate": 1e-3}  # a space is in the order of its paths
+    noise = replace(noise, runs=tuple(replace(one, params=params if one.params else {}) for one in noise.runs))
+    assert noise.weights == {}
+    told = replace(noise, importance_null=full_study().importance_null)
+    for summary, order in ((noise, ["gamma", "learning_rate"]), (told, ["learning_rate", "gamma"])):
+        heads = next(line.split() for line in text_of(summary, 120).splitlines() if line.startswith(" trial "))
+        assert heads[-2:] == order
+        words = [f"{name} {value}" for name, value in (("learning_rate", "0.001"), ("gamma", "0.98"))]
+        assert ", ".join(words if order[0] == "learning_rate" else words[::-1]) in verdict(summary).sentence
+        assert [one.path.partition(".")[2] for one in safe_ranges(summary)] == order
+        drawn, lines = slices_figure(summary), parallel_figure(summary)
+        assert [drawn["layout"][axis]["title"]["text"] for axis in ("xaxis", "xaxis2")] == order
+        assert lines is not None
+        assert lines["layout"]["xaxis"]["ticktext"][:2] == order
 
 
 def test_final_table_of_few_test_seeds_has_no_interval() -> None:
