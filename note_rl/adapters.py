@@ -34,6 +34,11 @@ class Adapter:
     signals: Sequence[Signal]
     acts: bool
 
+    @property
+    def moves(self) -> bool:
+        """Whether the number can ever be another one than its schedule says."""
+        return self.acts and not self.controller.is_static
+
     def decide(self, base: float, experience: Experience, kappa: float, target: float | None) -> tuple[Outcome, Health]:
         """Decides, and tells by what.
 

@@ -47,7 +47,8 @@ class Adaptation:
     _replayed: dict[str, Knob] = field(default_factory=dict)
     _coupled: list[OptimizerKnob] = field(default_factory=list)
     _stored: dict[str, Any] = field(default_factory=dict)  # of a checkpoint, for controllers not made yet
-    _base: dict[str, float] = field(default_factory=dict)  # of the present phase, by knob
+    _scheduled: Mapping[str, float] = field(default_factory=dict)  # of the present phase
+    _base: dict[str, float] = field(default_factory=dict)  # the same, by knob
     _to_remove: int = 0  # of the oldest transitions, before the next phase
     _noise_at_change: float = math.nan  # scale of gradient noise when the batch last changed
 
@@ -102,7 +103,7 @@ class Adaptation:
         replayed = [] if self.options.mode == "off" else [name.partition(":")[0] for name in self.options.schedule]
         chosen = sorted({*told, *replayed} & {"clip", "tau", "gamma", "kl_coefficient"})
         knobs = [knob for name in chosen for knob in knobs_of(name, self.place)]
-        knobs += [one.knob for one in self._adapters.values() if one.acts and not one.controller.is_static]
+        knobs += [one.knob for one in self._adapters.values() if one.moves]
         return sorted({knob.attribute for knob in knobs if isinstance(knob, AttributeKnob) and knob.of_agent})
 
     def move_to(self, scheduled: Mapping[str, float], clock: Clock) -> dict[str, float]:
@@ -113,13 +114,12 @@ class Adaptation:
             clock: Now.
         """
         self.measurements.begin_phase()
+        self._scheduled = scheduled
         for_learner, used = dict(scheduled), self._replayed_values(scheduled, clock)
         for name, adapter in self._adapters.items():
-            base = adapter.knob.base(scheduled)
-            if name not in self._base:
-                adapter.controller.check(base)
-            self._base[name] = base
-            if adapter.acts and not adapter.controller.is_static:
+            if adapter.moves or name not in self._base:  # of others it is asked when something is decided
+                self._find_base(name)
+            if adapter.moves:
                 used[name] = adapter.controller.value(self._base[name])
         self._couple(used, scheduled)
         if self._to_remove:
@@ -133,6 +133,14 @@ class Adaptation:
                 self._knob(name).set(value, for_learner)
         self.log.use(clock.num_env_steps, used)
         return for_learner
+
+    def _find_base(self, name: str) -> None:
+        """What a number would be without adaptation; refused if it begins out of bounds."""
+        adapter = self._adapters[name]
+        base = adapter.knob.base(self._scheduled)
+        if name not in self._base:
+            adapter.controller.check(base)
+        self._base[name] = base
 
     def _replayed_values(self, scheduled: Mapping[str, float], clock: Clock) -> dict[str, float]:
         used = {}
@@ -187,10 +195,8 @@ class Adaptation:
             target: Of its signal, where the caller has one of his own.
         """
         adapter = self._adapters[name]
-        if name not in self._base:
-            base = adapter.knob.base({})
-            adapter.controller.check(base)
-            self._base[name] = base
+        if name not in self._base or not adapter.moves:
+            self._find_base(name)
         outcome, health = adapter.decide(self._base[name], self.place.experience, self.options.kappa, target)
         if name == "batch_size" and outcome.new != outcome.old:
             noises = [one.scale_of(None) for one in adapter.signals if isinstance(one, NoiseSignal)]

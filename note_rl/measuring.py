@@ -18,6 +18,9 @@ NOISE = "gradient_noise"
 Signal = MeanSignal | NoiseSignal
 
 
+_MOST_MINIBATCHES = 8  # of a burst, among which distinct transitions are looked for to measure the noise of gradients
+
+
 @dataclass
 class Measurements:
     """The running measurements of one trainer.
@@ -90,7 +93,8 @@ class Measurements:
 
     def _measure_noise(self, sample: Sample, signals: Sequence[NoiseSignal]) -> None:
         rollout = isinstance(self.experience.settings, RolloutSettings)
-        moments, size = self.learner.gradient_noise(sample, self.num_envs if rollout else None)
+        few = some_of(sample, slice(_MOST_MINIBATCHES))
+        moments, size = self.learner.gradient_noise(few, self.num_envs if rollout else None)
         for signal in signals:
             signal.add(moments, size)
 
@@ -116,7 +120,7 @@ class Measurements:
         assert self.last is not None
         sample = self.last[0]
         for k in range(min(num_minibatches, sample.num_gradient_steps)):
-            self._measure_noise(only(sample, k), [signal])
+            self._measure_noise(some_of(sample, slice(k, k + 1)), [signal])
 
     def measure_again(self, smooths: Iterable[float], name: str) -> None:
         """One measurement of a signal, with each of these weights, of what was last learned from."""
@@ -152,11 +156,11 @@ def _key(name: str, smooth: float) -> str:
     return f"{name}/{smooth}"
 
 
-def only(sample: Sample, k: int) -> Sample:
-    """The minibatch of one gradient step of a burst."""
+def some_of(sample: Sample, steps: slice) -> Sample:
+    """The minibatches of some gradient steps of a burst."""
 
     def cut(values: FloatArray | None) -> Any:
-        return None if values is None else values[k : k + 1]
+        return None if values is None else values[steps]
 
     arrays = {one.name: cut(getattr(sample, one.name)) for one in fields(Sample) if one.name != "extras"}
     return Sample(**arrays, extras={name: cut(values) for name, values in sample.extras.items()})

@@ -217,19 +217,30 @@ class PyTorchLearner:
         return as_array(torch.stack([loss.detach() for loss in losses]))
 
     @contextmanager
-    def _nothing_changes(self) -> Iterator[None]:
-        """Puts back attributes, tensors and the random state as they were before the block."""
+    def _nothing_changes(self, among: Sequence[Tensor] | None = None) -> Iterator[list[Tensor]]:
+        """Puts back attributes, tensors and the random state as they were before the block.
+
+        Args:
+            among: The only tensors that may change; None: all may.
+
+        Yields:
+            A list that holds, after the block, the tensors that had changed.
+        """
         attributes = dict(vars(self.agent))
-        tensors = [(tensor, tensor.detach().clone()) for _, tensor in named_tensors(self.agent)]
+        among = [tensor for _, tensor in named_tensors(self.agent)] if among is None else among
+        before = [(tensor, tensor.detach().clone()) for tensor in among]
+        changed: list[Tensor] = []
         try:
             with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
-                yield
+                yield changed
         finally:
             vars(self.agent).clear()
             vars(self.agent).update(attributes)
             with torch.no_grad():
-                for tensor, before in tensors:
-                    tensor.copy_(before)
+                for tensor, values in before:
+                    if not torch.equal(tensor, values):
+                        tensor.copy_(values)
+                        changed.append(tensor)
 
     def optimizer_numbers(self) -> list[OptimizerNumbers]:
         """What the optimizers were told; see `Learner.optimizer_numbers`."""
@@ -243,8 +254,10 @@ class PyTorchLearner:
         batch = {name: self._tensor(values) for name, values in given.columns.items()}
         groups = self.groups if len(self._optimizers) > 1 else [[one for group in self.groups for one in group]]
         layers = linear_layers(vars(self.agent).values())
-        with self._nothing_changes():
-            return self._noise(self._to_measure, given, batch, groups, layers), given.size
+        with self._nothing_changes([] if self._noise.is_harmless else None) as changed:
+            found = self._noise(self._to_measure, given, batch, groups, layers)
+        self._noise.has_touched(changed)
+        return found, given.size
 
     def _to_measure(self, batch: Mapping[str, Tensor]) -> list[Tensor]:
         """One per optimizer, or one for all."""

@@ -63,10 +63,18 @@ class NoiseMeter:
     Where all parameters belong to linear layers that a loss uses once, one backward pass gives the norms of the
     gradients of single samples: gradients are products of what goes into a layer and what comes back (Goodfellow 2015,
     arXiv:1510.01799). Otherwise each part is evaluated by itself; so it is once at first, to see whether both agree.
+
+    Attributes:
+        is_harmless: Whether measuring is known to change no tensor, such as a running mean, that must be put back.
     """
 
     def __init__(self) -> None:
         self._quickly: bool | None = None  # None: not tried yet
+        self.is_harmless = False
+
+    def has_touched(self, tensors: list[Tensor]) -> None:
+        """What changes nothing once changes nothing again."""
+        self.is_harmless = self._quickly is not None and not tensors
 
     def __call__(
         self,

@@ -62,7 +62,7 @@ class Traces:
 
     agent: Any
     evaluate: Evaluate
-    undisturbed: Callable[[], AbstractContextManager[None]]
+    undisturbed: Callable[[], AbstractContextManager[Any]]
     groups_at_sync: Sequence[int]
     num_traces: int = 0  # a change of hyperparameters must not add to it
     _jit: Any = False
