@@ -263,6 +263,19 @@ def test_a_run_is_repeated_from_the_schedule_it_left(tmp_path: Any) -> None:
     assert not same(trained(framework, ppo(framework, None, schedules=schedules)), expected)
 
 
+class StopAfter:
+    """Ends training after so many phases."""
+
+    def __init__(self, phases: int) -> None:
+        self._phases = phases
+
+    def on_phase_end(self, phase: int) -> None:
+        self.agent.stop_training = phase == self._phases
+
+    def set_agent(self, agent: Any) -> None:
+        self.agent = agent
+
+
 @pytest.mark.parametrize("framework", frameworks())
 def test_a_run_goes_on_from_its_checkpoint_as_if_it_had_not_stopped(framework: Framework, tmp_path: Any) -> None:
     told = Adaptive(
@@ -272,22 +285,44 @@ def test_a_run_goes_on_from_its_checkpoint_as_if_it_had_not_stopped(framework: F
         targets={"ratio_ess": 1.3},
     )
 
-    class Stop:
-        def on_phase_end(self, phase: int) -> None:
-            self.agent.stop_training = phase == 3
-
-        def set_agent(self, agent: Any) -> None:
-            self.agent = agent
-
     whole = ppo(framework, told)
     expected = trained(framework, whole, 384)
     half = ppo(framework, told)
-    half.train(total_steps=384, p=0, jit_compile=False, callbacks=[Stop()])
+    half.train(total_steps=384, p=0, jit_compile=False, callbacks=[StopAfter(3)])
     half.save(tmp_path / "half")
     rest = ppo(framework, told)
     rest.restore(tmp_path / "half")
     assert same(trained(framework, rest, 384), expected)
     assert [one.to_json() for one in rest.decisions] == [one.to_json() for one in whole.decisions]
+
+
+BY_PRIORITIES = Adaptive(
+    **QUICK,
+    signals=["priority_ess"],
+    parameters={"alpha": {}, "batch_size": {"align": 2}, "per_beta": {}},
+    targets={"priority_ess": 0.5},
+)
+
+
+@pytest.mark.parametrize("framework", frameworks())
+def test_so_does_prioritized_replay_and_its_schedule_repeats_it(framework: Framework, tmp_path: Any) -> None:
+    def prioritized(adaptive: Adaptive) -> Any:
+        return dqn(framework, adaptive, PR=True, pool_size=256, batch=4, learning_starts=16)
+
+    whole = prioritized(BY_PRIORITIES)
+    expected = trained(framework, whole, 320)
+    left = whole._trainer.adaptation.log.schedule()
+    assert {name for name, steps in left.items() if len(steps) > 1} >= {"alpha", "batch_size"}
+    half = prioritized(BY_PRIORITIES)
+    half.train(total_steps=320, p=0, jit_compile=False, callbacks=[StopAfter(11)])
+    assert half.num_env_steps < 320
+    half.save(tmp_path / "half")
+    rest = prioritized(BY_PRIORITIES)
+    rest.restore(tmp_path / "half")
+    assert same(trained(framework, rest, 320), expected)
+    assert [one.to_json() for one in rest.decisions] == [one.to_json() for one in whole.decisions]
+    assert same(trained(framework, prioritized(Adaptive(schedule=left)), 320), expected)
+    assert not same(trained(framework, prioritized(Adaptive(mode="off")), 320), expected)
 
 
 @pytest.mark.parametrize(
