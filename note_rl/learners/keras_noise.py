@@ -165,20 +165,23 @@ def _by_layers(losses: Losses, columns: dict[str, Any], parts: int, groups: Grou
 
 
 def _norms_of_layer(one: _Noted, back: Any, parts: int, has_bias: bool) -> Any:
-    """By products of what goes in and what comes back, [2]: |sum g x'|^2 = sum_ij (g_i . g_j) (x_i . x_j)."""
-    x, g = (tf.reshape(rows, (parts, -1, rows.shape[1])) for rows in (one.inputs, back))
-    small = parts * tf.reduce_sum(_products(g) * (_products(x) + float(has_bias)))
-    big = tf.reduce_sum(tf.square(tf.matmul(back, one.inputs, transpose_a=True)))
-    if has_bias:
-        big += tf.reduce_sum(tf.square(tf.reduce_sum(back, axis=0)))
-    return tf.stack([small, big])
+    """By products of what goes in and what comes back, [2]: as `_one_by_one`, of sums where that has means."""
+    if len(back) == parts:  # |g x'|^2 = |g|^2 |x|^2: no gradient of a single sample is made
+        inputs = tf.reduce_sum(tf.square(one.inputs), axis=1) + float(has_bias)
+        small = tf.reduce_sum(tf.reduce_sum(tf.square(back), axis=1) * inputs)
+        whole = _gradients_of(one.inputs, back, has_bias)
+    else:  # one product after the other: XLA multiplies batches of matrices on a CPU without its fast kernels
+        pairs = zip(tf.split(one.inputs, parts), tf.split(back, parts), strict=True)
+        of_parts = [_gradients_of(x, g, has_bias) for x, g in pairs]
+        small = tf.add_n([_squared_norm(gradients) for gradients in of_parts])
+        whole = [tf.add_n(list(several)) for several in zip(*of_parts, strict=True)]
+    return tf.stack([parts * small, _squared_norm(whole)])
 
 
-def _products(rows: Any) -> Any:
-    """Of all rows of a part with each other, [parts, b, b] from [parts, b, n]."""
-    if rows.shape[1] == 1:
-        return tf.reduce_sum(tf.square(rows), axis=2, keepdims=True)
-    return tf.matmul(rows, rows, transpose_b=True)
+def _gradients_of(inputs: Any, back: Any, has_bias: bool) -> list[Any]:
+    """Of kernel (transposed) and bias, summed over samples."""
+    kernel = tf.matmul(back, inputs, transpose_a=True)
+    return [kernel, tf.reduce_sum(back, axis=0)] if has_bias else [kernel]
 
 
 def _one_by_one(losses: Losses, columns: Mapping[str, Any], parts: int, groups: Groups) -> Any:
