@@ -223,7 +223,7 @@ def _explain_key(loader: ConfigLoaderImpl, key: str, value: str, before: DictCon
     if parent == "env.kwargs" or (parent in BUILT_MAPPINGS and "." not in parent):
         return UserError(f"{parent} has no {name} yet: to add one, type +{key}={value}")
     groups = [] if "." in key else loader.list_groups("")
-    own = OmegaConf.select(before, f"{parent}._target_") if parent else None
+    own = OmegaConf.select(before, f"{parent}._target_") if parent and not nearest(key, _paths(before)) else None
     if isinstance(own, str) and not own.startswith(("note_rl.", "tuner.", "optuna.")):
         return UserError(f"{parent} has no {name} yet: to hand it to {own}, type +{key}={value}")
     return UserError(f"unknown key {key}{_names_there(key, before, groups)}")

@@ -275,7 +275,11 @@ def test_a_function_of_the_users_own_is_trained_and_tuned(tuner: CommandLine) ->
     silent = tuner("train", "agent=function", "agent._target_=mine_to_tune.silent", "+agent.width=3", "tracker=jsonl")
     assert silent.status == 2
     assert "silent has no score: let it call tuner.report(fraction, value) or return one" in silent.errors
-    epochs = tuner("train", "agent=function", "agent._target_=mine_to_tune.by_epochs", *mine[2:])
+    by_epochs = (
+        "agent._target_=mine_to_tune.by_epochs",
+        "hydra.run.dir=epochs",
+    )  # not in the folder of this very second
+    epochs = tuner("train", "agent=function", *by_epochs, *mine[2:])
     assert epochs.status == 2
     assert "after epoch 3 of 10 write tuner.report(3 / 10, ...)" in epochs.errors
 
