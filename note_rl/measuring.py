@@ -43,6 +43,7 @@ class Measurements:
     _signals: dict[tuple[str, float], Signal] = field(default_factory=dict)
     _clipped: float = math.nan  # effective share of clipped ratios: only to be looked at
     _since: int = 0  # gradient steps since the last measurement
+    _since_noise: int = 0  # the same of the noise of gradients, which costs more than all others
     _stored: dict[str, Any] = field(default_factory=dict)  # of a checkpoint, for signals not begun yet
 
     def signal(self, name: str, smooth: float | None = None, warm_up: int | None = None) -> Signal:
@@ -70,8 +71,10 @@ class Measurements:
     def before_update(self, sample: Sample) -> None:
         """Measures the noise of gradients with the parameters as they are, if it is time."""
         self._since += sample.num_gradient_steps
+        self._since_noise += sample.num_gradient_steps
         noises = [one for one in self._signals.values() if isinstance(one, NoiseSignal)]
-        if noises and self._is_due():
+        if noises and self._is_due() and self._since_noise >= self.options.noise_period:
+            self._since_noise = 0
             self._measure_noise(sample, noises)
 
     def after_update(self, sample: Sample, update: Update) -> None:
@@ -142,11 +145,12 @@ class Measurements:
     def to_json(self) -> dict[str, Any]:
         """For checkpoints."""
         signals = {_key(*key): one.to_json() for key, one in self._signals.items()}
-        return {"signals": {**self._stored, **signals}, "since": self._since}
+        return {"signals": {**self._stored, **signals}, "since": [self._since, self._since_noise]}
 
     def take(self, stored: Mapping[str, Any]) -> None:
         """Goes on from what to_json() gave; what is of signals not begun yet waits for them."""
-        self._stored, self._since = dict(stored["signals"]), int(stored["since"])
+        self._stored = dict(stored["signals"])
+        self._since, self._since_noise = map(int, stored["since"])
         for key, signal in self._signals.items():
             if _key(*key) in self._stored:
                 signal.take(self._stored[_key(*key)])

@@ -112,6 +112,7 @@ class Adaptive:
         targets: By signal, what is wished: a number, or "auto": the median of the first `calibration` measurements.
         gain: Multiplies the gains of all; 0: the static run, exactly.
         period: Gradient steps between two measurements.
+        noise_period: The same of gradient noise, which costs more than the others together.
         smooth: Weight of the newest measurement in running means.
         warm_up: Measurements before the first decision.
         calibration: Measurements of an "auto" target.
@@ -127,6 +128,7 @@ class Adaptive:
     targets: Mapping[str, float | str] = field(default_factory=dict)
     gain: float = 1.0
     period: int = 50
+    noise_period: int = 100
     smooth: float = 0.2
     warm_up: int = 20
     calibration: int = 20
@@ -141,7 +143,13 @@ class Adaptive:
         _one_of("mode", self.mode, MODES)
         kinds: dict[str, Any] = {
             **{"gain": Number(0.0), "smooth": _FRACTION, "kappa": _FRACTION},
-            **{"period": Count(), "warm_up": Count(), "calibration": Count(), "cooldown": Count(0)},
+            **{
+                "period": Count(),
+                "noise_period": Count(),
+                "warm_up": Count(),
+                "calibration": Count(),
+                "cooldown": Count(0),
+            },
         }
         for name, kind in kinds.items():
             object.__setattr__(self, name, kind(name, getattr(self, name)))

@@ -53,7 +53,7 @@ def same(one: list[np.ndarray], other: list[np.ndarray]) -> bool:
     return all(np.array_equal(*pair) for pair in zip(one, other, strict=True))
 
 
-QUICK = {"period": 1, "warm_up": 1, "calibration": 2, "smooth": 1.0}
+QUICK = {"period": 1, "noise_period": 1, "warm_up": 1, "calibration": 2, "smooth": 1.0}
 BY_RATIO = {"signals": ["ratio_ess"], "parameters": {"learning_rate": {}, "clip": {}}}
 
 
@@ -84,6 +84,26 @@ def test_advice_no_gain_and_perfect_health_change_no_bit(framework: Framework, m
 @pytest.mark.parametrize("framework", frameworks())
 def test_nor_do_they_where_steps_are_compiled(framework: Framework, monkeypatch: pytest.MonkeyPatch) -> None:
     assert_static(framework, monkeypatch, jit=True)
+
+
+@pytest.mark.parametrize(("noise_period", "times"), [(4, 20), (8, 10), (1000, 0)])
+def test_the_noise_of_gradients_is_measured_less_often(
+    noise_period: int, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    framework = Framework("pytorch")
+    told = {**QUICK, "period": 4, "noise_period": noise_period, "mode": "advise"}
+    agent = dqn(framework, Adaptive(**told, signals=["gradient_noise"], parameters={"learning_rate": {}}))
+    measured = []
+    plain = type(agent.learner).gradient_noise
+
+    def counted(self: Any, *arguments: Any) -> Any:
+        measured.append(agent.num_gradient_steps)
+        return plain(self, *arguments)
+
+    monkeypatch.setattr(type(agent.learner), "gradient_noise", counted)
+    trained(framework, agent, 320)  # 20 phases of 4 gradient steps
+    assert len(measured) == times
+    assert len(agent.decisions) == 20
 
 
 def test_what_is_off_decides_nothing() -> None:
