@@ -3,7 +3,7 @@
 python -m tests.benchmarks.adaptation [pytorch|keras] ...
 
 Training goes on as in the published experiments on CartPole (DQN prioritized, 256-256; PPO, 64-64) with mode "advise".
-The first 2000 steps, in which everything is compiled, are left out. Seconds are those of the processor.
+The first 5000 steps, in which everything is compiled, are left out. Seconds are those of the processor.
 """
 
 import importlib
@@ -98,7 +98,7 @@ def main(packages: list[str]) -> None:
     for package in packages:
         for make, steps in ((dqn, 20_000), (ppo, 40_000)):
             agent = make(package)
-            agent.train(total_steps=2_000, p=0)  # everything is compiled
+            agent.train(total_steps=5_000, p=0)  # everything is compiled
             watch, adaptation = Stopwatch(), agent._trainer.adaptation
             for name in ("before_update", "after_update"):
                 watch.watch(adaptation.measurements, name)
