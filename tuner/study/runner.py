@@ -126,12 +126,7 @@ class StudyRunner:
         dispatcher = Dispatcher(
             self._definition, self._executor, self._interrupts, self._listener, random_score, ownership.sign
         )
-        for stage in STAGES:
-            study = self._store.find(self._definition.name, stage)
-            if study is not None:
-                dispatcher.know(
-                    read_records(study, stage, self._definition.study_folder, self._definition.settings.others)
-                )
+        dispatcher.know(self._records(STAGES))
         screened = self._screen(screen, dispatcher)
         candidates = self._race(screen, dispatcher, screened)
         confirmed = self._run_seeds(
@@ -192,7 +187,7 @@ class StudyRunner:
         if book.num_open or book.num_entered < book.total:
             study.set_user_attr(attributes.WINNER, None)  # more trials may bring another
             study.set_user_attr(attributes.FRONT, [])
-        self._listener.on_stage(SCREEN, book.total, (*book.records(), *self._later_records()))
+        self._listener.on_stage(SCREEN, book.total, (*book.records(), *self._records(STAGES[1:])))
         if book.num_entered > definition.settings.num_trials:
             self._listener.on_note(
                 f"{book.num_entered} trials are there already; "
@@ -202,10 +197,10 @@ class StudyRunner:
         dispatcher.run_stage(book, judge, after)
         return book.records()
 
-    def _later_records(self) -> Iterator[RunRecord]:
-        """What earlier sessions have done behind the screening stage."""
+    def _records(self, stages: Iterable[str]) -> Iterator[RunRecord]:
+        """What earlier sessions have done in these stages."""
         definition = self._definition
-        for stage in STAGES[1:]:
+        for stage in stages:
             if (study := self._store.find(definition.name, stage)) is not None:
                 yield from read_records(study, stage, definition.study_folder, definition.settings.others)
 
