@@ -11,7 +11,8 @@ from note_rl import sizing
 from note_rl.acting import Acting
 from note_rl.adjusting import Adjustable
 from note_rl.callbacks import Hooks
-from note_rl.contract import check_made, check_parts
+from note_rl.checking import checked_arguments
+from note_rl.contract import check_calls, check_made, check_parts, check_reads_triplets, window_function
 from note_rl.environments import EnvLike
 from note_rl.errors import SettingsError
 from note_rl.evaluation import Greedy, evaluate
@@ -25,7 +26,7 @@ from note_rl.progress import ProgressLines, on_the_console
 from note_rl.rebuilding import Rebuildable
 from note_rl.saving import Saver, saving_options
 from note_rl.set_arguments import settings_from_set
-from note_rl.settings import Budget, Settings
+from note_rl.settings import Budget, ReplaySettings, RolloutSettings, Settings
 from note_rl.train_options import TrainOptions, train_options
 from note_rl.trainer import Trainer
 from note_rl.types import Evaluation, TrainResult
@@ -125,6 +126,9 @@ class Agent(Persistent, Rebuildable, Adjustable, Pictured):
     def _train_as_told(
         self, optimizer: Any, budget: Budget, options: TrainOptions, callbacks: Sequence[Any]
     ) -> TrainResult:
+        check_calls(self, self._called(), self._multi_agent)
+        if isinstance(self.settings.experience, ReplaySettings) and self.settings.experience.trajectories:
+            check_reads_triplets(self)
         saving = saving_options(self, options.save_data, options.parallel_training_and_save)
         trainer = self._ready_trainer(optimizer, options)
         options.say_what_is_missing()
@@ -137,6 +141,16 @@ class Agent(Persistent, Rebuildable, Adjustable, Pictured):
             return trainer.run(budget, Hooks([*watching, saver], self), self._history, options.num_store)
         finally:
             saver.close()
+
+    def _called(self) -> list[str]:
+        """The methods that training will call."""
+        experience = self.settings.experience
+        names = ["action", "__call__", "update_param", "adjust_func", "window_size_func", "window_size_fn"]
+        if isinstance(experience, RolloutSettings):
+            names.append("value")
+        elif experience.hindsight:
+            names.append("reward_done_func")
+        return [*names, *["reward_done_func_ma"] * self._multi_agent, *["reward"] * experience.learned_reward]
 
     def _ready_trainer(self, optimizer: Any, options: TrainOptions) -> Trainer:
         """The trainer of an earlier call, or a new one that takes over what was restored or counted before."""
@@ -166,8 +180,7 @@ class Agent(Persistent, Rebuildable, Adjustable, Pictured):
     def _settings_for(self, options: TrainOptions) -> Settings:
         """What set() was told with what train() adds; the same object as last time if nothing has changed."""
         told = self.settings
-        ask = getattr(self, "window_size_func", None)
-        experience = options.applied_to(told.experience, ask)
+        experience = options.applied_to(told.experience, window_function(self))
         num_envs, workers = options.num_envs(told.num_envs, self.env), options.workers(told.workers)
         if num_envs == "auto":
             num_envs = self._auto_num_envs(0 if workers is None else workers.processes)
@@ -194,6 +207,7 @@ class Agent(Persistent, Rebuildable, Adjustable, Pictured):
             self._measured = (self.env, sizing.chosen_num_envs(self, self.settings.experience))
         return max(self._measured[1], fewest)
 
+    @checked_arguments()
     def get_optimal_processes(
         self, memory_mb: float, safety_factor: float = 0.75, min_exp_per_proc: int | None = None
     ) -> int:
@@ -237,6 +251,7 @@ class Agent(Persistent, Rebuildable, Adjustable, Pictured):
             return int(getattr(self._trainer.clock, name))
         return int(self._restored.head["trainer"]["clock"][name]) if self._restored is not None else 0
 
+    @checked_arguments()
     def evaluate(self, num_episodes: int = 10, *, seed: int = 0) -> Evaluation:
         """Plays episodes in fresh environments without exploration.
 
@@ -245,6 +260,7 @@ class Agent(Persistent, Rebuildable, Adjustable, Pictured):
             seed: Of the environments; the same seed gives the same episodes for the same parameters.
         """
         check_parts(self)
+        check_calls(self, ("action",), self._multi_agent)
         return self._evaluate(self._seen_as_one(self.env), num_episodes, seed)
 
     @property

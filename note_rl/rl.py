@@ -29,7 +29,8 @@ class RL(Agent):
     - with several agents (MARL=True) `action(self, s, i)` of agent i;
     - optionally `update_param(self)`: updates target networks;
     - optionally `adjust_func(self)`: called after each training phase, for `adjust(...)` and its like; and
-      `window_size_func(self, p)`: how many transitions to keep, or what `adjust_window_size(...)` gives;
+      `window_size_func(self, p)`, or `window_size_fn`: how many transitions to keep, or what
+      `adjust_window_size(...)` gives;
     - optionally `acting_layers(self)` (or `acting_layers(self, i)`): the dense layers that action() consists of, for
       acting in NumPy;
     - optionally `self.normal_inputs = {"noise": (A,)}`: standard normal numbers that a loss draws on, offered to it as

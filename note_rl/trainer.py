@@ -3,6 +3,7 @@
 import logging
 import math
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -16,6 +17,7 @@ from note_rl.checkpoint import nested, under
 from note_rl.collect.base import Collecting
 from note_rl.collect.choosing import check_same_spaces, make_collector, same_environments
 from note_rl.collect.joining import joined
+from note_rl.contract import explaining_triplets
 from note_rl.environments import holds_environments
 from note_rl.errors import DivergedError, WorkerError
 from note_rl.experience import Clock, Experience
@@ -76,6 +78,7 @@ class Trainer:
         self._to_prepare = False
         self.adaptation = self._make_adaptation(former)
         self._beginning = self.clock  # of this call of train()
+        self._first_triplets = bool(getattr(settings.experience, "trajectories", False))  # are still to come
 
     def _take_hyperparameters(self) -> None:
         for name in ("gamma", "gae_lambda"):
@@ -230,7 +233,9 @@ class Trainer:
                 for offset in range(sample.num_gradient_steps):
                     hooks("on_batch_begin", first + offset, session.logs())
             self.adaptation.measurements.before_update(sample)
-            update = self.learner.update(sample, hyperparameters)
+            with explaining_triplets(self.agent) if self._first_triplets else nullcontext():
+                update = self.learner.update(sample, hyperparameters)
+            self._first_triplets = False
             self.adaptation.measurements.after_update(sample, update)
             loss = update.loss
             self.clock.num_gradient_steps += sample.num_gradient_steps
