@@ -13,6 +13,7 @@ from note_rl.adjusting import Adjustable
 from note_rl.callbacks import Hooks
 from note_rl.checking import checked_arguments
 from note_rl.contract import check_calls, check_made, check_parts, check_reads_triplets, window_function
+from note_rl.counts import Counted
 from note_rl.environments import EnvLike
 from note_rl.errors import SettingsError
 from note_rl.evaluation import Greedy, evaluate
@@ -32,7 +33,7 @@ from note_rl.trainer import Trainer
 from note_rl.types import Evaluation, TrainResult
 
 
-class Agent(Persistent, Rebuildable, Adjustable, Pictured):
+class Agent(Persistent, Rebuildable, Counted, Adjustable, Pictured):
     """Base of `RL` and `RL_pytorch`. A subclass gives `env`, `param`, `action` and `__call__`; see `note_rl.RL`.
 
     Attributes:
@@ -50,7 +51,7 @@ class Agent(Persistent, Rebuildable, Adjustable, Pictured):
         super().__init__()
         self.prioritized_replay = PrioritizedReplay()
         self._set_arguments: dict[str, Any] = {}
-        self._optimized = False  # whether there has been an optimizer
+        self._last_optimizer: Any = None  # what train() was given last, or took
         self._device: str | None = None  # where set() had the parameters moved
         self._measured: tuple[Any, int] | None = None  # environment, and what num_envs="auto" is there
         self._adapted: tuple[Settings, Settings] | None = None  # what set() was told, and with train()'s arguments
@@ -155,8 +156,8 @@ class Agent(Persistent, Rebuildable, Adjustable, Pictured):
     def _ready_trainer(self, optimizer: Any, options: TrainOptions) -> Trainer:
         """The trainer of an earlier call, or a new one that takes over what was restored or counted before."""
         trainer, settings = self._trainer, self._settings_for(options)
-        if optimizer is None and not self._optimized:
-            optimizer = self.optimizer
+        if optimizer is None:
+            optimizer = self.optimizer if self._last_optimizer is None else self._last_optimizer
             if optimizer is None:
                 raise SettingsError(
                     "train() needs an optimizer when it is first called, for example optimizer=Adam(...)"
@@ -172,7 +173,7 @@ class Agent(Persistent, Rebuildable, Adjustable, Pictured):
             trainer = Trainer(self, self.learner, settings, self._seed(settings), former=trainer)
         self.learner.actor.parameters_changed()  # by anybody, since it acted last
         trainer.prepare(optimizer, options.jit_compile)
-        self._optimized = True
+        self._last_optimizer = optimizer
         self._take_over_restored(trainer)
         self._trainer = trainer
         return trainer
@@ -230,26 +231,6 @@ class Agent(Persistent, Rebuildable, Adjustable, Pictured):
         if settings.seed is not None:
             return settings.seed
         return self._trainer.seed if self._trainer is not None else secrets.randbits(32)
-
-    @property
-    def num_env_steps(self) -> int:
-        """Environment steps taken over the agent's life."""
-        return self._count("num_env_steps")
-
-    @property
-    def num_gradient_steps(self) -> int:
-        """Gradient steps taken over the agent's life."""
-        return self._count("num_gradient_steps")
-
-    @property
-    def num_episodes(self) -> int:
-        """Episodes finished over the agent's life."""
-        return self._count("num_episodes")
-
-    def _count(self, name: str) -> int:
-        if self._trainer is not None:
-            return int(getattr(self._trainer.clock, name))
-        return int(self._restored.head["trainer"]["clock"][name]) if self._restored is not None else 0
 
     @checked_arguments()
     def evaluate(self, num_episodes: int = 10, *, seed: int = 0) -> Evaluation:

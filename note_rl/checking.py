@@ -231,7 +231,7 @@ ELSEWHERE = {
     "shuffle": "minibatches are drawn at random always; leave it out",
     "learning_rate": "the learning rate is the optimizer's: Adam(..., 1e-3)",
     "lr": "the learning rate is the optimizer's: Adam(..., 1e-3)",
-    "train_loss": "train_loss is the first argument of a Keras agent's train(); PyTorch agents begin with the optimizer",
+    "train_loss": "it is for Keras agents; train() of PyTorch agents begins with the optimizer",
     "window_size_func": "it is a method or attribute of the agent: agent.window_size_func = lambda p: 1000",
     "window_size_fn": "it is a method or attribute of the agent: agent.window_size_fn = lambda p: 1000",
     "strategy": "train() runs on one machine; distributed training is another thing",
@@ -247,8 +247,9 @@ def checked_arguments(**kinds: Kind) -> Callable[[Callable[_P, _R]], Callable[_P
 
     def decorated(method: Callable[_P, _R]) -> Callable[_P, _R]:
         signature = inspect.signature(method)
-        known = [name for name, one in signature.parameters.items() if one.kind is not one.VAR_KEYWORD and name != "self"]
-        is_open = len(known) + 1 < len(signature.parameters)  # what further ones it takes, it says itself
+        parameters = list(signature.parameters.values())[1:]
+        known = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD]
+        is_open = len(known) < len(parameters)  # what further ones it takes, it says itself
 
         @functools.wraps(method)
         def told(*arguments: _P.args, **keywords: _P.kwargs) -> _R:

@@ -103,7 +103,7 @@ class Persistent:
             if self._settings is not None:
                 check_fits(under("trainer", arrays), self._settings, self._known_num_envs())
         with refusing_damage(Path(path)):
-            history = History.from_state(under("history", arrays))
+            history = History.from_state(under("history", arrays), float(head.get("seconds", 0.0)))
             saving_record = SavingRecord.from_json(head.get("saving"))
         self._take_parameters(arrays)
         if "trainer" not in head:
@@ -147,6 +147,7 @@ class Persistent:
         if options.param_only:
             return Snapshot(arrays, head)
         head["saving"] = self._saving_record.to_json()
+        head["seconds"] = self._history.seconds
         arrays.update(nested("history", self._history.get_state()))
         if self._trainer is not None:
             trainer_arrays, head["trainer"] = self._trainer.get_state(options.with_experience)

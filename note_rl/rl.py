@@ -6,6 +6,7 @@ from note_rl.agent import Agent
 from note_rl.errors import SettingsError
 from note_rl.learners.base import Learner
 from note_rl.learners.keras import KerasLearner
+from note_rl.pickling import remade
 from note_rl.settings import Budget
 from note_rl.types import TrainResult
 
@@ -37,6 +38,10 @@ class RL(Agent):
       `self.noise` [B, A];
     - optionally `self.groups_at_sync = (0,)`: parameter groups that learn only in the steps that also move the targets.
     """
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        """For pickle, cloudpickle and deepcopy; see `note_rl.pickling`."""
+        return remade(self)
 
     def _make_learner(self) -> Learner:
         return KerasLearner(self)

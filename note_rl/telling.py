@@ -18,4 +18,5 @@ def about_shapes(error: Exception) -> str:
     lines = [re.sub(r"\x1b\[\d*m", "", line).strip() for line in str(error).splitlines()]
     said = [line for line in lines if line and not line.startswith(("File ", "in user code", "Exception encountered"))]
     telling = [line for line in said if re.search(r"shape|size|dimension|axis|dtype|rank", line)]
-    return next(iter([*telling, *said]), type(error).__name__)
+    best = [line for line in telling if "xpected" in line]
+    return next(iter([*best, *telling, *said]), type(error).__name__)

@@ -103,6 +103,9 @@ class Actor:
         agent: May have `acting_layers()`, or `acting_layers(i)` where there are several agents.
         framework_act: (observations [E, *obs], index of the agent or None) -> answers [E, ...].
         mirrored: Whether NumPy may be used at all: the parameters are in the memory of the CPU.
+
+    Attributes:
+        examples: By index, one of the observations that were answered, [1, *obs].
     """
 
     def __init__(self, agent: Any, framework_act: Callable[[Array, int | None], FloatArray], mirrored: bool) -> None:
@@ -111,6 +114,7 @@ class Actor:
         self._mirrored = mirrored
         self._mirrors: dict[int | None, Mirror | None] = {}
         self._answered: dict[int | None, tuple[int, ...]] = {}  # shape of the observation that was answered last
+        self.examples: dict[int | None, Array] = {}  # an observation of that shape, [1, *obs]
 
     def __call__(self, obs: Array, index: int | None = None) -> FloatArray:
         """Answers [E, ...] to observations [E, *obs], of one agent among several if an index is given.
@@ -122,7 +126,7 @@ class Actor:
             return self._answers(obs, index)
         with self._explaining_sizes(obs, index):
             answers = self._answers(obs, index)
-        self._answered[index] = obs.shape[1:]
+        self._answered[index], self.examples[index] = obs.shape[1:], obs[:1].copy()
         return answers
 
     def _answers(self, obs: Array, index: int | None) -> FloatArray:
