@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from note_rl.adapting import Adaptation
 from note_rl.adaptive import ess
 from note_rl.adaptive.options import MANUAL_NAMES, Adapt, of_manual
@@ -13,6 +15,7 @@ from note_rl.adaptive.signals import NoiseSignal
 from note_rl.adaptive.smoothing import weight_of_newest
 from note_rl.adaptive.window import Trim, removable
 from note_rl.checking import Count, Kind, Number, checked_arguments, refuse_unknown
+from note_rl.counts import Shown
 from note_rl.errors import SettingsError
 from note_rl.experience_settings import ReplaySettings, RolloutSettings
 from note_rl.measuring import NOISE
@@ -45,6 +48,7 @@ class Adjustable:
     """
 
     _trainer: Trainer | None
+    settings: Any
 
     def _adaptation(self, method: str) -> Adaptation:
         if self._trainer is None or self._trainer.adaptation.measurements.last is None:
@@ -63,6 +67,23 @@ class Adjustable:
     def adapted_schedule(self) -> dict[str, list[list[float]]]:
         """By parameter, which value held from which environment step on: `Adaptive(schedule=...)` repeats it."""
         return {} if self._trainer is None else self._trainer.adaptation.log.schedule()
+
+    @staticmethod
+    def compute_ess_from_weights(weights: Any) -> float:
+        """Effective number of samples of weights [n] that are not negative: (sum w)^2 / sum w^2; n if all are 0."""
+        return ess.of_weights(np.asarray(weights, np.float64).ravel()).ess
+
+    @Shown
+    def ema_ess(self) -> float | None:
+        """The smoothed effective size that adjust_window_size() has come to; None before."""
+        smoothed = None if self._trainer is None else self._trainer.adaptation.window_ess
+        return smoothed.value if smoothed is not None and smoothed.count else None
+
+    @Shown
+    def batch(self) -> int:
+        """Size of the minibatches by now, which adjust() and its like may have changed."""
+        settings = self._trainer.experience.settings if self._trainer is not None else self.settings.experience
+        return int(settings.batch_size)
 
     @checked_arguments(**_NUMBERS)
     def adjust_window_size(

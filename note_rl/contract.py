@@ -104,12 +104,22 @@ def check_reads_triplets(agent: Any) -> None:
 
 
 @contextmanager
-def explaining_triplets(agent: Any) -> Iterator[None]:
-    """Around the first loss of triplets: names them where the loss fails over shapes (AgentContractError)."""
+def explaining_triplets(agent: Any, experience: Any, num_gradient_steps: int) -> Iterator[None]:
+    """Around an update: names triplets where it is the first, of them, and its loss fails over shapes.
+
+    Args:
+        agent: Whose loss.
+        experience: Settings, which say whether minibatches hold triplets.
+        num_gradient_steps: Taken before.
+
+    Raises:
+        AgentContractError: In place of what the framework says.
+    """
     try:
         yield
     except (RuntimeError, ValueError) as error:
-        if type(error) not in (RuntimeError, ValueError, AgentContractError):
+        expected = getattr(experience, "trajectories", False) and num_gradient_steps == 0
+        if not expected or type(error) not in (RuntimeError, ValueError, AgentContractError):
             raise
         raise AgentContractError(
             f"TRL=True draws {_TRIPLETS}, and {type(agent).__name__}.__call__ fails on them ({about_shapes(error)}): "

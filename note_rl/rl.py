@@ -1,11 +1,16 @@
-"""The base class of agents written in Keras on TensorFlow."""
+"""The base class of agents written in Keras on TensorFlow.
+
+The manuals' `rl` is this module as well: `from note_rl import rl` gives rl.EpsGreedyQPolicy, rl.SoftmaxPolicy,
+rl.GaussianWhiteNoiseProcess and whatever else is in `note_rl.policy` and `note_rl.noise`. TensorFlow is imported when
+an agent first learns or acts, so that users of PyTorch can do the same.
+"""
 
 from typing import Any
 
+from note_rl import noise, policy
 from note_rl.agent import Agent
 from note_rl.errors import SettingsError
 from note_rl.learners.base import Learner
-from note_rl.learners.keras import KerasLearner
 from note_rl.pickling import remade
 from note_rl.settings import Budget
 from note_rl.types import TrainResult
@@ -44,6 +49,8 @@ class RL(Agent):
         return remade(self)
 
     def _make_learner(self) -> Learner:
+        from note_rl.learners.keras import KerasLearner
+
         return KerasLearner(self)
 
     def _move_to(self, device: str) -> None:
@@ -83,6 +90,13 @@ class RL(Agent):
             )
         metric = [] if train_loss is None else [_MetricUpdate(train_loss)]
         return self._train(optimizer, Budget(total_steps=total_steps, episodes=episodes), options, metric)
+
+
+def __getattr__(name: str) -> Any:
+    for module in (policy, noise):
+        if not name.startswith("_") and hasattr(module, name):
+            return getattr(module, name)
+    raise AttributeError(f"module 'note_rl.rl' has no attribute {name!r}")
 
 
 class _MetricUpdate:

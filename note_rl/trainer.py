@@ -3,7 +3,6 @@
 import logging
 import math
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -78,7 +77,6 @@ class Trainer:
         self._to_prepare = False
         self.adaptation = self._make_adaptation(former)
         self._beginning = self.clock  # of this call of train()
-        self._first_triplets = bool(getattr(settings.experience, "trajectories", False))  # are still to come
 
     def _take_hyperparameters(self) -> None:
         for name in ("gamma", "gae_lambda"):
@@ -233,13 +231,11 @@ class Trainer:
                 for offset in range(sample.num_gradient_steps):
                     hooks("on_batch_begin", first + offset, session.logs())
             self.adaptation.measurements.before_update(sample)
-            with explaining_triplets(self.agent) if self._first_triplets else nullcontext():
+            with explaining_triplets(self.agent, self.settings.experience, first):
                 update = self.learner.update(sample, hyperparameters)
-            self._first_triplets = False
             self.adaptation.measurements.after_update(sample, update)
-            loss = update.loss
+            losses.append(loss := update.loss)
             self.clock.num_gradient_steps += sample.num_gradient_steps
-            losses.append(loss)
             self.collector.check()
             if not np.isfinite(loss).all():
                 step = first + int(np.argmin(np.isfinite(loss).all(axis=-1)))
