@@ -37,7 +37,7 @@ class Agent(Persistent, Rebuildable, Counted, Adjustable, Pictured):
     """Base of `RL` and `RL_pytorch`. A subclass gives `env`, `param`, `action` and `__call__`; see `note_rl.RL`.
 
     Attributes:
-        optimizer: What train() takes when it is first called without one.
+        optimizer: What train() was given last, and takes when it is called without one.
         frame_stack: Frames that its networks see together, as set() must say too; None: whatever set() says.
     """
 
@@ -51,7 +51,6 @@ class Agent(Persistent, Rebuildable, Counted, Adjustable, Pictured):
         super().__init__()
         self.prioritized_replay = PrioritizedReplay()
         self._set_arguments: dict[str, Any] = {}
-        self._last_optimizer: Any = None  # what train() was given last, or took
         self._device: str | None = None  # where set() had the parameters moved
         self._measured: tuple[Any, int] | None = None  # environment, and what num_envs="auto" is there
         self._adapted: tuple[Settings, Settings] | None = None  # what set() was told, and with train()'s arguments
@@ -157,7 +156,7 @@ class Agent(Persistent, Rebuildable, Counted, Adjustable, Pictured):
         """The trainer of an earlier call, or a new one that takes over what was restored or counted before."""
         trainer, settings = self._trainer, self._settings_for(options)
         if optimizer is None:
-            optimizer = self.optimizer if self._last_optimizer is None else self._last_optimizer
+            optimizer = self.optimizer
             if optimizer is None:
                 raise SettingsError(
                     "train() needs an optimizer when it is first called, for example optimizer=Adam(...)"
@@ -173,7 +172,7 @@ class Agent(Persistent, Rebuildable, Counted, Adjustable, Pictured):
             trainer = Trainer(self, self.learner, settings, self._seed(settings), former=trainer)
         self.learner.actor.parameters_changed()  # by anybody, since it acted last
         trainer.prepare(optimizer, options.jit_compile)
-        self._last_optimizer = optimizer
+        self.optimizer = optimizer
         self._take_over_restored(trainer)
         self._trainer = trainer
         return trainer

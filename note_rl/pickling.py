@@ -23,7 +23,7 @@ from note_rl.learners.base import check_state
 from note_rl.optimizers.recipe import recipes_of
 from note_rl.saving import SavingOptions, Snapshot
 
-_MADE_ANEW = ("_learner", "_trainer", "_restored", "_measured", "_adapted", "_last_optimizer")
+_MADE_ANEW = ("_learner", "_trainer", "_restored", "_measured", "_adapted")
 
 
 class _OfTheFramework(Exception):  # noqa: N818 (a finding, not an error)
@@ -123,7 +123,7 @@ def state_of(agent: Any) -> dict[str, Any]:
         SettingsError: Something has no pickle; save() is named.
     """
     plain, others = _in_two(agent)
-    return {"plain": plain, "others": others, "training": _training(agent), "optimizer": agent._last_optimizer}
+    return {"plain": plain, "others": others, "training": _training(agent)}
 
 
 def take_state(agent: Any, state: Mapping[str, Any]) -> None:
@@ -131,7 +131,7 @@ def take_state(agent: Any, state: Mapping[str, Any]) -> None:
     vars(agent).update(dict.fromkeys(_MADE_ANEW))
     vars(agent).update(state["others"])
     vars(agent).update(_loaded(state["plain"], agent))
-    agent._restored, agent._last_optimizer = state["training"], state["optimizer"]
+    agent._restored = state["training"]
 
 
 def remade(agent: Any) -> tuple[Any, tuple[Any, ...]]:
@@ -148,14 +148,11 @@ def remade(agent: Any) -> tuple[Any, tuple[Any, ...]]:
             raise _refusal(agent, f"its attribute {name} holds networks or variables inside of an object")
     others.pop("optimizer", None)  # made from its settings
     parameters = {name: values for name, values in agent.learner.get_state().items() if name.startswith("agent/")}
-    optimizers = {}
-    for name in ("optimizer", "_last_optimizer"):
-        given = vars(agent).get(name)
-        try:
-            made = None if given is None else recipes_of(given, agent.param)
-        except SettingsError as error:
-            raise _refusal(agent, str(error)) from error
-        optimizers[name] = (made, isinstance(given, list | tuple))
+    try:
+        recipes = None if agent.optimizer is None else recipes_of(agent.optimizer, agent.param)
+    except SettingsError as error:
+        raise _refusal(agent, str(error)) from error
+    optimizers = (recipes, isinstance(agent.optimizer, list | tuple))
     whole = (_dumped(agent.recipe, agent), plain, list(others), parameters, optimizers, _training(agent))
     _try(agent, whole)
     return made_again, whole
@@ -166,7 +163,7 @@ def made_again(
     plain: bytes,
     others: list[str],
     parameters: Mapping[str, Any],
-    optimizers: Mapping[str, Any],
+    optimizers: tuple[Any, bool],
     training: Snapshot | None,
 ) -> Any:
     """The agent that `remade` describes.
@@ -183,10 +180,10 @@ def made_again(
     check_state(parameters, current)
     check_state(current, parameters)
     agent.learner.set_state({**current, **parameters})
-    for name, (recipes, several) in optimizers.items():
-        if recipes is not None:
-            made = [one.make(agent.param) for one in recipes]
-            setattr(agent, name, made if several else made[0])
+    recipes, several = optimizers
+    if recipes is not None:
+        made = [one.make(agent.param) for one in recipes]
+        agent.optimizer = made if several else made[0]
     agent._restored = training
     return agent
 

@@ -166,7 +166,7 @@ class Saver(Callback):
     def _episode(self) -> int:
         return int(self.agent.num_episodes) if self.agent is not None else 0
 
-    def on_train_begin(self) -> None:
+    def on_train_begin(self, logs: Logs) -> None:
         """Notes where the count of episodes stands."""
         self._saved_episode = self._episode()
 
@@ -175,7 +175,7 @@ class Saver(Callback):
         if self._episode() // self._options.freq > self._saved_episode // self._options.freq:
             self._save()
 
-    def on_train_end(self) -> None:
+    def on_train_end(self, logs: Logs) -> None:
         """Saves what the last files do not hold yet, and waits for it."""
         if not self._options.best_only:
             if self._episode() > self._saved_episode:

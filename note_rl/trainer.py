@@ -171,7 +171,7 @@ class Trainer:
         """Until there is a reason to stop."""
         self.agent.stop_training = False
         self._beginning = replace(self.clock, progress=session.progress)
-        session.hooks("on_train_begin")
+        session.hooks("on_train_begin", session.logs())
         stop_reason = session.stop_reason
         if stop_reason is not None:
             _log.warning("train() plays nothing: %s is reached already", stop_reason)
@@ -179,7 +179,7 @@ class Trainer:
             session.announce_episode()
             self._phase(session)
             stop_reason = session.stop_reason
-        session.hooks("on_train_end")
+        session.hooks("on_train_end", session.logs())
         return stop_reason
 
     def _phase(self, session: Session) -> None:

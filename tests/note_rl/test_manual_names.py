@@ -352,3 +352,15 @@ def test_triplets_are_for_agents_that_read_them(framework):
             return super().__call__(s[:, 0], a[:, 0], next_s[:, 0], r[:, 0], d[:, 0])
 
     assert train(framework, dqn(framework, kind=Reading, TRL=True)).num_gradient_steps > 0
+
+
+def test_keras_callbacks_are_told_logs():
+    """They want them everywhere, at the beginning and the end of training too."""
+    import keras
+
+    framework, told = frameworks()[1].values[0], []
+    callback = keras.callbacks.LambdaCallback(
+        on_train_begin=lambda logs: told.append(dict(logs)), on_train_end=lambda logs: told.append(dict(logs))
+    )
+    train(framework, dqn(framework), 1, callbacks=[callback])
+    assert told == [{"num_env_steps": 0.0}, {"num_env_steps": 5.0}]
