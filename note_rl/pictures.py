@@ -4,6 +4,7 @@ import os
 from typing import Any
 
 from note_rl import plotting
+from note_rl.checking import Count, checked_arguments
 from note_rl.film import film
 from note_rl.types import Evaluation
 
@@ -21,6 +22,7 @@ class Pictured:
         """Several agents' environment as if there were one."""
         raise NotImplementedError
 
+    @checked_arguments(window=Count())
     def visualize_reward(self, path: str | os.PathLike[str] | None = None, *, window: int | None = None) -> None:
         """Draws the return of every episode so far.
 
@@ -34,14 +36,17 @@ class Pictured:
         """
         plotting.plot_reward(self._history, window, path)
 
+    @checked_arguments(window=Count())
     def visualize_loss(self, path: str | os.PathLike[str] | None = None, *, window: int | None = None) -> None:
         """Draws the mean loss of every training phase so far; see `visualize_reward`."""
         plotting.plot_loss(self._history, window, path)
 
+    @checked_arguments(window=Count())
     def visualize_reward_loss(self, path: str | os.PathLike[str] | None = None, *, window: int | None = None) -> None:
         """Draws both, one above the other; see `visualize_reward`."""
         plotting.plot_reward_and_loss(self._history, window, path)
 
+    @checked_arguments()
     def animate_agent(
         self, max_steps: int = 1000, path: str | os.PathLike[str] | None = None, *, seed: int = 0
     ) -> float:

@@ -68,6 +68,7 @@ class Session:
     _losses: list[float] = field(default_factory=list)
     _unannounced: int | None = 0  # episode whose beginning nobody has been told of
     _began: float = field(default_factory=time.perf_counter)
+    _timed: float = field(default_factory=time.perf_counter)  # until when the history knows of the time spent
 
     @property
     def progress(self) -> float:
@@ -101,12 +102,9 @@ class Session:
         """One has ended, and another begins unless this was the last."""
         self.announce_episode()
         number = len(self._returns)
-        for returns, steps in (
-            (self._returns, self._episode_steps),
-            (self.history.returns, self.history.episode_steps),
-        ):
-            returns.append(episode.return_)
-            steps.append(self.clock.num_env_steps)
+        self._returns.append(episode.return_)
+        self._episode_steps.append(self.clock.num_env_steps)
+        self.history.note_episode(episode.return_, self.clock.num_env_steps)
         self._lengths.append(episode.length)
         self.recent.returns.append(episode.return_)
         self.clock.num_episodes += 1
@@ -120,9 +118,14 @@ class Session:
         """A phase has trained with this mean loss."""
         self.loss = loss
         self._losses.append(loss)
-        self.history.losses.append(loss)
-        self.history.phase_steps.append(self.clock.num_env_steps)
+        self.history.note_phase(loss, self.clock.num_env_steps)
+        self._note_time()
         self.clock.num_phases += 1
+
+    def _note_time(self) -> None:
+        now = time.perf_counter()
+        self.history.seconds += now - self._timed
+        self._timed = now
 
     def tell_phase(self, values: Mapping[str, float]) -> None:
         """Tells of the phase that was noted, with what hyperparameters were."""
@@ -135,6 +138,7 @@ class Session:
 
     def result(self, stop_reason: str) -> TrainResult:
         """What the call did."""
+        self._note_time()
         return TrainResult(
             returns=self._returns,
             lengths=self._lengths,

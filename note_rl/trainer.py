@@ -16,6 +16,7 @@ from note_rl.checkpoint import nested, under
 from note_rl.collect.base import Collecting
 from note_rl.collect.choosing import check_same_spaces, make_collector, same_environments
 from note_rl.collect.joining import joined
+from note_rl.contract import explaining_triplets
 from note_rl.environments import holds_environments
 from note_rl.errors import DivergedError, WorkerError
 from note_rl.experience import Clock, Experience
@@ -170,7 +171,7 @@ class Trainer:
         """Until there is a reason to stop."""
         self.agent.stop_training = False
         self._beginning = replace(self.clock, progress=session.progress)
-        session.hooks("on_train_begin")
+        session.hooks("on_train_begin", session.logs())
         stop_reason = session.stop_reason
         if stop_reason is not None:
             _log.warning("train() plays nothing: %s is reached already", stop_reason)
@@ -178,7 +179,7 @@ class Trainer:
             session.announce_episode()
             self._phase(session)
             stop_reason = session.stop_reason
-        session.hooks("on_train_end")
+        session.hooks("on_train_end", session.logs())
         return stop_reason
 
     def _phase(self, session: Session) -> None:
@@ -230,11 +231,11 @@ class Trainer:
                 for offset in range(sample.num_gradient_steps):
                     hooks("on_batch_begin", first + offset, session.logs())
             self.adaptation.measurements.before_update(sample)
-            update = self.learner.update(sample, hyperparameters)
+            with explaining_triplets(self.agent, self.settings.experience, first):
+                update = self.learner.update(sample, hyperparameters)
             self.adaptation.measurements.after_update(sample, update)
-            loss = update.loss
+            losses.append(loss := update.loss)
             self.clock.num_gradient_steps += sample.num_gradient_steps
-            losses.append(loss)
             self.collector.check()
             if not np.isfinite(loss).all():
                 step = first + int(np.argmin(np.isfinite(loss).all(axis=-1)))

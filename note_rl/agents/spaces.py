@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from gymnasium import spaces
 
+from note_rl.checking import Count
 from note_rl.environments import Env, EnvLike, as_factory, bounded_actions, flat_observations, num_discrete_actions
 from note_rl.errors import EnvironmentMismatchError
 from note_rl.frames import stacked_shape
@@ -60,6 +61,7 @@ def discrete_spaces(
         EnvironmentMismatchError: The environment cannot be made or its actions are not discrete.
     """
     if state_dim is not None and action_dim is not None:
+        state_dim, action_dim = Count()("state_dim", state_dim), Count()("action_dim", action_dim)
         return DiscreteSpaces(stacked_shape((state_dim,), frame_stack), action_dim)
     probe = flat_observations(as_factory(env)())
     try:
@@ -92,6 +94,7 @@ def any_spaces(
         EnvironmentMismatchError: The environment cannot be made, or its actions are of another kind.
     """
     if state_dim is not None and action_dim is not None:
+        state_dim, action_dim = Count()("state_dim", state_dim), Count()("action_dim", action_dim)
         return DiscreteSpaces(stacked_shape((state_dim,), frame_stack), action_dim)
     probe = flat_observations(as_factory(env)())
     try:

@@ -109,6 +109,6 @@ def test_in_two_halves_it_is_the_same(framework, name, tmp_path):
         agent.save(tmp_path / "end")
         files.append(read_checkpoint(tmp_path / "end"))
     (arrays, head), (expected, expected_head) = files
-    assert head == expected_head  # the checksum of everything is in it, too
+    assert {**head, "seconds": 0.0} == {**expected_head, "seconds": 0.0}  # the checksum of everything is in it, too
     assert arrays.keys() == expected.keys()
     np.testing.assert_array_equal(np.array(half.losses + rest.losses), np.array(straight.losses))
