@@ -33,6 +33,15 @@ def single_factory(env: AnyVectorEnv) -> Callable[[], Env]:
     return lambda: FirstOfVector(copied(env, advice))
 
 
+def first_of(made: AnyVectorEnv) -> Env:
+    """A single environment like those of a vector environment that was made for this, and is not used otherwise."""
+    if isinstance(made, SyncVectorEnv | AsyncVectorEnv):
+        make = single_factory(made)
+        made.close()
+        return make()
+    return FirstOfVector(made)
+
+
 SomeEnv = TypeVar("SomeEnv")
 
 
