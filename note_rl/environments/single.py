@@ -28,7 +28,8 @@ def single_factory(env: AnyVectorEnv) -> Callable[[], Env]:
         make: Callable[[], Env] = env.env_fns[0]
         return make
     advice = (
-        "give a SyncVectorEnv or AsyncVectorEnv without wrappers, or the factory of a single environment with num_envs"
+        "give a function that makes a new one, a SyncVectorEnv or AsyncVectorEnv without wrappers, or the factory of a "
+        "single environment with num_envs"
     )
     return lambda: FirstOfVector(copied(env, advice))
 
