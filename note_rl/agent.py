@@ -14,7 +14,7 @@ from note_rl.callbacks import Hooks
 from note_rl.checking import checked_arguments
 from note_rl.contract import check_calls, check_made, check_parts, check_reads_triplets, window_function
 from note_rl.counts import Counted
-from note_rl.environments import EnvLike
+from note_rl.environments import EnvLike, check_same_spaces, for_evaluation
 from note_rl.errors import SettingsError
 from note_rl.evaluation import Greedy, evaluate
 from note_rl.frames import check_frame_stack
@@ -38,11 +38,14 @@ class Agent(Persistent, Rebuildable, Counted, Adjustable, Pictured):
 
     Attributes:
         optimizer: What train() was given last, and takes when it is called without one.
+        evaluation_env: What evaluate() plays in, where that is not `env` without its training wrappers: for example
+            without wrappers that clip rewards. An environment, id, list or factory.
         frame_stack: Frames that its networks see together, as set() must say too; None: whatever set() says.
     """
 
     env: EnvLike
     param: Any
+    evaluation_env: EnvLike | None = None
     optimizer: Any = None
     stop_training: bool = False
     frame_stack: int | None = None
@@ -233,7 +236,7 @@ class Agent(Persistent, Rebuildable, Counted, Adjustable, Pictured):
 
     @checked_arguments()
     def evaluate(self, num_episodes: int = 10, *, seed: int = 0) -> Evaluation:
-        """Plays episodes in fresh environments without exploration.
+        """Plays episodes in fresh environments without exploration: in `evaluation_env` if there is one, else in `env`.
 
         Args:
             num_episodes: Episodes to play.
@@ -241,7 +244,13 @@ class Agent(Persistent, Rebuildable, Counted, Adjustable, Pictured):
         """
         check_parts(self)
         check_calls(self, ("action",), self._multi_agent)
-        return self._evaluate(self._seen_as_one(self.env), num_episodes, seed)
+        return self._evaluate(self._seen_as_one(self._env_to_evaluate_in()), num_episodes, seed)
+
+    def _env_to_evaluate_in(self) -> Any:
+        if self.evaluation_env is None:
+            return for_evaluation(self.env)
+        check_same_spaces(*map(self._seen_as_one, (self.env, self.evaluation_env)))
+        return for_evaluation(self.evaluation_env)
 
     @property
     def _multi_agent(self) -> bool:

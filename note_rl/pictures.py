@@ -12,10 +12,12 @@ from note_rl.types import Evaluation
 class Pictured:
     """The part of an agent that is concerned with these."""
 
-    env: Any
     _history: plotting.History
 
     def _evaluate(self, env: Any, num_episodes: int, seed: int) -> Evaluation:
+        raise NotImplementedError
+
+    def _env_to_evaluate_in(self) -> Any:
         raise NotImplementedError
 
     def _seen_as_one(self, env: Any) -> Any:
@@ -64,4 +66,5 @@ class Pictured:
             EnvironmentMismatchError: The environment cannot be drawn.
             SettingsError: Another kind of file.
         """
-        return film(lambda make: self._evaluate(make, 1, seed).mean, self.env, self._seen_as_one, max_steps, path)
+        env = self._env_to_evaluate_in()
+        return film(lambda make: self._evaluate(make, 1, seed).mean, env, self._seen_as_one, max_steps, path)

@@ -76,7 +76,7 @@ class RL(Agent):
             episodes: Episodes in this call; schedules and beta go from their start to their end in each.
             total_steps: Environment steps over the agent's life. A restored run that is to go on exactly as if it had
                 never stopped is given the same number again; with episodes= it would count from this call on.
-            **options: callbacks, p (progress lines, 0 is silent), jit_compile (XLA; "auto" means yes), save_data,
+            **options: callbacks, p (progress lines, 0 is silent), jit_compile (XLA; "auto": where it pays), save_data,
                 parallel_training_and_save, window_size and all others of `note_rl.train_options.TrainOptions`.
 
         Raises:

@@ -2,28 +2,33 @@
 
 import functools
 import importlib
+import logging
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import gymnasium
 import numpy as np
 from hydra.errors import InstantiationException
 from hydra.utils import get_object, instantiate
 
-from note_rl.environments import EnvFactory
+from note_rl.environments import EnvFactory, for_evaluation
 from note_rl.errors import NoteRLError
 from note_rl.evaluation import Greedy
 from note_rl.learners.base import Learner
 from note_rl.policy import Policy
 from note_rl.seeding import seed_everything
 from note_rl.settings import Settings
+from note_rl.telling import say_once
 from note_rl.types import Array, Evaluation, TrainResult
 from tuner.config import BackendConfig, RunConfig
 from tuner.errors import UserError
 from tuner.quiet import quiet_import
 from tuner.readback import used_config
 from tuner.trial.messages import JsonDict
+
+_log = logging.getLogger(__name__)
 
 
 class TrainableAgent(Protocol):
@@ -67,7 +72,7 @@ class BuiltRun:
 
     Attributes:
         config: What they were built from.
-        environment: Makes the environment of training and evaluation.
+        environment: Makes the environment of training; see `note_rl.environments.for_evaluation`.
         agent: With its settings assigned.
         optimizer: Of the agent's parameters.
         used: The values found in these objects, by config path.
@@ -81,7 +86,7 @@ class BuiltRun:
 
     def player(self) -> Callable[[Array], Array]:
         """Plays one episode without exploration: actions [1] for observations [1, *obs], from the first one on."""
-        env = self.environment()
+        env = for_evaluation(self.environment)()
         env.close()
         greedy = self.agent.greedy_in(env.action_space)
         starts = np.ones(1, np.bool_)
@@ -105,6 +110,7 @@ def build_run(config: RunConfig) -> BuiltRun:
     device = _device(config.backend)
     seed_everything(config.seed)
     environment = build_environment(config)
+    _say_what_scores_are(config, environment)
     settings = build_settings(config)
     make_agent = _partial("agent", config.agent)
     agent = make_agent(env=environment, network=_partial("network", config.network), device=device)
@@ -134,9 +140,24 @@ def import_framework(backend: BackendConfig) -> None:
 
 
 def build_environment(config: RunConfig) -> EnvFactory:
-    """The factory of a run's environment, wrappers included."""
-    wrappers = tuple(_build(f"wrapper.{name}", node) for name, node in config.wrapper.items())
-    return EnvFactory(config.env.id, config.env.kwargs, wrappers, config.env.max_episode_steps)
+    """The factory of a run's environment, wrappers included, those for training only as such."""
+    wrappers, training_wrappers = (
+        tuple(_build(f"{group}.{name}", node) for name, node in nodes.items())
+        for group, nodes in (("wrapper", config.wrapper), ("wrapper_training", config.wrapper_training))
+    )
+    return EnvFactory(config.env.id, config.env.kwargs, wrappers, config.env.max_episode_steps, training_wrappers)
+
+
+def _say_what_scores_are(config: RunConfig, environment: EnvFactory) -> None:
+    """Evaluation counts the rewards of wrappers that are not for training only."""
+    for name, made in zip(config.wrapper, environment.wrappers, strict=True):
+        kind = getattr(made, "func", made)
+        if isinstance(kind, type) and issubclass(kind, gymnasium.RewardWrapper):
+            say_once(
+                _log,
+                f"wrapper.{name} ({kind.__name__}) changes the rewards of evaluations and scores as well; to have it "
+                f"in training only, write wrapper_training.{name} in place of wrapper.{name}",
+            )
 
 
 def build_settings(config: RunConfig) -> Settings:

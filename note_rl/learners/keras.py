@@ -29,6 +29,7 @@ from note_rl.learners.keras_methods import TracedMethods
 from note_rl.learners.keras_noise import NOT_COMPILABLE, NoiseMeter
 from note_rl.learners.keras_step import GradientStep, TensorFlowArithmetic
 from note_rl.learners.keras_variables import as_array, named_variables, optimizer_slots
+from note_rl.learners.keras_xla import Compilation, is_on_cpu
 from note_rl.learners.losses import Losses, offered
 from note_rl.learners.mirror import Actor
 from note_rl.types import Array, FloatArray, Sample, Update
@@ -52,11 +53,10 @@ class KerasLearner:
         self._checked = bool(getattr(agent, "couples_samples", False))
         self.actor = Actor(agent, self._framework_act, mirrored=True)
         self._call = TracedMethods(agent)
-        self._update_function: Any = None
         self._step: Any = None
         self._noise: Any = None
         self._traced: dict[tuple[Any, ...], Any] = {}  # concrete functions: choosing one ourselves is quicker
-        self._jit = False
+        self._compilation = Compilation(False, True, "")
         self._prepared: list[Any] = []  # what the update was compiled for
         self._constants = Constants(agent)  # and what it has taken for constant
         self._num_recompiled = 0  # in this training run
@@ -83,7 +83,6 @@ class KerasLearner:
 
     def prepare(self, optimizer: Any, max_grad_norm: float | None, hyperparameters: Sequence[str], jit: Any) -> None:
         """Takes the optimizers and compiles anew where something changed; see `Learner.prepare`."""
-        jit = jit in (True, "auto")
         if optimizer is not None:
             optimizers = optimizers_for(optimizer, self.groups, keras.optimizers.Optimizer)
             check_holds(optimizers, lambda one: one._trainable_variables if one.built else None)
@@ -98,7 +97,8 @@ class KerasLearner:
                 )
         prepared = [jit, max_grad_norm, *(one for one, _ in self._optimizers), *hyperparameters]
         if prepared != self._prepared or self._constants.changed():
-            self._prepared, self._jit = prepared, jit
+            self._prepared = prepared
+            self._compilation = Compilation(jit, is_on_cpu(self.groups[0][0]), type(self.agent).__name__)
             optimizers = [one for one, _ in self._optimizers]
             self._step = GradientStep(self.agent, self.groups, self._losses, optimizers, max_grad_norm)
             self._compile()
@@ -108,8 +108,7 @@ class KerasLearner:
         """Changes nothing: the update is compiled before the first gradient step."""
 
     def _compile(self) -> None:
-        self._update_function = tf.function(self._burst, jit_compile=self._jit)
-        self._noise = NoiseMeter(self._to_measure, self._jit)
+        self._noise = NoiseMeter(self._to_measure, self._compilation)
         self._traced.clear()
         optimizers = [one for one, _ in self._optimizers]
         self._constants = Constants(self.agent, optimizers, inputs=self._prepared[2 + len(optimizers) :])
@@ -152,7 +151,7 @@ class KerasLearner:
         if signature not in self._traced:  # traced apart from the first run, so that a refused agent is not trained
             try:
                 with self._constants.noted():
-                    self._traced[signature] = self._update_function.get_concrete_function(columns, sync, scalars)
+                    self._traced[signature] = self._compilation.traced(self._burst, columns, sync, scalars)
             finally:
                 refusal, self._step.refusal = self._step.refusal, None
                 if refusal is not None:  # instead of what TensorFlow wrapped it into
@@ -160,10 +159,10 @@ class KerasLearner:
         try:
             return self._traced[signature](columns, sync, scalars)
         except NOT_COMPILABLE as error:
-            if not self._jit:
+            if not self._compilation.uses_xla:
                 raise
             _log.warning("XLA cannot compile this agent's update, going on without: %s", str(error).splitlines()[0])
-            self._jit = False
+            self._compilation.give_up()
             self._compile()
             return self._call_compiled(columns, sync, scalars)
 

@@ -12,6 +12,7 @@ import tensorflow as tf
 from note_rl.adaptive.gradient_noise import NoiseMoments, of_norms
 from note_rl.learners.adjustable import Parted
 from note_rl.learners.base import temporary_attributes
+from note_rl.learners.keras_xla import Compilation
 
 NOT_COMPILABLE = (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError, tf.errors.NotFoundError)
 Losses = Callable[[dict[str, Any]], list[Any]]
@@ -27,15 +28,15 @@ class NoiseMeter:
 
     Args:
         losses: Of a minibatch, by name [B, ...]: means over it, one per group of parameters, or one for all.
-        jit: Whether to compile by XLA.
+        compilation: Decides whether to compile by XLA.
 
     Attributes:
         touches: Variables that measuring changes, such as random states, to be put back; None: not known yet.
     """
 
-    def __init__(self, losses: Losses, jit: bool) -> None:
+    def __init__(self, losses: Losses, compilation: Compilation) -> None:
         self._losses = losses
-        self._jit = jit
+        self._compilation = compilation
         self._quickly: bool | None = None  # None: not tried yet
         self._functions: dict[tuple[int, int], Any] = {}  # by size and parts: choosing one ourselves is quicker
         self.num_traces = 0
@@ -66,9 +67,9 @@ class NoiseMeter:
         try:
             norms = self._functions[given.size, parts](columns)
         except NOT_COMPILABLE:
-            if not self._jit:
+            if not self._compilation.uses_xla:
                 raise
-            self._jit = False
+            self._compilation.give_up()
             self._functions.clear()
             return self(given, groups, networks)
         return _moments(norms, parts, given.size)
@@ -92,7 +93,7 @@ class NoiseMeter:
                 return _by_layers(self._losses, columns, parts, groups, layers)
             return _one_by_one(self._losses, columns, parts, groups)
 
-        return tf.function(norms, jit_compile=self._jit).get_concrete_function(columns)
+        return self._compilation.traced(norms, columns)
 
 
 def _moments(norms: Any, parts: int, size: int) -> list[NoiseMoments]:

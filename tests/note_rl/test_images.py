@@ -92,6 +92,34 @@ def test_what_a_frame_ago_showed_is_remembered_by_a_stack(framework):
     assert agent.evaluate(20).returns.tolist() == [1.0] * 20
 
 
+def test_a_stack_goes_on_from_a_checkpoint_within_the_first_episode(framework, tmp_path):
+    class Long(Picture):
+        def step(self, action):
+            self.steps = 0
+            return super().step(action)
+
+    def made():
+        seed_everything(0)
+        agent = framework.agents.DQN(env=Long, hidden_size=(4,), frame_stack=2)
+        replay = {"capacity": 100, "batch_size": 4, "learning_starts": 8, "train_freq": 8, "gradient_steps": 1}
+        agent.settings = Settings(
+            experience=ReplaySettings(**replay, target_update_interval=2, frame_stack=2),
+            **{"policy": EpsGreedyQPolicy(0.2), "seed": 0},
+        )
+        return agent, {"optimizer": framework.optimizers.adam(agent.param, 1e-2), "jit_compile": False, "p": 0}
+
+    straight, options = made()
+    straight.train(total_steps=16, **options)
+    straight.save(tmp_path / "half")
+    straight.train(total_steps=32, **options | {"optimizer": None})
+    resumed, options = made()
+    resumed.restore(tmp_path / "half")
+    resumed.train(total_steps=32, **options)
+    assert resumed.num_episodes == 0
+    for one, other in zip(framework.parameters(straight), framework.parameters(resumed), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_on_policy_agents_see_stacks_of_frames(framework):
     """Only a stack tells which side was bright a frame ago, as above; the discriminator of GAIL sees it as well."""
     seed_everything(0)

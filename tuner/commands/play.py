@@ -9,10 +9,14 @@ from omegaconf import DictConfig
 from rich.console import Console
 from rich.markup import escape
 
+from note_rl.environments import for_evaluation
+from note_rl.errors import SettingsError
+from note_rl.film import WriteFilm, film_writer, write_film
 from tuner import runs
 from tuner.build import BuiltRun, build_run
 from tuner.config import RunConfig
-from tuner.film import draws_pictures, film_episode, write_gif
+from tuner.errors import UserError
+from tuner.film import draws_pictures, film_episode
 from tuner.wording import format_number
 
 
@@ -22,6 +26,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pictures are drawn in memory: no screen is looked for
     console = Console()
     run_folder = Path(config.run)
+    write = None if config.gif is None else find_writer(run_folder / config.gif)
     played = load_run(run_folder)
     evaluation = played.agent.evaluate(config.num_episodes, seed=config.seed)
     returns = evaluation.returns
@@ -32,14 +37,29 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         highlight=False,
         soft_wrap=True,
     )
-    if config.gif is not None and not draws_pictures(played.environment):
-        console.print(f"no film: {played.environment.id} draws no pictures (render_mode rgb_array)", highlight=False)
-    elif config.gif is not None:
+    environment = for_evaluation(played.environment)
+    if write is not None and not draws_pictures(environment):
+        console.print(f"no film: {environment.id} draws no pictures (render_mode rgb_array)", highlight=False)
+    elif write is not None:
         path = run_folder / config.gif
-        frames, fps = film_episode(played.player(), played.environment, config.seed, config.max_frames)
-        write_gif(path, frames, fps)
+        frames, fps = film_episode(played.player(), environment, config.seed, config.max_frames)
+        write_film(write, path, frames, fps)
         console.print(f"film of one episode: {escape(str(path))}", highlight=False, soft_wrap=True)
     return 0
+
+
+def find_writer(path: Path) -> WriteFilm:
+    """What writes a film of the kind that its name says; asked before anything is played.
+
+    Raises:
+        UserError: There is no such kind, or it needs a package that is not installed.
+    """
+    try:
+        return film_writer(path)
+    except ModuleNotFoundError as error:
+        raise UserError(f"gif={path.name}: {error}") from error
+    except SettingsError as error:
+        raise UserError(f"gif={error}") from error
 
 
 def load_run(folder: Path) -> BuiltRun:
