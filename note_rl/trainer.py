@@ -17,7 +17,7 @@ from note_rl.collect.base import Collecting
 from note_rl.collect.choosing import check_same_spaces, make_collector, same_environments
 from note_rl.collect.joining import joined
 from note_rl.environments import holds_environments
-from note_rl.errors import DivergedError, WorkerError
+from note_rl.errors import WorkerError
 from note_rl.experience import Clock, Experience
 from note_rl.experience.view import agent_view, make_experience
 from note_rl.knobs import Held, Workplace
@@ -30,7 +30,7 @@ from note_rl.plotting import History
 from note_rl.policy import exploration
 from note_rl.scheduled import ScheduledValues
 from note_rl.seeding import generator
-from note_rl.session import RecentReturns, Session
+from note_rl.session import RecentReturns, Session, diverged
 from note_rl.settings import Budget, Settings
 from note_rl.train_options import same_pool
 from note_rl.types import Array, Steps, TrainResult
@@ -231,17 +231,13 @@ class Trainer:
                     hooks("on_batch_begin", first + offset, session.logs())
             self.adaptation.measurements.before_update(sample)
             update = self.learner.update(sample, hyperparameters)
-            self.adaptation.measurements.after_update(sample, update)
             loss = update.loss
+            self.collector.check()
+            if update.diverged:
+                raise diverged(first, loss)
+            self.adaptation.measurements.after_update(sample, update)
             self.clock.num_gradient_steps += sample.num_gradient_steps
             losses.append(loss)
-            self.collector.check()
-            if not np.isfinite(loss).all():
-                step = first + int(np.argmin(np.isfinite(loss).all(axis=-1)))
-                raise DivergedError(
-                    f"the loss is no longer finite at gradient step {step}; a lower learning rate or gradient clipping "
-                    "(max_grad_norm) usually helps"
-                )
             self.experience.feedback(sample, update)
             if hooks.wants("on_batch_end"):
                 for offset, value in enumerate(loss.sum(axis=-1)):

@@ -1,6 +1,7 @@
 """The variables that Keras agents and optimizers hold, under stable names."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import keras
@@ -43,3 +44,29 @@ def optimizer_slots(optimizer: Any) -> Iterator[tuple[str, Any]]:
 def as_array(variable: Any) -> Array:
     """A copy of its values."""
     return np.asarray(variable.numpy())
+
+
+@contextmanager
+def undisturbed(agent: Any, among: Sequence[Any] | None = None) -> Iterator[list[Any]]:
+    """Puts back attributes and variables, random states among them, as they were before the block.
+
+    Args:
+        agent: Whose.
+        among: The only variables that may change; None: all may.
+
+    Yields:
+        A list that holds, after the block, the variables that had changed.
+    """
+    attributes = dict(vars(agent))
+    among = [variable for _, variable in named_variables(agent)] if among is None else among
+    before = [(variable, as_array(variable)) for variable in among]
+    changed: list[Any] = []
+    try:
+        yield changed
+    finally:
+        vars(agent).clear()
+        vars(agent).update(attributes)
+        for variable, values in before:
+            if not np.array_equal(as_array(variable), values):
+                variable.assign(values)
+                changed.append(variable)

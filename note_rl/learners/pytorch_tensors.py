@@ -1,6 +1,7 @@
 """The tensors that an agent and its optimizers consist of, by name."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,42 @@ def load_slots(optimizer: torch.optim.Optimizer, state: Mapping[str, Array], pre
     optimizer.load_state_dict({"state": slots, "param_groups": optimizer.state_dict()["param_groups"]})
 
 
+def as_vector(gradients: Sequence[Tensor | None], parameters: Sequence[Tensor]) -> Tensor:
+    """All numbers in a row; 0 where there is no gradient."""
+    found = [torch.zeros_like(p) if g is None else g for g, p in zip(gradients, parameters, strict=True)]
+    return torch.cat([(one.to_dense() if one.is_sparse else one).reshape(-1) for one in found])
+
+
 def as_array(tensor: Tensor) -> Array:
     """A copy in NumPy."""
     values: Array = tensor.detach().cpu().numpy().copy()
     return values
+
+
+@contextmanager
+def undisturbed(agent: Any, device: torch.device, among: Sequence[Tensor] | None = None) -> Iterator[list[Tensor]]:
+    """Puts back attributes, tensors and the random state as they were before the block.
+
+    Args:
+        agent: Whose.
+        device: Whose random state is put back besides that of the CPU.
+        among: The only tensors that may change; None: all may.
+
+    Yields:
+        A list that holds, after the block, the tensors that had changed.
+    """
+    attributes = dict(vars(agent))
+    among = [tensor for _, tensor in named_tensors(agent)] if among is None else among
+    before = [(tensor, tensor.detach().clone()) for tensor in among]
+    changed: list[Tensor] = []
+    try:
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            yield changed
+    finally:
+        vars(agent).clear()
+        vars(agent).update(attributes)
+        with torch.no_grad():
+            for tensor, values in before:
+                if not torch.equal(tensor, values):
+                    tensor.copy_(values)
+                    changed.append(tensor)
