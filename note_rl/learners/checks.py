@@ -143,11 +143,11 @@ def _compare(found: Sequence[FloatArray], again: FloatArray, turned: FloatArray,
     if together <= max(_TOLERANCE * size, _ROUNDING * rounding):
         return
     raise AgentContractError(
-        f"samples influence each other in the loss{which} that __call__ returns: among {num_samples} of them, what "
-        f"some contribute to its gradient depends on the others, by {together / size:.2g} of its size. Usual cause: r "
-        "and d have the shape [B], and Q-values of shape [B, 1] broadcast against them to [B, B]; drop the last axis first "
-        "(q[:, 0]). If samples are meant to influence each other (contrastive losses, a normalisation over the batch), "
-        "set couples_samples = True on the agent; batch normalisation layers need no such word"
+        f"samples influence each other in the loss{which} that __call__ returns: what some of {num_samples} contribute "
+        f"to its gradient depends on the others, by {together / size:.2g} of its size. Usual cause: r and d have the "
+        "shape [B], and Q-values of shape [B, 1] broadcast against them to [B, B]; drop the last axis first (q[:, 0]). "
+        "If samples are meant to influence each other (contrastive losses, a normalisation over the batch), set "
+        "couples_samples = True on the agent; batch normalisation layers need no such word"
     )
 
 
