@@ -32,6 +32,7 @@ from note_rl.scheduled import ScheduledValues
 from note_rl.seeding import generator
 from note_rl.session import RecentReturns, Session, diverged
 from note_rl.settings import Budget, Settings
+from note_rl.target_updates import with_target_updates
 from note_rl.train_options import same_pool
 from note_rl.types import Array, Steps, TrainResult
 
@@ -104,7 +105,8 @@ class Trainer:
     def _make_experience(self, former: "Trainer | None") -> Experience:
         """A new one; the pool of the former trainer goes along if it is of the same kind."""
         view = agent_view(self.agent, self.learner, self.settings, self.collector.goal_layout, self._reward_normaliser)
-        experience = make_experience(self.settings, view, self.collector.num_envs, self._sampling)
+        settings = with_target_updates(self.settings, self.agent, self.learner)
+        experience = make_experience(settings, view, self.collector.num_envs, self._sampling)
         if former is not None and same_pool(former.settings.experience, self.settings.experience):
             experience.set_state(former.experience.get_state())
             if former.collector is not self.collector:

@@ -27,12 +27,21 @@ from note_rl.learners.keras_adjusted import numbers_of, with_learning_rates, wit
 from note_rl.learners.keras_constants import Constants
 from note_rl.learners.keras_kept import Kept
 from note_rl.learners.keras_methods import TracedMethods
-from note_rl.learners.keras_modes import Modes, identity
+from note_rl.learners.keras_modes import Modes
 from note_rl.learners.keras_noise import NOT_COMPILABLE, NoiseMeter
 from note_rl.learners.keras_step import GradientStep, TensorFlowArithmetic
-from note_rl.learners.keras_variables import as_array, named_variables, optimizer_slots, undisturbed
+from note_rl.learners.keras_variables import (
+    VariablesOf,
+    arrays_of,
+    as_array,
+    identity,
+    named_variables,
+    optimizer_slots,
+    undisturbed,
+)
 from note_rl.learners.losses import Losses, offered
 from note_rl.learners.mirror import Actor
+from note_rl.learners.targets import update_copies
 from note_rl.types import Array, FloatArray, Sample, Update
 
 _log = logging.getLogger(__name__)
@@ -253,9 +262,14 @@ class KerasLearner:
         self.agent.update_param()
         return 0
 
+    def copies_targets(self) -> bool:
+        """What update_param() does; see `Learner.copies_targets`."""
+        with self._nothing_changes():
+            return update_copies(VariablesOf(self.agent, self.groups), self.agent.update_param)
+
     def get_state(self) -> dict[str, Array]:
         """Every variable of the agent and every slot of its optimizers."""
-        state = {f"agent/{name}": as_array(variable) for name, variable in named_variables(self.agent)}
+        state = {f"agent/{name}": values for name, values in arrays_of(self.agent).items()}
         for index, (optimizer, _) in enumerate(self._optimizers):
             for name, variable in optimizer_slots(optimizer):
                 state[f"optimizer/{index}/{name}"] = as_array(variable)

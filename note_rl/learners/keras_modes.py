@@ -18,6 +18,7 @@ import keras
 from keras.src.layers import layer as keras_layer
 
 from note_rl.learners.base import temporary_attributes
+from note_rl.learners.keras_variables import identity
 
 # outermost layer -> training; None: as Keras has it
 _training_of: ContextVar[Callable[[Any], bool] | None] = ContextVar("training_of", default=None)
@@ -101,8 +102,3 @@ def _networks_in(values: Iterable[Any]) -> Iterator[Any]:
             yield from _networks_in(value.values())
         elif isinstance(value, (list, tuple)):
             yield from _networks_in(value)
-
-
-def identity(variable: Any) -> int:
-    """Keras and TensorFlow may both speak of the same one."""
-    return id(variable._value if isinstance(variable, keras.Variable) else variable)

@@ -18,6 +18,11 @@ def named_variables(agent: Any) -> Iterator[tuple[str, Any]]:
             yield from _named_variables_in(name, value)
 
 
+def arrays_of(agent: Any) -> dict[str, Array]:
+    """The same as arrays."""
+    return {name: as_array(variable) for name, variable in named_variables(agent)}
+
+
 def _named_variables_in(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, keras.Layer):
         for index, variable in enumerate(value.variables):
@@ -44,6 +49,33 @@ def optimizer_slots(optimizer: Any) -> Iterator[tuple[str, Any]]:
 def as_array(variable: Any) -> Array:
     """A copy of its values."""
     return np.asarray(variable.numpy())
+
+
+def identity(variable: Any) -> int:
+    """Keras and TensorFlow may both speak of the same one."""
+    return id(variable._value if isinstance(variable, keras.Variable) else variable)
+
+
+class VariablesOf:
+    """Of an agent; see `note_rl.learners.targets.Weights`."""
+
+    def __init__(self, agent: Any, groups: Sequence[Sequence[Any]]) -> None:
+        self._agent = agent
+        self._learning = [variable for group in groups for variable in group]
+
+    def learning(self) -> list[str]:
+        """Names of those that learn."""
+        ours = {identity(variable) for variable in self._learning}
+        return [name for name, variable in named_variables(self._agent) if identity(variable) in ours]
+
+    def read(self) -> dict[str, Array]:
+        """All, by name."""
+        return arrays_of(self._agent)
+
+    def move(self) -> None:
+        """Changes what learns."""
+        for variable in self._learning:
+            variable.assign(variable + 1.0)
 
 
 @contextmanager

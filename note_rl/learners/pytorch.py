@@ -32,17 +32,21 @@ from note_rl.learners.pytorch_kept import Kept
 from note_rl.learners.pytorch_modes import Modes
 from note_rl.learners.pytorch_steps import Stepper
 from note_rl.learners.pytorch_tensors import (
+    TensorsOf,
+    arrays_of,
     as_array,
     as_vector,
     load_slots,
     named_tensors,
     optimizer_slots,
+    random_state,
+    set_random_state,
+    stacked,
     undisturbed,
 )
 from note_rl.learners.pytorch_traced import Traces
+from note_rl.learners.targets import update_copies
 from note_rl.types import Array, FloatArray, Sample, Update
-
-_RANDOM = "random/torch"  # torch draws from one global generator per device
 
 
 class PyTorchLearner:
@@ -136,7 +140,7 @@ class PyTorchLearner:
         losses = as_array(torch.stack([loss for row in rows for loss in row])).reshape(len(steps), -1)
         if not np.isfinite(losses).all():
             return self._diverged(losses, sample.num_gradient_steps, kept)
-        return Update(losses, _stacked([step.td_error for step in steps]), _stacked([step.ratio for step in steps]))
+        return Update(losses, stacked([step.td_error for step in steps]), stacked([step.ratio for step in steps]))
 
     def _diverged(self, losses: FloatArray, num_gradient_steps: int, kept: bool) -> Update:
         """Goes back to before the burst; steps that were not taken have no loss."""
@@ -232,8 +236,7 @@ class PyTorchLearner:
 
     def _losses_of(self, columns: Mapping[str, Array]) -> list[Tensor]:
         """Losses [G] of one minibatch, by name [b, ...]."""
-        batch = {name: self._tensor(values) for name, values in columns.items()}
-        return self._losses.per_optimizer(self._losses.beside_training(batch))
+        return self._losses.per_optimizer(self._to_measure({n: self._tensor(values) for n, values in columns.items()}))
 
     def _nothing_changes(self, among: Sequence[Tensor] | None = None) -> AbstractContextManager[list[Tensor]]:
         return undisturbed(self.agent, self.device, among)
@@ -264,6 +267,11 @@ class PyTorchLearner:
         with torch.no_grad():
             self.agent.update_param()
 
+    def copies_targets(self) -> bool:
+        """What update_param() does; see `Learner.copies_targets`."""
+        with self._nothing_changes():
+            return update_copies(TensorsOf(self.agent, self.groups), self._sync_targets)
+
     def _tensor(self, values: Array) -> Tensor:
         tensor = torch.from_numpy(np.ascontiguousarray(values))
         if tensor.dtype == torch.int32:
@@ -272,14 +280,11 @@ class PyTorchLearner:
 
     def get_state(self) -> dict[str, Array]:
         """Every tensor of the agent, every slot of its optimizers, and the state of torch's random numbers."""
-        state = {f"agent/{name}": as_array(tensor) for name, tensor in named_tensors(self.agent)}
+        state = {f"agent/{name}": values for name, values in arrays_of(self.agent).items()}
         for index, (optimizer, _) in enumerate(self._optimizers):
             for name, tensor in optimizer_slots(optimizer):
                 state[f"optimizer/{index}/{name}"] = as_array(tensor)
-        state[f"{_RANDOM}/cpu"] = as_array(torch.get_rng_state())
-        if self.device.type == "cuda":
-            state[f"{_RANDOM}/cuda"] = as_array(torch.cuda.get_rng_state(self.device))
-        return state
+        return {**state, **random_state(self.device)}
 
     def set_state(self, state: Mapping[str, Array]) -> None:
         """Takes over parameters and random state, and slots where optimizers are there already."""
@@ -290,15 +295,6 @@ class PyTorchLearner:
                 tensor.copy_(torch.from_numpy(np.array(state[f"agent/{name}"])))
         for index, (optimizer, _) in enumerate(self._optimizers):
             load_slots(optimizer, state, f"optimizer/{index}/")
-        if f"{_RANDOM}/cpu" in state:
-            torch.set_rng_state(torch.from_numpy(np.array(state[f"{_RANDOM}/cpu"])))
-        if f"{_RANDOM}/cuda" in state and self.device.type == "cuda":
-            torch.cuda.set_rng_state(torch.from_numpy(np.array(state[f"{_RANDOM}/cuda"])), self.device)
+        set_random_state(self.device, state)
         self._kept = Kept(self.agent, self._optimizers)
         self.actor.parameters_changed()
-
-
-def _stacked(rows: Sequence[Tensor | None]) -> FloatArray | None:
-    """[K, B] of rows [B] as float32; None where some are missing."""
-    present = [row.detach() for row in rows if row is not None]
-    return as_array(torch.stack(present).float()) if len(present) == len(rows) else None

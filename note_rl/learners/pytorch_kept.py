@@ -62,10 +62,10 @@ class Kept:
 
     def _look(self) -> "_Tensors":
         """What there is to be copied; looked up anew where other objects hold it."""
-        holders = [value for value in vars(self._agent).values() if isinstance(value, _HOLDERS)]
+        holders: list[Any] = [value for value in vars(self._agent).values() if isinstance(value, _HOLDERS)]
         for optimizer, _ in self._optimizers:  # slots are made at the first step, and all of them change together
-            holders.append(next(iter(optimizer.state.values()), {}).get("step"))
-            holders.append(len(optimizer.state))
+            first: Mapping[str, Any] = next(iter(optimizer.state.values()), {})
+            holders += [first.get("step"), len(optimizer.state)]
         same = len(holders) == len(self._found_in) and all(map(_is, holders, self._found_in))
         if self._tensors is None or not same:
             self._found_in = holders
@@ -123,7 +123,7 @@ class _Copy:
         """To what is; slots that were not there yet are forgotten."""
         with torch.no_grad():
             for copy, vectors in zip(self._flat, self.tensors.flat.values(), strict=True):
-                for vector, values in zip(vectors, copy.split([len(one) for one in vectors]), strict=True):
+                for vector, values in zip(vectors, torch.split(copy, [len(one) for one in vectors]), strict=True):
                     vector.copy_(values)
             for copy, tensor in zip(self._other, self.tensors.other, strict=True):
                 tensor.copy_(copy)

@@ -8,7 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from note_rl.types import Array
+from note_rl.types import Array, FloatArray
+
+_RANDOM = "random/torch"
 
 
 def named_tensors(agent: Any) -> Iterator[tuple[str, Tensor]]:
@@ -16,6 +18,11 @@ def named_tensors(agent: Any) -> Iterator[tuple[str, Tensor]]:
     for name, value in vars(agent).items():
         if name != "param":
             yield from _named_tensors_in(name, value)
+
+
+def arrays_of(agent: Any) -> dict[str, Array]:
+    """The same as arrays."""
+    return {name: as_array(tensor) for name, tensor in named_tensors(agent)}
 
 
 def _named_tensors_in(name: str, value: Any) -> Iterator[tuple[str, Tensor]]:
@@ -49,6 +56,28 @@ def load_slots(optimizer: torch.optim.Optimizer, state: Mapping[str, Array], pre
     optimizer.load_state_dict({"state": slots, "param_groups": optimizer.state_dict()["param_groups"]})
 
 
+def random_state(device: torch.device) -> dict[str, Array]:
+    """Of the generators that torch draws from, of which there is one per device."""
+    state = {f"{_RANDOM}/cpu": as_array(torch.get_rng_state())}
+    if device.type == "cuda":
+        state[f"{_RANDOM}/cuda"] = as_array(torch.cuda.get_rng_state(device))
+    return state
+
+
+def set_random_state(device: torch.device, state: Mapping[str, Array]) -> None:
+    """Takes over what of it there is."""
+    if f"{_RANDOM}/cpu" in state:
+        torch.set_rng_state(torch.from_numpy(np.array(state[f"{_RANDOM}/cpu"])))
+    if f"{_RANDOM}/cuda" in state and device.type == "cuda":
+        torch.cuda.set_rng_state(torch.from_numpy(np.array(state[f"{_RANDOM}/cuda"])), device)
+
+
+def stacked(rows: Sequence[Tensor | None]) -> FloatArray | None:
+    """[K, B] of rows [B] as float32; None where some are missing."""
+    present = [row.detach() for row in rows if row is not None]
+    return as_array(torch.stack(present).float()) if len(present) == len(rows) else None
+
+
 def as_vector(gradients: Sequence[Tensor | None], parameters: Sequence[Tensor]) -> Tensor:
     """All numbers in a row; 0 where there is no gradient."""
     found = [torch.zeros_like(p) if g is None else g for g, p in zip(gradients, parameters, strict=True)]
@@ -59,6 +88,28 @@ def as_array(tensor: Tensor) -> Array:
     """A copy in NumPy."""
     values: Array = tensor.detach().cpu().numpy().copy()
     return values
+
+
+class TensorsOf:
+    """Of an agent; see `note_rl.learners.targets.Weights`."""
+
+    def __init__(self, agent: Any, groups: Sequence[Sequence[Tensor]]) -> None:
+        self._agent = agent
+        self._learning = [parameter for group in groups for parameter in group]
+
+    def learning(self) -> list[str]:
+        """Names of those that learn."""
+        ours = {id(parameter) for parameter in self._learning}
+        return [name for name, tensor in named_tensors(self._agent) if id(tensor) in ours]
+
+    def read(self) -> dict[str, Array]:
+        """All, by name."""
+        return arrays_of(self._agent)
+
+    def move(self) -> None:
+        """Changes what learns."""
+        with torch.no_grad():
+            torch._foreach_add_(self._learning, 1.0)
 
 
 @contextmanager

@@ -86,10 +86,12 @@ NOTE_RL_LAYERS = (
         "learners.checks",
         "learners.mirror",
         "learners.priorities",
+        "learners.targets",
     ),
     (
         *("evaluation", "experience", "progress", "multi_agent", "normal_inputs", "train_options", "set_arguments"),
         *("acting", "film", "plotting", "saving", "scheduled", "rebuilding"),
+        "target_updates",
     ),
     ("collect", "knobs", "measuring"),
     ("adapters",),
