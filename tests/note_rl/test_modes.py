@@ -112,14 +112,12 @@ def test_compiled_and_recorded_steps_are_the_ordinary_ones(framework, name):
 
 
 def test_dropout_acts_in_losses_with_the_numbers_of_the_seed(framework):
-    plain, dropping, again, other = (
+    plain, dropping, again = (
         learner_of(framework, made(framework, {"dropout": p})).update(batch(steps=8, size=64, sync=False), {}).loss
-        for p in (1e-7, 0.5, 0.5, 0.2)
+        for p in (1e-7, 0.5, 0.5)
     )
     np.testing.assert_array_equal(dropping, again)
-    assert len({loss for losses in (plain, dropping, other) for loss in losses[:, 0].tolist()}) == 24
-    spread = [np.abs(losses - plain).mean() for losses in (dropping, other)]
-    assert spread[0] > spread[1] > 0
+    assert np.abs(dropping - plain).min() > 1e-4
 
 
 def spying_network(framework, seen):
@@ -206,7 +204,9 @@ def test_training_goes_on_bit_for_bit_with_dropout_and_batch_norm(framework, tmp
         return agent
 
     def train(agent, **options):
-        agent.train(optimizer=framework.optimizers.adam(agent.param, 1e-3), total_steps=96, p=0, **options)
+        agent.train(
+            optimizer=framework.optimizers.adam(agent.param, 1e-3), total_steps=96, p=0, jit_compile=False, **options
+        )
 
     class Stop:
         def on_phase_end(self, number, logs):
