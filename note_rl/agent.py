@@ -41,6 +41,8 @@ class Agent(Persistent, Rebuildable, Counted, Adjustable, Pictured):
         evaluation_env: What evaluate() plays in, where that is not `env` without its training wrappers: for example
             without wrappers that clip rewards. An environment, id, list or factory.
         frame_stack: Frames that its networks see together, as set() must say too; None: whatever set() says.
+        default_update_batches: Gradient steps between calls of update_param() where set() is not told; None: 100 if it
+            copies, else 1.
     """
 
     env: EnvLike
@@ -49,6 +51,7 @@ class Agent(Persistent, Rebuildable, Counted, Adjustable, Pictured):
     optimizer: Any = None
     stop_training: bool = False
     frame_stack: int | None = None
+    default_update_batches: int | None = None
 
     def __init__(self) -> None:
         super().__init__()
@@ -93,8 +96,9 @@ class Agent(Persistent, Rebuildable, Counted, Adjustable, Pictured):
                 train_freq: environment steps per training phase; None: an episode.
                 learning_starts: environment steps before the first gradient step.
                 num_steps: n of n-step returns; the agent must have `gamma`.
-                update_batches, update_steps: gradient or environment steps between calls of update_param(). With PPO,
-                update_steps is the length of a rollout in steps of all environments together.
+                update_batches, update_steps: gradient or environment steps between calls of update_param(); neither:
+                every gradient step, or every 100 where it copies. With PPO, update_steps is the length of a rollout in
+                steps of all environments together.
                 trial_count, criterion: stop when the mean return of so many episodes reaches the criterion.
                 PPO: on-policy: collect, train for some epochs, forget.
                 rollout_steps, num_epochs: steps per environment and passes of each rollout (PPO).

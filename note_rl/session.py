@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from note_rl.callbacks import Hooks
+from note_rl.errors import DivergedError
 from note_rl.experience import Clock
 from note_rl.plotting import History
 from note_rl.settings import Budget
-from note_rl.types import Episode, TrainResult
+from note_rl.types import Episode, FloatArray, TrainResult
 
 _DEFAULT_TRIAL_COUNT = 10
 
@@ -149,3 +150,13 @@ class Session:
             seconds=time.perf_counter() - self._began,
             stop_reason=stop_reason,
         )
+
+
+def diverged(first: int, loss: FloatArray) -> DivergedError:
+    """What to say of a burst [K, G] that began with this gradient step."""
+    finite = np.isfinite(loss).all(axis=-1)
+    what, step = ("loss is", int(np.argmin(finite))) if not finite.all() else ("parameters are", len(loss))
+    return DivergedError(
+        f"the {what} no longer finite at gradient step {first + step}, and the agent is as it was before; a lower "
+        "learning rate or gradient clipping (max_grad_norm) usually helps"
+    )

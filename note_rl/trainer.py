@@ -18,7 +18,7 @@ from note_rl.collect.choosing import check_same_spaces, make_collector, same_env
 from note_rl.collect.joining import joined
 from note_rl.contract import explaining_triplets
 from note_rl.environments import holds_environments
-from note_rl.errors import DivergedError, WorkerError
+from note_rl.errors import WorkerError
 from note_rl.experience import Clock, Experience
 from note_rl.experience.view import agent_view, make_experience
 from note_rl.knobs import Held, Workplace
@@ -31,8 +31,9 @@ from note_rl.plotting import History
 from note_rl.policy import exploration
 from note_rl.scheduled import ScheduledValues
 from note_rl.seeding import generator
-from note_rl.session import RecentReturns, Session
+from note_rl.session import RecentReturns, Session, diverged
 from note_rl.settings import Budget, Settings
+from note_rl.target_updates import with_target_updates
 from note_rl.train_options import same_pool
 from note_rl.types import Array, Steps, TrainResult
 
@@ -105,7 +106,8 @@ class Trainer:
     def _make_experience(self, former: "Trainer | None") -> Experience:
         """A new one; the pool of the former trainer goes along if it is of the same kind."""
         view = agent_view(self.agent, self.learner, self.settings, self.collector.goal_layout, self._reward_normaliser)
-        experience = make_experience(self.settings, view, self.collector.num_envs, self._sampling)
+        settings = with_target_updates(self.settings, self.agent, self.learner)
+        experience = make_experience(settings, view, self.collector.num_envs, self._sampling)
         if former is not None and same_pool(former.settings.experience, self.settings.experience):
             experience.set_state(former.experience.get_state())
             if former.collector is not self.collector:
@@ -233,16 +235,13 @@ class Trainer:
             self.adaptation.measurements.before_update(sample)
             with explaining_triplets(self.agent, self.settings.experience, first):
                 update = self.learner.update(sample, hyperparameters)
-            self.adaptation.measurements.after_update(sample, update)
-            losses.append(loss := update.loss)
-            self.clock.num_gradient_steps += sample.num_gradient_steps
+            loss = update.loss
             self.collector.check()
-            if not np.isfinite(loss).all():
-                step = first + int(np.argmin(np.isfinite(loss).all(axis=-1)))
-                raise DivergedError(
-                    f"the loss is no longer finite at gradient step {step}; a lower learning rate or gradient clipping "
-                    "(max_grad_norm) usually helps"
-                )
+            if update.diverged:
+                raise diverged(first, loss)
+            self.adaptation.measurements.after_update(sample, update)
+            self.clock.num_gradient_steps += sample.num_gradient_steps
+            losses.append(loss)
             self.experience.feedback(sample, update)
             if hooks.wants("on_batch_end"):
                 for offset, value in enumerate(loss.sum(axis=-1)):

@@ -74,6 +74,9 @@ class Learner(Protocol):
     def loss_of(self, sample: Sample) -> FloatArray:
         """The mean losses [K, G] of the minibatches as the parameters are; changes nothing."""
 
+    def copies_targets(self) -> bool:
+        """Whether the agent's update_param() makes targets equal to what learns; changes nothing."""
+
     def get_state(self) -> dict[str, Array]:
         """Parameters, targets and optimizer slots under stable names."""
 

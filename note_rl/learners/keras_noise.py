@@ -12,6 +12,7 @@ import tensorflow as tf
 from note_rl.adaptive.gradient_noise import NoiseMoments, of_norms
 from note_rl.learners.adjustable import Parted
 from note_rl.learners.base import temporary_attributes
+from note_rl.learners.keras_variables import identity
 from note_rl.learners.keras_xla import Compilation
 
 NOT_COMPILABLE = (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError, tf.errors.NotFoundError)
@@ -106,11 +107,6 @@ def _dense_layers(networks: Iterable[Any]) -> list[Any]:
     return list({id(layer): layer for layer in layers if type(layer) is keras.layers.Dense}.values())
 
 
-def _identity(variable: Any) -> int:
-    """Keras and TensorFlow may both speak of the same one."""
-    return id(variable._value if isinstance(variable, keras.Variable) else variable)
-
-
 @dataclass(frozen=True)
 class _Noted:
     """One use of one layer: inputs [B, in] and what comes out before the activation, [B, out]."""
@@ -154,13 +150,13 @@ def _by_layers(losses: Losses, columns: dict[str, Any], parts: int, groups: Grou
     norms = []
     for index, group in enumerate(groups):
         back = tape.gradient(found[index if len(found) == len(groups) else 0], [one.outputs for one in noted])
-        wanted = {_identity(variable) for variable in group}
+        wanted = {identity(variable) for variable in group}
         used = [(one, g) for one, g in zip(noted, back, strict=True) if g is not None]
-        used = [(one, g) for one, g in used if _identity(one.layer._kernel) in wanted]
-        covered = [_identity(variable) for one, _ in used for variable in one.layer.variables]
+        used = [(one, g) for one, g in used if identity(one.layer._kernel) in wanted]
+        covered = [identity(variable) for one, _ in used for variable in one.layer.variables]
         if len(set(covered)) < len(covered) or not wanted <= set(covered):
             return None
-        of_layers = [_norms_of_layer(one, g, parts, _identity(one.layer.bias) in wanted) for one, g in used]
+        of_layers = [_norms_of_layer(one, g, parts, identity(one.layer.bias) in wanted) for one, g in used]
         norms.append(tf.add_n(of_layers))
     return tf.stack(norms)
 

@@ -91,9 +91,11 @@ def verified_mirror(layers: ReadLayers | None, act: Callable[[Array], FloatArray
     if read is None or not Mirror.supports(read):
         return None
     mirror = Mirror(layers)
-    answers, expected = mirror(obs), act(obs)
-    agree = answers.shape == expected.shape and np.allclose(answers, expected, rtol=1e-4, atol=1e-5)
-    return mirror if agree else None
+    return mirror if _agree(mirror(obs), act(obs)) else None
+
+
+def _agree(answers: FloatArray, expected: FloatArray) -> bool:
+    return answers.shape == expected.shape and np.allclose(answers, expected, rtol=1e-4, atol=1e-5, equal_nan=True)
 
 
 class Actor:
@@ -115,6 +117,8 @@ class Actor:
         self._mirrors: dict[int | None, Mirror | None] = {}
         self._answered: dict[int | None, tuple[int, ...]] = {}  # shape of the observation that was answered last
         self.examples: dict[int | None, Array] = {}  # an observation of that shape, [1, *obs]
+        self._num_changes = 0  # of the parameters
+        self._doubted: set[int | None] = set()
 
     def __call__(self, obs: Array, index: int | None = None) -> FloatArray:
         """Answers [E, ...] to observations [E, *obs], of one agent among several if an index is given.
@@ -136,6 +140,10 @@ class Actor:
         mirror = self._mirrors[index]
         if mirror is not None and not mirror.layers():  # there are none any more
             mirror = self._mirrors[index] = None
+        if mirror is not None and index in self._doubted:
+            self._doubted.discard(index)
+            if not _agree(mirror(obs), self._framework_act(obs, index)):
+                mirror = self._mirrors[index] = None
         return mirror(obs) if mirror is not None else self._framework_act(obs, index)
 
     def _layers(self, index: int | None) -> ReadLayers | None:
@@ -187,7 +195,13 @@ class Actor:
         return mirror.layers()
 
     def parameters_changed(self) -> None:
-        """The layers are read again before the next answer."""
+        """The layers are read again before the next answer, and now and then compared with the framework again.
+
+        What they leave out may have no effect at first, as a batch normalisation that has seen nothing.
+        """
+        self._num_changes += 1
+        if self._num_changes & (self._num_changes - 1) == 0:  # ever more seldom
+            self._doubted.update(self._mirrors)
         for mirror in self._mirrors.values():
             if mirror is not None:
                 mirror.stale = True

@@ -18,7 +18,7 @@ from torch import Tensor
 from note_rl.learners.adjustable import of_the_agent
 from note_rl.learners.base import temporary_attributes
 from note_rl.learners.pytorch_compiled import compiled, pays
-from note_rl.learners.pytorch_evaluated import Evaluated, Reported, flattened, form_of, unflattened
+from note_rl.learners.pytorch_evaluated import Evaluated, flattened, form_of, unflattened
 from note_rl.learners.pytorch_graph import Recording, recorded, replay
 from note_rl.learners.pytorch_tensors import named_tensors
 from note_rl.learners.pytorch_watched import Watched, declares_to_be_traceable, is_same, parts_of
@@ -69,7 +69,6 @@ class Traces:
     _names: tuple[str, ...] = ()  # of hyperparameters
     _known: dict[tuple[Any, ...], _Trace] = field(default_factory=dict)
     _watched: Watched | None = None
-    _last_losses: list[Tensor] = field(default_factory=list)
     _prepared: list[Any] = field(default_factory=list)
     _num_since: int = 0  # traces since then
     _expected: float = 0.0
@@ -127,12 +126,6 @@ class Traces:
         """Whether the agent's numbers, tensors and networks are those at the time of recording."""
         return self._watched is not None and self._watched.is_unchanged()
 
-    def reported(self, evaluated: Evaluated) -> Reported:
-        """What the trainer is told of a step."""
-        losses, last = evaluated.losses, self._last_losses
-        self._last_losses = [last[i] if loss is None else loss.detach() for i, loss in enumerate(losses)]
-        return Reported(self._last_losses, evaluated.td_error, evaluated.ratio)
-
     def _trace(self, shape: Any, batch: Mapping[str, Tensor], due: bool, scalars: list[Tensor]) -> _Trace:
         trace = self._known.get((shape, due))
         if trace is None:
@@ -163,7 +156,7 @@ class Traces:
 
         inputs = [*batch.values(), *scalars]
         with self.undisturbed():
-            self.reported(self.evaluate(batch, True))
+            self.evaluate(batch, True)
             before = dict(vars(self.agent))
             tensors = {id(tensor): tensor for _, tensor in named_tensors(self.agent)}
             recording = recorded(step, list(tensors.values()), inputs)

@@ -162,6 +162,11 @@ class QNetwork(keras.Model):  # type: ignore[misc]
 
 
 def soft_update(target: keras.Model, online: keras.Model, tau: float) -> None:
-    """Target <- target + tau * (online - target); tau = 1 copies (Lillicrap et al. 2016, section 3)."""
+    """Target <- target + tau * (online - target); tau = 1 copies (Lillicrap et al. 2016, section 3).
+
+    Running statistics, as those of batch normalisation, are copied: they follow the data, not the gradient.
+    """
+    learned = {id(variable) for variable in online.trainable_variables}
     for mine, theirs in zip(target.weights, online.weights, strict=True):
-        mine.assign(mine + tau * (theirs - mine))
+        copying = id(theirs) not in learned or (isinstance(tau, float | int) and tau == 1)
+        mine.assign(theirs if copying else mine + tau * (theirs - mine))
