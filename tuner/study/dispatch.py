@@ -3,7 +3,7 @@
 import math
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from tuner.executors.base import Event, Executor, TrialBuilt, TrialEnded, TrialReported
@@ -188,6 +188,7 @@ class Dispatcher:
 
     def _judge_end(self, desk: "_Desk", run: Run, result: TrialResult) -> None:
         """Closes the run, or sees to it that it goes on."""
+        result = self._without_holes(run, result)
         seconds = result.seconds + sum(attempt["seconds"] for attempt in run.attempts)
         if result.outcome is Outcome.CRASHED and ended_by_full_disk(result):
             self._abandon(desk)
@@ -208,6 +209,18 @@ class Dispatcher:
             self._close(desk, run, self._complete(run, seconds))
         else:
             self._close(desk, run, self._penalties.ending(run, result.outcome, result.reason, seconds))
+
+    def _without_holes(self, run: Run, result: TrialResult) -> TrialResult:
+        """A run that has not reported all that it should have is not complete: its score would be that of another."""
+        if result.outcome is not Outcome.COMPLETE or not run.curve:
+            return result
+        missing = self._definition.missing_evaluations(run.config, run.curve)
+        if not missing:
+            return result
+        where = ", ".join(f"{fraction:.3g}" for fraction in missing)
+        return replace(
+            result, outcome=Outcome.CRASHED, reason=f"it ended without its evaluation at {where} of its budget"
+        )
 
     def _complete(self, run: Run, seconds: float) -> Ending:
         if not run.curve:
