@@ -20,6 +20,7 @@ from tuner.study.guard import Guard
 from tuner.study.listener import StudyListener
 from tuner.study.penalties import Penalties
 from tuner.trial import folder as files
+from tuner.trial import orphans
 from tuner.trial.messages import Limits, Outcome, TrialResult, TrialSpec, Verdict
 from tuner.wording import counted
 
@@ -99,8 +100,11 @@ class Dispatcher:
             raise StudyStopped(book.num_open, self._interrupts.reason) from None
 
     def _run_all(self, desk: "_Desk") -> None:
-        for run in desk.book.open_runs():
+        open_runs = desk.book.open_runs()
+        sessions = files.sessions_of(run.folder for run in open_runs)
+        for run in open_runs:
             self._take_over(desk, run)
+        orphans.end_deserted(sessions)
         while True:
             self._sign()
             if self._interrupts.requested:
