@@ -98,23 +98,14 @@ def run_training(
     checkpoint.restore()
     reporter.built(run.used)
     grid = EvaluationGrid(run, checkpoint, reporter)
-    returns: list[float] = []
-    stop_reason = "total_steps"
     try:
         grid.make_up()
-        if run.agent.num_env_steps < config.training.total_steps:
-            result = run.agent.train(
-                optimizer=run.optimizer,
-                total_steps=config.training.total_steps,
-                callbacks=[MetricsLog(run, reporter, episodes), grid],
-                jit_compile=config.training.jit_compile,
-                p=0,
-            )
-            returns, stop_reason = result.returns, result.stop_reason
+        returns, stop_reason = _train(run, [MetricsLog(run, reporter, episodes), grid])
     except TrialInterrupted as interruption:
         if interruption.outcome is Outcome.STOPPED:
             checkpoint.write()
         raise
+    assert not grid.missing(), "a run ends with all of its evaluations"
     return TrainOutcome(
         folder=folder,
         evaluations=grid.points(),
@@ -124,6 +115,21 @@ def run_training(
         seconds=time.perf_counter() - began,
         stop_reason=stop_reason,
     )
+
+
+def _train(run: BuiltRun, callbacks: Sequence[Callback]) -> tuple[Sequence[float], str]:
+    """Trains for what is left of the budget: the returns of the episodes, and why it ended."""
+    training = run.config.training
+    if run.agent.num_env_steps >= training.total_steps:
+        return (), "total_steps"
+    result = run.agent.train(
+        optimizer=run.optimizer,
+        total_steps=training.total_steps,
+        callbacks=callbacks,
+        jit_compile=training.jit_compile,
+        p=0,
+    )
+    return result.returns, result.stop_reason
 
 
 class Checkpoint:
@@ -139,17 +145,22 @@ class Checkpoint:
         """Takes over what an earlier attempt left."""
         if self._path.exists():
             self._agent.restore(self._path)
+            self._keep_older()  # it may have been killed before it could
 
     def write(self) -> None:
-        """Replaces the newest checkpoint in one move."""
+        """Replaces the newest checkpoint in one move, once all that belongs to it is written.
+
+        A run that is killed in between passes these steps again; what is written behind a checkpoint would be lost.
+        """
         if self._episodes is not None:
             self._episodes.write()
-        self._agent.save(self._path, save_data=self._settings.save_replay)
         write_adaptation(self._agent, self._path.parent)
-        if self._settings.keep > 1:
-            self._keep_older()
+        self._agent.save(self._path, save_data=self._settings.save_replay)
+        self._keep_older()
 
     def _keep_older(self) -> None:
+        if self._settings.keep <= 1:
+            return
         stem, suffix = self._path.stem, self._path.suffix
         copy = self._path.with_name(f"{stem}_{self._agent.num_env_steps:012d}{suffix}")
         copy.unlink(missing_ok=True)
@@ -186,9 +197,13 @@ class EvaluationGrid(Callback):
 
     def make_up(self) -> None:
         """Evaluates what an earlier attempt has passed and not reported."""
-        missed = missing_points(dict(self._reporter.reported), self._num_points, self._passed)
+        missed = self.missing()
         if missed:
             self._evaluate(missed, self._run.agent.num_env_steps)
+
+    def missing(self) -> list[int]:
+        """Points, counted from 1, that are passed and not reported."""
+        return missing_points(dict(self._reporter.reported), self._num_points, self._passed)
 
     def on_train_end(self) -> None:
         """Of a run that ended by itself, before its budget did, the rest of the grid is what it came to."""
