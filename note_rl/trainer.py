@@ -172,7 +172,8 @@ class Trainer:
     def _run(self, session: Session) -> str:
         """Until there is a reason to stop."""
         self.agent.stop_training = False
-        self._beginning = replace(self.clock, progress=session.progress)
+        counts_from_birth = session.budget.total_steps is not None  # so what pays does not depend on interruptions
+        self._beginning = Clock() if counts_from_birth else replace(self.clock, progress=session.progress)
         session.hooks("on_train_begin", session.logs())
         stop_reason = session.stop_reason
         if stop_reason is not None:

@@ -6,6 +6,7 @@ to choose is too good by construction: only the test scores are printed as the r
 """
 
 import math
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -52,12 +53,18 @@ def stage_seeds(study_seed: int, stage: str, count: int) -> tuple[int, ...]:
     return seed_stream(study_seed, _STREAM_OF_STAGE[stage], num_before + count)[num_before:]
 
 
-def sampler_seed(study_seed: int, num_trials: int) -> int:
-    """Seed of a sampler that starts when a study already has so many trials.
+def sampler_seed(study_seed: int, num_trials: int, name: str = "") -> int:
+    """Seed of a sampler that draws, or goes on to draw, when a study already has so many trials.
 
     A study that is continued must not draw its first points again, so the count is part of the seed.
+
+    Args:
+        study_seed: Root of all randomness of the study.
+        num_trials: Trials there are.
+        name: Of the one parameter that is drawn; empty: all together.
     """
-    return int(np.random.SeedSequence(study_seed, spawn_key=(_SAMPLER_KEY, num_trials)).generate_state(1)[0])
+    key = (_SAMPLER_KEY, num_trials, *([zlib.crc32(name.encode())] if name else []))
+    return int(np.random.SeedSequence(study_seed, spawn_key=key).generate_state(1)[0])
 
 
 @dataclass(frozen=True)

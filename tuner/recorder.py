@@ -145,11 +145,19 @@ class RunRecorder:
 
 
 def _drop_metrics_after(path: Path, num_env_steps: int) -> None:
-    """Removes the lines of an attempt that went further than its last checkpoint."""
+    """Removes the lines of an attempt that went further than its last checkpoint.
+
+    Evaluations stay: they are reported, and what is reported is not evaluated again.
+    """
     cut_torn_tail(path)
     if not path.exists():
         return
     lines = path.read_text().splitlines(keepends=True)
-    kept = [line for line in lines if json.loads(line)["step"] <= num_env_steps]
+    entries = map(json.loads, lines)
+    kept = [
+        line
+        for line, entry in zip(lines, entries, strict=True)
+        if entry["step"] <= num_env_steps or EVALUATION_METRIC in entry
+    ]
     if len(kept) < len(lines):
         write_aside(path, "".join(kept))

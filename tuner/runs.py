@@ -11,8 +11,9 @@ from note_rl.checkpoint import read_checkpoint
 from tuner.errors import UserError
 from tuner.files import write_aside
 from tuner.names import did_you_mean
-from tuner.trial.folder import CHECKPOINT_FILE, REPORTS_FILE, SPEC_FILE, read_reports
-from tuner.trial.messages import JsonDict
+from tuner.objective import STEP_TOLERANCE, missing_points
+from tuner.trial.folder import CHECKPOINT_FILE, REPORTS_FILE, RESULT_FILE, SPEC_FILE, read_reports
+from tuner.trial.messages import JsonDict, Outcome
 
 CONFIG_FILE = "config.yaml"
 CHANGEABLE = ("training.total_steps", "evaluation.num_episodes", "checkpoint", "tracker", "backend.device")
@@ -100,7 +101,7 @@ def resumed_config(folder: Path, composed: Mapping[str, Any], overrides: Sequenc
             )
         _copy_value(composed, own, allowed)
     done, total = steps_done(folder), own["training"]["total_steps"]
-    if done >= total:
+    if done >= total and _is_complete(folder, own):
         raise UserError(
             f"{folder} has all of its {done:,} steps; to go on training add training.total_steps={2 * done} or so, "
             f"to watch it: tuner play {folder}"
@@ -110,11 +111,25 @@ def resumed_config(folder: Path, composed: Mapping[str, Any], overrides: Sequenc
 
 def continue_with(folder: Path, config: JsonDict) -> None:
     """Writes down what a continued run goes on with. Of a new budget, what was reported are other fractions."""
-    before, after = (one["training"]["total_steps"] for one in (read_config(folder), config))
-    if after != before:
-        lines = [json.dumps({"step": step * before / after, "value": value}) for step, value in read_reports(folder)]
+    own = read_config(folder)
+    before, after = (one["training"]["total_steps"] for one in (own, config))
+    reports = read_reports(folder)
+    if _is_complete(folder, own):  # one that ended by itself has reported for the rest of its budget, too
+        reports = [(step, value) for step, value in reports if step <= steps_done(folder) / before + STEP_TOLERANCE]
+    if after != before or len(reports) < len(read_reports(folder)):
+        lines = [json.dumps({"step": step * before / after, "value": value}) for step, value in reports]
         write_aside(folder / REPORTS_FILE, "".join(f"{line}\n" for line in lines))
     write_aside(folder / CONFIG_FILE, _to_yaml(config))
+
+
+def _is_complete(folder: Path, config: JsonDict) -> bool:
+    """Whether the run came to its end, with all of its evaluations."""
+    try:
+        outcome = json.loads((folder / RESULT_FILE).read_text())["outcome"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    missing = missing_points(dict(read_reports(folder)), config["evaluation"]["num_points"])
+    return bool(outcome == Outcome.COMPLETE and not missing)
 
 
 def checkpoint_of(folder: Path) -> Path:

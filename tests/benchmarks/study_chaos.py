@@ -1,12 +1,18 @@
 # ruff: noqa: T201
 """kill -9 of anything at any moment, then the same command: nothing lost, nothing twice, nothing left behind.
 
-Run it as `python tests/benchmarks/study_chaos.py [ROUNDS [TRIALS]]` (50, 200). A study of synthetic trials runs in
-processes, four at a time, each with a helper process. In each round one of controller, trial, fork server and helper is
-killed at a random moment; after the death of the controller the same command continues the study. After the rounds it
-runs to its end, and everything is checked.
+Run it as `python -m tests.benchmarks.study_chaos [ROUNDS [TRIALS]]` (50, 200). A study of synthetic trials runs in
+processes, four at a time, each with a helper process. In each round one of controller, trial, fork server, warden and
+helper is killed at a random moment; after the death of the controller the same command continues the study. After the
+rounds it runs to its end, and everything is checked.
+
+`python -m tests.benchmarks.study_chaos real [ROUNDS [FOLDER]]` (100) does the same with real agents, DQN and PPO in
+both frameworks: a quarter of the rounds each, with Ctrl-C, SIGTERM and `kill -9` of one of controller, fork server and
+trial, or of all of them at once. Each study is compared with one that was left alone: curves, scores and all that was
+learned have to be equal bit for bit, and no process may be left.
 """
 
+import itertools
 import os
 import random
 import shlex
@@ -20,6 +26,7 @@ from pathlib import Path
 
 import psutil
 
+from tests.tuner.chaos import KINDS, Chaos, assert_equal
 from tuner.objective import Mixed
 from tuner.records import RunRecord
 from tuner.simulator import Synthetic
@@ -27,7 +34,7 @@ from tuner.study import StudyStore, summarise
 from tuner.trial.folder import is_locked
 from tuner.trial.messages import Outcome
 
-VICTIMS = ("controller", "trial", "forkserver", "helper")
+VICTIMS = ("controller", "trial", "forkserver", "warden", "helper")
 AT_WORK = 0.9
 """Share of the kills that wait until a trial is at work; the others may come at any time, as while it starts."""
 ROOT = Path(__file__).parents[2]
@@ -45,9 +52,9 @@ def find(controller: psutil.Process, kind: str) -> psutil.Process | None:
     """A random living process of that kind."""
     if kind == "controller":
         return controller
-    found: dict[str, list[psutil.Process]] = {"forkserver": [], "trial": [], "helper": []}
+    found: dict[str, list[psutil.Process]] = {"forkserver": [], "warden": [], "trial": [], "helper": []}
     for server in controller.children():
-        found["forkserver"].append(server)
+        found["warden" if "tuner.trial.warden" in " ".join(server.cmdline()) else "forkserver"].append(server)
         for trial in server.children():
             found["trial"].append(trial)
             found["helper"] += trial.children()
@@ -117,8 +124,48 @@ def check(folder: Path, known: dict[tuple[str, int], RunRecord], num_trials: int
     assert left_over(folder) == [], "processes are left"
 
 
+COMMON = (
+    *("sampler=random", "pruner=none", "tracker=jsonl", "executor.parallel=2", "network.hidden_sizes=[32]"),
+    *("study.num_race_seeds=0", "study.num_candidates=2", "study.num_select_seeds=1", "study.num_test_seeds=1"),
+    *("study.retries=1000", "study.max_failures=1000", "study.num_trials=6"),
+)
+REAL = {
+    "dqn": ("agent=dqn", "training.total_steps=12000", "buffer.learning_starts=500"),
+    "ppo": ("agent=ppo", "training.total_steps=16000", "env.num_envs=4"),
+}
+
+
+def disturb_real_agents(rounds: int, folder: Path) -> None:
+    """Runs four studies twice, once disturbed, and compares."""
+    counted: Counter[str] = Counter()
+    num_sessions, began = 0, time.monotonic()
+    cases = list(itertools.product(REAL, ("torch", "keras")))
+    for number, (agent, backend) in enumerate(cases):
+        arguments = (*COMMON, *REAL[agent], f"backend={backend}")
+        dice = random.Random(number)
+        kinds = [dice.choice(KINDS) for _ in range(rounds * (number + 1) // len(cases) - rounds * number // len(cases))]
+        alone = Chaos(folder / f"{agent}-{backend}-alone", arguments)
+        print(f"{agent} {backend}", flush=True)
+        alone.run()
+        disturbed = Chaos(
+            folder / f"{agent}-{backend}-disturbed", arguments, seed=number, tell=lambda line: print(line, flush=True)
+        )
+        disturbed.run(kinds, longest_wait_s=10.0)
+        assert_equal(disturbed, alone)
+        counted += disturbed.counted
+        num_sessions += disturbed.num_sessions
+        print(f"{agent} {backend}: {len(alone.records())} runs, {len(alone.parameters())} arrays are equal", flush=True)
+    print(f"{counted.total()} disturbances {dict(counted)} in {num_sessions} sessions of {len(cases)} studies,")
+    print(f"{time.monotonic() - began:.0f} s: curves, scores and parameters are bit-equal, no process is left")
+
+
 def main() -> None:
-    """Runs the rounds and prints what was killed."""
+    """Runs the rounds and prints what was done."""
+    if sys.argv[1:2] == ["real"]:
+        rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 100
+        with tempfile.TemporaryDirectory() as name:
+            disturb_real_agents(rounds, Path(sys.argv[3] if len(sys.argv) > 3 else name))
+        return
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 50
     num_trials = int(sys.argv[2]) if len(sys.argv) > 2 else 200
     random.seed(0)

@@ -263,3 +263,24 @@ def test_tpe_is_joint_and_spreads_parallel_trials_out(monkeypatch: pytest.Monkey
     monkeypatch.setattr("optuna.samplers.TPESampler.__init__", lambda self, **arguments: seen.update(arguments))
     factory("sampler=tpe")(seed=1)
     assert seen == {"n_startup_trials": 10, "multivariate": True, "group": True, "constant_liar": True, "seed": 1}
+
+
+@pytest.mark.parametrize("name", ["random", "tpe", "nsga2"])
+def test_a_study_that_is_stopped_goes_on_to_draw_what_it_would_have_drawn(name: str) -> None:
+    straight = [arguments for arguments, _ in search(f"sampler={name}", num_trials=18)]
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    space = Space.from_config({"agent": HILL}, {"agent": AGENT})
+    study, stopped = optuna.create_study(direction="maximize"), []
+    for number in range(18):
+        study.sampler = make_sampler(factory(f"sampler={name}"), 0, number, space)
+        trial = study.ask()
+        if number % 3 == 2:  # the controller dies while the trial is being entered
+            first = space.parameters[0]
+            trial._suggest(first.name, first.distribution)
+            study.sampler = make_sampler(factory(f"sampler={name}"), 0, number + 1, space)
+            trial = optuna.Trial(study, trial._trial_id)
+        values = space.values(space.draw(trial._suggest), {"agent": AGENT})
+        stopped.append({path.removeprefix("agent."): value for path, value in values.items()})
+        study.tell(trial, Synthetic(**{**AGENT, **stopped[-1], "activation": "tanh"}).quality)
+    assert stopped == straight
+    assert len({str(arguments) for arguments in straight}) == 18

@@ -3,7 +3,7 @@
 import math
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from tuner.executors.base import Event, Executor, TrialBuilt, TrialEnded, TrialReported
@@ -20,6 +20,7 @@ from tuner.study.guard import Guard
 from tuner.study.listener import StudyListener
 from tuner.study.penalties import Penalties
 from tuner.trial import folder as files
+from tuner.trial import orphans
 from tuner.trial.messages import Limits, Outcome, TrialResult, TrialSpec, Verdict
 from tuner.wording import counted
 
@@ -99,8 +100,11 @@ class Dispatcher:
             raise StudyStopped(book.num_open, self._interrupts.reason) from None
 
     def _run_all(self, desk: "_Desk") -> None:
-        for run in desk.book.open_runs():
+        open_runs = desk.book.open_runs()
+        sessions = files.sessions_of(run.folder for run in open_runs)
+        for run in open_runs:
             self._take_over(desk, run)
+        orphans.end_deserted(sessions)
         while True:
             self._sign()
             if self._interrupts.requested:
@@ -188,6 +192,7 @@ class Dispatcher:
 
     def _judge_end(self, desk: "_Desk", run: Run, result: TrialResult) -> None:
         """Closes the run, or sees to it that it goes on."""
+        result = self._without_holes(run, result)
         seconds = result.seconds + sum(attempt["seconds"] for attempt in run.attempts)
         if result.outcome is Outcome.CRASHED and ended_by_full_disk(result):
             self._abandon(desk)
@@ -208,6 +213,18 @@ class Dispatcher:
             self._close(desk, run, self._complete(run, seconds))
         else:
             self._close(desk, run, self._penalties.ending(run, result.outcome, result.reason, seconds))
+
+    def _without_holes(self, run: Run, result: TrialResult) -> TrialResult:
+        """A run that has not reported all that it should have is not complete: its score would be that of another."""
+        if result.outcome is not Outcome.COMPLETE or not run.curve:
+            return result
+        missing = self._definition.missing_evaluations(run.config, run.curve)
+        if not missing:
+            return result
+        where = ", ".join(f"{fraction:.3g}" for fraction in missing)
+        return replace(
+            result, outcome=Outcome.CRASHED, reason=f"it ended without its evaluation at {where} of its budget"
+        )
 
     def _complete(self, run: Run, seconds: float) -> Ending:
         if not run.curve:

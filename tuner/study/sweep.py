@@ -25,7 +25,7 @@ from tuner.study.definition import StudyDefinition
 from tuner.study.listener import StudyListener
 from tuner.study.ownership import Ownership
 from tuner.study.reading import OUTCOME_ATTRIBUTE, RUN_ATTRIBUTE
-from tuner.study.samplers import SamplerFactory, make_sampler, require_objectives
+from tuner.study.samplers import SamplerFactory, drawing_by_trial, make_sampler, require_objectives
 from tuner.study.store import StudyStore, begin_or_continue
 from tuner.study.sweep_book import JobJudge, Jobs, SweepBook, SweepDispatcher
 from tuner.trial.messages import JsonDict, Outcome
@@ -120,7 +120,7 @@ class SweepSampler:
                     f"give it steps, as in {endless[0]}=range(0,1,0.1), or choose another hydra/sweeper/sampler"
                 )
             if issubclass(kind, GridSampler):
-                return kind(self.grid, seed=seed)  # type: ignore[arg-type]  # the same order in every session
+                return drawing_by_trial(kind(self.grid, seed=seed), seed)  # type: ignore[arg-type]
         require_objectives(self.factory, self.num_objectives)
         try:
             return make_sampler(self.factory, seed, num_trials, None)

@@ -11,14 +11,14 @@ import json
 import os
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.errors import UserError
 from tuner.files import write_aside
-from tuner.trial import system
+from tuner.trial import orphans, system
 from tuner.trial.messages import JsonDict, TrialResult, TrialSpec
 
 SPEC_FILE = "trial.json"
@@ -105,6 +105,12 @@ def end_leftover(folder: Path, grace_s: float = 10.0) -> bool:
     return now is not None or bool(members)
 
 
+def sessions_of(folders: Iterable[Path]) -> set[str]:
+    """Return the marks (`tuner.trial.orphans`) of the processes that last worked in these folders."""
+    found = {_noted(folder).get("session") for folder in folders}
+    return {session for session in found if isinstance(session, str) and session.count("/") == 2}
+
+
 def prepare(folder: Path, spec: TrialSpec) -> None:
     """Make the folder of a trial and write its trial.json.
 
@@ -162,7 +168,8 @@ def is_locked(folder: Path) -> bool:
 def claim(folder: Path) -> None:
     """Note this process in the pid file and clear what an earlier attempt left unfinished. The lock must be held."""
     pid = os.getpid()
-    write_aside(folder / PID_FILE, json.dumps({"pid": pid, "start_time": system.start_time(pid)}))
+    about = {"pid": pid, "start_time": system.start_time(pid), "session": orphans.own_session()}
+    write_aside(folder / PID_FILE, json.dumps(about))
     clear_unfinished(folder)
 
 
@@ -255,11 +262,19 @@ def _lines(path: Path) -> list[bytes]:
 
 
 def _noted_process(folder: Path) -> tuple[int, str] | None:
+    noted = _noted(folder)
+    try:
+        return int(noted["pid"]), str(noted["start_time"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _noted(folder: Path) -> JsonDict:
     try:
         noted = json.loads((folder / PID_FILE).read_text())
-        return int(noted["pid"]), str(noted["start_time"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+    except (OSError, ValueError):
+        return {}
+    return noted if isinstance(noted, dict) else {}
 
 
 def _living_pid(folder: Path) -> int | None:

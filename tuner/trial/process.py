@@ -97,6 +97,11 @@ class TrialProcess:
         """Whether this side has decided to end the child."""
         return self._ending is not None
 
+    @property
+    def leaves_orphans(self) -> bool:
+        """Whether nobody inherits what the child has started and left behind."""
+        return not self._launcher.inherits_from(self._child)
+
     def answer(self, verdict: Verdict) -> None:
         """Answer the open report.
 

@@ -23,6 +23,7 @@ from typing import NoReturn, TypeAlias
 
 from tuner.errors import UserError
 from tuner.trial import folder as files
+from tuner.trial import orphans
 from tuner.trial.context import Line, TrialContext, current_trial, set_current_trial
 from tuner.trial.messages import Launch, Outcome, Refused, Started, TrialInterrupted, TrialResult, TrialSpec
 
@@ -56,11 +57,13 @@ def main(control: int, began: float = math.nan) -> NoReturn:
         began: `time.monotonic()` just before the fork; not given, the time when the controller asked for the child.
     """
     assert os.getpgrp() == os.getpid(), "a trial's process leads its own group: it ends the whole of it"
+    orphans.become_subreaper()
     try:
         _work(Line(socket.socket(fileno=control)), began)
     except BaseException:  # noqa: BLE001 - the border of the process: a failure of the worker itself, such as a full disk
         traceback.print_exc()
     finally:
+        orphans.end_children()
         os._exit(EXIT_FAILED)
 
 
@@ -89,6 +92,7 @@ def _work(line: Line, began: float) -> NoReturn:
     sys.stderr.write(result.traceback)
     _flush()
     files.write_result(folder, result)
+    orphans.end_children()  # also those that have left the group
     os.killpg(os.getpgrp(), signal.SIGKILL)  # takes along whatever the trial has started; the result is written
     raise AssertionError("still alive after SIGKILL")
 

@@ -135,6 +135,44 @@ def breed(context: TrialContext) -> None:
         hang(context)
 
 
+def daemon(command: list[str], environment: dict[str, str] | None = None) -> int:
+    """Start a program that has left this process's session and group and has no parent; return its number."""
+    reading, writing = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.write(writing, str(os.getpid()).encode())
+            os.execvpe(command[0], command, os.environ if environment is None else environment)
+        os._exit(0)
+    os.wait()
+    os.close(writing)
+    pid = int(os.read(reading, 32))
+    os.close(reading)
+    return pid
+
+
+def scatter(context: TrialContext) -> None:
+    """Start processes in sessions of their own, without parents, without an environment; end as the config says."""
+    apart = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+    deep = subprocess.Popen(["sh", "-c", "setsid sh -c 'sleep 1000 & sleep 1001' & sleep 1002"], start_new_session=True)
+    pids = [apart.pid, deep.pid, daemon(["sleep", "1000"])]
+    if os.fork() == 0:  # and one that is no other program
+        os.setsid()
+        pid = os.fork()
+        (context.folder / "forked").write_text(str(pid)) if pid else time.sleep(1000)
+        os._exit(0)
+    os.wait()
+    pids.append(int((context.folder / "forked").read_text()))
+    if context.spec.config.get("bare", True):
+        pids.append(daemon(["sleep", "1000"], environment={}))
+    note(context, pids=pids)
+    if context.spec.config["end"] == "exit":
+        os._exit(1)
+    while context.spec.config["end"] == "wait":
+        context.alive(0.5)
+        time.sleep(0.01)
+
+
 def look_around(context: TrialContext) -> None:
     """Note what kind of process this is."""
     import numpy as np
