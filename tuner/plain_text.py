@@ -7,7 +7,8 @@ library only, as the fork server loads this.
 
 import re
 import traceback
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 MAX_NAME: Final = 200
 """Characters of the name of a metric."""
@@ -38,6 +39,17 @@ def printable(text: str) -> str:
     """
     text = _COLOURS.sub("", text.replace("\r\n", "\n"))
     return _HARMFUL.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
+
+
+def printable_copy(value: Any) -> Any:
+    """A copy of plain data with all texts in it, keys included, as `printable`."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, Mapping):
+        return {printable(str(key)): printable_copy(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(printable_copy, value))
+    return value
 
 
 def plain(text: str, limit: int, whole: str = "") -> str:

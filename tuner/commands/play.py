@@ -6,12 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from omegaconf import DictConfig
-from rich.console import Console
 from rich.markup import escape
 
 from tuner import runs
 from tuner.build import BuiltRun, build_run
 from tuner.config import RunConfig
+from tuner.console import PlainConsole
 from tuner.film import draws_pictures, film_episode, write_gif
 from tuner.wording import format_number
 
@@ -20,7 +20,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     """Evaluates, films, and says both."""
     del folder, overrides
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pictures are drawn in memory: no screen is looked for
-    console = Console()
+    console = PlainConsole()
     run_folder = Path(config.run)
     played = load_run(run_folder)
     evaluation = played.agent.evaluate(config.num_episodes, seed=config.seed)

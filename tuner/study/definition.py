@@ -17,6 +17,7 @@ from tuner.wording import describe_subject
 DEFAULT_LABEL = "default"
 DEFAULT_CANDIDATE = -1
 """Stands for the default configuration where other candidates are known by their screening number."""
+_LONGEST_NAME = 200
 _UNJUDGED = ("checkpoint", "tracker", "seed")
 """Parts of a run config that do not change what a run scores (the study's own seed is compared apart)."""
 
@@ -58,8 +59,10 @@ class StudyDefinition:
 
     def __post_init__(self) -> None:
         """Refuses names that cannot be a folder, unknown metrics and ways to start, and a start outside the space."""
-        if not self.name or "/" in self.name or self.name.startswith("."):
+        if not self.name or "/" in self.name or self.name.startswith(".") or not self.name.isprintable():
             raise UserError(f"study.name={self.name!r} must be a plain name without slashes, as it is a folder too")
+        if len(self.name.encode()) > _LONGEST_NAME:
+            raise UserError(f"study.name={self.name[:20]}... is too long for a folder: {_LONGEST_NAME} bytes at most")
         make_metric(self.settings.metric)
         make_others(self.settings.others, self.settings.metric)
         self.starts()
