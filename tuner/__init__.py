@@ -42,16 +42,15 @@ def train(
         note_rl.errors.NoteRLError: What the training core refuses.
         KeyboardInterrupt: After Ctrl-C; a checkpoint was written, `resume=FOLDER` continues.
     """
-    from rich.console import Console
-
     from tuner.commands import train as command
+    from tuner.console import PlainConsole
     from tuner.preflight import check_command
 
     overrides = list(overrides)
     checked = check_command("train", overrides, config_dir)
     target = checked.folder if folder is None else Path(folder).absolute()
     command.check(checked.config, target, overrides)
-    return command.train(checked.config, target, overrides, Console() if show_progress else None)
+    return command.train(checked.config, target, overrides, PlainConsole() if show_progress else None)
 
 
 def tune(
@@ -72,9 +71,8 @@ def tune(
         note_rl.errors.NoteRLError: What the training core refuses.
         tuner.study.StudyStopped: After Ctrl-C; the same call goes on.
     """
-    from rich.console import Console
-
     from tuner.commands import tune as command
+    from tuner.console import PlainConsole
     from tuner.errors import UserError
     from tuner.preflight import check_command
 
@@ -83,7 +81,8 @@ def tune(
     command.check(checked.config, checked.folder, overrides)
     if checked.config.plan:
         raise UserError("plan=true prints a plan and runs nothing, which is for the command line: leave it out here")
-    return command.tune(checked.config, overrides, config_dir=config_dir, console=Console() if show_progress else None)
+    console = PlainConsole() if show_progress else None
+    return command.tune(checked.config, overrides, config_dir=config_dir, console=console)
 
 
 def report(step: float, value: float) -> bool:

@@ -25,6 +25,7 @@ from tuner.config import conf_folder, config_loader, prepare_hydra
 from tuner.errors import UserError
 from tuner.folders import make_folder
 from tuner.names import did_you_mean
+from tuner.plain_text import MAX_MESSAGE, message_of, plain
 from tuner.preflight import check_command, compose_or_explain
 from tuner.tracebacks import describe_crash
 from tuner.trial.context import TrialContext, current_trial
@@ -108,7 +109,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _answered(command, lambda: _dispatch(command, arguments[1:]))
     except KeyboardInterrupt as interruption:
-        sys.stderr.write(f"\n{interruption or 'stopped'}\n")
+        sys.stderr.write(f"\n{plain(str(interruption), MAX_MESSAGE) or 'stopped'}\n")
         return EXIT_INTERRUPTED
 
 
@@ -119,7 +120,7 @@ def _answered(command: Command, work: Callable[[], int]) -> int:
     except (UserError, NoteRLError) as error:
         return _refuse(str(error), command)
     except DivergedError as error:
-        sys.stderr.write(f"tuner {command.name}: {error}\n")
+        sys.stderr.write(f"tuner {command.name}: {plain(message_of(error), MAX_MESSAGE)}\n")
         return EXIT_CRASHED
     except SystemExit as error:  # argparse and Hydra's --help, --version, --cfg
         return error.code if isinstance(error.code, int) else int(error.code is not None)
@@ -217,7 +218,7 @@ def _complete(arguments: list[str]) -> int:
 
 def _refuse(message: str, command: Command | None = None) -> int:
     prefix = "tuner" if command is None else f"tuner {command.name}"
-    sys.stderr.write(f"{prefix}: {message}\n")
+    sys.stderr.write(f"{prefix}: {plain(message, MAX_MESSAGE)}\n")
     return EXIT_REFUSED
 
 

@@ -4,6 +4,7 @@ import traceback
 from pathlib import Path
 
 import note_rl
+from tuner.plain_text import MAX_TRACEBACK, describe_error, plain, traceback_of
 
 _OURS = (str(Path(__file__).parent), str(Path(note_rl.__file__ or "").parent))
 _STANDARD_LIBRARY = str(Path(traceback.__file__).parent)
@@ -18,12 +19,20 @@ def describe_crash(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if _is_users(frame.filename)]
     if not own:
-        whole = "".join(traceback.format_exception(error))
+        whole = plain(traceback_of(error), MAX_TRACEBACK)
         return f"{whole}\nNobody foresaw this. If it is not due to what was asked for, please report these lines.\n"
     shown = frames[next(index for index, frame in enumerate(frames) if _is_users(frame.filename)) :]
-    lines = traceback.format_list(shown) + traceback.format_exception_only(error)
+    lines = "".join(traceback.format_list(shown)) + _last_lines(error)
     last = own[-1]
-    return f"The error comes from your own code, {Path(last.filename).name} line {last.lineno}:\n{''.join(lines)}"
+    where = f"{Path(last.filename).name} line {last.lineno}"
+    return f"The error comes from your own code, {where}:\n{plain(lines, MAX_TRACEBACK)}"
+
+
+def _last_lines(error: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception_only(error))
+    except BaseException:  # noqa: BLE001 - it calls code of the exception's own
+        return f"{describe_error(error)}\n"
 
 
 def _is_users(filename: str) -> bool:

@@ -111,7 +111,7 @@ NOTE_RL_LAYERS = (
     ("examples",),
 )
 TUNER_LAYERS = (
-    ("errors", "names", "quiet"),
+    ("errors", "names", "plain_text", "quiet"),
     ("trial", "signatures"),
     ("records", "config"),
     ("wording",),

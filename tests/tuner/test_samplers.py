@@ -132,6 +132,31 @@ def points_of(summary: StudySummary) -> list[tuple[Any, ...]]:
     return [tuple(run.params[path] for path in sorted(run.params)) for run in summary.stage("screen")]
 
 
+@pytest.mark.parametrize(
+    ("typed", "pruner"),
+    [
+        ([], "MedianPruner"),
+        (["sampler=random"], "MedianPruner"),
+        (["sampler=grid"], "NopPruner"),
+        (["sampler=brute_force"], "NopPruner"),
+        (["sampler=grid", "pruner=asha"], "SuccessiveHalvingPruner"),
+        (["pruner=median", "sampler=brute_force"], "MedianPruner"),
+        (["sampler=grid", "pruner=wilcoxon"], "WilcoxonPruner"),
+    ],
+)
+def test_a_grid_runs_whole_unless_a_pruner_is_named(typed: list[str], pruner: str) -> None:
+    assert compose(config_loader(), "tune", typed).pruner._target_ == f"optuna.pruners.{pruner}"
+
+
+def test_an_experiment_may_name_both(tmp_path: Path) -> None:
+    (tmp_path / "experiment").mkdir()
+    for name, choices in (("whole", ("sampler: grid",)), ("pruned", ("sampler: grid", "pruner: asha"))):
+        lines = "".join(f"  - override /{choice}\n" for choice in choices)
+        (tmp_path / "experiment" / f"{name}.yaml").write_text(f"# @package _global_\ndefaults:\n{lines}")
+    pruners = [compose(config_loader(tmp_path), "tune", [f"experiment={name}"]).pruner for name in ("whole", "pruned")]
+    assert [pruner._target_.rpartition(".")[2] for pruner in pruners] == ["NopPruner", "SuccessiveHalvingPruner"]
+
+
 @pytest.mark.parametrize("choice", ["grid", "brute_force"])
 @pytest.mark.parametrize("parallel", [1, 3])
 def test_every_point_is_visited_exactly_once(tmp_path: Path, choice: str, parallel: int) -> None:

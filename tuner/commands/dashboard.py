@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from omegaconf import DictConfig
-from rich.console import Console
 
+from tuner.console import PlainConsole
 from tuner.errors import UserError
 from tuner.study import StudyStore, fill_in_missing
 from tuner.study.storage import file_of, open_storage, shown
@@ -26,7 +26,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     from optuna_dashboard import run_server
 
     address = f"http://{config.host}:{config.port}"
-    Console().print(
+    PlainConsole().print(
         f"studies of {shown(url)} on [bold]{address}[/bold] (Ctrl-C ends it)", highlight=False, soft_wrap=True
     )
     try:

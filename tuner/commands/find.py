@@ -17,6 +17,7 @@ from tuner.commands.defining import run_config_of
 from tuner.commands.questions import Found, question
 from tuner.commands.tune import typed_config_dir
 from tuner.commands.winner import TrainingConfigs
+from tuner.console import PlainConsole
 from tuner.executors.base import Event
 from tuner.files import write_aside
 from tuner.finders.study import Workplace
@@ -38,7 +39,7 @@ def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     """Runs the study, or what is left of it, and says what it found."""
     del folder  # study.folder says where studies live
-    console = Console()
+    console = PlainConsole()
     try:
         found = find(config, overrides, console)
     except StudyStopped as stop:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from omegaconf import DictConfig
-from rich.console import Console
 from rich.markup import escape
 
 from note_rl.environments import for_evaluation
@@ -15,6 +14,7 @@ from note_rl.film import WriteFilm, film_writer, write_film
 from tuner import runs
 from tuner.build import BuiltRun, build_run
 from tuner.config import RunConfig
+from tuner.console import PlainConsole
 from tuner.errors import UserError
 from tuner.film import draws_pictures, film_episode
 from tuner.wording import format_number
@@ -24,7 +24,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     """Evaluates, films, and says both."""
     del folder, overrides
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pictures are drawn in memory: no screen is looked for
-    console = Console()
+    console = PlainConsole()
     run_folder = Path(config.run)
     write = None if config.gif is None else find_writer(run_folder / config.gif)
     played = load_run(run_folder)

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from omegaconf import DictConfig
-from rich.console import Console
 from rich.markup import escape
 
+from tuner.console import PlainConsole
 from tuner.errors import UserError
 from tuner.records import StudySummary
 from tuner.reporting import final_table, write_page
@@ -20,7 +20,7 @@ from tuner.trackers.wandb_report import publish_report
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     """Writes the page and says where it is and what is in it."""
     del folder, overrides
-    console = Console()
+    console = PlainConsole()
     summary, home, others = find(str(config.storage.url), config.study.name, Path(config.study.folder))
     if others:
         console.print(f"{summary.name} is the latest study; there is also {', '.join(others)}", highlight=False)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
@@ -15,16 +16,19 @@ from tuner.adaptation import describe_adaptation
 from tuner.build import build_trackers
 from tuner.checks import resolve
 from tuner.config import RunConfig
+from tuner.console import PlainConsole
 from tuner.errors import UserError
+from tuner.files import write_aside
 from tuner.functions import function_name, is_function, run_function
 from tuner.objective import Mixed
+from tuner.plain_text import MAX_TRACEBACK, describe_error, traceback_of
 from tuner.progress import NoProgress, Progress, make_progress
 from tuner.recorder import RunRecorder
 from tuner.trackers.base import RunInfo, TrackerGroup
 from tuner.trackers.jsonl import JsonlTracker
 from tuner.training import TrainOutcome, run_training
 from tuner.trial.context import TrialContext
-from tuner.trial.messages import JsonDict, Outcome, TrialInterrupted
+from tuner.trial.messages import OUTPUT_FILE, JsonDict, Outcome, TrialInterrupted
 from tuner.wording import format_number, format_seconds
 
 
@@ -43,7 +47,7 @@ def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir
 
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     """Trains with a progress display and says where the run is."""
-    console = Console()
+    console = PlainConsole()
     if OmegaConf.select(config, "backend.device") == "cpu":
         for name, value in thread_variables(1).items():
             os.environ.setdefault(name, value)  # small networks are several times faster with one thread
@@ -123,13 +127,23 @@ def _recorded(config: JsonDict, folder: Path, progress: Progress) -> TrainOutcom
         recorder.failed(Outcome.STOPPED, interruption.reason)
         raise KeyboardInterrupt(f"stopped; continue with: tuner train resume={folder}") from None
     except DivergedError as error:
-        recorder.failed(Outcome.DIVERGED, str(error))
+        recorder.failed(Outcome.DIVERGED, describe_error(error))
         raise
     except BaseException as error:
-        recorder.failed(Outcome.CRASHED, f"{type(error).__name__}: {error}")
+        recorder.failed(Outcome.CRASHED, describe_error(error))
+        _keep_long_traceback(error, folder)
         raise
     recorder.finished(outcome)
     return outcome
+
+
+def _keep_long_traceback(error: BaseException, folder: Path) -> None:
+    """Of a traceback that is too long to be shown, all is in the folder of the run; a note behind it says so."""
+    trace, path = traceback_of(error), folder / OUTPUT_FILE
+    if len(trace) > MAX_TRACEBACK:
+        with suppress(OSError):
+            write_aside(path, trace)
+            error.add_note(f"all of it is in {path}")
 
 
 def _shortest(folder: Path) -> Path:

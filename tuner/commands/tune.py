@@ -18,6 +18,7 @@ from tuner.checks import resolve
 from tuner.commands.defining import check_study, define
 from tuner.commands.planning import make_plan
 from tuner.commands.winner import TrainingConfigs
+from tuner.console import PlainConsole
 from tuner.files import write_aside
 from tuner.records import StudySummary
 from tuner.reporting import final_table, write_page
@@ -85,7 +86,7 @@ def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     """Runs the study, or what is left of it, and says what it found."""
     del folder  # study.folder says where studies live
-    console = Console()
+    console = PlainConsole()
     if config.plan:
         console.print(make_plan(define(config, overrides, typed_config_dir()), resolve(config)), highlight=False)
         return 0

@@ -23,6 +23,7 @@ from tuner.study.sweep import Direction, SweepListener, SweepRunner
 from tuner.study.tracking import TrackingListener
 from tuner.trackers.base import Tracker
 from tuner.trial.context import TrialContext
+from tuner.trial.foreign import parse_object
 from tuner.trial.messages import JsonDict, Limits, Outcome
 
 
@@ -205,10 +206,10 @@ def _finding(record: RunRecord) -> Finding:
     assert record.outcome is not None
     folder, complete = Path(record.folder), record.outcome is Outcome.COMPLETE and record.value is not None
     try:
-        data = json.loads((folder / FINDING_FILE).read_text()) if complete else {}
-    except OSError as error:
+        data = parse_object((folder / FINDING_FILE).read_text()) if complete else {}
+    except (OSError, ValueError) as error:
         raise UserError(
-            f"{folder / FINDING_FILE} is gone, so what was found before is not known: begin another study"
+            f"{folder / FINDING_FILE} is gone or damaged, so what was found is not known: begin another study"
         ) from error
     value = record.value if complete else None
     return Finding(record.params, record.outcome, value, record.reason, record.seconds, folder, data)

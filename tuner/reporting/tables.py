@@ -13,6 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from tuner.console import PlainConsole
 from tuner.reporting.final import FinalTable, final_table
 from tuner.reporting.progress import RunningRun, StudyProgress
 from tuner.wording import format_number, format_seconds
@@ -41,7 +42,7 @@ class LiveTable:
         line_interval_s: float = LINE_INTERVAL_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._console = console or Console()
+        self._console = console or PlainConsole()
         self._line_interval_s = line_interval_s
         self._clock = clock
         self._live: Live | None = None

@@ -20,6 +20,7 @@ DEFAULT_CANDIDATE = -1
 TRAINING_ENTRY = "tuner.training:run_trial"
 """What the process of a trial calls that trains an agent."""
 
+_LONGEST_NAME = 200
 _UNJUDGED = ("checkpoint", "tracker", "seed")
 """Parts of a run config that do not change what a run scores (the study's own seed is compared apart)."""
 
@@ -61,8 +62,10 @@ class StudyDefinition:
 
     def __post_init__(self) -> None:
         """Refuses names that cannot be a folder, unknown metrics and ways to start, and a start outside the space."""
-        if not self.name or "/" in self.name or self.name.startswith("."):
+        if not self.name or "/" in self.name or self.name.startswith(".") or not self.name.isprintable():
             raise UserError(f"study.name={self.name!r} must be a plain name without slashes, as it is a folder too")
+        if len(self.name.encode()) > _LONGEST_NAME:
+            raise UserError(f"study.name={self.name[:20]}... is too long for a folder: {_LONGEST_NAME} bytes at most")
         make_metric(self.settings.metric)
         make_others(self.settings.others, self.settings.metric)
         self.starts()

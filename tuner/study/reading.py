@@ -7,8 +7,9 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from tuner.objective import AUC, Final
+from tuner.plain_text import MAX_REASON, plain
 from tuner.records import RunRecord, Scalar
-from tuner.trial.messages import JsonDict, Outcome
+from tuner.trial.messages import OUTPUT_FILE, JsonDict, Outcome
 
 RUN_ATTRIBUTE = "run"
 OUTCOME_ATTRIBUTE = "outcome"
@@ -58,7 +59,7 @@ def record_of(trial: FrozenTrial, stage: str, folder: Path, others: Sequence[str
         params={path: _as_scalar(value) for path, value in about.get("values", {}).items()},
         outcome=outcome,
         value=values[0] if values else None,
-        reason=ending.get("reason", ""),
+        reason=plain(str(ending.get("reason", "")), MAX_REASON, OUTPUT_FILE),  # studies of before may have anything
         curve=curve,
         seconds=ending.get("seconds", 0.0),
         folder=str(folder / stage / str(trial.number) if job is None else folder / job),

@@ -183,7 +183,8 @@ class StudyRunner:
     def _screen(self, study: optuna.Study, dispatcher: Dispatcher) -> tuple[RunRecord, ...]:
         definition = self._definition
         seed = stage_seeds(definition.seed, SCREEN, 1)[0]
-        book = ScreenBook(study, definition, seed, num_distinct(study.sampler, definition.space))
+        distinct = num_distinct(study.sampler, definition.space)
+        book = ScreenBook(study, definition, seed, distinct)
         if book.num_open or book.num_entered < book.total:
             study.set_user_attr(attributes.WINNER, None)  # more trials may bring another
             study.set_user_attr(attributes.FRONT, [])
@@ -192,6 +193,11 @@ class StudyRunner:
             self._listener.on_note(
                 f"{book.num_entered} trials are there already; "
                 f"study.num_trials={definition.settings.num_trials} asks for no further one"
+            )
+        if distinct is not None and distinct > book.total:
+            self._listener.on_note(
+                f"{book.total} of the {distinct} points of the grid are tried; "
+                f"study.num_trials={distinct} tries all of them"
             )
         judge, after = self._judge(study, book)
         dispatcher.run_stage(book, judge, after)

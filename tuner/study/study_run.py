@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Final, Self
 
+from tuner.plain_text import message_of, one_line
 from tuner.records import SCREEN, STAGES, RunRecord, StudySummary
 from tuner.results import verdict
 from tuner.study.book import Run
@@ -39,7 +40,7 @@ class StudyRunListener(StudyListener):
     ) -> None:
         if error is not None:
             outcome = Outcome.STOPPED if isinstance(error, StudyStopped) else Outcome.CRASHED
-            self._finish(1, {"outcome": outcome.value, "reason": str(error).partition("\n")[0]})
+            self._finish(1, {"outcome": outcome.value, "reason": one_line(message_of(error))})
 
     def on_stage(self, stage: str, num_runs: int, records: Sequence[RunRecord]) -> None:
         """Opens the run at the first stage; takes in what earlier sessions have done."""

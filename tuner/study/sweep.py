@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 import optuna
-from optuna.pruners import BasePruner, MedianPruner, NopPruner
+from optuna.pruners import BasePruner, NopPruner
 from optuna.samplers import BaseSampler, BruteForceSampler, GridSampler
 from optuna.study import StudyDirection
 from optuna.trial import TrialState
@@ -35,6 +35,7 @@ Direction: TypeAlias = Literal["minimize", "maximize"]
 SWEEP_FOLDER: Final = "sweep_folder"
 """Attribute of the study: where the folders of its jobs are."""
 
+DEFAULT_NUM_TRIALS: Final = 20
 _EXHAUSTIBLE = (GridSampler, BruteForceSampler)
 
 
@@ -99,11 +100,16 @@ class SweepSampler:
         kind = getattr(self.factory, "func", self.factory)
         return kind if isinstance(kind, type) else object
 
-    def total(self, num_trials: int) -> int:
-        """How many jobs there will be: of a sampler that tries each once, no more than there are different ones."""
+    def total(self, num_trials: int | None) -> int:
+        """How many jobs there will be: of a sampler that tries each once, no more than there are different ones.
+
+        Args:
+            num_trials: As many as asked for; None: all that there are, or 20 where there is no end to them.
+        """
         if not issubclass(self._kind, _EXHAUSTIBLE):
-            return num_trials
-        return min(num_trials, math.prod(len(points) for points in self.grid.values() if points is not None))
+            return DEFAULT_NUM_TRIALS if num_trials is None else num_trials
+        num_distinct = math.prod(len(points) for points in self.grid.values() if points is not None)
+        return num_distinct if num_trials is None else min(num_trials, num_distinct)
 
     def make(self, seed: int, num_trials: int) -> BaseSampler:
         """The sampler of a study that has so many trials already.
@@ -147,7 +153,7 @@ class Sweep:
         directions: minimize or maximize, for each objective.
         jobs: Of the application.
         sampler: Makes its sampler.
-        pruner: Optuna's; None: Optuna's default for one objective, none for several.
+        pruner: Optuna's; None: every job runs to its end, and what it reports is only kept.
     """
 
     definition: StudyDefinition
@@ -195,7 +201,7 @@ class SweepRunner:
         """
         definition = self._sweep.definition
         single = len(self._sweep.directions) == 1
-        pruner = self._sweep.pruner or (MedianPruner() if single else NopPruner())
+        pruner = self._sweep.pruner or NopPruner()
         study = self._store.open(definition.name, SCREEN, pruner=pruner, directions=self._sweep.directions)
         began_in = Path(study.user_attrs.get(SWEEP_FOLDER, folder))
         if began_in.is_dir() and began_in != folder:

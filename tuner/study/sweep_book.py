@@ -22,7 +22,7 @@ from tuner.study.reading import (
     record_of,
 )
 from tuner.trial import folder as files
-from tuner.trial.messages import JsonDict, Outcome, TrialResult, Verdict
+from tuner.trial.messages import MAX_COUNT, JsonDict, Outcome, TrialResult, Verdict
 
 _STEPS_OF_A_FRACTION = 1000
 
@@ -136,6 +136,7 @@ class JobJudge:
         """The verdict on a job that has just reported."""
         in_fractions = any(not float(known).is_integer() for known in run.curve)
         point = round(step * _STEPS_OF_A_FRACTION) if in_fractions else int(step)
+        point = -1 if point > MAX_COUNT else point  # no database stores it
         return "prune" if point >= 0 and book.report(run, point, run.curve[step]) else "continue"
 
     def catch_up(self, book: Book, run: Run) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
+from tuner.plain_text import printable
 from tuner.protocol import RETRIED
 from tuner.records import RunRecord
 from tuner.study.book import Run
@@ -47,7 +48,7 @@ class SweepLog(SweepListener):
 
     def on_start(self, run: Run) -> None:
         """One line with the overrides."""
-        _log.info("\t#%d : %s", run.number, " ".join(run.config["overrides"][self._num_fixed :]))
+        _log.info("\t#%d : %s", run.number, printable(" ".join(run.config["overrides"][self._num_fixed :])))
 
     def on_pause(self, run: Run, reason: str) -> None:
         """Said: a Hydra application starts from the beginning unless it keeps checkpoints of its own."""
@@ -73,4 +74,5 @@ class SweepLog(SweepListener):
             write_results(folder, results)
             for job in best:
                 values = ", ".join(map(format_number, job.values))
-                _log.info("Best: %s with %s, job #%d; see %s", values, job.params, job.number, folder / RESULTS_FILE)
+                params = printable(str(job.params))
+                _log.info("Best: %s with %s, job #%d; see %s", values, params, job.number, folder / RESULTS_FILE)

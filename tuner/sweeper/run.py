@@ -123,7 +123,7 @@ def _run(app: HydraApp, settings: SweepSettings, arguments: Sequence[str]) -> Js
     sampler = SweepSampler(_sampler(settings.sampler), space.grid(), num_objectives)
     sampler.make(settings.seed, 0)  # refused now, if it cannot be made
     sweep = Sweep(
-        definition=_define(app, settings, space, job),
+        definition=_define(app, settings, space, job, sampler.total(settings.num_trials)),
         directions=settings.directions,
         jobs=_Jobs(app, space),
         sampler=sampler,
@@ -185,7 +185,7 @@ def _check_variants(app: HydraApp, space: SweepSpace) -> None:
             raise UserError(f"no job can have {' '.join(overrides[len(space.fixed) :])}: {reason}") from error
 
 
-def _define(app: HydraApp, settings: SweepSettings, space: SweepSpace, job: bytes) -> StudyDefinition:
+def _define(app: HydraApp, settings: SweepSettings, space: SweepSpace, job: bytes, num_trials: int) -> StudyDefinition:
     name = str(app.config.hydra.job.name)
     config = {"directions": list(settings.directions), "overrides": sorted(space.fixed)}
     return StudyDefinition(
@@ -194,7 +194,7 @@ def _define(app: HydraApp, settings: SweepSettings, space: SweepSpace, job: byte
         space=space.space,
         settings=StudySettings(
             metric="final",
-            num_trials=settings.num_trials,
+            num_trials=num_trials,
             retries=settings.retries,
             max_failures=settings.max_failures,
         ),

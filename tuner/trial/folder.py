@@ -18,15 +18,17 @@ from pathlib import Path
 
 from tuner.errors import UserError
 from tuner.files import write_aside
+from tuner.plain_text import MAX_REASON, plain
 from tuner.trial import orphans, system
-from tuner.trial.messages import JsonDict, TrialResult, TrialSpec
+from tuner.trial.foreign import build, parse_object, read_file
+from tuner.trial.messages import OUTPUT_FILE as OUTPUT_FILE
+from tuner.trial.messages import JsonDict, Report, TrialResult, TrialSpec
 
 SPEC_FILE = "trial.json"
 REPORTS_FILE = "reports.jsonl"
 METRICS_FILE = "metrics.jsonl"
 RESULT_FILE = "result.json"
 OBJECTIVE_FILE = "objective.json"
-OUTPUT_FILE = "output.log"
 CHECKPOINT_FILE = "checkpoint.safetensors"
 LOCK_FILE = "lock"
 PID_FILE = "pid"
@@ -34,6 +36,7 @@ PID_FILE = "pid"
 _POLL_S = 0.02
 _KILL_PATIENCE_S = 5.0  # a killed process ends at once, unless the disk it waits for does not answer
 _TAIL_BYTES = 8192
+_MAX_BYTES = 100_000_000  # of a file that a trial has written: far more than any of ours takes
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,7 @@ class FolderState:
 def read_trial(folder: Path) -> FolderState:
     """Read the folder of a trial, whatever state it was left in. Changes nothing and never waits."""
     try:
-        spec = TrialSpec.from_json((folder / SPEC_FILE).read_text())
+        spec = TrialSpec.from_json(_text(folder / SPEC_FILE))
     except (OSError, ValueError):
         spec = None
     return FolderState(spec, tuple(read_reports(folder)), read_result(folder), is_locked(folder), _living_pid(folder))
@@ -153,7 +156,7 @@ def acquire_lock(folder: Path, patience_s: float) -> int | None:
 def is_locked(folder: Path) -> bool:
     """Whether a process works in the folder."""
     try:
-        descriptor = os.open(folder / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(folder / LOCK_FILE, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return False
     try:
@@ -181,13 +184,13 @@ def clear_unfinished(folder: Path) -> None:
 
 
 def read_reports(folder: Path) -> list[tuple[float, float]]:
-    """Return the (step, value) pairs reported so far; a line cut short is passed over."""
+    """Return the (step, value) pairs reported so far; a line that is cut short, or no report, is passed over."""
     pairs = []
     for line in _lines(folder / REPORTS_FILE):
-        with suppress(ValueError, KeyError, TypeError):
-            entry = json.loads(line)
+        with suppress(ValueError):
             if line.endswith(b"\n"):
-                pairs.append((float(entry["step"]), float(entry["value"])))
+                report = build(Report, parse_object(line))
+                pairs.append((report.step, report.value))
     return pairs
 
 
@@ -206,7 +209,7 @@ def cut_torn_tail(path: Path) -> None:
     sound = 0
     for line in lines:
         try:
-            json.loads(line)
+            parse_object(line)
         except ValueError:
             break
         if not line.endswith(b"\n"):
@@ -219,7 +222,7 @@ def cut_torn_tail(path: Path) -> None:
 def read_result(folder: Path) -> TrialResult | None:
     """Return the trial's result, or None if there is none that is complete."""
     try:
-        return TrialResult.from_json((folder / RESULT_FILE).read_text())
+        return TrialResult.from_json(_text(folder / RESULT_FILE))
     except (OSError, ValueError):
         return None
 
@@ -235,20 +238,20 @@ def write_objective(folder: Path, objective: JsonDict) -> None:
 
 
 def read_objective(folder: Path) -> JsonDict:
-    """Return what `write_objective` wrote; a complaint if that is missing."""
+    """Return what `write_objective` wrote; a complaint if that is missing or something else."""
     try:
-        objective: JsonDict = json.loads((folder / OBJECTIVE_FILE).read_text())
-    except (OSError, ValueError):
+        objective = parse_object(_text(folder / OBJECTIVE_FILE))
+        if "complaint" in objective:
+            return {"complaint": plain(str(objective["complaint"]), MAX_REASON, OUTPUT_FILE)}
+        return {"values": [float(value) for value in objective["values"]]}
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
         return {"complaint": f"its process left no {OBJECTIVE_FILE}"}
-    return objective
 
 
 def tail_of_output(folder: Path, num_lines: int = 20) -> str:
     """Return the last lines of the trial's output."""
     try:
-        with (folder / OUTPUT_FILE).open("rb") as file:
-            file.seek(-min(_TAIL_BYTES, file.seek(0, os.SEEK_END)), os.SEEK_END)
-            text = file.read().decode(errors="replace")
+        text = read_file(folder / OUTPUT_FILE, _TAIL_BYTES).decode(errors="replace")
     except OSError:
         return ""
     return "\n".join(text.splitlines()[-num_lines:])
@@ -256,9 +259,13 @@ def tail_of_output(folder: Path, num_lines: int = 20) -> str:
 
 def _lines(path: Path) -> list[bytes]:
     try:
-        return path.read_bytes().splitlines(keepends=True)
+        return read_file(path, _MAX_BYTES).splitlines(keepends=True)
     except OSError:
         return []
+
+
+def _text(path: Path) -> bytes:
+    return read_file(path, _MAX_BYTES)
 
 
 def _noted_process(folder: Path) -> tuple[int, str] | None:
@@ -271,10 +278,9 @@ def _noted_process(folder: Path) -> tuple[int, str] | None:
 
 def _noted(folder: Path) -> JsonDict:
     try:
-        noted = json.loads((folder / PID_FILE).read_text())
+        return parse_object(_text(folder / PID_FILE))
     except (OSError, ValueError):
         return {}
-    return noted if isinstance(noted, dict) else {}
 
 
 def _living_pid(folder: Path) -> int | None:

@@ -12,7 +12,8 @@ import sys
 import time
 
 from tuner.errors import UserError
-from tuner.trial import TrialContext, TrialInterrupted, current_trial
+from tuner.trial import Outcome, TrialContext, TrialInterrupted, TrialResult, current_trial
+from tuner.trial.folder import write_result
 
 
 class DivergedError(ArithmeticError):
@@ -85,6 +86,18 @@ def report_nan(context: TrialContext) -> None:
 def hang(context: TrialContext) -> None:
     while True:
         time.sleep(1)
+
+
+def sleep_too_long(context: TrialContext) -> None:
+    """Silent for a while, then as if nothing had been."""
+    context.report(0.5, 1.0)
+    time.sleep(context.spec.config["seconds"])
+
+
+def stay_silent_at_the_end(context: TrialContext) -> None:
+    """Done, with its result written, but slow to leave; as on a machine that is busy."""
+    write_result(context.folder, TrialResult(Outcome.COMPLETE))
+    time.sleep(context.spec.config["seconds"])
 
 
 def stay_alive(context: TrialContext) -> None:

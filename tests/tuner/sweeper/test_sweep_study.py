@@ -7,7 +7,7 @@ from pathlib import Path
 
 import optuna
 import pytest
-from optuna.samplers import CmaEsSampler, NSGAIISampler
+from optuna.samplers import BruteForceSampler, CmaEsSampler, GridSampler, NSGAIISampler, TPESampler
 
 import tuner
 from tuner.coordinates import Interval, Range
@@ -121,6 +121,21 @@ class SpaceJobs:
 
     def subdir(self, number: int, overrides: Sequence[str]) -> str:
         return str(number)
+
+
+@pytest.mark.parametrize(
+    ("kind", "asked", "total"),
+    [
+        (GridSampler, None, 60),
+        (BruteForceSampler, None, 60),
+        (GridSampler, 7, 7),
+        (GridSampler, 100, 60),
+        (TPESampler, None, 20),
+        (TPESampler, 100, 100),
+    ],
+)
+def test_a_grid_is_run_whole_unless_a_number_is_asked_for(kind: type, asked: int | None, total: int) -> None:
+    assert SweepSampler(kind, {"x": list(range(30)), "y": ["a", "b"]}).total(asked) == total
 
 
 def test_samplers_that_cannot_do_it_are_refused() -> None:
