@@ -91,9 +91,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         0, or 1 if something crashed, 2 for a mistake of the user's, 130 after Ctrl-C.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())  # env.id=my_pkg:MyEnv-v0 finds my_pkg.py here, as `python` would
     name = arguments[0] if arguments else ""
+    if _runs_own_code(name, arguments) and os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())  # env.id=my_pkg:MyEnv-v0 finds my_pkg.py here, as `python` would
     if name in ("", "-h", "--help", "help"):
         sys.stdout.write(_help_page())
         return 0
@@ -110,6 +110,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as interruption:
         sys.stderr.write(f"\n{interruption or 'stopped'}\n")
         return EXIT_INTERRUPTED
+
+
+def _runs_own_code(name: str, arguments: Sequence[str]) -> bool:
+    """Whether modules in the working directory are part of the program, as they are for `python`.
+
+    Not for what reads folders and storages only: these may be somebody else's, and the working directory with them, and
+    a torch.py in it would be imported. `tuner.trust` adds the directory once the code in question is known.
+    """
+    is_resumed = any(word.startswith("resume=") for word in arguments)
+    return COMMANDS[name].is_job and not is_resumed if name in COMMANDS else False
 
 
 def _answered(command: Command, work: Callable[[], int]) -> int:
@@ -137,6 +147,8 @@ def _dispatch(command: Command, arguments: list[str]) -> int:
     parser = get_args_parser()
     parser.prog = f"tuner {command.name}"
     options = parser.parse_intermixed_args(arguments)
+    if options.experimental_rerun is not None:
+        raise UserError("--experimental-rerun loads a pickle, which may run anything: use tuner train resume=RUN")
     options.overrides = _with_positional(command, options.overrides)
     config_name = options.config_name or command.config_name
     if options.help or options.cfg or options.info or options.hydra_help or options.shell_completion:

@@ -21,6 +21,7 @@ from tuner.study.listener import StudyListener
 from tuner.study.penalties import Penalties
 from tuner.trial import folder as files
 from tuner.trial.messages import Limits, Outcome, TrialResult, TrialSpec, Verdict
+from tuner.trust import remember
 from tuner.wording import counted
 
 POLL_S = 0.5
@@ -164,6 +165,7 @@ class Dispatcher:
             config=run.config,
             entry=self._definition.entry,
         )
+        remember(run.config)
         self._active[run.key] = run
         self._executor.start(spec, run.folder, self._definition.function)
         self._listener.on_start(run)
