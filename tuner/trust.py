@@ -167,8 +167,8 @@ def foreign_code(config: Mapping[str, Any]) -> Iterator[Foreign]:
     env, backend = config.get("env"), config.get("backend")
     if isinstance(env, Mapping) and isinstance(env.get("id"), str):
         yield from _of_environment(env)
-    if isinstance(backend, Mapping) and backend.get("module") not in _FRAMEWORKS:
-        yield Foreign("backend.module", str(backend.get("module")), _mark(backend), is_module=True)
+    if isinstance(backend, Mapping) and backend.get("module", "torch") not in _FRAMEWORKS:
+        yield Foreign("backend.module", str(backend["module"]), _mark(backend), is_module=True)
 
 
 def _of_environment(env: Mapping[str, Any]) -> Iterator[Foreign]:

@@ -13,6 +13,7 @@ from optuna.samplers import BaseSampler, BruteForceSampler, CmaEsSampler, GridSa
 from tuner.errors import UserError
 from tuner.protocol import sampler_seed
 from tuner.space import Space
+from tuner.study.cma import read_carefully
 from tuner.study.store import quiet_optuna
 
 SamplerFactory = Callable[..., BaseSampler]
@@ -71,7 +72,10 @@ def make_sampler(factory: SamplerFactory, study_seed: int, num_trials: int, spac
     if "space" in parameters:
         given["space"] = space
     with quiet_optuna():
-        return factory(**given)
+        sampler = factory(**given)
+    if isinstance(sampler, CmaEsSampler):
+        read_carefully(sampler)
+    return sampler
 
 
 def require_objectives(factory: SamplerFactory, num_objectives: int) -> None:

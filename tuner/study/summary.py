@@ -15,7 +15,7 @@ from tuner.study.importance import PERMUTATIONS, importances, over_time
 from tuner.study.pruning import decisions_from_json, describe_decisions
 from tuner.study.reading import RUN_ATTRIBUTE, START_ATTRIBUTE, read_records
 from tuner.study.store import StudyStore
-from tuner.study.sweep import SWEEP_FOLDER, best_jobs
+from tuner.study.sweep import SWEEP_FOLDER, best_jobs, folder_of_sweep
 from tuner.study.sweep_book import other_objectives
 from tuner.trial.messages import JsonDict
 from tuner.wording import describe_domain, join_words
@@ -71,7 +71,7 @@ def summarise(store: StudyStore, name: str, folder: Path, *, thorough: bool = Fa
 
 def home_of(store: StudyStore, name: str, folder: Path) -> Path:
     """The folder of a study; of a sweep that which it began in."""
-    return Path(store.require(name).user_attrs.get(SWEEP_FOLDER, folder))
+    return folder_of_sweep(store.require(name), folder)
 
 
 def _summarise_sweep(study: optuna.Study, thorough: bool) -> StudySummary:

@@ -20,7 +20,7 @@ from tuner.errors import UserError
 from tuner.executors.base import Executor
 from tuner.insights.front import front_of
 from tuner.records import SCREEN
-from tuner.study.control import Interrupts, sole_controller
+from tuner.study.control import LOCK_FILE, Interrupts, sole_controller
 from tuner.study.definition import StudyDefinition
 from tuner.study.listener import StudyListener
 from tuner.study.ownership import Ownership
@@ -53,6 +53,17 @@ class JobResult:
     params: JsonDict
     values: tuple[float, ...]
     subdir: str
+
+
+def folder_of_sweep(study: optuna.Study, otherwise: Path) -> Path:
+    """Where the jobs of a sweep are.
+
+    Args:
+        study: Of the sweep.
+        otherwise: Where the storage names no folder, or one in which no sweep ever ran.
+    """
+    named = Path(study.user_attrs.get(SWEEP_FOLDER, otherwise))
+    return named if (named / LOCK_FILE).is_file() else otherwise
 
 
 def best_jobs(study: optuna.Study) -> list[JobResult]:
@@ -197,8 +208,8 @@ class SweepRunner:
         single = len(self._sweep.directions) == 1
         pruner = self._sweep.pruner or (MedianPruner() if single else NopPruner())
         study = self._store.open(definition.name, SCREEN, pruner=pruner, directions=self._sweep.directions)
-        began_in = Path(study.user_attrs.get(SWEEP_FOLDER, folder))
-        if began_in.is_dir() and began_in != folder:
+        began_in = folder_of_sweep(study, folder)
+        if began_in != folder:
             with suppress(OSError):  # if the new one was made, it is not needed; something may be in it
                 folder.rmdir()
             folder = began_in
