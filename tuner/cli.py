@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, cast
 from hydra._internal.utils import _run_hydra, get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from note_rl.errors import DivergedError, NoteRLError
 from tuner.commands import COMMANDS, Command
@@ -25,6 +25,7 @@ from tuner.config import conf_folder, config_loader, prepare_hydra
 from tuner.errors import UserError
 from tuner.folders import make_folder
 from tuner.names import did_you_mean
+from tuner.passwords import hidden, without_password
 from tuner.preflight import check_command, compose_or_explain
 from tuner.tracebacks import describe_crash
 from tuner.trial.context import TrialContext, current_trial
@@ -62,7 +63,7 @@ class Job:
             The exit status; as a job of hydra/sweeper=optuna, the score of the run.
         """
         hydra = HydraConfig.get()
-        folder, overrides = Path(hydra.runtime.output_dir), tuple(hydra.overrides.task)
+        folder, overrides = Path(hydra.runtime.output_dir), _as_typed(hydra.overrides.task)
         trial = current_trial()
         if isinstance(trial, TrialContext):
             return self.command.load().objective(config, trial)
@@ -81,6 +82,13 @@ class Job:
         return cast("Backend", str(config.backend.name))
 
 
+def _as_typed(overrides: list[str]) -> tuple[str, ...]:
+    """The overrides with their references, such as `${oc.env:DB_URL}`, which are not for any file."""
+    plain = OmegaConf.to_container(overrides, resolve=False)
+    assert isinstance(plain, list)
+    return tuple(map(str, plain))
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """The console script.
 
@@ -91,6 +99,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         0, or 1 if something crashed, 2 for a mistake of the user's, 130 after Ctrl-C.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if argv is None:
+        sys.argv[1:] = map(without_password, arguments)  # W&B and other libraries write down how they were called
     name = arguments[0] if arguments else ""
     if _runs_own_code(name, arguments) and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # env.id=my_pkg:MyEnv-v0 finds my_pkg.py here, as `python` would
@@ -139,7 +149,7 @@ def _answered(command: Command, work: Callable[[], int]) -> int:
     except HydraException as error:
         return _refuse(str(error).strip().partition("\n")[0], command)
     except Exception as error:  # noqa: BLE001 - the border of the program: what is left is a crash, shown as such
-        sys.stderr.write(describe_crash(error))
+        sys.stderr.write(hidden(describe_crash(error)))
         return EXIT_CRASHED
 
 
@@ -229,7 +239,7 @@ def _complete(arguments: list[str]) -> int:
 
 def _refuse(message: str, command: Command | None = None) -> int:
     prefix = "tuner" if command is None else f"tuner {command.name}"
-    sys.stderr.write(f"{prefix}: {message}\n")
+    sys.stderr.write(hidden(f"{prefix}: {message}\n"))
     return EXIT_REFUSED
 
 

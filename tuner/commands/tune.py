@@ -19,6 +19,7 @@ from tuner.commands.defining import check_study, define
 from tuner.commands.planning import make_plan
 from tuner.commands.winner import TrainingConfigs
 from tuner.files import write_aside
+from tuner.passwords import command_line
 from tuner.records import StudySummary
 from tuner.reporting import final_table, write_page
 from tuner.results import verdict
@@ -93,7 +94,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     try:
         result = tune(config, overrides, config_dir=typed_config_dir(), console=console)
     except StudyStopped as stop:
-        again = escape(shlex.join(["tuner", "tune", *overrides]))
+        again = escape(command_line(["tuner", "tune", *overrides]))
         console.print(f"{stop}; the same command goes on:\n  [bold]{again}[/bold]", highlight=False, soft_wrap=True)
         return EXIT_STOPPED
     _show(result, console)

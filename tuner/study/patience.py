@@ -16,6 +16,7 @@ from optuna.storages import RDBStorage
 from optuna.trial import TrialState
 
 from tuner.errors import UserError
+from tuner.passwords import hidden
 from tuner.study.disk import is_full
 
 PATIENCE_S = 300.0
@@ -112,7 +113,7 @@ def is_connection_lost(error: BaseException) -> bool:
 def cause_of(error: BaseException) -> str:
     """What the database said, in one line."""
     database = _database_error(error)
-    return str(getattr(database, "orig", None) or database or error).strip().partition("\n")[0]
+    return hidden(str(getattr(database, "orig", None) or database or error).strip().partition("\n")[0])
 
 
 def _database_error(error: BaseException | None) -> sqlalchemy.exc.SQLAlchemyError | None:

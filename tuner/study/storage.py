@@ -21,6 +21,7 @@ from sqlalchemy.engine import make_url
 
 from tuner.errors import UserError
 from tuner.names import did_you_mean
+from tuner.passwords import shown
 from tuner.study.patience import PatientStorage, cause_of
 
 BUSY_TIMEOUT_S = 60
@@ -28,7 +29,6 @@ JOURNAL_LOCK_GRACE_S = 5
 """An append takes milliseconds; a lock file older than this was left by a process that was killed."""
 
 IN_MEMORY = ("memory", "sqlite://", "sqlite:///:memory:")
-_OVERRIDES_OF_STORAGE = ("storage.url", "hydra.sweeper.storage")  # which may hold a password
 _SQLITE_HEADER = b"SQLite format 3\0"
 _ATTEMPTS = 5
 _PAUSE_S = 0.2
@@ -56,20 +56,6 @@ def open_storage(url: str, log: Callable[[str], None] = lambda message: None) ->
     return _open_database(url)
 
 
-def shown(url: str) -> str:
-    """The URL as it may be printed and stored: without its password."""
-    try:
-        return make_url(url).render_as_string(hide_password=True)
-    except sqlalchemy.exc.ArgumentError:
-        return url
-
-
-def without_password(override: str) -> str:
-    """An override as it may be written down."""
-    key, equals, value = override.partition("=")
-    return f"{key}{equals}{shown(value)}" if key.lstrip("+") in _OVERRIDES_OF_STORAGE else override
-
-
 def file_of(url: str) -> Path:
     """The file behind a `sqlite:///` or `journal:///` URL; three slashes: relative, four: absolute."""
     return Path(url.partition(":")[2].removeprefix("///").partition("?")[0])
@@ -84,11 +70,14 @@ def exists(url: str) -> bool:
 
 def _open_database(url: str) -> BaseStorage:
     try:
-        dialect = make_url(url).get_backend_name()
-    except sqlalchemy.exc.ArgumentError:
+        address = make_url(url)
+    except (sqlalchemy.exc.ArgumentError, ValueError):  # ValueError: a port that is no number
         raise UserError(
             f"storage.url={shown(url)} is not a URL; write sqlite:///studies.db, journal:///studies.journal, memory or postgresql://..."
         ) from None
+    if "@" in (address.host or ""):  # the end of the password was taken for the host, and would be named as such
+        raise UserError(f"storage.url={shown(url)}: write %40 for each @ in the password")
+    dialect = address.get_backend_name()
     engine: dict[str, Any] = {"pool_pre_ping": True}
     if dialect == "sqlite":
         path = file_of(url)

@@ -16,10 +16,11 @@ from optuna.storages import BaseStorage, RDBStorage
 
 from tuner.errors import UserError
 from tuner.names import did_you_mean
+from tuner.passwords import shown
 from tuner.records import SCREEN
 from tuner.study.definition import StudyDefinition, config_difference
 from tuner.study.revision import code_revision
-from tuner.study.storage import open_storage, shown
+from tuner.study.storage import open_storage
 from tuner.trial.messages import JsonDict
 
 FORMAT = 1

@@ -8,6 +8,7 @@ from optuna.study import StudyDirection
 
 from tuner.coordinates import OneMinus, PowerOfTwo
 from tuner.objective import make_metric, make_others
+from tuner.passwords import hidden
 from tuner.records import CONFIRM, SCREEN, STAGES, Objective, RunRecord, StudySummary
 from tuner.study import store as attributes
 from tuner.study.definition import DEFAULT_LABEL
@@ -116,7 +117,7 @@ def _shared(study: optuna.Study) -> JsonDict:
         "versions": definition["versions"],
         "seed": definition["seed"],
         "budget": {words: size for words, size in sizes.items() if size is not None},
-        "study_command": str(facts.get("command", "")),
+        "study_command": hidden(str(facts.get("command", ""))),  # studies of earlier versions may hold a password
         "space": {one["path"]: describe_domain(name, one) for name, one in definition["space"].items()},
         "scales": {one["path"]: _scale(one) for one in definition["space"].values()},
         **{key: str(facts.get(key, "")) for key in ("sampler", "pruner", "code")},
