@@ -20,6 +20,7 @@ _SCHEME = r"[A-Za-z][A-Za-z0-9+.-]*"
 # Up to the last @ before another URL begins: a password that should have been percent-encoded may hold anything.
 _BEFORE_HOST = re.compile(rf"(\b(?!https?:){_SCHEME}:/+[^\s:/]*:)((?:(?!\b{_SCHEME}://)[^\n])*)@")
 _BEFORE_WEB_HOST = re.compile(r"(https?://[^\s:/@]*:)([^\s/@]*)@")
+_WITHOUT = re.compile(rf"\b{_SCHEME}://[^\s:@]*@[^@]*$")
 _PARAMETER = re.compile(r"([?&;\s'\"({,]|^)([\w%]+)=('[^'\n]*'|\"[^\"\n]*\"|[^&;\s'\"})]*)")
 _SECRET = re.compile(r"(?i)\w*(password|passwd|passphrase|pwd|secret)|pass")
 
@@ -34,7 +35,7 @@ def hidden(text: str) -> str:
 def shown(url: str) -> str:
     """The URL of a storage as it may be printed and stored, whether or not it is one."""
     found = hidden(url)
-    is_meant_as_one = "@" in url and ":" in url and not url.startswith(_FILES)
+    is_meant_as_one = "@" in url and ":" in url and not url.startswith(_FILES) and not _WITHOUT.search(url)
     return f"{_HIDDEN}@{url.rpartition('@')[2]}" if found == url and is_meant_as_one else found
 
 

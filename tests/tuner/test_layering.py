@@ -95,9 +95,9 @@ NOTE_RL_LAYERS = (
     ("examples",),
 )
 TUNER_LAYERS = (
-    ("errors", "names", "quiet"),
+    ("errors", "names", "passwords", "quiet"),
     ("trial", "signatures"),
-    ("records", "config"),
+    ("records", "config", "trust"),
     ("wording",),
     ("executors", "trackers"),
     ("commands",),

@@ -85,6 +85,7 @@ def test_every_way_to_write_a_parameter(text: str) -> None:
         "storage.url=journal:////a/b@c/studies.journal",
         "storage.url=${oc.env:DB_URL}",
         "storage.url=postgresql://host:5432/db",
+        "storage.url=postgresql+psycopg://me@127.0.0.1:5432/db",
         "storage=journal",
         "memory",
         "it is at http://127.0.0.1:8080, ask me@example.com",
@@ -124,7 +125,7 @@ def database(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         assert SECRET in url
         made(self, f"sqlite:///{tmp_path}/server.db")
 
-    monkeypatch.setattr("tuner.study.patience.PatientStorage.__init__", connect)
+    monkeypatch.setattr("tuner.study.patience.RDBStorage.__init__", connect)
     return tmp_path / "server.db"
 
 

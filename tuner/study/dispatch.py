@@ -93,11 +93,11 @@ class Dispatcher:
         desk = _Desk(book, judge, after)
         try:
             self._run_all(desk)
-        except KeyboardInterrupt:  # a second Ctrl-C: at once
+        except KeyboardInterrupt:  # a second Ctrl-C: at once, and without the storage, which may be what hangs
             for run in self._active.values():
                 files.end_leftover(run.folder, grace_s=0.0)
             self._executor.close()
-            raise StudyStopped(book.num_open, self._interrupts.reason) from None
+            raise StudyStopped(len(self._active) + len(self._queue), self._interrupts.reason) from None
 
     def _run_all(self, desk: "_Desk") -> None:
         for run in desk.book.open_runs():

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import optuna
 import sqlalchemy.exc
@@ -22,6 +21,7 @@ from sqlalchemy.engine import make_url
 from tuner.errors import UserError
 from tuner.names import did_you_mean
 from tuner.passwords import shown
+from tuner.study.line import Line
 from tuner.study.patience import PatientStorage, cause_of
 
 BUSY_TIMEOUT_S = 60
@@ -78,14 +78,12 @@ def _open_database(url: str) -> BaseStorage:
     if "@" in (address.host or ""):  # the end of the password was taken for the host, and would be named as such
         raise UserError(f"storage.url={shown(url)}: write %40 for each @ in the password")
     dialect = address.get_backend_name()
-    engine: dict[str, Any] = {"pool_pre_ping": True}
     if dialect == "sqlite":
         path = file_of(url)
         _require_usable(path)
         _check_sqlite(path)
-        engine = {"connect_args": {"timeout": BUSY_TIMEOUT_S}, "pool_events": [(_use_write_ahead_log, "connect")]}
     try:
-        return _connect(url, engine)
+        return _connect(url)
     except ImportError as error:
         module = getattr(error.__cause__, "name", None) or dialect
         raise UserError(
@@ -105,17 +103,23 @@ def _open_database(url: str) -> BaseStorage:
         ) from error
 
 
-def _connect(url: str, engine: dict[str, Any]) -> RDBStorage:
+def _connect(url: str) -> RDBStorage:
     """Connects, and makes the tables of a new database; of two processes that do so at once, one has to try again."""
-    kind = RDBStorage if url.startswith("sqlite") else PatientStorage
     for _ in range(_ATTEMPTS - 1):
         try:
-            return kind(url, engine_kwargs=engine)
+            return _opened(url)
         except sqlalchemy.exc.DBAPIError as error:
             if not (isinstance(error, sqlalchemy.exc.IntegrityError) or "already exists" in str(error)):
                 raise
             time.sleep(_PAUSE_S)
-    return kind(url, engine_kwargs=engine)
+    return _opened(url)
+
+
+def _opened(url: str) -> RDBStorage:
+    if not url.startswith("sqlite"):
+        return PatientStorage(url, Line())
+    options = {"connect_args": {"timeout": BUSY_TIMEOUT_S}, "pool_events": [(_use_write_ahead_log, "connect")]}
+    return RDBStorage(url, engine_kwargs=options)
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection, record: object) -> None:

@@ -24,6 +24,7 @@ from tuner.study.control import LOCK_FILE, Interrupts, sole_controller
 from tuner.study.definition import StudyDefinition
 from tuner.study.listener import StudyListener
 from tuner.study.ownership import Ownership
+from tuner.study.patience import StorageLostError
 from tuner.study.reading import OUTCOME_ATTRIBUTE, RUN_ATTRIBUTE
 from tuner.study.samplers import SamplerFactory, make_sampler, require_objectives
 from tuner.study.store import StudyStore, begin_or_continue
@@ -189,7 +190,7 @@ class SweepRunner:
         self._store = store
         self._make_executor = make_executor
         self._listener = listener
-        self._interrupts = Interrupts()
+        self._interrupts = Interrupts(store)
 
     def run(self, folder: Path) -> list[JobResult]:
         """Runs the sweep, or what is left of it.
@@ -226,9 +227,13 @@ class SweepRunner:
             try:
                 if not book.is_done:
                     self._dispatch(book, JobJudge() if single else None, ownership)
-            finally:
-                self._listener.on_results(folder, best_jobs(study))
-            return best_jobs(study)
+            except BaseException:
+                with suppress(StorageLostError):
+                    self._listener.on_results(folder, best_jobs(study))
+                raise
+            best = best_jobs(study)
+            self._listener.on_results(folder, best)
+            return best
 
     def _dispatch(self, book: SweepBook, judge: JobJudge | None, ownership: Ownership) -> None:
         with self._make_executor() as executor:
