@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, cast
 from hydra._internal.utils import _run_hydra, get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from note_rl.errors import DivergedError, NoteRLError
 from tuner.commands import COMMANDS, Command
@@ -25,6 +25,7 @@ from tuner.config import conf_folder, config_loader, prepare_hydra
 from tuner.errors import UserError
 from tuner.folders import make_folder
 from tuner.names import did_you_mean
+from tuner.passwords import hidden, without_password
 from tuner.plain_text import MAX_MESSAGE, message_of, plain
 from tuner.preflight import check_command, compose_or_explain
 from tuner.tracebacks import describe_crash
@@ -63,7 +64,7 @@ class Job:
             The exit status; as a job of hydra/sweeper=optuna, the score of the run.
         """
         hydra = HydraConfig.get()
-        folder, overrides = Path(hydra.runtime.output_dir), tuple(hydra.overrides.task)
+        folder, overrides = Path(hydra.runtime.output_dir), _as_typed(hydra.overrides.task)
         trial = current_trial()
         if isinstance(trial, TrialContext):
             return self.command.load().objective(config, trial)
@@ -82,6 +83,13 @@ class Job:
         return cast("Backend", str(config.backend.name))
 
 
+def _as_typed(overrides: list[str]) -> tuple[str, ...]:
+    """The overrides with their references, such as `${oc.env:DB_URL}`, which are not for any file."""
+    plain = OmegaConf.to_container(overrides, resolve=False)
+    assert isinstance(plain, list)
+    return tuple(map(str, plain))
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """The console script.
 
@@ -92,9 +100,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         0, or 1 if something crashed, 2 for a mistake of the user's, 130 after Ctrl-C.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())  # env.id=my_pkg:MyEnv-v0 finds my_pkg.py here, as `python` would
+    if argv is None:
+        sys.argv[1:] = map(without_password, arguments)  # W&B and other libraries write down how they were called
     name = arguments[0] if arguments else ""
+    if _runs_own_code(name, arguments) and os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())  # env.id=my_pkg:MyEnv-v0 finds my_pkg.py here, as `python` would
     if name in ("", "-h", "--help", "help"):
         sys.stdout.write(_help_page())
         return 0
@@ -111,6 +121,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as interruption:
         sys.stderr.write(f"\n{plain(str(interruption), MAX_MESSAGE) or 'stopped'}\n")
         return EXIT_INTERRUPTED
+
+
+def _runs_own_code(name: str, arguments: Sequence[str]) -> bool:
+    """Whether modules in the working directory are part of the program, as they are for `python`.
+
+    Not for what reads folders and storages only: these may be somebody else's, and the working directory with them, and
+    a torch.py in it would be imported. `tuner.trust` adds the directory once the code in question is known.
+    """
+    is_resumed = any(word.startswith("resume=") for word in arguments)
+    return COMMANDS[name].is_job and not is_resumed if name in COMMANDS else False
 
 
 def _answered(command: Command, work: Callable[[], int]) -> int:
@@ -130,7 +150,7 @@ def _answered(command: Command, work: Callable[[], int]) -> int:
     except HydraException as error:
         return _refuse(str(error).strip().partition("\n")[0], command)
     except Exception as error:  # noqa: BLE001 - the border of the program: what is left is a crash, shown as such
-        sys.stderr.write(describe_crash(error))
+        sys.stderr.write(hidden(describe_crash(error)))
         return EXIT_CRASHED
 
 
@@ -138,6 +158,8 @@ def _dispatch(command: Command, arguments: list[str]) -> int:
     parser = get_args_parser()
     parser.prog = f"tuner {command.name}"
     options = parser.parse_intermixed_args(arguments)
+    if options.experimental_rerun is not None:
+        raise UserError("--experimental-rerun loads a pickle, which may run anything: use tuner train resume=RUN")
     options.overrides = _with_positional(command, options.overrides)
     config_name = options.config_name or command.config_name
     if options.help or options.cfg or options.info or options.hydra_help or options.shell_completion:
@@ -218,7 +240,7 @@ def _complete(arguments: list[str]) -> int:
 
 def _refuse(message: str, command: Command | None = None) -> int:
     prefix = "tuner" if command is None else f"tuner {command.name}"
-    sys.stderr.write(f"{prefix}: {plain(message, MAX_MESSAGE)}\n")
+    sys.stderr.write(f"{plain(hidden(f'{prefix}: {message}'), MAX_MESSAGE)}\n")
     return EXIT_REFUSED
 
 

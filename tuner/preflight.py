@@ -19,6 +19,7 @@ from yaml import YAMLError
 from tuner.config import BUILT_MAPPINGS, HYDRA_KEYS, compose, config_loader
 from tuner.errors import UserError
 from tuner.names import nearest
+from tuner.passwords import without_password
 
 _MOST_ALTERNATIVES = 16  # of one sweep, checked one by one; the jobs of the others check themselves
 
@@ -131,8 +132,8 @@ def _parse(overrides: Sequence[str], loader: ConfigLoaderImpl | None = None) -> 
         return OverridesParser.create(config_loader=loader).parse_overrides(list(overrides))
     except OverrideParseException as error:
         raise UserError(
-            f"cannot read {error.override!r}: settings are written KEY=VALUE; quote a value with spaces, commas or "
-            "brackets twice: 'key=\"a, b\"'"
+            f"cannot read {without_password(str(error.override))!r}: settings are written KEY=VALUE; quote a value "
+            "with spaces, commas or brackets twice: 'key=\"a, b\"'"
         ) from error
 
 

@@ -29,6 +29,9 @@ enough to be compared."""
 
 FORMAT_VERSION: Final = 1
 
+_FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""As spreadsheets have them; the last four are the wide forms of the first."""
+
 
 @dataclass(frozen=True)
 class RunRecord:
@@ -234,12 +237,13 @@ class StudySummary:
         fixed_columns = ("stage", "number", "label", "seed", "outcome", "value")
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow([*fixed_columns, *names, "seconds", *paths, "reason", "folder"])
+        rows: list[tuple[Scalar, ...]] = [(*fixed_columns, *names, "seconds", *paths, "reason", "folder")]
         for run in self.runs:
-            fixed = [run.stage, run.number, run.label, run.seed, run.outcome or "running", _cell(run.value)]
-            scores = [_cell(run.scores.get(name)) for name in names]
-            params = [_cell(run.params.get(path)) for path in paths]
-            writer.writerow([*fixed, *scores, _cell(run.seconds), *params, run.reason, run.folder])
+            fixed = (run.stage, run.number, run.label, run.seed, run.outcome or "running", run.value)
+            scores = [run.scores.get(name) for name in names]
+            params = [run.params.get(path) for path in paths]
+            rows.append((*fixed, *scores, run.seconds, *params, run.reason, run.folder))
+        writer.writerows([_cell(value) for value in row] for row in rows)
         return text.getvalue()
 
 
@@ -251,7 +255,14 @@ def _run_from(content: JsonDict) -> RunRecord:
 
 
 def _cell(value: Scalar) -> str:
-    """Floats in full precision, nothing for a parameter the run does not have."""
+    """Floats in full precision, nothing for a parameter the run does not have, and text that stays text.
+
+    A spreadsheet takes text with one of these beginnings for a formula, and formulas can send files away; an apostrophe
+    before it says that it is none (https://owasp.org/www-community/attacks/CSV_Injection).
+    """
+    if isinstance(value, str):
+        value = value.replace("\r\n", "\n").replace("\r", "\n")  # which Python does not quote, and others end a row at
+        return f"'{value}" if value.startswith(_FORMULA_STARTS) else value
     return "" if value is None else repr(value) if isinstance(value, float) else str(value)
 
 

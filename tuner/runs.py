@@ -14,6 +14,7 @@ from tuner.names import did_you_mean
 from tuner.objective import STEP_TOLERANCE, missing_points
 from tuner.trial.folder import CHECKPOINT_FILE, REPORTS_FILE, RESULT_FILE, SPEC_FILE, read_reports
 from tuner.trial.messages import JsonDict, Outcome
+from tuner.trust import admit, remember, trusted_modules
 
 CONFIG_FILE = "config.yaml"
 CHANGEABLE = ("training.total_steps", "evaluation.num_episodes", "checkpoint", "tracker", "backend.device")
@@ -30,6 +31,7 @@ def begin(folder: Path, config: Mapping[str, Any]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / CONFIG_FILE).open("x") as file:
             file.write(_to_yaml(config))
+        remember(config)
     except FileExistsError:
         check_free(folder)
         raise
@@ -47,7 +49,7 @@ def check_same(folder: Path, config: Mapping[str, Any]) -> None:
     """Refuses a folder that was begun with another configuration, naming what differs."""
     if not (folder / CONFIG_FILE).is_file():
         return
-    before, now = (dict(_leaves(one)) for one in (read_config(folder), yaml.safe_load(_to_yaml(config))))
+    before, now = (dict(_leaves(one)) for one in (_written(folder), yaml.safe_load(_to_yaml(config))))
     other = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     if other:
         told = ", ".join(f"{name}={before.get(name)} there, {now.get(name)} here" for name in sorted(other)[:3])
@@ -62,12 +64,23 @@ def _leaves(node: Any, name: str = "") -> Iterator[tuple[str, Any]]:
         yield name, node
 
 
-def read_config(folder: Path) -> JsonDict:
-    """The resolved configuration of a run of `tuner train` or of a trial of a study.
+def read_config(folder: Path, trust: Sequence[str] = ()) -> JsonDict:
+    """The resolved configuration of a run of `tuner train` or of a trial of a study, fit to be built.
+
+    Args:
+        folder: Of the run; it may come from anybody.
+        trust: Modules outside of `tuner` that it may name, see `tuner.trust`.
 
     Raises:
-        UserError: No run is in that folder.
+        UserError: No run is in that folder, or its config names code that nobody has vouched for.
     """
+    config = _written(folder)
+    admit(config, folder, trust)
+    return config
+
+
+def _written(folder: Path) -> JsonDict:
+    """What stands in the folder, whoever wrote it: to be compared, not to be built."""
     if (folder / CONFIG_FILE).is_file():
         config: JsonDict = yaml.safe_load((folder / CONFIG_FILE).read_text())
         return config
@@ -87,12 +100,13 @@ def resumed_config(folder: Path, composed: Mapping[str, Any], overrides: Sequenc
         overrides: What was typed.
 
     Raises:
-        UserError: No such run, a setting that would make it another run, or nothing left to train.
+        UserError: No such run, code in it that nobody has vouched for, a setting that would make it another run, or
+            nothing left to train.
     """
-    own = read_config(folder)
+    own = read_config(folder, trusted_modules(composed.get("trust")))
     for override in overrides:
         key = override.lstrip("+~").partition("=")[0]
-        if key == "resume" or key.startswith("hydra"):
+        if key in ("resume", "trust") or key.startswith("hydra"):
             continue
         allowed = next((name for name in CHANGEABLE if key == name or key.startswith(f"{name}.")), None)
         if allowed is None:
@@ -111,7 +125,7 @@ def resumed_config(folder: Path, composed: Mapping[str, Any], overrides: Sequenc
 
 def continue_with(folder: Path, config: JsonDict) -> None:
     """Writes down what a continued run goes on with. Of a new budget, what was reported are other fractions."""
-    own = read_config(folder)
+    own = _written(folder)
     before, after = (one["training"]["total_steps"] for one in (own, config))
     reports = read_reports(folder)
     if _is_complete(folder, own):  # one that ended by itself has reported for the rest of its budget, too
@@ -120,6 +134,7 @@ def continue_with(folder: Path, config: JsonDict) -> None:
         lines = [json.dumps({"step": step * before / after, "value": value}) for step, value in reports]
         write_aside(folder / REPORTS_FILE, "".join(f"{line}\n" for line in lines))
     write_aside(folder / CONFIG_FILE, _to_yaml(config))
+    remember(config)
 
 
 def _is_complete(folder: Path, config: JsonDict) -> bool:

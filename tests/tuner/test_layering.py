@@ -111,9 +111,9 @@ NOTE_RL_LAYERS = (
     ("examples",),
 )
 TUNER_LAYERS = (
-    ("errors", "names", "plain_text", "quiet"),
+    ("errors", "names", "passwords", "plain_text", "quiet"),
     ("trial", "signatures"),
-    ("records", "config"),
+    ("records", "config", "trust"),
     ("wording",),
     ("executors", "trackers"),
     ("commands",),

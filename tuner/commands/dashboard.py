@@ -8,8 +8,9 @@ from omegaconf import DictConfig
 
 from tuner.console import PlainConsole
 from tuner.errors import UserError
+from tuner.passwords import shown
 from tuner.study import StudyStore, fill_in_missing
-from tuner.study.storage import file_of, open_storage, shown
+from tuner.study.storage import file_of, open_storage
 
 
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:

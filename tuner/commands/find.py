@@ -1,6 +1,5 @@
 """`tuner find lr|optimizer|agent`: small studies that answer one question each, and what follows as a file."""
 
-import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -21,6 +20,7 @@ from tuner.console import PlainConsole
 from tuner.executors.base import Event
 from tuner.files import write_aside
 from tuner.finders.study import Workplace
+from tuner.passwords import command_line
 from tuner.records import RunRecord
 from tuner.study import StudyListener, StudyStopped
 from tuner.study.book import Run
@@ -44,7 +44,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         found = find(config, overrides, console)
     except StudyStopped as stop:
         typed = [word for word in overrides if not word.startswith("finder=")]
-        again = escape(shlex.join(["tuner", "find", str(config.finder.kind), *typed]))
+        again = escape(command_line(["tuner", "find", str(config.finder.kind), *typed]))
         console.print(f"{stop}; the same command goes on:\n  [bold]{again}[/bold]", highlight=False, soft_wrap=True)
         return EXIT_STOPPED
     for sentence in found.sentences:

@@ -13,10 +13,12 @@ from note_rl.errors import SettingsError
 from note_rl.film import WriteFilm, film_writer, write_film
 from tuner import runs
 from tuner.build import BuiltRun, build_run
+from tuner.checks import resolve
 from tuner.config import RunConfig
 from tuner.console import PlainConsole
 from tuner.errors import UserError
 from tuner.film import draws_pictures, film_episode
+from tuner.trust import trusted_modules
 from tuner.wording import format_number
 
 
@@ -27,7 +29,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     console = PlainConsole()
     run_folder = Path(config.run)
     write = None if config.gif is None else find_writer(run_folder / config.gif)
-    played = load_run(run_folder)
+    played = load_run(run_folder, trusted_modules(resolve(config).get("trust")))
     evaluation = played.agent.evaluate(config.num_episodes, seed=config.seed)
     returns = evaluation.returns
     console.print(
@@ -62,14 +64,18 @@ def find_writer(path: Path) -> WriteFilm:
         raise UserError(f"gif={error}") from error
 
 
-def load_run(folder: Path) -> BuiltRun:
+def load_run(folder: Path, trust: Sequence[str] = ()) -> BuiltRun:
     """A trained run with its agent as it was at the newest checkpoint.
 
+    Args:
+        folder: Of the run; it may come from anybody.
+        trust: Modules outside of `tuner` that it may name, see `tuner.trust`.
+
     Raises:
-        UserError: No run is in that folder, or it has no checkpoint yet.
+        UserError: No run is in that folder, it has no checkpoint yet, or it names code that nobody has vouched for.
         note_rl.errors.CheckpointError: The checkpoint is damaged.
     """
-    config = RunConfig.from_json(runs.read_config(folder))
+    config = RunConfig.from_json(runs.read_config(folder, trust))
     checkpoint = runs.checkpoint_of(folder)
     built = build_run(replace(config, backend=replace(config.backend, device="cpu")))
     built.agent.restore(checkpoint)

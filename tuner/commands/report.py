@@ -9,11 +9,12 @@ from rich.markup import escape
 
 from tuner.console import PlainConsole
 from tuner.errors import UserError
+from tuner.passwords import shown
 from tuner.records import StudySummary
 from tuner.reporting import final_table, write_page
 from tuner.results import verdict
 from tuner.study import StudyStore, fill_dashboard, home_of, summarise
-from tuner.study.storage import IN_MEMORY, file_of, shown
+from tuner.study.storage import IN_MEMORY, file_of
 from tuner.trackers.wandb_report import publish_report
 
 

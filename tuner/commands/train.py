@@ -82,10 +82,11 @@ def train(
         KeyboardInterrupt: After Ctrl-C, with a checkpoint written.
     """
     resolved = resolve(config)
-    if resolved.pop("resume", None) is None:
+    is_new, trust = resolved.pop("resume", None) is None, resolved.pop("trust", None)
+    if is_new:
         runs.begin(folder, resolved)
     else:
-        resolved = runs.resumed_config(folder, resolved, overrides)
+        resolved = runs.resumed_config(folder, {**resolved, "trust": trust}, overrides)
         runs.continue_with(folder, resolved)
     progress = NoProgress() if console is None else make_progress(console, int(resolved["training"]["total_steps"]))
     return _recorded(resolved, folder, progress)
@@ -98,7 +99,8 @@ def objective(config: DictConfig, trial: TrialContext) -> float:
         The score that `tuner tune` goes by: half area under the curve of evaluations, half their final part.
     """
     resolved = resolve(config)
-    resolved.pop("resume", None)
+    for about_a_folder in ("resume", "trust"):
+        resolved.pop(about_a_folder, None)
     if not (trial.folder / runs.CONFIG_FILE).exists():  # it does if an earlier attempt crashed
         runs.begin(trial.folder, resolved)
     if is_function(resolved):

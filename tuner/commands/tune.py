@@ -4,7 +4,7 @@ import importlib.util
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from tuner.commands.planning import make_plan
 from tuner.commands.winner import TrainingConfigs
 from tuner.console import PlainConsole
 from tuner.files import write_aside
+from tuner.passwords import command_line
 from tuner.records import StudySummary
 from tuner.reporting import final_table, write_page
 from tuner.results import verdict
@@ -41,6 +42,7 @@ from tuner.study.patience import STORAGE_ERRORS, explained
 from tuner.study.samplers import SamplerFactory, require_packages
 from tuner.study.study_run import StudyRunListener
 from tuner.study.tracking import TrackingListener
+from tuner.study.vetting import check_values
 from tuner.trackers.base import TrackerGroup
 from tuner.trial.messages import JsonDict
 from tuner.verdicts import Verdict
@@ -93,7 +95,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     try:
         result = tune(config, overrides, config_dir=typed_config_dir(), console=console)
     except StudyStopped as stop:
-        again = escape(shlex.join(["tuner", "tune", *overrides]))
+        again = escape(command_line(["tuner", "tune", *overrides]))
         console.print(f"{stop}; the same command goes on:\n  [bold]{again}[/bold]", highlight=False, soft_wrap=True)
         return EXIT_STOPPED
     _show(result, console)
@@ -164,18 +166,27 @@ def typed_config_dir() -> Path | None:
 
 def _take_home(definition: StudyDefinition, store: StudyStore, configs: TrainingConfigs) -> TuneResult:
     """Writes down how to train the winner again, two ways; of several objectives, every member of the front too."""
-    winner = find_winner(store, definition.name)
+    winner = _winner(definition, store)
     assert winner is not None, "the study came to its end"
     overrides = configs.overrides_for(winner.config, winner.values)
     store.keep_fact(definition.name, "retrain", configs.command(overrides))
     folder = definition.study_folder
     summary = summarise(store, definition.name, folder, thorough=True)
     for label in summary.front:
-        if (member := find_winner(store, definition.name, label)) is not None:
+        if (member := _winner(definition, store, label)) is not None:
             _write_experiment(definition, configs, member, _file_name(label))
     experiment, use = _write_experiment(definition, configs, winner, "winner")
     fill_dashboard(store, summary, folder)
     return TuneResult(summary, verdict(summary), winner.config, tuple(overrides), experiment, use, folder)
+
+
+def _winner(definition: StudyDefinition, store: StudyStore, label: str | None = None) -> Winner | None:
+    """As `find_winner`, with the config that these values give here: that in the storage may be anybody's."""
+    found = find_winner(store, definition.name, label)
+    if found is None:
+        return None
+    check_values(definition.space, found.values)
+    return replace(found, config=definition.run_config(found.values, definition.seed))
 
 
 def _file_name(label: str) -> str:

@@ -25,6 +25,7 @@ from tuner.study.reading import (
     read_records,
     record_of,
 )
+from tuner.study.vetting import check_values
 from tuner.trial.messages import JsonDict, Outcome
 
 _LARGEST = 2**31 - 1
@@ -272,7 +273,9 @@ class SeedBook(Book):
             trial._suggest(name, distribution)
         about = trial.user_attrs[RUN_ATTRIBUTE]
         attempts = list(trial.user_attrs.get(ATTEMPTS_ATTRIBUTE, []))
-        label, seed, values, config = (about[key] for key in ("label", "seed", "values", "config"))
+        label, seed, values = (about[key] for key in ("label", "seed", "values"))
+        check_values(self._definition.space, values)
+        config = self._definition.run_config(values, seed)  # that in the storage may be anybody's
         return Run(trial, self.stage, label, seed, values, config, self._folder(trial), attempts=attempts)
 
 

@@ -22,6 +22,7 @@ from tuner.study.penalties import Penalties
 from tuner.trial import folder as files
 from tuner.trial import orphans
 from tuner.trial.messages import Limits, Outcome, TrialResult, TrialSpec, Verdict
+from tuner.trust import remember
 from tuner.wording import counted
 
 POLL_S = 0.5
@@ -93,11 +94,11 @@ class Dispatcher:
         desk = _Desk(book, judge, after)
         try:
             self._run_all(desk)
-        except KeyboardInterrupt:  # a second Ctrl-C: at once
+        except KeyboardInterrupt:  # a second Ctrl-C: at once, and without the storage, which may be what hangs
             for run in self._active.values():
                 files.end_leftover(run.folder, grace_s=0.0)
             self._executor.close()
-            raise StudyStopped(book.num_open, self._interrupts.reason) from None
+            raise StudyStopped(len(self._active) + len(self._queue), self._interrupts.reason) from None
 
     def _run_all(self, desk: "_Desk") -> None:
         open_runs = desk.book.open_runs()
@@ -168,6 +169,7 @@ class Dispatcher:
             config=run.config,
             entry=self._definition.entry,
         )
+        remember(run.config)
         self._active[run.key] = run
         self._executor.start(spec, run.folder, self._definition.function)
         self._listener.on_start(run)

@@ -4,7 +4,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import optuna
@@ -55,7 +55,8 @@ class Ownership:
         except (*STORAGE_ERRORS, StorageLostError):
             raise  # nothing can be written down now
         except BaseException:
-            self._release()
+            with suppress(StorageLostError):
+                self._release()
             raise
         self._release()
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 
 import optuna
 from optuna.pruners import BasePruner, NopPruner
@@ -64,7 +65,7 @@ class StudyRunner:
         self._make_sampler = make_sampler
         self._pruner = NopPruner() if pruner is None or definition.others else pruner  # Optuna prunes by one value
         self._listener = listener or StudyListener()
-        self._interrupts = Interrupts()
+        self._interrupts = Interrupts(store)
 
     def run(self) -> StudySummary:
         """Runs the study, or what is left of it.
@@ -100,7 +101,8 @@ class StudyRunner:
         except (*STORAGE_ERRORS, StorageLostError):
             raise  # nothing can be written down now
         except BaseException:
-            self._note_seconds(screen, began)
+            with suppress(StorageLostError):
+                self._note_seconds(screen, began)
             raise
         self._note_seconds(screen, began)
 

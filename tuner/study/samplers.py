@@ -16,6 +16,7 @@ from optuna.trial import FrozenTrial
 from tuner.errors import UserError
 from tuner.protocol import sampler_seed
 from tuner.space import Space
+from tuner.study.cma import read_carefully
 from tuner.study.store import quiet_optuna
 
 SamplerFactory = Callable[..., BaseSampler]
@@ -74,7 +75,10 @@ def make_sampler(factory: SamplerFactory, study_seed: int, num_trials: int, spac
     if "space" in parameters:
         given["space"] = space
     with quiet_optuna():
-        return drawing_by_trial(factory(**given), study_seed)
+        sampler = factory(**given)
+    if isinstance(sampler, CmaEsSampler):
+        read_carefully(sampler)
+    return drawing_by_trial(sampler, study_seed)
 
 
 def drawing_by_trial(sampler: BaseSampler, study_seed: int) -> BaseSampler:

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import optuna
 import sqlalchemy.exc
@@ -21,6 +20,8 @@ from sqlalchemy.engine import make_url
 
 from tuner.errors import UserError
 from tuner.names import did_you_mean
+from tuner.passwords import shown
+from tuner.study.line import Line
 from tuner.study.patience import PatientStorage, cause_of
 
 BUSY_TIMEOUT_S = 60
@@ -28,7 +29,6 @@ JOURNAL_LOCK_GRACE_S = 5
 """An append takes milliseconds; a lock file older than this was left by a process that was killed."""
 
 IN_MEMORY = ("memory", "sqlite://", "sqlite:///:memory:")
-_OVERRIDES_OF_STORAGE = ("storage.url", "hydra.sweeper.storage")  # which may hold a password
 _SQLITE_HEADER = b"SQLite format 3\0"
 _ATTEMPTS = 5
 _PAUSE_S = 0.2
@@ -56,20 +56,6 @@ def open_storage(url: str, log: Callable[[str], None] = lambda message: None) ->
     return _open_database(url)
 
 
-def shown(url: str) -> str:
-    """The URL as it may be printed and stored: without its password."""
-    try:
-        return make_url(url).render_as_string(hide_password=True)
-    except sqlalchemy.exc.ArgumentError:
-        return url
-
-
-def without_password(override: str) -> str:
-    """An override as it may be written down."""
-    key, equals, value = override.partition("=")
-    return f"{key}{equals}{shown(value)}" if key.lstrip("+") in _OVERRIDES_OF_STORAGE else override
-
-
 def file_of(url: str) -> Path:
     """The file behind a `sqlite:///` or `journal:///` URL; three slashes: relative, four: absolute."""
     return Path(url.partition(":")[2].removeprefix("///").partition("?")[0])
@@ -84,19 +70,20 @@ def exists(url: str) -> bool:
 
 def _open_database(url: str) -> BaseStorage:
     try:
-        dialect = make_url(url).get_backend_name()
-    except sqlalchemy.exc.ArgumentError:
+        address = make_url(url)
+    except (sqlalchemy.exc.ArgumentError, ValueError):  # ValueError: a port that is no number
         raise UserError(
             f"storage.url={shown(url)} is not a URL; write sqlite:///studies.db, journal:///studies.journal, memory or postgresql://..."
         ) from None
-    engine: dict[str, Any] = {"pool_pre_ping": True}
+    if "@" in (address.host or ""):  # the end of the password was taken for the host, and would be named as such
+        raise UserError(f"storage.url={shown(url)}: write %40 for each @ in the password")
+    dialect = address.get_backend_name()
     if dialect == "sqlite":
         path = file_of(url)
         _require_usable(path)
         _check_sqlite(path)
-        engine = {"connect_args": {"timeout": BUSY_TIMEOUT_S}, "pool_events": [(_use_write_ahead_log, "connect")]}
     try:
-        return _connect(url, engine)
+        return _connect(url)
     except ImportError as error:
         module = getattr(error.__cause__, "name", None) or dialect
         raise UserError(
@@ -116,17 +103,23 @@ def _open_database(url: str) -> BaseStorage:
         ) from error
 
 
-def _connect(url: str, engine: dict[str, Any]) -> RDBStorage:
+def _connect(url: str) -> RDBStorage:
     """Connects, and makes the tables of a new database; of two processes that do so at once, one has to try again."""
-    kind = RDBStorage if url.startswith("sqlite") else PatientStorage
     for _ in range(_ATTEMPTS - 1):
         try:
-            return kind(url, engine_kwargs=engine)
+            return _opened(url)
         except sqlalchemy.exc.DBAPIError as error:
             if not (isinstance(error, sqlalchemy.exc.IntegrityError) or "already exists" in str(error)):
                 raise
             time.sleep(_PAUSE_S)
-    return kind(url, engine_kwargs=engine)
+    return _opened(url)
+
+
+def _opened(url: str) -> RDBStorage:
+    if not url.startswith("sqlite"):
+        return PatientStorage(url, Line())
+    options = {"connect_args": {"timeout": BUSY_TIMEOUT_S}, "pool_events": [(_use_write_ahead_log, "connect")]}
+    return RDBStorage(url, engine_kwargs=options)
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection, record: object) -> None:

@@ -16,10 +16,12 @@ from optuna.storages import BaseStorage, RDBStorage
 
 from tuner.errors import UserError
 from tuner.names import did_you_mean
+from tuner.passwords import shown
 from tuner.records import SCREEN
 from tuner.study.definition import StudyDefinition, config_difference
+from tuner.study.patience import PatientStorage
 from tuner.study.revision import code_revision
-from tuner.study.storage import open_storage, shown
+from tuner.study.storage import open_storage
 from tuner.trial.messages import JsonDict
 
 FORMAT = 1
@@ -57,9 +59,20 @@ class StudyStore:
 
     def close(self) -> None:
         """Closes connections; the store cannot be used any more."""
+        if isinstance(self._storage, PatientStorage):
+            self._storage.line.close()
         self._storage.remove_session()
         if isinstance(self._storage, RDBStorage):
             self._storage.engine.dispose()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether an answer of the database is waited for at this moment."""
+        return isinstance(self._storage, PatientStorage) and self._storage.line.is_waiting
+
+    def give_up(self) -> bool:
+        """Waits no longer for that answer, nor for any other. Returns whether the call ends by itself now."""
+        return isinstance(self._storage, PatientStorage) and self._storage.line.give_up()
 
     def names(self) -> list[str]:
         """Names of all studies, the one with the latest activity first."""

@@ -20,10 +20,11 @@ from tuner.errors import UserError
 from tuner.executors.base import Executor
 from tuner.insights.front import front_of
 from tuner.records import SCREEN
-from tuner.study.control import Interrupts, sole_controller
+from tuner.study.control import LOCK_FILE, Interrupts, sole_controller
 from tuner.study.definition import StudyDefinition
 from tuner.study.listener import StudyListener
 from tuner.study.ownership import Ownership
+from tuner.study.patience import StorageLostError
 from tuner.study.reading import OUTCOME_ATTRIBUTE, RUN_ATTRIBUTE
 from tuner.study.samplers import SamplerFactory, drawing_by_trial, make_sampler, require_objectives
 from tuner.study.store import StudyStore, begin_or_continue
@@ -54,6 +55,17 @@ class JobResult:
     params: JsonDict
     values: tuple[float, ...]
     subdir: str
+
+
+def folder_of_sweep(study: optuna.Study, otherwise: Path) -> Path:
+    """Where the jobs of a sweep are.
+
+    Args:
+        study: Of the sweep.
+        otherwise: Where the storage names no folder, or one in which no sweep ever ran.
+    """
+    named = Path(study.user_attrs.get(SWEEP_FOLDER, otherwise))
+    return named if (named / LOCK_FILE).is_file() else otherwise
 
 
 def best_jobs(study: optuna.Study) -> list[JobResult]:
@@ -184,7 +196,7 @@ class SweepRunner:
         self._store = store
         self._make_executor = make_executor
         self._listener = listener
-        self._interrupts = Interrupts()
+        self._interrupts = Interrupts(store)
 
     def run(self, folder: Path) -> list[JobResult]:
         """Runs the sweep, or what is left of it.
@@ -203,8 +215,8 @@ class SweepRunner:
         single = len(self._sweep.directions) == 1
         pruner = self._sweep.pruner or NopPruner()
         study = self._store.open(definition.name, SCREEN, pruner=pruner, directions=self._sweep.directions)
-        began_in = Path(study.user_attrs.get(SWEEP_FOLDER, folder))
-        if began_in.is_dir() and began_in != folder:
+        began_in = folder_of_sweep(study, folder)
+        if began_in != folder:
             with suppress(OSError):  # if the new one was made, it is not needed; something may be in it
                 folder.rmdir()
             folder = began_in
@@ -221,9 +233,13 @@ class SweepRunner:
             try:
                 if not book.is_done:
                     self._dispatch(book, JobJudge() if single else None, ownership)
-            finally:
-                self._listener.on_results(folder, best_jobs(study))
-            return best_jobs(study)
+            except BaseException:
+                with suppress(StorageLostError):
+                    self._listener.on_results(folder, best_jobs(study))
+                raise
+            best = best_jobs(study)
+            self._listener.on_results(folder, best)
+            return best
 
     def _dispatch(self, book: SweepBook, judge: JobJudge | None, ownership: Ownership) -> None:
         with self._make_executor() as executor:

@@ -21,6 +21,7 @@ from tuner.study.reading import (
     RUN_ATTRIBUTE,
     record_of,
 )
+from tuner.study.vetting import inside
 from tuner.trial import folder as files
 from tuner.trial.messages import MAX_COUNT, JsonDict, Outcome, TrialResult, Verdict
 
@@ -73,24 +74,25 @@ class SweepBook(Book):
 
     def _run(self, trial: optuna.Trial) -> Run:
         drawn = {name: trial._suggest(name, distribution) for name, distribution in self._distributions.items()}
+        space = self._definition.space
+        values = {parameter.path: parameter.value(drawn[parameter.name], {}) for parameter in space.parameters}
+        overrides = self._jobs.overrides(values)  # those in the storage may be anybody's
         about: JsonDict | None = trial.user_attrs.get(RUN_ATTRIBUTE)
         if about is None:
-            space = self._definition.space
-            values = {parameter.path: parameter.value(drawn[parameter.name], {}) for parameter in space.parameters}
-            overrides = self._jobs.overrides(values)
             subdir = self._own_subdir(trial.number, overrides)
             about = {"label": f"trial {trial.number}", "seed": 0, "values": values}
             about |= {"overrides": overrides, "subdir": subdir}
             trial.set_user_attr(RUN_ATTRIBUTE, about)
-        config = {"overrides": about["overrides"], "sweep_dir": str(self._sweep_folder), "subdir": about["subdir"]}
+        subdir = inside(about["subdir"])
+        config = {"overrides": overrides, "sweep_dir": str(self._sweep_folder), "subdir": subdir}
         return Run(
             trial,
             SCREEN,
             label=about["label"],
             seed=about["seed"],
-            values={"overrides": about["overrides"]},  # by these a folder is known to be this job's
+            values={"overrides": overrides},  # by these a folder is known to be this job's
             config=config,
-            folder=self._sweep_folder / about["subdir"],
+            folder=self._sweep_folder / subdir,
             attempts=list(trial.user_attrs.get(ATTEMPTS_ATTRIBUTE, [])),
         )
 

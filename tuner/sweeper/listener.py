@@ -11,6 +11,7 @@ from tuner.protocol import RETRIED
 from tuner.records import RunRecord
 from tuner.study.book import Run
 from tuner.study.sweep import JobResult, SweepListener
+from tuner.sweeper.job import without_passwords
 from tuner.sweeper.results import RESULTS_FILE, results_of, write_results
 from tuner.trial.messages import Outcome
 from tuner.wording import format_number
@@ -39,7 +40,7 @@ class SweepLog(SweepListener):
     def on_folder(self, folder: Path) -> None:
         """Keeps the config, as every sweeper does."""
         _log.info("Jobs are in %s", folder)
-        OmegaConf.save(self._config, folder / "multirun.yaml")
+        OmegaConf.save(without_passwords(self._config), folder / "multirun.yaml")
 
     def on_stage(self, stage: str, num_runs: int, records: Sequence[RunRecord]) -> None:
         """Says how many jobs there are to do."""

@@ -28,6 +28,7 @@ from tuner.errors import UserError
 from tuner.executors.local import LocalExecutor, pickle_function
 from tuner.executors.preload import Backend, Preload
 from tuner.names import did_you_mean
+from tuner.passwords import command_line
 from tuner.protocol import StudySettings
 from tuner.reporting.page import write_page
 from tuner.study import (
@@ -41,7 +42,6 @@ from tuner.study import (
 )
 from tuner.study.guard import further_trials
 from tuner.study.samplers import SamplerFactory, require_packages
-from tuner.study.storage import without_password
 from tuner.study.store import BY_CHANCE
 from tuner.study.sweep import Sweep, SweepRunner, SweepSampler
 from tuner.sweeper.grammar import SweepSpace, parse_sweep
@@ -203,7 +203,7 @@ def _define(app: HydraApp, settings: SweepSettings, space: SweepSpace, job: byte
         function=job,
         probe=None,
         facts={
-            "command": shlex.join([Path(sys.argv[0]).name, *map(without_password, sys.argv[1:])]),
+            "command": command_line([Path(sys.argv[0]).name, *sys.argv[1:]]),
             "sampler": describe_part(settings.sampler),
             "pruner": describe_part(settings.pruner) if settings.pruner else "",
             **({BY_CHANCE: "as jobs end"} if settings.parallel > 1 else {}),

@@ -21,6 +21,7 @@ from tuner.results_of_fronts import front_members
 from tuner.space import Parameter, Space
 from tuner.study import StudyDefinition, StudyStore, home_of, summarise
 from tuner.study.book import Ending
+from tuner.study.control import LOCK_FILE
 from tuner.study.store import begin_or_continue
 from tuner.study.sweep import SWEEP_FOLDER, Direction, SweepSampler, best_jobs
 from tuner.study.sweep_book import JobJudge, SweepBook
@@ -158,6 +159,7 @@ def reported(tmp_path: Path, directions: tuple[Direction, ...], returned: Sequen
         study = store.open("s", "screen", directions=directions)
         begin_or_continue(study, sweep, store.url)
         study.set_user_attr(SWEEP_FOLDER, str(tmp_path))
+        (tmp_path / LOCK_FILE).touch()
         book = SweepBook(study, sweep, SameFolder("job"), tmp_path, total=len(returned))
         for values in returned:
             run = book.next_run()
