@@ -72,6 +72,7 @@ def check_command(
     """
     loader = config_loader(config_dir)
     first, *others = _without_sweeps(loader, overrides, multirun)
+    _refuse_strange_choices(loader, overrides)
     known = _known_keys(config_name, config_dir)
     _refuse_search(config_name, first, known)
     found = _check(loader, config_name, first, known, with_run)
@@ -100,7 +101,7 @@ def _check(
     from tuner import checks  # brings Gymnasium, which --help can do without
 
     config = compose_or_explain(loader, config_name, overrides)
-    resolved = checks.check_config(config, known)
+    resolved = checks.check_config(config, known, config_name, loader.get_group_options)
     if with_run and "training" in resolved:
         checks.check_run(resolved)
     folder = Path(str(config.hydra.run.dir)).absolute()
@@ -117,6 +118,18 @@ def _refuse_search(config_name: str, overrides: Sequence[str], known: frozenset[
     for override in [] if "study" in known else _parse(overrides):
         if override.key_or_group.partition(".")[0] == "study":
             raise UserError(f"{override.input_line}: {config_name} runs no study; tuner tune does")
+
+
+def _refuse_strange_choices(loader: ConfigLoaderImpl, overrides: Sequence[str]) -> None:
+    """A choice of a group is a name, or a list of names; Hydra falls over anything else."""
+    for override in _parse(overrides):
+        value = override.value()
+        is_named = isinstance(value, list) and all(isinstance(name, str) for name in value)
+        if not isinstance(value, list | dict) or is_named:
+            continue
+        if override.key_or_group in loader.list_groups(""):
+            options = ", ".join(sorted(loader.get_group_options(override.key_or_group)))
+            raise UserError(f"{override.input_line} is not possible: choose one of {options}")
 
 
 @cache
@@ -182,7 +195,12 @@ def _explain(loader: ConfigLoaderImpl, config_name: str, overrides: Sequence[str
     value = "null" if culprit.value() is None else culprit.get_value_element_as_str()
     if culprit.is_delete():
         return UserError(f"~{key} removes nothing: there is no {key}{_names_there(key, before)}")
-    if isinstance(error.__cause__, OmegaConfBaseException) and OmegaConf.select(before, key) is not None:
+    there = OmegaConf.select(before, key)
+    if OmegaConf.is_dict(there) and not isinstance(culprit.value(), dict) and key not in loader.list_groups(""):
+        return UserError(
+            f"{key}={value} is not possible: {key} is a group of settings; set one of them{_listed(there)}"
+        )
+    if isinstance(error.__cause__, OmegaConfBaseException) and there is not None:
         return UserError(f"{key}={value} is not possible: {_first_sentence(error.__cause__)}")
     if culprit.is_add() or culprit.is_force_add():
         return UserError(f"+{key}={value}: {key} is there already; drop the +")
@@ -241,6 +259,11 @@ def _names_there(key: str, config: DictConfig, groups: Sequence[str] = ()) -> st
             return f"; {parent} has {', '.join(name for name in map(str, node) if name not in HYDRA_KEYS)}"
         parent = parent.rpartition(".")[0]
     return "; --cfg job shows all there are"
+
+
+def _listed(group: DictConfig) -> str:
+    names = [name for name in map(str, group) if name not in HYDRA_KEYS]
+    return f": {', '.join(names)}" if names else ""
 
 
 def _paths(config: DictConfig, prefix: str = "") -> list[str]:

@@ -1,13 +1,15 @@
 """Run folders and the configuration in them."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from note_rl.checkpoint import read_checkpoint
+from note_rl.errors import NoteRLError
+from tuner.checks import checked_run
 from tuner.errors import UserError
 from tuner.files import write_aside
 from tuner.names import did_you_mean
@@ -65,16 +67,54 @@ def read_config(folder: Path) -> JsonDict:
     """The resolved configuration of a run of `tuner train` or of a trial of a study.
 
     Raises:
-        UserError: No run is in that folder.
+        UserError: No run is in that folder, or its configuration cannot be read.
     """
     if (folder / CONFIG_FILE).is_file():
-        config: JsonDict = yaml.safe_load((folder / CONFIG_FILE).read_text())
-        return config
+        return _mapping_in(folder / CONFIG_FILE, yaml.safe_load)
     if (folder / SPEC_FILE).is_file():
-        spec = json.loads((folder / SPEC_FILE).read_text())
+        spec = _mapping_in(folder / SPEC_FILE, json.loads)
+        if not isinstance(spec.get("config"), dict) or "seed" not in spec:
+            raise UserError(f"{folder / SPEC_FILE} is damaged: it has no config or no seed; {_REMEDY}")
         return {**spec["config"], "seed": spec["seed"]}
     siblings = [str(path.parent) for path in folder.parent.glob(f"*/{CONFIG_FILE}")] if folder.parent.is_dir() else []
     raise UserError(f"{folder} is not the folder of a run{did_you_mean(str(folder), siblings)}")
+
+
+def read_run(folder: Path) -> JsonDict:
+    """As `read_config`, and checked as what is typed is checked: it may be damaged, or somebody has edited it.
+
+    Raises:
+        UserError: No run is in that folder, or no run can have this configuration.
+    """
+    config = read_config(folder)
+    try:
+        checked_run(config)
+    except (UserError, NoteRLError) as error:
+        path = folder / (CONFIG_FILE if (folder / CONFIG_FILE).is_file() else SPEC_FILE)
+        raise UserError(f"{path} describes no run: {error}\n{_REMEDY[0].upper()}{_REMEDY[1:]}") from error
+    return config
+
+
+_REMEDY = "restore it from a copy, or begin a new run"
+
+
+def _mapping_in(path: Path, parse: Callable[[str], object]) -> JsonDict:
+    """The mapping that a file holds."""
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise UserError(f"{path} is no configuration: it has more than {_MOST_BYTES:,} bytes; {_REMEDY}")
+        content = parse(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
+        raise UserError(f"{path} is damaged: {' '.join(str(error).split())[:_MOST_WORDS]}; {_REMEDY}") from error
+    if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
+        raise UserError(f"{path} is damaged: it holds no settings; {_REMEDY}")
+    return content
+
+
+_MOST_BYTES = 10_000_000
+_MOST_WORDS = 200
 
 
 def resumed_config(folder: Path, composed: Mapping[str, Any], overrides: Sequence[str]) -> JsonDict:
@@ -88,7 +128,7 @@ def resumed_config(folder: Path, composed: Mapping[str, Any], overrides: Sequenc
     Raises:
         UserError: No such run, a setting that would make it another run, or nothing left to train.
     """
-    own = read_config(folder)
+    own = read_run(folder)
     for override in overrides:
         key = override.lstrip("+~").partition("=")[0]
         if key == "resume" or key.startswith("hydra"):

@@ -16,6 +16,13 @@ from tuner.film import draws_pictures, film_episode, write_gif
 from tuner.wording import format_number
 
 
+def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
+    """Refuses a folder without a run that can be played."""
+    del folder, overrides, config_dir
+    runs.read_run(Path(config.run))
+    runs.checkpoint_of(Path(config.run))
+
+
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     """Evaluates, films, and says both."""
     del folder, overrides
@@ -49,7 +56,7 @@ def load_run(folder: Path) -> BuiltRun:
         UserError: No run is in that folder, or it has no checkpoint yet.
         note_rl.errors.CheckpointError: The checkpoint is damaged.
     """
-    config = RunConfig.from_json(runs.read_config(folder))
+    config = RunConfig.from_json(runs.read_run(folder))
     checkpoint = runs.checkpoint_of(folder)
     built = build_run(replace(config, backend=replace(config.backend, device="cpu")))
     built.agent.restore(checkpoint)

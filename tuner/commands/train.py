@@ -12,7 +12,7 @@ from note_rl.errors import DivergedError
 from note_rl.threads import thread_variables
 from tuner import runs
 from tuner.adaptation import describe_adaptation
-from tuner.build import build_trackers
+from tuner.build import build_trackers, check_trackers
 from tuner.checks import resolve
 from tuner.config import RunConfig
 from tuner.errors import UserError
@@ -31,6 +31,7 @@ from tuner.wording import format_number, format_seconds
 def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
     """Refuses to continue what cannot be continued, and a folder that is another run's."""
     del config_dir
+    check_trackers(resolve(config).get("tracker"))
     if config.resume is None:
         runs.check_free(folder)
         return
@@ -112,7 +113,7 @@ def _train(config: JsonDict, folder: Path, recorder: RunRecorder) -> TrainOutcom
 
 def _recorded(config: JsonDict, folder: Path, progress: Progress) -> TrainOutcome:
     """Trains; whatever the end, it is written down and the trackers are told."""
-    tracker = TrackerGroup([JsonlTracker(), *build_trackers(config["tracker"]).values()])
+    tracker = TrackerGroup([JsonlTracker(), *build_trackers(config.get("tracker")).values()])
     group = " ".join(filter(None, [function_name(config), config.get("env", {}).get("id")]))
     info = RunInfo(folder.name, group, config, folder)
     recorder = RunRecorder(info, tracker, progress, runs.steps_done(folder))
