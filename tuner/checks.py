@@ -21,7 +21,7 @@ from tuner.names import did_you_mean
 from tuner.paths import set_path
 from tuner.ranges import check_ranges
 from tuner.schema import schema_of
-from tuner.sections import Choices, check_parts, check_ranges_of, check_sections
+from tuner.sections import Choices, check_parts, check_ranges_of, check_sections, refuse_missing
 from tuner.signatures import attributes_read, constructor_calls, signature_of
 from tuner.trial.messages import JsonDict
 
@@ -59,9 +59,11 @@ def check_config(
     for key in map(str, config):
         if key not in (*known_keys, "hydra", "study"):  # an experiment may say how it is searched, too
             raise UserError(f"unknown key {key}{did_you_mean(key, known_keys) or '; --cfg job shows all there are'}")
+    present = [str(key) for key, node in config.items_ex(resolve=False) if node not in (None, {}, [])]
+    schema = schema_of(command, present)
+    refuse_missing(list(map(str, config)), schema, command, choices)
     resolved = resolve(config)
-    schema = schema_of(command, resolved)
-    for path, value in [*check_sections(resolved, schema, command, choices), *check_parts(resolved, schema, choices)]:
+    for path, value in [*check_sections(resolved, schema), *check_parts(resolved, schema, choices)]:
         OmegaConf.update(config, path, value)
     resolved = resolve(config)
     check_ranges_of(resolved, schema)
@@ -77,11 +79,9 @@ def checked_run(resolved: JsonDict) -> None:
     Raises:
         UserError, note_rl.errors.NoteRLError: The first thing found wrong.
     """
-    schema = schema_of("train", resolved)
-    for path, value in [
-        *check_sections(resolved, schema, "a run", _no_choices),
-        *check_parts(resolved, schema, _no_choices),
-    ]:
+    schema = schema_of("train", [name for name, value in resolved.items() if value])
+    refuse_missing(resolved, schema, "a run", _no_choices)
+    for path, value in [*check_sections(resolved, schema), *check_parts(resolved, schema, _no_choices)]:
         set_path(resolved, path, value)
     check_ranges_of(resolved, schema)
     check_run(resolved)

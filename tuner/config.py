@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from hydra import version as hydra_version
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
@@ -40,14 +40,20 @@ class BackendConfig:
         device: cpu, cuda, or auto.
     """
 
-    name: str
-    package: str
-    module: str
+    name: Literal["torch", "keras"]
+    package: Literal["pytorch", "keras"]
+    module: Literal["torch", "tensorflow"]
     device: str = "cpu"
 
     def __post_init__(self) -> None:
-        """Refuses other devices."""
+        """Refuses other devices, and names that do not belong together."""
         require(self.device in ("cpu", "cuda", "auto"), "backend.device", self.device, "cpu, cuda or auto")
+        package, module = _BACKENDS[self.name]
+        require(self.package == package, "backend.package", self.package, f"{package} with backend.name={self.name}")
+        require(self.module == module, "backend.module", self.module, f"{module} with backend.name={self.name}")
+
+
+_BACKENDS = {"torch": ("pytorch", "torch"), "keras": ("keras", "tensorflow")}
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -121,15 +122,14 @@ def _refuse_search(config_name: str, overrides: Sequence[str], known: frozenset[
 
 
 def _refuse_strange_choices(loader: ConfigLoaderImpl, overrides: Sequence[str]) -> None:
-    """A choice of a group is a name, or a list of names; Hydra falls over anything else."""
+    """A choice of a group is a name, or a list of names; Hydra falls over anything else, or explains it badly."""
     for override in _parse(overrides):
-        value = override.value()
-        is_named = isinstance(value, list) and all(isinstance(name, str) for name in value)
-        if not isinstance(value, list | dict) or is_named:
+        key, value = override.key_or_group, override.value()
+        is_choice = isinstance(value, str) or (isinstance(value, list) and all(isinstance(one, str) for one in value))
+        if is_choice or override.is_delete() or override.is_sweep_override() or key not in loader.list_groups(""):
             continue
-        if override.key_or_group in loader.list_groups(""):
-            options = ", ".join(sorted(loader.get_group_options(override.key_or_group)))
-            raise UserError(f"{override.input_line} is not possible: choose one of {options}")
+        options = ", ".join(sorted(loader.get_group_options(key)))
+        raise UserError(f"{override.input_line} is not possible: choose one of {options}")
 
 
 @cache
@@ -195,8 +195,8 @@ def _explain(loader: ConfigLoaderImpl, config_name: str, overrides: Sequence[str
     value = "null" if culprit.value() is None else culprit.get_value_element_as_str()
     if culprit.is_delete():
         return UserError(f"~{key} removes nothing: there is no {key}{_names_there(key, before)}")
-    there = OmegaConf.select(before, key)
-    if OmegaConf.is_dict(there) and not isinstance(culprit.value(), dict) and key not in loader.list_groups(""):
+    there = _node_at(before, key)
+    if OmegaConf.is_dict(there) and not isinstance(culprit.value(), dict):
         return UserError(
             f"{key}={value} is not possible: {key} is a group of settings; set one of them{_listed(there)}"
         )
@@ -204,8 +204,6 @@ def _explain(loader: ConfigLoaderImpl, config_name: str, overrides: Sequence[str
         return UserError(f"{key}={value} is not possible: {_first_sentence(error.__cause__)}")
     if culprit.is_add() or culprit.is_force_add():
         return UserError(f"+{key}={value}: {key} is there already; drop the +")
-    if key in loader.list_groups("") and culprit.value() is None:
-        return UserError(f"{key}={value} is not possible: choose one of {', '.join(loader.get_group_options(key))}")
     return _explain_key(loader, key, value, before)
 
 
@@ -241,7 +239,7 @@ def _explain_key(loader: ConfigLoaderImpl, key: str, value: str, before: DictCon
     if parent == "env.kwargs" or (parent in BUILT_MAPPINGS and "." not in parent):
         return UserError(f"{parent} has no {name} yet: to add one, type +{key}={value}")
     groups = [] if "." in key else loader.list_groups("")
-    own = OmegaConf.select(before, f"{parent}._target_") if parent and not nearest(key, _paths(before)) else None
+    own = _node_at(before, f"{parent}._target_") if parent and not nearest(key, _paths(before)) else None
     if isinstance(own, str) and not own.startswith(("note_rl.", "tuner.", "optuna.")):
         return UserError(f"{parent} has no {name} yet: to hand it to {own}, type +{key}={value}")
     return UserError(f"unknown key {key}{_names_there(key, before, groups)}")
@@ -254,11 +252,19 @@ def _names_there(key: str, config: DictConfig, groups: Sequence[str] = ()) -> st
         return f"; did you mean {' or '.join(close)}?"
     parent = key.rpartition(".")[0]
     while parent:
-        node = OmegaConf.select(config, parent)
+        node = _node_at(config, parent)
         if OmegaConf.is_dict(node):
             return f"; {parent} has {', '.join(name for name in map(str, node) if name not in HYDRA_KEYS)}"
         parent = parent.rpartition(".")[0]
     return "; --cfg job shows all there are"
+
+
+def _node_at(config: DictConfig, path: str) -> Any:
+    """What stands at a path; None if there is nothing, or no path could be like that."""
+    try:
+        return OmegaConf.select(config, path)
+    except OmegaConfBaseException:  # a path through a value, a reference to nothing
+        return None
 
 
 def _listed(group: DictConfig) -> str:

@@ -4,7 +4,7 @@ One table for all commands. A section is a dataclass whose fields are its keys a
 out of range; a part is an object described by a `_target_` and its arguments, whose signature says what it takes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tuner.config import SECTIONS, require
@@ -308,16 +308,17 @@ SCHEMAS: Mapping[str, Schema] = {
 """By primary config."""
 
 
-def schema_of(command: str, resolved: JsonDict) -> Schema:
+def schema_of(command: str, present: Collection[str]) -> Schema:
     """What the configuration of a command must hold.
 
     Args:
         command: Its primary config; one of the user's own is that of a training run.
-        resolved: A function in the place of an agent has no framework, and no environment or network either.
+        present: The parts that there are. A function in the place of an agent has no framework, and no environment,
+            network and so on either.
     """
     schema = SCHEMAS.get(command, SCHEMAS["train"])
     run = {*SECTIONS, *_RUN_PARTS} - _OF_A_FUNCTION
-    if run.intersection(name for name, value in resolved.items() if value) or "agent" not in schema.parts:
+    if run.intersection(present) or "agent" not in schema.parts:
         return schema
     return replace(
         schema,

@@ -1,6 +1,6 @@
 """Checks a resolved configuration against the schema of its command: what is missing, unknown, or of another kind."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -23,15 +23,23 @@ _OURS = ("note_rl.", "tuner.")
 _KNOWN = (*_OURS, "optuna.")
 
 
-def check_sections(resolved: JsonDict, schema: Schema, command: str, choices: Choices) -> Iterator[Correction]:
-    """Refuses sections and plain values that are missing, or of another kind than the schema says.
+def refuse_missing(keys: Collection[str], schema: Schema, command: str, choices: Choices) -> None:
+    """Refuses a configuration without a section or a part that the schema asks for.
 
     Raises:
-        UserError: The first one; says what to type.
+        UserError: Names the first one and what to type.
     """
     for name in (*schema.sections, *schema.parts, *schema.free):
-        if "." not in name and name not in resolved and not _may_lack(schema, name):
+        if "." not in name and name not in keys and not _may_lack(schema, name):
             raise UserError(f"there is no {name}, and {command} needs one: {_choose(name, choices(name))}")
+
+
+def check_sections(resolved: JsonDict, schema: Schema) -> Iterator[Correction]:
+    """Refuses sections and plain values of another kind than the schema says.
+
+    Raises:
+        UserError: The first one; says what it must be.
+    """
     yield from check_section("", _values(resolved, schema), schema.values)
     for path, section in schema.sections.items():
         if _is_there(resolved, path):
@@ -105,7 +113,7 @@ def _may_lack(schema: Schema, name: str) -> bool:
 
 def _choose(name: str, options: Sequence[str]) -> str:
     if not options:
-        return f"type {name}=..., and leave ~{name} out"
+        return f"leave ~{name} out"
     return f"choose {name}={_listed(sorted(options))}"
 
 
