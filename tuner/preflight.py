@@ -105,13 +105,23 @@ def _check(
     resolved = checks.check_config(config, known, config_name, loader.get_group_options)
     if with_run and "training" in resolved:
         checks.check_run(resolved)
-    folder = Path(str(config.hydra.run.dir)).absolute()
-    sweep_folder = Path(str(config.hydra.sweep.dir)).absolute()
+    folder, sweep_folder = _folder_of(config, "run"), _folder_of(config, "sweep")
     config = config.copy()
     OmegaConf.set_struct(config, False)
     del config["hydra"]
     OmegaConf.set_struct(config, True)
     return Preflight(config, folder, sweep_folder)
+
+
+def _folder_of(config: DictConfig, kind: str) -> Path:
+    """Where Hydra is told to write."""
+    try:
+        return Path(str(config.hydra[kind].dir)).absolute()
+    except OmegaConfBaseException as error:
+        raise UserError(
+            f"hydra.{kind}.dir cannot be made out: {_first_sentence(error)}; type hydra.{kind}.dir=FOLDER, or leave "
+            "what is missing in place"
+        ) from error
 
 
 def _refuse_search(config_name: str, overrides: Sequence[str], known: frozenset[str]) -> None:
@@ -200,6 +210,8 @@ def _explain(loader: ConfigLoaderImpl, config_name: str, overrides: Sequence[str
         return UserError(
             f"{key}={value} is not possible: {key} is a group of settings; set one of them{_listed(there)}"
         )
+    if OmegaConf.is_list(there) and isinstance(culprit.value(), dict):
+        return UserError(f"{key}={value} is not possible: {key} is a list, {key}=[...]")
     if isinstance(error.__cause__, OmegaConfBaseException) and there is not None:
         return UserError(f"{key}={value} is not possible: {_first_sentence(error.__cause__)}")
     if culprit.is_add() or culprit.is_force_add():

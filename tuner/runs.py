@@ -1,6 +1,7 @@
 """Run folders and the configuration in them."""
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ from tuner.checks import checked_run
 from tuner.errors import UserError
 from tuner.files import write_aside
 from tuner.names import did_you_mean
-from tuner.trial.folder import CHECKPOINT_FILE, REPORTS_FILE, SPEC_FILE, read_reports
+from tuner.trackers.history import HISTORY_FILE, read_history
+from tuner.trackers.jsonl import SUMMARY_FILE
+from tuner.trial.folder import CHECKPOINT_FILE, METRICS_FILE, REPORTS_FILE, RESULT_FILE, SPEC_FILE, read_reports
 from tuner.trial.messages import JsonDict
 
 CONFIG_FILE = "config.yaml"
@@ -108,12 +111,26 @@ def _mapping_in(path: Path, parse: Callable[[str], object]) -> JsonDict:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError, yaml.YAMLError) as error:
         raise UserError(f"{path} is damaged: {' '.join(str(error).split())[:_MOST_WORDS]}; {_REMEDY}") from error
+    if _num_nodes(content) >= _MOST_NODES:  # some lines of YAML can stand for more than fits into memory
+        raise UserError(f"{path} is no configuration: it holds {_MOST_NODES:,} values and more; {_REMEDY}")
     if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
         raise UserError(f"{path} is damaged: it holds no settings; {_REMEDY}")
     return content
 
 
+def _num_nodes(content: object) -> int:
+    """How many values there are, as far as they are worth counting."""
+    waiting, count = [content], 0
+    while waiting and count < _MOST_NODES:
+        node = waiting.pop()
+        count += 1
+        if isinstance(node, dict | list):
+            waiting.extend(node.values() if isinstance(node, dict) else node)
+    return count
+
+
 _MOST_BYTES = 10_000_000
+_MOST_NODES = 100_000
 _MOST_WORDS = 200
 
 
@@ -129,6 +146,7 @@ def resumed_config(folder: Path, composed: Mapping[str, Any], overrides: Sequenc
         UserError: No such run, a setting that would make it another run, or nothing left to train.
     """
     own = read_run(folder)
+    _check_files(folder)
     for override in overrides:
         key = override.lstrip("+~").partition("=")[0]
         if key == "resume" or key.startswith("hydra"):
@@ -146,6 +164,15 @@ def resumed_config(folder: Path, composed: Mapping[str, Any], overrides: Sequenc
             f"to watch it: tuner play {folder}"
         )
     return own
+
+
+def _check_files(folder: Path) -> None:
+    """Refuses to continue a run among whose files is one that cannot be read or replaced."""
+    for name in (CHECKPOINT_FILE, REPORTS_FILE, METRICS_FILE, RESULT_FILE, HISTORY_FILE, SUMMARY_FILE):
+        path = folder / name
+        if os.path.lexists(path) and not path.is_file():
+            raise UserError(f"{path} is a folder, or a link to nothing: move it away, then the run can go on")
+    read_history(folder / HISTORY_FILE)
 
 
 def continue_with(folder: Path, config: JsonDict) -> None:

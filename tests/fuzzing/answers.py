@@ -46,10 +46,11 @@ def answer_to(work: Callable[[], object]) -> Answer:
 
 
 def names_the_key(answer: Answer, line: Line) -> bool:
-    """Whether an answer speaks of what was typed: the key, its last part, or the part of the configuration it is in."""
+    """Whether an answer speaks of what was typed: the key, its last part, the part it is in, or the value."""
     if answer.kind != "refused":
         return True
     words = {part for key in line.keys for part in (key, key.rpartition(".")[2], key.partition(".")[0])}
+    words |= {value for override in line.overrides if (value := override.partition("=")[2]) not in ("", "''")}
     return any(word in answer.text for word in words)
 
 
