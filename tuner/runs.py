@@ -175,6 +175,27 @@ def _check_files(folder: Path) -> None:
     read_history(folder / HISTORY_FILE)
 
 
+def keep_as_it_is(folder: Path) -> Callable[[], None]:
+    """Remembers what is written of a run that is about to be continued.
+
+    Returns:
+        Puts it back, where the run then could not begin after all.
+    """
+    kept = {path: path.read_bytes() for name in _REWRITTEN if (path := folder / name).is_file()}
+
+    def put_back() -> None:
+        for name in _REWRITTEN:
+            if folder / name in kept:
+                (folder / name).write_bytes(kept[folder / name])
+            else:
+                (folder / name).unlink(missing_ok=True)
+
+    return put_back
+
+
+_REWRITTEN = (CONFIG_FILE, REPORTS_FILE, METRICS_FILE, RESULT_FILE)
+
+
 def continue_with(folder: Path, config: JsonDict) -> None:
     """Writes down what a continued run goes on with. Of a new budget, what was reported are other fractions."""
     before, after = (one["training"]["total_steps"] for one in (read_config(folder), config))

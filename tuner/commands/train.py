@@ -1,7 +1,7 @@
 """`tuner train`: one run in this process, or the continuation of one."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
@@ -79,13 +79,19 @@ def train(
         KeyboardInterrupt: After Ctrl-C, with a checkpoint written.
     """
     resolved = resolve(config)
+    put_back = _nothing
     if resolved.pop("resume", None) is None:
         runs.begin(folder, resolved)
     else:
         resolved = runs.resumed_config(folder, resolved, overrides)
+        put_back = runs.keep_as_it_is(folder)
         runs.continue_with(folder, resolved)
     progress = NoProgress() if console is None else make_progress(console, int(resolved["training"]["total_steps"]))
-    return _recorded(resolved, folder, progress)
+    return _recorded(resolved, folder, progress, put_back)
+
+
+def _nothing() -> None:
+    """A new run has nothing that could be put back."""
 
 
 def objective(config: DictConfig, trial: TrialContext) -> float:
@@ -111,8 +117,8 @@ def _train(config: JsonDict, folder: Path, recorder: RunRecorder) -> TrainOutcom
     return run_training(RunConfig.from_json(config), folder, recorder, recorder.history)
 
 
-def _recorded(config: JsonDict, folder: Path, progress: Progress) -> TrainOutcome:
-    """Trains; whatever the end, it is written down and the trackers are told."""
+def _recorded(config: JsonDict, folder: Path, progress: Progress, put_back: Callable[[], None]) -> TrainOutcome:
+    """Trains; whatever the end, it is written down and the trackers are told. `put_back`: if it could not begin."""
     tracker = TrackerGroup([JsonlTracker(), *build_trackers(config.get("tracker")).values()])
     group = " ".join(filter(None, [function_name(config), config.get("env", {}).get("id")]))
     info = RunInfo(folder.name, group, config, folder)
@@ -128,6 +134,8 @@ def _recorded(config: JsonDict, folder: Path, progress: Progress) -> TrainOutcom
         raise
     except BaseException as error:
         recorder.failed(Outcome.CRASHED, f"{type(error).__name__}: {error}")
+        if not recorder.began:
+            put_back()
         raise
     recorder.finished(outcome)
     return outcome
