@@ -191,9 +191,24 @@ def build_policy(config: RunConfig) -> Policy:
     return policy
 
 
-def build_trackers(config: Mapping[str, JsonDict]) -> dict[str, Any]:
-    """The trackers named in a `tracker` section."""
-    return {name: _build(f"tracker.{name}", node) for name, node in config.items()}
+def build_trackers(config: Mapping[str, JsonDict] | None) -> dict[str, Any]:
+    """The trackers named in a `tracker` section; None: there is no such section."""
+    return {name: _build(f"tracker.{name}", node) for name, node in (config or {}).items()}
+
+
+def check_trackers(config: Mapping[str, JsonDict] | None) -> None:
+    """Makes the trackers that come with the package and closes them again: that starts nothing.
+
+    Raises:
+        UserError: One of them refuses its settings.
+    """
+    ours = {name: node for name, node in (config or {}).items() if _comes_with_us(node)}
+    for tracker in build_trackers(ours).values():
+        tracker.close()
+
+
+def _comes_with_us(node: Mapping[str, Any]) -> bool:
+    return str(node["_target_"]).startswith("tuner.trackers.")
 
 
 def build_node(path: str, node: Mapping[str, Any]) -> Any:

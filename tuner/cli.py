@@ -27,7 +27,7 @@ from tuner.folders import make_folder
 from tuner.names import did_you_mean
 from tuner.passwords import hidden, without_password
 from tuner.plain_text import MAX_MESSAGE, message_of, plain
-from tuner.preflight import check_command, compose_or_explain
+from tuner.preflight import compose_or_explain
 from tuner.tracebacks import describe_crash
 from tuner.trial.context import TrialContext, current_trial
 
@@ -169,15 +169,10 @@ def _dispatch(command: Command, arguments: list[str]) -> int:
             compose_or_explain(config_loader(options.config_dir), config_name, options.overrides)
             raise
     multirun = options.multirun or "hydra.mode=MULTIRUN" in options.overrides
-    checked = check_command(
-        config_name, options.overrides, options.config_dir, multirun=multirun, with_run=command.is_job
-    )
-    module = command.load()
+    checked = command.checked(options.overrides, options.config_dir, config_name=config_name, multirun=multirun)
     if not command.is_job:
-        return module.run(checked.config, checked.folder, tuple(options.overrides))
+        return command.load().run(checked.config, checked.folder, tuple(options.overrides))
     folder, key = (checked.sweep_folder, "sweep") if multirun else (checked.folder, "run")
-    if command.has_check:
-        module.check(checked.config, folder, tuple(options.overrides), options.config_dir)
     make_folder(folder, command.folder_key or f"hydra.{key}.dir")
     options.overrides.append(f"hydra.{key}.dir={_quoted(str(folder))}")  # or the clock would give Hydra another name
     return _hand_to_hydra(command, options, parser)

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from hydra import version as hydra_version
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
@@ -24,8 +24,6 @@ from tuner.errors import UserError
 from tuner.trial.messages import JsonDict
 
 HYDRA_KEYS = frozenset({"_target_", "_partial_", "_recursive_", "_convert_", "_args_"})
-BUILT = ("agent", "network", "optimizer", "buffer", "policy")
-"""Parts of a run's config that describe one object each."""
 BUILT_MAPPINGS = ("wrapper", "wrapper_training", "schedule", "tracker")
 """Parts that describe any number of objects by name."""
 VERSION_BASE = "1.3"  # of Hydra's behaviour
@@ -42,14 +40,20 @@ class BackendConfig:
         device: cpu, cuda, or auto.
     """
 
-    name: str
-    package: str
-    module: str
+    name: Literal["torch", "keras"]
+    package: Literal["pytorch", "keras"]
+    module: Literal["torch", "tensorflow"]
     device: str = "cpu"
 
     def __post_init__(self) -> None:
-        """Refuses other devices."""
-        _require(self.device in ("cpu", "cuda", "auto"), "backend.device", self.device, "cpu, cuda or auto")
+        """Refuses other devices, and names that do not belong together."""
+        require(self.device in ("cpu", "cuda", "auto"), "backend.device", self.device, "cpu, cuda or auto")
+        package, module = _BACKENDS[self.name]
+        require(self.package == package, "backend.package", self.package, f"{package} with backend.name={self.name}")
+        require(self.module == module, "backend.module", self.module, f"{module} with backend.name={self.name}")
+
+
+_BACKENDS = {"torch": ("pytorch", "torch"), "keras": ("keras", "tensorflow")}
 
 
 @dataclass(frozen=True)
@@ -64,11 +68,11 @@ class EnvConfig:
     def __post_init__(self) -> None:
         """Refuses values out of range."""
         number = self.num_envs
-        _require(
+        require(
             number == "auto" if isinstance(number, str) else number >= 1, "env.num_envs", number, "at least 1, or auto"
         )
         limit = self.max_episode_steps
-        _require(limit is None or limit >= 1, "env.max_episode_steps", limit, "at least 1, or null")
+        require(limit is None or limit >= 1, "env.max_episode_steps", limit, "at least 1, or null")
 
 
 @dataclass(frozen=True)
@@ -84,10 +88,10 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         """Refuses values out of range."""
-        _require(self.total_steps >= 1, "training.total_steps", self.total_steps, "at least 1")
+        require(self.total_steps >= 1, "training.total_steps", self.total_steps, "at least 1")
         norm = self.max_grad_norm
-        _require(norm is None or norm > 0.0, "training.max_grad_norm", norm, "above 0, or null for no limit")
-        _require(
+        require(norm is None or norm > 0.0, "training.max_grad_norm", norm, "above 0, or null for no limit")
+        require(
             self.jit_compile in (True, False, "auto"), "training.jit_compile", self.jit_compile, "true, false or auto"
         )
 
@@ -101,8 +105,8 @@ class EvaluationConfig:
 
     def __post_init__(self) -> None:
         """Refuses values out of range."""
-        _require(self.num_points >= 1, "evaluation.num_points", self.num_points, "at least 1")
-        _require(self.num_episodes >= 1, "evaluation.num_episodes", self.num_episodes, "at least 1")
+        require(self.num_points >= 1, "evaluation.num_points", self.num_points, "at least 1")
+        require(self.num_episodes >= 1, "evaluation.num_episodes", self.num_episodes, "at least 1")
 
 
 @dataclass(frozen=True)
@@ -114,7 +118,7 @@ class CheckpointConfig:
 
     def __post_init__(self) -> None:
         """Refuses values out of range."""
-        _require(self.keep >= 1, "checkpoint.keep", self.keep, "at least 1")
+        require(self.keep >= 1, "checkpoint.keep", self.keep, "at least 1")
 
 
 @dataclass(frozen=True)
@@ -142,7 +146,7 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         """Refuses a negative seed."""
-        _require(self.seed >= 0, "seed", self.seed, "0 or more")
+        require(self.seed >= 0, "seed", self.seed, "0 or more")
 
     @classmethod
     def from_json(cls, config: Mapping[str, Any]) -> Self:
@@ -153,6 +157,7 @@ class RunConfig:
                 `tuner.checks`.
         """
         values = {part.name: config[part.name] for part in fields(cls) if part.name in config}
+        values = {name: {} if value is None or value == [] else value for name, value in values.items()}
         missing = [part.name for part in fields(cls) if part.name not in values and part.name in _REQUIRED]
         if missing:
             raise UserError(f"the config of this run has no {missing[0]}; it should hold {', '.join(_REQUIRED)}")
@@ -172,7 +177,12 @@ SECTIONS = {
 _REQUIRED = ("seed", "backend", "env", "network", "optimizer", "buffer", "policy", "agent", "training", "evaluation")
 
 
-def _require(condition: bool, key: str, value: object, rule: str) -> None:
+def require(condition: bool, key: str, value: object, rule: str) -> None:
+    """Refuses the value of a setting unless it is within the rule.
+
+    Raises:
+        UserError: Names setting, value and rule.
+    """
     if not condition:
         raise UserError(f"{key}={value} is not possible: it must be {rule}")
 

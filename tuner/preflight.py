@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -73,6 +74,7 @@ def check_command(
     """
     loader = config_loader(config_dir)
     first, *others = _without_sweeps(loader, overrides, multirun)
+    _refuse_strange_choices(loader, overrides)
     known = _known_keys(config_name, config_dir)
     _refuse_search(config_name, first, known)
     found = _check(loader, config_name, first, known, with_run)
@@ -101,11 +103,10 @@ def _check(
     from tuner import checks  # brings Gymnasium, which --help can do without
 
     config = compose_or_explain(loader, config_name, overrides)
-    resolved = checks.check_config(config, known)
+    resolved = checks.check_config(config, known, config_name, loader.get_group_options)
     if with_run and "training" in resolved:
         checks.check_run(resolved)
-    folder = Path(str(config.hydra.run.dir)).absolute()
-    sweep_folder = Path(str(config.hydra.sweep.dir)).absolute()
+    folder, sweep_folder = _folder_of(config, "run"), _folder_of(config, "sweep")
     config = config.copy()
     OmegaConf.set_struct(config, False)
     del config["hydra"]
@@ -113,11 +114,33 @@ def _check(
     return Preflight(config, folder, sweep_folder)
 
 
+def _folder_of(config: DictConfig, kind: str) -> Path:
+    """Where Hydra is told to write."""
+    try:
+        return Path(str(config.hydra[kind].dir)).absolute()
+    except OmegaConfBaseException as error:
+        raise UserError(
+            f"hydra.{kind}.dir cannot be made out: {_first_sentence(error)}; type hydra.{kind}.dir=FOLDER, or leave "
+            "what is missing in place"
+        ) from error
+
+
 def _refuse_search(config_name: str, overrides: Sequence[str], known: frozenset[str]) -> None:
     """An experiment file may say how it is searched, whoever runs it; what is typed must mean something."""
     for override in [] if "study" in known else _parse(overrides):
         if override.key_or_group.partition(".")[0] == "study":
             raise UserError(f"{override.input_line}: {config_name} runs no study; tuner tune does")
+
+
+def _refuse_strange_choices(loader: ConfigLoaderImpl, overrides: Sequence[str]) -> None:
+    """A choice of a group is a name, or a list of names; Hydra falls over anything else, or explains it badly."""
+    for override in _parse(overrides):
+        key, value = override.key_or_group, override.value()
+        is_choice = isinstance(value, str) or (isinstance(value, list) and all(isinstance(one, str) for one in value))
+        if is_choice or override.is_delete() or override.is_sweep_override() or key not in loader.list_groups(""):
+            continue
+        options = ", ".join(sorted(loader.get_group_options(key)))
+        raise UserError(f"{override.input_line} is not possible: choose one of {options}")
 
 
 @cache
@@ -183,12 +206,17 @@ def _explain(loader: ConfigLoaderImpl, config_name: str, overrides: Sequence[str
     value = "null" if culprit.value() is None else culprit.get_value_element_as_str()
     if culprit.is_delete():
         return UserError(f"~{key} removes nothing: there is no {key}{_names_there(key, before)}")
-    if isinstance(error.__cause__, OmegaConfBaseException) and OmegaConf.select(before, key) is not None:
+    there = _node_at(before, key)
+    if OmegaConf.is_dict(there) and not isinstance(culprit.value(), dict):
+        return UserError(
+            f"{key}={value} is not possible: {key} is a group of settings; set one of them{_listed(there)}"
+        )
+    if OmegaConf.is_list(there) and isinstance(culprit.value(), dict):
+        return UserError(f"{key}={value} is not possible: {key} is a list, {key}=[...]")
+    if isinstance(error.__cause__, OmegaConfBaseException) and there is not None:
         return UserError(f"{key}={value} is not possible: {_first_sentence(error.__cause__)}")
     if culprit.is_add() or culprit.is_force_add():
         return UserError(f"+{key}={value}: {key} is there already; drop the +")
-    if key in loader.list_groups("") and culprit.value() is None:
-        return UserError(f"{key}={value} is not possible: choose one of {', '.join(loader.get_group_options(key))}")
     return _explain_key(loader, key, value, before)
 
 
@@ -224,7 +252,7 @@ def _explain_key(loader: ConfigLoaderImpl, key: str, value: str, before: DictCon
     if parent == "env.kwargs" or (parent in BUILT_MAPPINGS and "." not in parent):
         return UserError(f"{parent} has no {name} yet: to add one, type +{key}={value}")
     groups = [] if "." in key else loader.list_groups("")
-    own = OmegaConf.select(before, f"{parent}._target_") if parent and not nearest(key, _paths(before)) else None
+    own = _node_at(before, f"{parent}._target_") if parent and not nearest(key, _paths(before)) else None
     if isinstance(own, str) and not own.startswith(("note_rl.", "tuner.", "optuna.")):
         return UserError(f"{parent} has no {name} yet: to hand it to {own}, type +{key}={value}")
     return UserError(f"unknown key {key}{_names_there(key, before, groups)}")
@@ -237,11 +265,24 @@ def _names_there(key: str, config: DictConfig, groups: Sequence[str] = ()) -> st
         return f"; did you mean {' or '.join(close)}?"
     parent = key.rpartition(".")[0]
     while parent:
-        node = OmegaConf.select(config, parent)
+        node = _node_at(config, parent)
         if OmegaConf.is_dict(node):
             return f"; {parent} has {', '.join(name for name in map(str, node) if name not in HYDRA_KEYS)}"
         parent = parent.rpartition(".")[0]
     return "; --cfg job shows all there are"
+
+
+def _node_at(config: DictConfig, path: str) -> Any:
+    """What stands at a path; None if there is nothing, or no path could be like that."""
+    try:
+        return OmegaConf.select(config, path)
+    except OmegaConfBaseException:  # a path through a value, a reference to nothing
+        return None
+
+
+def _listed(group: DictConfig) -> str:
+    names = [name for name in map(str, group) if name not in HYDRA_KEYS]
+    return f": {', '.join(names)}" if names else ""
 
 
 def _paths(config: DictConfig, prefix: str = "") -> list[str]:

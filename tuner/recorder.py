@@ -58,6 +58,11 @@ class RunRecorder:
         self._reported = dict(read_reports(info.folder))
 
     @property
+    def began(self) -> bool:
+        """Whether everything was built, and training began."""
+        return self._run is not None
+
+    @property
     def reported(self) -> list[tuple[float, float]]:
         """The (fraction, mean return) pairs so far."""
         return list(self._reported.items())
@@ -152,12 +157,16 @@ def _drop_metrics_after(path: Path, num_env_steps: int) -> None:
     cut_torn_tail(path)
     if not path.exists():
         return
-    lines = path.read_text().splitlines(keepends=True)
-    entries = map(json.loads, lines)
-    kept = [
-        line
-        for line, entry in zip(lines, entries, strict=True)
-        if entry["step"] <= num_env_steps or EVALUATION_METRIC in entry
-    ]
+    lines = path.read_text(errors="replace").splitlines(keepends=True)
+    kept = [line for line in lines if not _is_behind(line, num_env_steps)]
     if len(kept) < len(lines):
         write_aside(path, "".join(kept))
+
+
+def _is_behind(line: str, num_env_steps: int) -> bool:
+    """Whether a line of training metrics is of a later step; a damaged one is not known to be."""
+    try:
+        entry = json.loads(line)
+        return bool(entry["step"] > num_env_steps and EVALUATION_METRIC not in entry)
+    except (ValueError, TypeError, KeyError):
+        return False

@@ -1,18 +1,23 @@
 """Run folders and the configuration in them."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from note_rl.checkpoint import read_checkpoint
+from note_rl.errors import NoteRLError
+from tuner.checks import checked_run
 from tuner.errors import UserError
 from tuner.files import write_aside
 from tuner.names import did_you_mean
 from tuner.objective import STEP_TOLERANCE, missing_points
-from tuner.trial.folder import CHECKPOINT_FILE, REPORTS_FILE, RESULT_FILE, SPEC_FILE, read_reports
+from tuner.trackers.history import HISTORY_FILE, read_history
+from tuner.trackers.jsonl import SUMMARY_FILE
+from tuner.trial.folder import CHECKPOINT_FILE, METRICS_FILE, REPORTS_FILE, RESULT_FILE, SPEC_FILE, read_reports
 from tuner.trial.messages import JsonDict, Outcome
 from tuner.trust import admit, remember, trusted_modules
 
@@ -72,7 +77,7 @@ def read_config(folder: Path, trust: Sequence[str] = ()) -> JsonDict:
         trust: Modules outside of `tuner` that it may name, see `tuner.trust`.
 
     Raises:
-        UserError: No run is in that folder, or its config names code that nobody has vouched for.
+        UserError: No run is in that folder, it cannot be read, or it names code that nobody has vouched for.
     """
     config = _written(folder)
     admit(config, folder, trust)
@@ -82,13 +87,65 @@ def read_config(folder: Path, trust: Sequence[str] = ()) -> JsonDict:
 def _written(folder: Path) -> JsonDict:
     """What stands in the folder, whoever wrote it: to be compared, not to be built."""
     if (folder / CONFIG_FILE).is_file():
-        config: JsonDict = yaml.safe_load((folder / CONFIG_FILE).read_text())
-        return config
+        return _mapping_in(folder / CONFIG_FILE, yaml.safe_load)
     if (folder / SPEC_FILE).is_file():
-        spec = json.loads((folder / SPEC_FILE).read_text())
+        spec = _mapping_in(folder / SPEC_FILE, json.loads)
+        if not isinstance(spec.get("config"), dict) or "seed" not in spec:
+            raise UserError(f"{folder / SPEC_FILE} is damaged: it has no config or no seed; {_REMEDY}")
         return {**spec["config"], "seed": spec["seed"]}
     siblings = [str(path.parent) for path in folder.parent.glob(f"*/{CONFIG_FILE}")] if folder.parent.is_dir() else []
     raise UserError(f"{folder} is not the folder of a run{did_you_mean(str(folder), siblings)}")
+
+
+def read_run(folder: Path, trust: Sequence[str] = ()) -> JsonDict:
+    """As `read_config`, and checked as what is typed is checked: it may be damaged, or somebody has edited it.
+
+    Raises:
+        UserError: No run is in that folder, or no run can have this configuration.
+    """
+    config = read_config(folder, trust)
+    try:
+        checked_run(config)
+    except (UserError, NoteRLError) as error:
+        path = folder / (CONFIG_FILE if (folder / CONFIG_FILE).is_file() else SPEC_FILE)
+        raise UserError(f"{path} describes no run: {error}\n{_REMEDY[0].upper()}{_REMEDY[1:]}") from error
+    return config
+
+
+_REMEDY = "restore it from a copy, or begin a new run"
+
+
+def _mapping_in(path: Path, parse: Callable[[str], object]) -> JsonDict:
+    """The mapping that a file holds."""
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise UserError(f"{path} is no configuration: it has more than {_MOST_BYTES:,} bytes; {_REMEDY}")
+        content = parse(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
+        raise UserError(f"{path} is damaged: {' '.join(str(error).split())[:_MOST_WORDS]}; {_REMEDY}") from error
+    if _num_nodes(content) >= _MOST_NODES:  # some lines of YAML can stand for more than fits into memory
+        raise UserError(f"{path} is no configuration: it holds {_MOST_NODES:,} values and more; {_REMEDY}")
+    if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
+        raise UserError(f"{path} is damaged: it holds no settings; {_REMEDY}")
+    return content
+
+
+def _num_nodes(content: object) -> int:
+    """How many values there are, as far as they are worth counting."""
+    waiting, count = [content], 0
+    while waiting and count < _MOST_NODES:
+        node = waiting.pop()
+        count += 1
+        if isinstance(node, dict | list):
+            waiting.extend(node.values() if isinstance(node, dict) else node)
+    return count
+
+
+_MOST_BYTES = 10_000_000
+_MOST_NODES = 100_000
+_MOST_WORDS = 200
 
 
 def resumed_config(folder: Path, composed: Mapping[str, Any], overrides: Sequence[str]) -> JsonDict:
@@ -103,7 +160,8 @@ def resumed_config(folder: Path, composed: Mapping[str, Any], overrides: Sequenc
         UserError: No such run, code in it that nobody has vouched for, a setting that would make it another run, or
             nothing left to train.
     """
-    own = read_config(folder, trusted_modules(composed.get("trust")))
+    own = read_run(folder, trusted_modules(composed.get("trust")))
+    _check_files(folder)
     for override in overrides:
         key = override.lstrip("+~").partition("=")[0]
         if key in ("resume", "trust") or key.startswith("hydra"):
@@ -121,6 +179,36 @@ def resumed_config(folder: Path, composed: Mapping[str, Any], overrides: Sequenc
             f"to watch it: tuner play {folder}"
         )
     return own
+
+
+def _check_files(folder: Path) -> None:
+    """Refuses to continue a run among whose files is one that cannot be read or replaced."""
+    for name in (CHECKPOINT_FILE, REPORTS_FILE, METRICS_FILE, RESULT_FILE, HISTORY_FILE, SUMMARY_FILE):
+        path = folder / name
+        if os.path.lexists(path) and not path.is_file():
+            raise UserError(f"{path} is a folder, or a link to nothing: move it away, then the run can go on")
+    read_history(folder / HISTORY_FILE)
+
+
+def keep_as_it_is(folder: Path) -> Callable[[], None]:
+    """Remembers what is written of a run that is about to be continued.
+
+    Returns:
+        Puts it back, where the run then could not begin after all.
+    """
+    kept = {path: path.read_bytes() for name in _REWRITTEN if (path := folder / name).is_file()}
+
+    def put_back() -> None:
+        for name in _REWRITTEN:
+            if folder / name in kept:
+                (folder / name).write_bytes(kept[folder / name])
+            else:
+                (folder / name).unlink(missing_ok=True)
+
+    return put_back
+
+
+_REWRITTEN = (CONFIG_FILE, REPORTS_FILE, METRICS_FILE, RESULT_FILE)
 
 
 def continue_with(folder: Path, config: JsonDict) -> None:

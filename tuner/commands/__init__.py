@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
+    from tuner.preflight import Preflight
     from tuner.trial.context import TrialContext
 
 
@@ -66,6 +67,36 @@ class Command:
         """The module, imported."""
         return cast(CommandModule, importlib.import_module(f"tuner.commands.{self.name}"))
 
+    def checked(
+        self,
+        overrides: Sequence[str],
+        config_dir: str | Path | None = None,
+        *,
+        config_name: str | None = None,
+        multirun: bool = False,
+    ) -> "Preflight":
+        """Everything up to the moment at which the command would begin; nothing is written.
+
+        Args:
+            overrides: As on the command line.
+            config_dir: A user's own folder of groups.
+            config_name: Another primary config than the command's own.
+            multirun: Whether overrides may list several values.
+
+        Raises:
+            UserError: What is wrong and what to type instead.
+            note_rl.errors.NoteRLError: What the training core refuses.
+        """
+        from tuner.preflight import check_command
+
+        found = check_command(
+            config_name or self.config_name, overrides, config_dir, multirun=multirun, with_run=self.is_job
+        )
+        if self.has_check:
+            folder = found.sweep_folder if multirun else found.folder
+            self.load().check(found.config, folder, tuple(overrides), config_dir)
+        return found
+
 
 COMMANDS = {
     command.name: command
@@ -90,10 +121,29 @@ COMMANDS = {
             folder_key="study.folder",
         ),
         Command("compare", "adaptation against none, on fresh seeds", "compare", is_job=True, has_check=True),
-        Command("play", "evaluate a trained run and film it", "play", positional="run", usage="RUN [KEY=VALUE ...]"),
         Command(
-            "report", "write the page of a study", "report", positional="study.name", usage="[STUDY] [KEY=VALUE ...]"
+            "play",
+            "evaluate a trained run and film it",
+            "play",
+            has_check=True,
+            positional="run",
+            usage="RUN [KEY=VALUE ...]",
         ),
-        Command("dashboard", "browse the studies of a storage", "dashboard", positional="storage.url", usage="[URL]"),
+        Command(
+            "report",
+            "write the page of a study",
+            "report",
+            has_check=True,
+            positional="study.name",
+            usage="[STUDY] [KEY=VALUE ...]",
+        ),
+        Command(
+            "dashboard",
+            "browse the studies of a storage",
+            "dashboard",
+            has_check=True,
+            positional="storage.url",
+            usage="[URL]",
+        ),
     )
 }

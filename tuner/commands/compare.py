@@ -5,6 +5,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
+from tuner.build import check_trackers
 from tuner.checks import resolve
 from tuner.comparison import ARMS, Comparison, compare, what_is_compared
 from tuner.console import PlainConsole
@@ -19,8 +20,7 @@ def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir
     del overrides, config_dir
     if not config.get("adaptive"):
         raise UserError("there is no adaptation to compare with: choose one, adaptive=ess, gns, ppo_kl or ppo_ess")
-    if config.num_seeds < 2 or not 0.0 <= config.margin < 1.0:
-        raise UserError("num_seeds must be at least 2, and margin in [0, 1)")
+    check_trackers(resolve(config).get("tracker"))
     check_same(folder, what_is_compared(resolve(config)))
 
 

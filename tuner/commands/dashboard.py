@@ -10,7 +10,13 @@ from tuner.console import PlainConsole
 from tuner.errors import UserError
 from tuner.passwords import shown
 from tuner.study import StudyStore, fill_in_missing
-from tuner.study.storage import file_of, open_storage
+from tuner.study.storage import check_url, file_of, open_storage
+
+
+def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
+    """Refuses an address that nothing can be behind."""
+    del folder, overrides, config_dir
+    check_url(config.storage.url)
 
 
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:

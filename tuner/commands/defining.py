@@ -4,12 +4,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
 from note_rl.errors import NoteRLError
-from tuner.build import build_node
+from tuner.build import build_node, check_trackers
 from tuner.checks import check_run, resolve
 from tuner.config import RunConfig, config_loader
 from tuner.errors import UserError
@@ -18,18 +19,18 @@ from tuner.functions import function_name, is_function
 from tuner.names import did_you_mean
 from tuner.passwords import command_line
 from tuner.preflight import compose_or_explain
-from tuner.protocol import Pruning, StudySettings
+from tuner.schema import StudyConfig
 from tuner.space import Space
 from tuner.study import StudyDefinition, quiet_optuna
-from tuner.study.samplers import require_objectives
+from tuner.study.samplers import SamplerFactory, make_sampler, require_objectives, require_packages, require_pruner
+from tuner.study.storage import check_url
 from tuner.study.store import BY_CHANCE
 from tuner.trial.messages import JsonDict
 from tuner.wording import describe_part
 
+_DOWNLOADED = "tuner.hub"
 _DEFAULT = "default"
 _WARM_STARTS = {"off": [], "False": [], "on": [_DEFAULT], "True": [_DEFAULT]}  # YAML takes bare words for truth values
-
-_OWN_KEYS = ("name", "folder", "size")
 
 
 def check_study(config: DictConfig, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
@@ -38,10 +39,47 @@ def check_study(config: DictConfig, overrides: Sequence[str], config_dir: str | 
     Raises:
         UserError: Says what is wrong with it.
     """
-    definition = define(config, overrides, config_dir)
+    definition, resolved = define(config, overrides, config_dir), resolve(config)
+    check_workplace(resolved)
     if definition.others:
-        _check_several(resolve(config), overrides)
+        _check_several(resolved, overrides)
+    _check_search(definition, resolved)
     _check_ends(definition)
+
+
+def check_workplace(resolved: JsonDict) -> None:
+    """Refuses a storage, an executor or a tracker that cannot be. Opens and starts nothing.
+
+    Raises:
+        UserError: Says what is wrong with it.
+    """
+    check_url(resolved["storage"]["url"])
+    make_executor = build_node("executor", {**resolved["executor"], "_partial_": True})
+    check_arguments = getattr(make_executor.func, "check", None)  # one of the user's own may have none
+    if check_arguments is not None:
+        check_arguments(*make_executor.args, **make_executor.keywords)
+    check_trackers(resolved.get("tracker"))
+
+
+def search_parts(resolved: JsonDict) -> tuple[SamplerFactory, Any]:
+    """What makes the sampler, and the pruner.
+
+    Raises:
+        UserError: One of them cannot be built, or needs a package that is not installed.
+    """
+    for part in ("sampler", "pruner"):
+        require_packages(str(resolved[part]["_target_"]).rpartition(".")[2])
+    with quiet_optuna():
+        sampler: SamplerFactory = build_node("sampler", {**resolved["sampler"], "_partial_": True})
+        pruner = require_pruner(build_node("pruner", resolved["pruner"]))
+    return sampler, pruner
+
+
+def _check_search(definition: StudyDefinition, resolved: JsonDict) -> None:
+    """Makes sampler and pruner once, unless their code would have to be downloaded for that."""
+    if _DOWNLOADED not in (resolved["sampler"]["_target_"], resolved["pruner"]["_target_"]):
+        sampler, _ = search_parts(resolved)
+        make_sampler(sampler, definition.seed, 0, definition.space)
 
 
 def _check_several(resolved: JsonDict, overrides: Sequence[str]) -> None:
@@ -92,7 +130,7 @@ def define(config: DictConfig, overrides: Sequence[str] = (), config_dir: str | 
         name=study["name"] or _default_name(agent, run_config, study["size"], resolved["seed"]),
         config=run_config,
         space=Space.from_config(resolved["space"], run_config, _fixed(overrides)),
-        settings=_settings({key: value for key, value in study.items() if key not in _OWN_KEYS}),
+        settings=StudyConfig(**study).settings(),
         seed=resolved["seed"],
         agent=agent,
         folder=Path(study["folder"]),
@@ -159,17 +197,3 @@ def _fixed(overrides: Sequence[str]) -> set[str]:
     parsed = OverridesParser.create().parse_overrides(list(overrides))
     # what is added was not there: it is the default of a setting that may then be searched
     return {str(override.key_or_group) for override in parsed if not (override.is_delete() or override.is_add())}
-
-
-def _settings(node: JsonDict) -> StudySettings:
-    pruning = dict(node.pop("pruning", {}))
-    for prefix, keys, kind in (("study.", node, StudySettings), ("study.pruning.", pruning, Pruning)):
-        known = [part.name for part in fields(kind)]
-        for key in keys:
-            if key not in known:
-                raise UserError(f"unknown key {prefix}{key}{did_you_mean(key, known)}")
-    rungs = pruning.get("rungs", Pruning.rungs)
-    metric, *others = node["metric"] if isinstance(node["metric"], list) else [node["metric"]]
-    several = {"others": tuple(map(str, others)), "num_race_seeds": 0} if others else {}
-    given = {**node, "metric": str(metric), **several}
-    return StudySettings(**given, pruning=Pruning(**{**pruning, "rungs": tuple(rungs)}))

@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from tuner.build import build_node, build_trackers
 from tuner.checks import resolve
-from tuner.commands.defining import run_config_of
+from tuner.commands.defining import check_workplace, run_config_of
 from tuner.commands.questions import Found, question
 from tuner.commands.tune import typed_config_dir
 from tuner.commands.winner import TrainingConfigs
@@ -34,6 +34,7 @@ def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir
     """Refuses what can be told to be wrong before anything is written."""
     del folder
     question(config, overrides, config_dir)
+    check_workplace(resolve(config))
 
 
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
@@ -72,7 +73,7 @@ def find(config: DictConfig, overrides: Sequence[str] = (), console: Console | N
         folder=resolved["study"]["folder"],
         name=resolved["study"]["name"],
         executor=lambda: closing(build_node("executor", resolved["executor"])),
-        tracker=TrackerGroup(list(build_trackers(resolved["tracker"]).values())),
+        tracker=TrackerGroup(list(build_trackers(resolved.get("tracker")).values())),
         listener=StudyListener() if console is None else _Lines(console),
     )
     return asked.ask(workplace)

@@ -22,6 +22,13 @@ from tuner.trust import trusted_modules
 from tuner.wording import format_number
 
 
+def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
+    """Refuses a folder without a run that can be played."""
+    del folder, overrides, config_dir
+    runs.read_run(Path(config.run), trusted_modules(resolve(config).get("trust")))
+    runs.checkpoint_of(Path(config.run))
+
+
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     """Evaluates, films, and says both."""
     del folder, overrides
@@ -75,7 +82,7 @@ def load_run(folder: Path, trust: Sequence[str] = ()) -> BuiltRun:
         UserError: No run is in that folder, it has no checkpoint yet, or it names code that nobody has vouched for.
         note_rl.errors.CheckpointError: The checkpoint is damaged.
     """
-    config = RunConfig.from_json(runs.read_config(folder, trust))
+    config = RunConfig.from_json(runs.read_run(folder, trust))
     checkpoint = runs.checkpoint_of(folder)
     built = build_run(replace(config, backend=replace(config.backend, device="cpu")))
     built.agent.restore(checkpoint)

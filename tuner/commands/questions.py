@@ -1,10 +1,9 @@
 """What `tuner find` can be asked, and how each question is answered."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -25,13 +24,16 @@ from tuner.finders.study import Workplace
 from tuner.finders.subjects import ConfiguredSubject
 from tuner.finders.verdicts import Standing
 from tuner.functions import is_function
+from tuner.kinds import written
 from tuner.names import did_you_mean
 from tuner.preflight import check_command
+from tuner.schema import FINDERS
+from tuner.sections import check_section
 from tuner.selection import MIN_RACE_SEEDS
+from tuner.trial.messages import JsonDict
 from tuner.wording import format_number
 
 _METRICS: Mapping[str, Metric] = {"reward": "reward", "loss": "frozen_loss"}
-_OWN = ("kind", "candidates", "metric", "num_gradient_steps")
 
 
 @dataclass(frozen=True)
@@ -63,15 +65,13 @@ def question(
     """
     resolved = resolve(config)
     run_config = run_config_of(resolved)
-    finder = dict(resolved["finder"])
     if is_function(run_config):
         raise UserError("tuner find tries agents, and this is a function; `tuner tune` searches its arguments")
-    _refuse_unknown(finder)
-    further = {key: value for key, value in finder.items() if key not in _OWN}
+    finder = _checked(resolved["finder"])
     seed = int(resolved["seed"])
     if finder["kind"] == "lr":
         total_steps = resolved["training"]["total_steps"] if finder["mode"] in ("return", "reward") else None
-        settings = RateSettings(seed=seed, total_steps=total_steps, **further)
+        settings = _rate_settings({**finder, "seed": seed, "total_steps": total_steps})
         experience = build_settings(RunConfig.from_json(run_config)).experience
         mode = chosen_mode(settings.mode, experience)
         if mode == "kl" and not isinstance(experience, RolloutSettings):
@@ -82,38 +82,39 @@ def question(
     metric = finder.get("metric", "reward")
     if metric not in _METRICS:
         raise UserError(f"finder.metric={metric} must be reward or loss{did_you_mean(str(metric), _METRICS)}")
-    budget = Budget(None, resolved["training"]["total_steps"], int(finder.get("num_gradient_steps", 1)))
-    num_rates = further.pop("num_rates", 0)
-    contest = ContestSettings(budget, _METRICS[metric], seed=seed, **further)
+    budget = Budget(None, resolved["training"]["total_steps"], finder.get("num_gradient_steps", 1))
+    num_rates = finder.get("num_rates", 0)
+    contest = ContestSettings(budget, _METRICS[metric], seed=seed, num_seeds=finder["num_seeds"])
     candidates = _candidates(finder["kind"], finder["candidates"], overrides, config_dir)
     of_several = ContestQuestion(finder["kind"], candidates, contest, num_rates)
     of_several.refuse_rates()
     return of_several
 
 
-def _refuse_unknown(finder: Mapping[str, Any]) -> None:
-    kind = finder.get("kind")
-    if kind not in ("lr", "optimizer", "agent"):
-        raise UserError(f"finder.kind={kind} must be lr, optimizer or agent")
-    of_a_rate = [part.name for part in fields(RateSettings) if part.name not in ("episodes", "total_steps", "seed")]
-    known = {
-        "lr": ["kind", *of_a_rate],
-        "optimizer": [*_OWN, "num_seeds", "num_rates"],
-        "agent": ["kind", "candidates", "num_seeds"],
-    }
-    for key in finder:
-        if key not in known[kind]:
-            raise UserError(
-                f"unknown key finder.{key}{did_you_mean(f'finder.{key}', [f'finder.{name}' for name in known[kind]])}"
-            )
+def _checked(finder: object) -> JsonDict:
+    """The section `finder`, compared with what its kind takes."""
+    kind = finder.get("kind") if isinstance(finder, dict) else finder
+    section = FINDERS.get(kind) if isinstance(kind, str) else None
+    if not isinstance(finder, dict) or section is None:
+        raise UserError(f"finder.kind={written(kind)} must be {' or '.join(FINDERS)}: choose finder=lr, for example")
+    corrected = {path.removeprefix("finder."): value for path, value in check_section("finder", finder, section)}
+    meant = {**finder, **corrected}
+    section(**meant)  # which refuses what is out of range
+    return meant
+
+
+def _rate_settings(told: JsonDict) -> RateSettings:
+    """How a rate is searched; what is out of range is named as it was typed."""
+    try:
+        return RateSettings(**{key: value for key, value in told.items() if key != "kind"})
+    except UserError as error:
+        raise UserError(f"finder.{error}") from error
 
 
 def _candidates(
     group: str, names: Sequence[str], overrides: Sequence[str], config_dir: str | Path | None
 ) -> dict[str, DictConfig]:
     """The config of each candidate: all that was typed, with another choice of the group."""
-    if not isinstance(names, list) or len(set(names)) < 2 or len(set(names)) < len(names):
-        raise UserError(f"finder.candidates={names} must name at least two different choices of {group}")
     typed = [word for word in overrides if not word.startswith(f"{group}=")]
     if len(typed) < len(overrides):
         raise UserError(f"{group}= cannot be typed here: what is compared stands in finder.candidates")

@@ -7,6 +7,8 @@ from pathlib import Path
 from omegaconf import DictConfig
 from rich.markup import escape
 
+from tuner.build import check_trackers
+from tuner.checks import resolve
 from tuner.console import PlainConsole
 from tuner.errors import UserError
 from tuner.passwords import shown
@@ -14,8 +16,16 @@ from tuner.records import StudySummary
 from tuner.reporting import final_table, write_page
 from tuner.results import verdict
 from tuner.study import StudyStore, fill_dashboard, home_of, summarise
-from tuner.study.storage import IN_MEMORY, file_of
+from tuner.study.storage import IN_MEMORY, check_url, file_of
 from tuner.trackers.wandb_report import publish_report
+
+
+def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
+    """Refuses an address that nothing can be behind, and trackers that cannot be."""
+    del folder, overrides, config_dir
+    resolved = resolve(config)
+    check_url(resolved["storage"]["url"])
+    check_trackers(resolved.get("tracker"))
 
 
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:

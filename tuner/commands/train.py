@@ -1,7 +1,7 @@
 """`tuner train`: one run in this process, or the continuation of one."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from note_rl.errors import DivergedError
 from note_rl.threads import thread_variables
 from tuner import runs
 from tuner.adaptation import describe_adaptation
-from tuner.build import build_trackers
+from tuner.build import build_trackers, check_trackers
 from tuner.checks import resolve
 from tuner.config import RunConfig
 from tuner.console import PlainConsole
@@ -35,6 +35,7 @@ from tuner.wording import format_number, format_seconds
 def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
     """Refuses to continue what cannot be continued, and a folder that is another run's."""
     del config_dir
+    check_trackers(resolve(config).get("tracker"))
     if config.resume is None:
         runs.check_free(folder)
         return
@@ -83,13 +84,19 @@ def train(
     """
     resolved = resolve(config)
     is_new, trust = resolved.pop("resume", None) is None, resolved.pop("trust", None)
+    put_back = _nothing
     if is_new:
         runs.begin(folder, resolved)
     else:
         resolved = runs.resumed_config(folder, {**resolved, "trust": trust}, overrides)
+        put_back = runs.keep_as_it_is(folder)
         runs.continue_with(folder, resolved)
     progress = NoProgress() if console is None else make_progress(console, int(resolved["training"]["total_steps"]))
-    return _recorded(resolved, folder, progress)
+    return _recorded(resolved, folder, progress, put_back)
+
+
+def _nothing() -> None:
+    """A new run has nothing that could be put back."""
 
 
 def objective(config: DictConfig, trial: TrialContext) -> float:
@@ -116,9 +123,9 @@ def _train(config: JsonDict, folder: Path, recorder: RunRecorder) -> TrainOutcom
     return run_training(RunConfig.from_json(config), folder, recorder, recorder.history)
 
 
-def _recorded(config: JsonDict, folder: Path, progress: Progress) -> TrainOutcome:
-    """Trains; whatever the end, it is written down and the trackers are told."""
-    tracker = TrackerGroup([JsonlTracker(), *build_trackers(config["tracker"]).values()])
+def _recorded(config: JsonDict, folder: Path, progress: Progress, put_back: Callable[[], None]) -> TrainOutcome:
+    """Trains; whatever the end, it is written down and the trackers are told. `put_back`: if it could not begin."""
+    tracker = TrackerGroup([JsonlTracker(), *build_trackers(config.get("tracker")).values()])
     group = " ".join(filter(None, [function_name(config), config.get("env", {}).get("id")]))
     info = RunInfo(folder.name, group, config, folder)
     recorder = RunRecorder(info, tracker, progress, runs.steps_done(folder))
@@ -134,6 +141,8 @@ def _recorded(config: JsonDict, folder: Path, progress: Progress) -> TrainOutcom
     except BaseException as error:
         recorder.failed(Outcome.CRASHED, describe_error(error))
         _keep_long_traceback(error, folder)
+        if not recorder.began:
+            put_back()
         raise
     recorder.finished(outcome)
     return outcome

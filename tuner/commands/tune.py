@@ -15,7 +15,7 @@ from rich.markup import escape
 
 from tuner.build import build_node, build_trackers
 from tuner.checks import resolve
-from tuner.commands.defining import check_study, define
+from tuner.commands.defining import check_study, define, search_parts
 from tuner.commands.planning import make_plan
 from tuner.commands.winner import TrainingConfigs
 from tuner.console import PlainConsole
@@ -34,12 +34,10 @@ from tuner.study import (
     Winner,
     fill_dashboard,
     find_winner,
-    quiet_optuna,
     summarise,
 )
 from tuner.study.display import study_display
 from tuner.study.patience import STORAGE_ERRORS, explained
-from tuner.study.samplers import SamplerFactory, require_packages
 from tuner.study.study_run import StudyRunListener
 from tuner.study.tracking import TrackingListener
 from tuner.study.vetting import check_values
@@ -125,8 +123,8 @@ def tune(
     """
     definition = define(config, overrides, config_dir)
     resolved = resolve(config)
-    sampler, pruner = _search_parts(resolved)
-    tracker = TrackerGroup(list(build_trackers(resolved["tracker"]).values()))
+    sampler, pruner = search_parts(resolved)
+    tracker = TrackerGroup(list(build_trackers(resolved.get("tracker")).values()))
     total_steps = int(resolved["training"]["total_steps"])
     runs = TrackingListener(tracker, definition.name, total_steps, definition.study_folder)
     whole = StudyRunListener(tracker, definition)
@@ -142,15 +140,6 @@ def tune(
                     raise explained(error) from error
             whole.on_result(result.summary, result.config)
             return result
-
-
-def _search_parts(resolved: JsonDict) -> tuple[SamplerFactory, Any]:
-    for part in ("sampler", "pruner"):
-        require_packages(str(resolved[part]["_target_"]).rpartition(".")[2])
-    with quiet_optuna():
-        sampler: SamplerFactory = build_node("sampler", {**resolved["sampler"], "_partial_": True})
-        pruner = build_node("pruner", resolved["pruner"])
-    return sampler, pruner
 
 
 def typed_config_dir() -> Path | None:

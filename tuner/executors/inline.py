@@ -37,13 +37,22 @@ class InlineExecutor:
     """
 
     def __init__(self, parallel: int = 1) -> None:
-        if parallel < 1:
-            raise UserError(f"executor.parallel must be at least 1, not {parallel}")
+        self.check(parallel)
         self.parallel = parallel
         self._trials: dict[str, _Turns] = {}
         self._waiting: deque[_Turns] = deque()
         self._running: _Turns | None = None
         self._events: deque[Event] = deque()
+
+    @staticmethod
+    def check(parallel: int = 1) -> None:
+        """Refuses what the constructor refuses.
+
+        Raises:
+            UserError: As the class says.
+        """
+        if parallel < 1:
+            raise UserError(f"executor.parallel must be at least 1, not {parallel}")
 
     def __enter__(self) -> Self:
         return self

@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self, TypeAlias
+from typing import Literal, Self, TypeAlias, get_args
 
 from note_rl.threads import thread_variables
 from tuner.errors import UserError
@@ -60,7 +60,7 @@ class LocalExecutor:
         threads: int | None = None,
         gpus: GpuChoice = "auto",
     ) -> None:
-        _check_arguments(parallel, isolation, threads)
+        self.check(parallel, backend, isolation, limits, threads, gpus)
         self.parallel = parallel
         self.limits = limits or Limits()
         self._threads = threads
@@ -80,6 +80,31 @@ class LocalExecutor:
             # one thread: more would be running when it forks
             self._launcher = ForkServer(self._selector, self._preload.modules, self._environment(threads=1))
             self._launcher.start()
+
+    @staticmethod
+    def check(
+        parallel: int = 1,
+        backend: Backend | Preload | None = None,
+        isolation: Isolation = "forkserver",
+        limits: Limits | None = None,
+        threads: int | None = None,
+        gpus: GpuChoice = "auto",
+    ) -> None:
+        """Refuses what the constructor refuses, and starts nothing.
+
+        Raises:
+            UserError: As the class says.
+        """
+        for name, value in (("parallel", parallel), ("threads", threads)):
+            if value is not None and value < 1:
+                raise UserError(f"executor.{name} must be at least 1, not {value}")
+        if isolation not in get_args(Isolation):
+            raise UserError(f"executor.isolation must be forkserver or spawn, not {isolation!r}")
+        if not isinstance(limits, Limits | None):
+            raise UserError(f"executor.limits must be built by tuner.trial.messages.Limits, not {limits!r}")
+        choose_gpus(gpus)
+        if not isinstance(backend, Preload):
+            Preload(backend)
 
     def __enter__(self) -> Self:
         return self
@@ -217,11 +242,3 @@ def pickle_function(function: TrialFunction | None) -> bytes:
             "It must not hold on to open files, locks, processes or the like; make these inside of it."
         ) from error
     return pickled
-
-
-def _check_arguments(parallel: int, isolation: str, threads: int | None) -> None:
-    for name, value in (("parallel", parallel), ("threads", threads)):
-        if value is not None and value < 1:
-            raise UserError(f"executor.{name} must be at least 1, not {value}")
-    if isolation not in ("forkserver", "spawn"):
-        raise UserError(f"executor.isolation must be forkserver or spawn, not {isolation!r}")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.pruners import BasePruner
 from optuna.samplers import BaseSampler, BruteForceSampler, CmaEsSampler, GridSampler, QMCSampler
 from optuna.samplers._lazy_random_state import LazyRandomState
 from optuna.study import Study
@@ -21,6 +22,9 @@ from tuner.study.store import quiet_optuna
 
 SamplerFactory = Callable[..., BaseSampler]
 """A sampler class or a partial of one; called with `seed=` if it takes one."""
+
+_LARGEST_GRID = 100_000
+"""Points; Optuna keeps all of them in memory and in the storage."""
 
 _NEEDED = {
     "GPSampler": ("scipy", "torch"),
@@ -74,8 +78,13 @@ def make_sampler(factory: SamplerFactory, study_seed: int, num_trials: int, spac
         given["seed"] = sampler_seed(study_seed, num_trials)
     if "space" in parameters:
         given["space"] = space
-    with quiet_optuna():
-        sampler = factory(**given)
+    try:
+        with quiet_optuna():
+            sampler = factory(**given)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"sampler ({getattr(target, '__name__', target)}) cannot be built: {error}") from error
+    if not isinstance(sampler, BaseSampler):
+        raise UserError(f"sampler builds {type(sampler).__name__}, which is no sampler of Optuna's: choose sampler=tpe")
     if isinstance(sampler, CmaEsSampler):
         read_carefully(sampler)
     return drawing_by_trial(sampler, study_seed)
@@ -131,6 +140,17 @@ def require_objectives(factory: SamplerFactory, num_objectives: int) -> None:
         raise UserError(f"{kind.__name__} knows one objective only; for several choose tpe, random, gp or nsga2")
 
 
+def require_pruner(made: object) -> BasePruner:
+    """The object, if it is a pruner of Optuna's.
+
+    Raises:
+        UserError: It is something else.
+    """
+    if not isinstance(made, BasePruner):
+        raise UserError(f"pruner builds {type(made).__name__}, which is no pruner of Optuna's: choose pruner=median")
+    return made
+
+
 def grid(space: Space, num_points: int = 3, seed: int | None = None) -> GridSampler:
     """A grid over the space: every choice, every step of a stepped range, and so many points of any other range.
 
@@ -149,6 +169,12 @@ def grid(space: Space, num_points: int = 3, seed: int | None = None) -> GridSamp
         raise UserError(
             f"sampler=grid cannot walk through {conditional[0]}, which has a `when`: use brute_force or tpe"
         )
+    counts = [_count(parameter.distribution, num_points) for parameter in space.parameters]
+    if math.prod(counts) > _LARGEST_GRID:
+        raise UserError(
+            f"sampler.num_points={num_points} makes a grid of {math.prod(counts):.3g} points over {len(counts)} "
+            f"parameters, more than {_LARGEST_GRID:,}: take fewer points, search fewer parameters, or use sampler=qmc"
+        )
     points = {parameter.name: list(_points(parameter.distribution, num_points)) for parameter in space.parameters}
     return GridSampler(points, seed=seed)
 
@@ -160,6 +186,17 @@ def num_distinct(sampler: BaseSampler, space: Space) -> int | None:
     if isinstance(sampler, BruteForceSampler) and not any(parameter.when for parameter in space.parameters):
         return math.prod(len(list(_points(parameter.distribution, 0))) for parameter in space.parameters)
     return None
+
+
+def _count(distribution: BaseDistribution, num_points: int) -> int:
+    """How many points `_points` gives, at most."""
+    if isinstance(distribution, CategoricalDistribution):
+        return len(distribution.choices)
+    assert isinstance(distribution, FloatDistribution | IntDistribution)
+    low, high, step = distribution.low, distribution.high, distribution.step
+    steps = math.inf if step is None else round((high - low) / step) + 1
+    is_free = step is None or (isinstance(distribution, IntDistribution) and step == 1)
+    return int(min(num_points, steps) if is_free else steps)
 
 
 def _points(distribution: BaseDistribution, num_points: int) -> Iterator[Any]:

@@ -56,6 +56,43 @@ def open_storage(url: str, log: Callable[[str], None] = lambda message: None) ->
     return _open_database(url)
 
 
+def check_url(url: str) -> None:
+    """Refuses an address that nothing can be behind. Opens nothing.
+
+    Raises:
+        UserError: No URL, an unknown kind of database, a port that is no number, a folder in place of a file.
+    """
+    if url in IN_MEMORY:
+        return
+    if not url.startswith("journal:"):
+        _dialect_of(url)
+    if url.startswith(("journal:", "sqlite:")):
+        path = file_of(url)
+        if not path.name or not str(path).isprintable() or path.is_dir():
+            raise UserError(
+                f"storage.url={shown(url)} names no file; write sqlite:///studies.db or journal:///studies.journal"
+            )
+
+
+def _dialect_of(url: str) -> str:
+    try:
+        parsed = make_url(url)
+        parsed.get_dialect()
+    except (sqlalchemy.exc.ArgumentError, ValueError):  # ValueError: a port that is no number
+        raise UserError(
+            f"storage.url={shown(url)} is not a URL; write sqlite:///studies.db, journal:///studies.journal, memory or "
+            "postgresql://..."
+        ) from None
+    except sqlalchemy.exc.NoSuchModuleError:
+        dialect = url.partition(":")[0]
+        raise UserError(
+            f"storage.url={shown(url)}: no kind of database is called {dialect}{did_you_mean(dialect, _DIALECTS)}"
+        ) from None
+    if "@" in (parsed.host or ""):  # the end of the password was taken for the host, and would be named as such
+        raise UserError(f"storage.url={shown(url)}: write %40 for each @ in the password")
+    return parsed.get_backend_name()
+
+
 def file_of(url: str) -> Path:
     """The file behind a `sqlite:///` or `journal:///` URL; three slashes: relative, four: absolute."""
     return Path(url.partition(":")[2].removeprefix("///").partition("?")[0])
@@ -69,15 +106,8 @@ def exists(url: str) -> bool:
 
 
 def _open_database(url: str) -> BaseStorage:
-    try:
-        address = make_url(url)
-    except (sqlalchemy.exc.ArgumentError, ValueError):  # ValueError: a port that is no number
-        raise UserError(
-            f"storage.url={shown(url)} is not a URL; write sqlite:///studies.db, journal:///studies.journal, memory or postgresql://..."
-        ) from None
-    if "@" in (address.host or ""):  # the end of the password was taken for the host, and would be named as such
-        raise UserError(f"storage.url={shown(url)}: write %40 for each @ in the password")
-    dialect = address.get_backend_name()
+    check_url(url)
+    dialect = _dialect_of(url)
     if dialect == "sqlite":
         path = file_of(url)
         _require_usable(path)
@@ -90,10 +120,6 @@ def _open_database(url: str) -> BaseStorage:
             f"storage.url={shown(url)} needs the driver {module}, which is not installed: "
             f"pip install {_PACKAGES.get(module, module)}"
         ) from error
-    except sqlalchemy.exc.NoSuchModuleError:
-        raise UserError(
-            f"storage.url={shown(url)}: no kind of database is called {dialect}{did_you_mean(dialect, _DIALECTS)}"
-        ) from None
     except RuntimeError as error:  # Optuna's word for tables of another version
         raise UserError(f"storage.url={shown(url)} was written by another version of Optuna: {error}") from error
     except sqlalchemy.exc.SQLAlchemyError as error:

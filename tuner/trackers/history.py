@@ -12,6 +12,7 @@ from tuner.errors import UserError
 logger = logging.getLogger(__name__)
 
 HISTORY_FILE = "history.parquet"
+_MOST_WORDS = 200
 WRITE_INTERVAL_S = 10.0
 
 
@@ -123,9 +124,18 @@ def read_history(path: Path) -> list[HistoryRow]:
     try:
         table = pyarrow.parquet.read_table(path)
     except (pyarrow.ArrowException, OSError) as error:
-        raise UserError(f"{path} is no readable training history: {error}\nMove it away to begin a new one.") from error
+        said = " ".join(str(error).split())[:_MOST_WORDS]
+        raise UserError(f"{path} is no readable training history: {said}\nMove it away to begin a new one.") from error
     if not set(_COLUMNS) <= set(table.column_names):
         raise UserError(f"{path} lacks some columns of {', '.join(_COLUMNS)}.\nMove it away to begin a new one.")
+    kinds = {name: table.schema.field(name).type for name in _COLUMNS}
+    wrong = [
+        name
+        for name, kind in kinds.items()
+        if not (pyarrow.types.is_floating(kind) or pyarrow.types.is_integer(kind)) or table[name].null_count
+    ]
+    if wrong:
+        raise UserError(f"{path} has no numbers in {', '.join(wrong)}.\nMove it away to begin a new one.")
     return [HistoryRow(**row) for row in table.select(_COLUMNS).to_pylist()]
 
 

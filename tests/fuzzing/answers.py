@@ -1,0 +1,60 @@
+"""What a command makes of its input: it takes it, refuses it in words, or falls over."""
+
+import re
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from note_rl.errors import NoteRLError
+from tests.fuzzing.lines import Line
+from tuner.errors import UserError
+
+MOST_LINES = 3
+MOST_LETTERS = 600
+_FOREIGN = re.compile(r"Traceback|omegaconf|<class '|object at 0x|\bDictConfig\b|\bNoneType\b|__init__\(\)|\bAnyNode\b")
+"""What belongs in no answer: words of a library or of Python that the user has not typed."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of it.
+
+    Attributes:
+        kind: accepted; refused, in words; fell: an exception that nobody foresaw; unclear: words, but poor ones.
+        text: The words, or the traceback.
+    """
+
+    kind: Literal["accepted", "refused", "fell", "unclear"]
+    text: str = ""
+
+    @property
+    def good(self) -> bool:
+        """Whether the user is served."""
+        return self.kind in ("accepted", "refused")
+
+
+def answer_to(work: Callable[[], object]) -> Answer:
+    """Does some work and sees what comes of it."""
+    try:
+        work()
+    except (UserError, NoteRLError) as error:
+        return _judged(str(error))
+    except Exception as error:
+        return Answer("fell", "".join(traceback.format_exception(error)))
+    return Answer("accepted")
+
+
+def names_the_key(answer: Answer, line: Line) -> bool:
+    """Whether an answer speaks of what was typed: the key, its last part, the part it is in, or the value."""
+    if answer.kind != "refused":
+        return True
+    words = {part for key in line.keys for part in (key, key.rpartition(".")[2], key.partition(".")[0])}
+    words |= {value for override in line.overrides if (value := override.partition("=")[2]) not in ("", "''")}
+    return any(word in answer.text for word in words)
+
+
+def _judged(text: str) -> Answer:
+    lines = text.strip().splitlines()
+    fine = 1 <= len(lines) <= MOST_LINES and len(text) <= MOST_LETTERS and not _FOREIGN.search(text)
+    return Answer("refused" if fine else "unclear", text)

@@ -1,0 +1,201 @@
+"""Checks a resolved configuration against the schema of its command: what is missing, unknown, or of another kind."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from tuner.config import HYDRA_KEYS
+from tuner.errors import UserError
+from tuner.kinds import conform, written
+from tuner.names import did_you_mean
+from tuner.paths import get_path
+from tuner.schema import Part, Schema
+from tuner.signatures import Signature, signature_of
+from tuner.trial.messages import JsonDict
+
+Choices = Callable[[str], Sequence[str]]
+"""The choices there are of a group."""
+
+Correction = tuple[str, object]
+"""A path, and the value to be used in place of the one that stands there: 100000 for 1e5."""
+
+_OURS = ("note_rl.", "tuner.")
+_KNOWN = (*_OURS, "optuna.")
+
+
+def refuse_missing(keys: Collection[str], schema: Schema, command: str, choices: Choices) -> None:
+    """Refuses a configuration without a section or a part that the schema asks for.
+
+    Raises:
+        UserError: Names the first one and what to type.
+    """
+    for name in (*schema.sections, *schema.parts, *schema.free):
+        if "." not in name and name not in keys and not _may_lack(schema, name):
+            raise UserError(f"there is no {name}, and {command} needs one: {_choose(name, choices(name))}")
+
+
+def check_sections(resolved: JsonDict, schema: Schema) -> Iterator[Correction]:
+    """Refuses sections and plain values of another kind than the schema says.
+
+    Raises:
+        UserError: The first one; says what it must be.
+    """
+    yield from check_section("", _values(resolved, schema), schema.values)
+    for path, section in schema.sections.items():
+        if _is_there(resolved, path):
+            yield from check_section(path, get_path(resolved, path), section)
+
+
+def check_section(path: str, node: object, section: type) -> Iterator[Correction]:
+    """Compares a group of settings with the dataclass that it is one of.
+
+    Raises:
+        UserError: It is no group, lacks a setting, has an unknown one, or a value of another kind.
+    """
+    signature = signature_of(f"{section.__module__}.{section.__qualname__}")
+    assert signature is not None
+    yield from _check_arguments(path, node, signature, path, filled_in=())
+
+
+def check_ranges_of(resolved: JsonDict, schema: Schema) -> None:
+    """Lets each section refuse what is out of range. Kinds must have been checked.
+
+    Raises:
+        UserError: The first one.
+    """
+    schema.values(**_values(resolved, schema))
+    for path, section in schema.sections.items():
+        if _is_there(resolved, path):
+            section(**get_path(resolved, path))  # type: ignore[arg-type]
+
+
+def check_parts(resolved: JsonDict, schema: Schema, choices: Choices) -> Iterator[Correction]:
+    """Refuses parts that cannot be built from what they are told: no target, an unknown argument, a wrong kind.
+
+    Raises:
+        UserError: The first one.
+    """
+    for name, part in schema.parts.items():
+        if name in resolved:
+            _check_shape(name, resolved[name], part, choices)
+    for path, node in targets_in("", resolved):
+        target = node["_target_"]
+        if not isinstance(target, str):
+            raise UserError(f"{path}._target_={written(target)} must be the dotted path of a class or function")
+        try:
+            signature = signature_of(target)
+        except UserError as error:
+            raise UserError(f"{path}._target_: {error}") from error
+        if signature is not None:
+            yield from _check_arguments(path, node, signature, target, _filled_in(path, schema))
+
+
+def targets_in(path: str, node: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Every mapping with a `_target_`, with its path."""
+    if isinstance(node, Mapping):
+        if "_target_" in node:
+            yield path, node
+        for key, value in node.items():
+            yield from targets_in(f"{path}.{key}" if path else str(key), value)
+    elif isinstance(node, list):
+        for index, value in enumerate(node):
+            yield from targets_in(f"{path}.{index}", value)
+
+
+def _values(resolved: JsonDict, schema: Schema) -> JsonDict:
+    return {part.name: resolved[part.name] for part in fields(schema.values) if part.name in resolved}
+
+
+def _may_lack(schema: Schema, name: str) -> bool:
+    part = schema.parts.get(name, Part())
+    return part.optional or part.several or name in schema.optional
+
+
+def _choose(name: str, options: Sequence[str]) -> str:
+    if not options:
+        return f"leave ~{name} out"
+    return f"choose {name}={_listed(sorted(options))}"
+
+
+def _listed(options: Sequence[str]) -> str:
+    """The choices in a row, or the first few of many."""
+    listed = ", ".join(options[:_MOST_LISTED])
+    return f"{listed} or another" if len(options) > _MOST_LISTED else listed
+
+
+_MOST_LISTED = 12
+
+
+def _is_there(resolved: JsonDict, path: str) -> bool:
+    try:
+        get_path(resolved, path)
+    except KeyError:
+        return False
+    return True
+
+
+def _check_shape(name: str, node: object, part: Part, choices: Choices) -> None:
+    """Every part that is built must say of what, and leave to `tuner` what only that knows."""
+    if node in (None, {}, []) and (part.optional or part.several):
+        return
+    if not isinstance(node, Mapping):
+        raise UserError(f"{name}={written(node)} is not possible: {_choose(name, choices(name))}")
+    for entry, inner in node.items() if part.several else [("", node)]:
+        if isinstance(inner, Mapping) and "_target_" in inner:
+            continue
+        if part.several:
+            raise UserError(
+                f"{name}.{entry} has no _target_: an entry of {name} is "
+                f"'+{name}.{entry}={{_target_: package.Class, ...arguments}}'"
+            )
+        raise UserError(f"{name} has no _target_, which says what to build it with: {_choose(name, choices(name))}")
+    if not part.several:
+        for key in part.filled_in:
+            if key in node:
+                raise UserError(f"{name}.{key} is filled in when the run is built: leave it out")
+
+
+def _filled_in(path: str, schema: Schema) -> tuple[str, ...]:
+    name, _, rest = path.partition(".")
+    part = schema.parts.get(name, Part())
+    return part.filled_in if part.several == bool(rest) and rest.count(".") == 0 else ()
+
+
+def _check_arguments(
+    path: str, node: object, signature: Signature, what: str, filled_in: Sequence[str]
+) -> Iterator[Correction]:
+    """Refuses arguments that a target does not take, and lacking ones; yields what is to be used in place of others."""
+    if not isinstance(node, Mapping):
+        raise UserError(f"{path}={written(node)} must be a group of settings")
+    names = signature.parameters
+    before = f"{path}." if path else ""
+    for key, value in node.items():
+        if key in HYDRA_KEYS:
+            continue
+        if key not in names:
+            if signature.is_open:
+                continue
+            offered = [f"{before}{name}" for name in names if name not in filled_in]
+            owner = f"{what} takes no {key}" if what != path else f"{path} has no {key}"
+            raise UserError(f"unknown key {before}{key}: {owner}{did_you_mean(f'{before}{key}', offered)}")
+        meant = conform(f"{before}{key}", value, names[key].annotation, finite=_is_ours(what, path))
+        if meant is not value:
+            yield f"{before}{key}", meant
+    if what == path or what.startswith(_KNOWN):
+        _require_all(before, node, signature, what, filled_in)
+
+
+def _require_all(
+    before: str, node: Mapping[str, Any], signature: Signature, what: str, filled_in: Sequence[str]
+) -> None:
+    """Refuses a group that lacks a setting; a partial object may be given it later, as may one of the user's own."""
+    if node.get("_partial_") or node.get("_args_"):
+        return
+    for name, parameter in signature.parameters.items():
+        if parameter.required and name not in node and name not in filled_in:
+            needed = f", and {what.rpartition('.')[2]} needs it" if before else ""
+            raise UserError(f"{before}{name} is missing{needed}: type {before}{name}=...")
+
+
+def _is_ours(what: str, path: str) -> bool:
+    return what == path or what.startswith(_OURS)

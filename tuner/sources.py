@@ -1,0 +1,115 @@
+"""Python modules as source: found as an import would find them, parsed, never executed."""
+
+import ast
+import importlib.machinery
+import importlib.util
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Module:
+    """A module's source, not executed. `package` is what its relative imports start from."""
+
+    name: str
+    package: str
+    tree: ast.Module
+
+
+def locate(target: str) -> tuple[Module, ast.stmt] | None:
+    """The module that really defines a name, imports followed, and its statement there."""
+    parts = target.split(".")
+    spec, depth = find_deepest(parts)
+    module = None if spec is None else parse_module(spec)
+    if module is None or depth != len(parts) - 1:
+        return None
+    node = names_in(module).get(parts[-1])
+    if isinstance(node, ast.ImportFrom):
+        return locate(imported(module, node, parts[-1]))
+    return None if node is None else (module, node)
+
+
+def find_deepest(parts: list[str]) -> tuple[importlib.machinery.ModuleSpec | None, int]:
+    """The spec of the longest prefix that is a module, and its number of parts. Parent packages stay unimported."""
+    try:
+        spec = importlib.util.find_spec(parts[0])
+    except (ImportError, ValueError):
+        return None, 0
+    depth = 1
+    while spec is not None and depth < len(parts) and spec.submodule_search_locations is not None:
+        name = ".".join(parts[: depth + 1])
+        inner = importlib.machinery.PathFinder.find_spec(name, list(spec.submodule_search_locations))
+        if inner is None:
+            break
+        spec, depth = inner, depth + 1
+    return spec, depth
+
+
+def parse_module(spec: importlib.machinery.ModuleSpec) -> Module | None:
+    """The module behind a spec; None if it is no Python file, or not one that can be parsed."""
+    if spec.origin is None or not spec.origin.endswith(".py"):
+        return None
+    package = spec.name if spec.submodule_search_locations is not None else spec.name.rpartition(".")[0]
+    return _parse_file(spec.name, package, spec.origin, Path(spec.origin).stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=256)
+def _parse_file(name: str, package: str, origin: str, modified_ns: int) -> Module | None:
+    """Cached until the file changes (`modified_ns` is part of the key)."""
+    del modified_ns
+    try:
+        return Module(name, package, ast.parse(Path(origin).read_bytes()))
+    except SyntaxError:
+        return None  # importing it will show where, with a traceback of the user's own file
+
+
+def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Top-level statements, those inside `if` and `try` included."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, ast.If):
+            yield from _statements(statement.body)
+            yield from _statements(statement.orelse)
+        elif isinstance(statement, ast.Try):
+            for part in (statement.body, statement.orelse, statement.finalbody, *(h.body for h in statement.handlers)):
+                yield from _statements(part)
+
+
+@lru_cache(maxsize=256)
+def names_in(module: Module) -> dict[str, ast.stmt]:
+    """What a module defines at its top level, by name; "*" stands for names that only running it would tell."""
+    names: dict[str, ast.stmt] = {}
+    for statement in _statements(module.tree.body):
+        if isinstance(statement, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            names["*" if statement.name == "__getattr__" else statement.name] = statement
+        elif isinstance(statement, ast.Import | ast.ImportFrom):
+            for alias in statement.names:
+                names[alias.asname or alias.name.partition(".")[0]] = statement
+        elif isinstance(statement, ast.Assign):
+            names.update({target.id: statement for target in statement.targets if isinstance(target, ast.Name)})
+        elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+            names[statement.target.id] = statement
+    return names
+
+
+def imported(module: Module, node: ast.ImportFrom, name: str) -> str:
+    """The full path of what `from ... import ...` calls `name`."""
+    source = node.module or ""
+    if node.level:
+        package = module.package.split(".")
+        source = ".".join([*package[: len(package) - node.level + 1], *([source] if source else [])])
+    original = next(alias.name for alias in node.names if (alias.asname or alias.name.partition(".")[0]) == name)
+    return f"{source}.{original}"
+
+
+def last_name(node: ast.expr) -> str:
+    """`dataclass` of `dataclass`, `dataclasses.dataclass` and `dataclass(frozen=True)`."""
+    if isinstance(node, ast.Call):
+        return last_name(node.func)
+    if isinstance(node, ast.Subscript):
+        return last_name(node.value)
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
