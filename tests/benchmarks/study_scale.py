@@ -186,9 +186,8 @@ def main() -> None:
             seconds, memory = zip(*found, strict=True)
             first = list(memory) if block == 1 else first
             per_trial = [1000.0 * one / (total // NUM_BLOCKS) for one in seconds]
-            growth = [
-                (now - then) / 1e3 / max(1, total * (block - 1) // NUM_BLOCKS) for now, then in zip(memory, first)
-            ]
+            grown_for = max(1, total * (block - 1) // NUM_BLOCKS)
+            growth = [(memory[side] - first[side]) / 1e3 / grown_for for side in (0, 1)]
             sums = [before + one for before, one in zip(sums, seconds, strict=True)]
             print(
                 f"{total * block // NUM_BLOCKS:6d} trials: ours {per_trial[0]:6.1f} ms, Optuna {per_trial[1]:6.1f} ms "

@@ -41,20 +41,20 @@ def large_study(num_trials: int) -> StudySummary:
 
 
 def test_a_page_of_thousands_of_trials_is_small_and_says_what_it_leaves_out() -> None:
-    summary = large_study(4000)
+    summary = large_study(3000)
     text = render_page(summary)
     assert len(text.encode()) < MOST_BYTES
     rows = text.partition('id="trial-table"')[2].partition("</table>")[0]
     assert rows.count("<tr") == 1 + MOST_ROWS
-    assert "These are the best 1,000 of 4,000 trials; trials.csv has all." in text
+    assert "These are the best 1,000 of 3,000 trials; trials.csv has all." in text
     assert len(re.findall("1,000 of [0-9,]+ trials are drawn", text)) == 2
     assert len(re.findall("300 of [0-9,]+ trials are drawn", text)) == 2
-    assert summary.to_csv().count("\n") == 1 + 4006
+    assert summary.to_csv().count("\n") == 1 + 3006
     assert StudySummary.from_json(summary.to_json()) == summary
 
 
 def test_what_is_drawn_of_a_large_study() -> None:
-    summary = large_study(4000)
+    summary = large_study(3000)
     drawings = make_figures(summary, verdict(summary))
     history = {trace["name"]: trace for trace in drawings["history-figure"]["data"]}
     complete = [run for run in summary.stage("screen") if run.complete]
@@ -71,7 +71,7 @@ def test_what_is_drawn_of_a_large_study() -> None:
     drawn = sum(len(trace["x"]) for name, trace in history.items() if name != "best so far")
     assert MOST_POINTS <= drawn <= MOST_POINTS + len(expected) + 1
     share = len(history["complete"]["x"]) / drawn
-    assert abs(share - len(complete) / 4000) < 0.02, "thinning keeps the share of each kind"
+    assert abs(share - len(complete) / 3000) < 0.02, "thinning keeps the share of each kind"
     parallel = drawings["parallel-figure"]["data"]
     assert sum(trace["x"].count(None) for trace in parallel) <= MOST_LINES + 1
     assert [trace["x"].count(None) for trace in parallel if trace.get("name") == "the winner"] == [1]
@@ -121,5 +121,5 @@ def num_calls(work: Callable[[], Any]) -> int:
 
 
 def test_the_work_for_a_page_grows_no_faster_than_the_study() -> None:
-    small, large = (num_calls(partial(render_page, large_study(size))) for size in (400, 1600))
+    small, large = (num_calls(partial(render_page, large_study(size))) for size in (200, 800))
     assert large < 4 * small
