@@ -3,7 +3,9 @@
     import tuner
 
     outcome = tuner.train(["agent=ppo", "env=acrobot"])      # as `tuner train agent=ppo env=acrobot`
-    summary = tuner.tune(["agent=ppo"])                      # as `tuner tune agent=ppo`
+    result = tuner.tune(["agent=ppo"])                       # as `tuner tune agent=ppo`
+    agent = tuner.load(result).agent()                       # of any study, by its name too
+    action, _ = agent.predict(observation)
 
 Importing this package imports neither a framework, nor Optuna, nor Hydra: each function brings what it needs.
 """
@@ -14,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tuner.commands.tune import TuneResult
+    from tuner.loaded import StudyResult
     from tuner.training import TrainOutcome
 
-__all__ = ["hub", "report", "train", "tune"]
+__all__ = ["hub", "load", "report", "train", "tune"]
 
 
 def train(
@@ -83,6 +86,24 @@ def tune(
         raise UserError("plan=true prints a plan and runs nothing, which is for the command line: leave it out here")
     console = PlainConsole() if show_progress else None
     return command.tune(checked.config, overrides, config_dir=config_dir, console=console)
+
+
+def load(study: "str | Path | TuneResult | None" = None, *, storage: str | None = None) -> "StudyResult":
+    """What a study or a sweep found, finished or not: its trials, its winner, the trained agent. Changes nothing.
+
+    Args:
+        study: Its name, its folder (a `Path`, or text with a slash), or what `tune` returned; None: the latest.
+        storage: URL of its storage; by default studies.db in this folder, or that which the study's folder belongs to.
+
+    Returns:
+        With `.trials`, `.winner`, `.overrides`, `.verdict` and `.agent()`.
+
+    Raises:
+        tuner.errors.UserError: There is no such study or storage.
+    """
+    from tuner.loaded import load as load_study
+
+    return load_study(study, storage)
 
 
 def report(step: float, value: float) -> bool:

@@ -17,6 +17,7 @@ from note_rl.environments import EnvFactory, for_evaluation
 from note_rl.errors import NoteRLError
 from note_rl.evaluation import Greedy
 from note_rl.learners.base import Learner
+from note_rl.normalise import ObservationNormaliser
 from note_rl.policy import Policy
 from note_rl.seeding import seed_everything
 from note_rl.settings import Settings
@@ -35,6 +36,7 @@ class TrainableAgent(Protocol):
     """What `tuner` uses of an agent; `note_rl.RL` and `note_rl.RL_pytorch` offer it."""
 
     settings: Settings
+    obs_normaliser: ObservationNormaliser
     param: Any
     num_env_steps: int
     num_gradient_steps: int

@@ -9,7 +9,8 @@ import io
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cached_property
 from typing import Any, Final
 
 from tuner.trial.messages import JsonDict, Outcome
@@ -202,7 +203,15 @@ class StudySummary:
 
     def stage(self, name: str, label: str | None = None) -> tuple[RunRecord, ...]:
         """Runs of one stage, of one label if given."""
-        return tuple(run for run in self.runs if run.stage == name and label in (None, run.label))
+        return tuple(self._by_stage.get((name, label), ()))
+
+    @cached_property
+    def _by_stage(self) -> dict[tuple[str, str | None], list[RunRecord]]:
+        found: dict[tuple[str, str | None], list[RunRecord]] = {}
+        for run in self.runs:
+            found.setdefault((run.stage, None), []).append(run)
+            found.setdefault((run.stage, run.label), []).append(run)
+        return found
 
     def params_of(self, label: str) -> Mapping[str, Scalar]:
         """Sampled parameters of a configuration; empty for the default one or an unknown label."""
@@ -210,8 +219,9 @@ class StudySummary:
 
     def to_json(self) -> str:
         """The summary as JSON text; `from_json` gives an equal summary back. NaN and infinities survive the trip."""
-        content = {"format": FORMAT_VERSION, **_encoded(asdict(self))}
-        return json.dumps(content, indent=1, allow_nan=False)
+        content = {"format": FORMAT_VERSION, **_encoded(self)}
+        lines = ",\n".join(f"{json.dumps(key)}: {_json_lines(value)}" for key, value in content.items())
+        return f"{{\n{lines}\n}}\n"
 
     @classmethod
     def from_json(cls, text: str) -> "StudySummary":
@@ -266,11 +276,20 @@ def _cell(value: Scalar) -> str:
     return "" if value is None else repr(value) if isinstance(value, float) else str(value)
 
 
+def _json_lines(item: Any) -> str:
+    """JSON text; of a list of objects, such as the runs, one line each."""
+    if isinstance(item, list) and item and isinstance(item[0], dict):
+        return "[\n{}\n]".format(",\n".join(json.dumps(one, allow_nan=False) for one in item))
+    return json.dumps(item, allow_nan=False)
+
+
 def _encoded(item: Any) -> Any:
     """JSON has no NaN and no infinity: these become {"float": "nan"}, which `_decoded` reads."""
     if isinstance(item, float) and not math.isfinite(item):
         return {"float": str(item)}
-    if isinstance(item, dict):
+    if is_dataclass(item):
+        return {one.name: _encoded(getattr(item, one.name)) for one in fields(item)}
+    if isinstance(item, Mapping):
         return {key: _encoded(value) for key, value in item.items()}
     return [_encoded(value) for value in item] if isinstance(item, list | tuple) else item
 

@@ -19,6 +19,7 @@ HOMES = {
     "wandb": ("tuner/trackers/wandb.py", "tuner/trackers/wandb_sdk.py"),
     "wandb_workspaces": ("tuner/trackers/wandb_report.py",),
     "plotly": ("tuner/reporting/",),
+    "pandas": ("tuner/loaded.py",),
     "hydra": (
         *("tuner/cli.py", "tuner/config.py", "tuner/build.py", "tuner/preflight.py", "tuner/overrides.py"),
         *("tuner/commands/", "tuner/sweeper/", "tuner/plugins/"),
@@ -115,9 +116,9 @@ TUNER_LAYERS = (
     ("trial", "signatures"),
     ("records", "config", "trust"),
     ("wording",),
-    ("executors", "trackers"),
+    ("executors", "trackers", "player"),
     ("commands",),
-    ("cli",),
+    ("cli", "loaded"),
 )
 
 

@@ -60,6 +60,7 @@ class TuneResult:
         experiment_file: The whole winning config as an experiment.
         experiment_command: The command line that trains from that file.
         folder: Of the study.
+        others: Of several objectives, the other members of the front.
     """
 
     summary: StudySummary
@@ -69,6 +70,7 @@ class TuneResult:
     experiment_file: Path
     experiment_command: str
     folder: Path
+    others: tuple[Winner, ...] = ()
 
     @property
     def best_params(self) -> Mapping[str, Any]:
@@ -161,12 +163,14 @@ def _take_home(definition: StudyDefinition, store: StudyStore, configs: Training
     store.keep_fact(definition.name, "retrain", configs.command(overrides))
     folder = definition.study_folder
     summary = summarise(store, definition.name, folder, thorough=True)
-    for label in summary.front:
-        if (member := _winner(definition, store, label)) is not None:
-            _write_experiment(definition, configs, member, _file_name(label))
+    found = (_winner(definition, store, label) for label in summary.front)
+    members = [member for member in found if member is not None]
+    for member in members:
+        _write_experiment(definition, configs, member, _file_name(member.label))
+    others = tuple(member for member in members if member.label != winner.label)
     experiment, use = _write_experiment(definition, configs, winner, "winner")
     fill_dashboard(store, summary, folder)
-    return TuneResult(summary, verdict(summary), winner.config, tuple(overrides), experiment, use, folder)
+    return TuneResult(summary, verdict(summary), winner.config, tuple(overrides), experiment, use, folder, others)
 
 
 def _winner(definition: StudyDefinition, store: StudyStore, label: str | None = None) -> Winner | None:

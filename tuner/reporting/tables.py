@@ -20,7 +20,7 @@ from tuner.wording import format_number, format_seconds
 
 __all__ = ["FinalTable", "LiveTable", "final_table", "progress_line", "render_progress"]
 
-REDRAW_INTERVAL_S = 0.1
+REDRAW_INTERVAL_S = 0.25
 LINE_INTERVAL_S = 15.0
 _BAR_WIDTH = 24
 

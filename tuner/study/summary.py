@@ -13,6 +13,7 @@ from tuner.records import CONFIRM, SCREEN, STAGES, Objective, RunRecord, StudySu
 from tuner.study import store as attributes
 from tuner.study.definition import DEFAULT_LABEL
 from tuner.study.importance import PERMUTATIONS, importances, over_time
+from tuner.study.ownership import OWNER
 from tuner.study.pruning import decisions_from_json, describe_decisions
 from tuner.study.reading import RUN_ATTRIBUTE, START_ATTRIBUTE, read_records
 from tuner.study.store import StudyStore
@@ -73,6 +74,12 @@ def summarise(store: StudyStore, name: str, folder: Path, *, thorough: bool = Fa
 def home_of(store: StudyStore, name: str, folder: Path) -> Path:
     """The folder of a study; of a sweep that which it began in."""
     return folder_of_sweep(store.require(name), folder)
+
+
+def recorded_home(store: StudyStore, name: str) -> Path | None:
+    """The folder of a study as its controller has noted it; None where that was on another machine."""
+    folder = store.require(name).user_attrs.get(OWNER, {}).get("folder")
+    return Path(folder) if folder is not None and Path(folder).is_dir() else None
 
 
 def _summarise_sweep(study: optuna.Study, thorough: bool) -> StudySummary:

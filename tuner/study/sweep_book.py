@@ -19,6 +19,7 @@ from tuner.study.evidence import echo_complaint
 from tuner.study.reading import (
     ATTEMPTS_ATTRIBUTE,
     RUN_ATTRIBUTE,
+    carry_values,
     record_of,
 )
 from tuner.study.vetting import inside
@@ -82,6 +83,7 @@ class SweepBook(Book):
             subdir = self._own_subdir(trial.number, overrides)
             about = {"label": f"trial {trial.number}", "seed": 0, "values": values}
             about |= {"overrides": overrides, "subdir": subdir}
+            carry_values(trial, values)
             trial.set_user_attr(RUN_ATTRIBUTE, about)
         subdir = inside(about["subdir"])
         config = {"overrides": overrides, "sweep_dir": str(self._sweep_folder), "subdir": subdir}
