@@ -13,12 +13,13 @@ from tuner.commands.tune import TuneResult
 from tuner.commands.winner import TrainingConfigs
 from tuner.errors import UserError
 from tuner.functions import is_function
+from tuner.passwords import shown
 from tuner.player import Player
 from tuner.records import CONFIRM, RACE, SCREEN, TEST, RunRecord, Scalar, StudySummary
 from tuner.results import verdict
 from tuner.runs import CONFIG_FILE, read_config
 from tuner.study import StudyStore, Winner, find_winner, home_of, recorded_home, summarise
-from tuner.study.storage import IN_MEMORY, file_of, shown
+from tuner.study.storage import IN_MEMORY, file_of
 from tuner.trial.folder import CHECKPOINT_FILE
 from tuner.trial.messages import JsonDict
 from tuner.verdicts import Verdict

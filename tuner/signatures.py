@@ -61,16 +61,16 @@ def home_of(target: str) -> str | None:
     None where the source does not tell: of C functions, of names that are made at run time, of modules.
     """
     parts = target.split(".")
-    spec, depth = _find_deepest(parts)
-    module = None if spec is None else _parse(spec)
+    spec, depth = find_deepest(parts)
+    module = None if spec is None else parse_module(spec)
     if module is None or depth == len(parts):
         return None
-    node = _names(module).get(parts[depth])
+    node = names_in(module).get(parts[depth])
     if not isinstance(node, ast.Import | ast.ImportFrom):
         return None if node is None else module.name
     source = parts[depth]
     if isinstance(node, ast.ImportFrom):
-        source = _imported(module, node, source)
+        source = imported(module, node, source)
     else:
         source = next((alias.name for alias in node.names if alias.asname == source), source)
     followed = ".".join([source, *parts[depth + 1 :]])

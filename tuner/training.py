@@ -205,8 +205,9 @@ class EvaluationGrid(Callback):
         """Points, counted from 1, that are passed and not reported."""
         return missing_points(dict(self._reporter.reported), self._num_points, self._passed)
 
-    def on_train_end(self) -> None:
+    def on_train_end(self, logs: Logs) -> None:
         """Of a run that ended by itself, before its budget did, the rest of the grid is what it came to."""
+        del logs
         if self._passed < self._num_points:
             self._evaluate(range(self._passed + 1, self._num_points + 1), self._run.agent.num_env_steps)
 
