@@ -34,6 +34,7 @@ from note_rl.learners.keras_variables import (
     VariablesOf,
     arrays_of,
     as_array,
+    as_vector,
     identity,
     named_variables,
     optimizer_slots,
@@ -219,9 +220,8 @@ class KerasLearner:
         parameters = [parameter for group in self.groups for parameter in group]
         with self._nothing_changes(), self._modes.judging(), tf.GradientTape(persistent=True) as tape:
             losses = self._losses_of(columns)
-        found = [tape.gradient(loss, parameters, unconnected_gradients="zero") for loss in losses]
-        vectors = [tf.concat([tf.reshape(tf.convert_to_tensor(one), (-1,)) for one in several], 0) for several in found]
-        return as_array(tf.stack(losses)), [as_array(vector) for vector in vectors]
+        found = [tape.gradient(loss, parameters) for loss in losses]
+        return as_array(tf.stack(losses)), [as_array(as_vector(one, parameters)) for one in found]
 
     def loss_of(self, sample: Sample) -> FloatArray:
         """Losses [K, G] of minibatches; see `Learner.loss_of`."""

@@ -46,6 +46,12 @@ def optimizer_slots(optimizer: Any) -> Iterator[tuple[str, Any]]:
             yield str(index), variable
 
 
+def as_vector(gradients: Sequence[Any], variables: Sequence[Any]) -> Any:
+    """All numbers in a row; 0 where there is no gradient."""
+    found = [tf.zeros(v.shape) if g is None else g for g, v in zip(gradients, variables, strict=True)]
+    return tf.concat([tf.reshape(tf.convert_to_tensor(one), (-1,)) for one in found], 0)
+
+
 def as_array(variable: Any) -> Array:
     """A copy of its values."""
     return np.asarray(variable.numpy())
