@@ -13,6 +13,7 @@ from tuner.commands.tune import TuneResult
 from tuner.commands.winner import TrainingConfigs
 from tuner.errors import UserError
 from tuner.functions import is_function
+from tuner.overrides import to_hydra
 from tuner.passwords import shown
 from tuner.player import Player
 from tuner.records import CONFIRM, RACE, SCREEN, TEST, RunRecord, Scalar, StudySummary
@@ -80,7 +81,7 @@ class StudyResult:
         """What `tuner.train` and `tuner train` need to train the winner again."""
         winner = self.winner
         if self.summary.is_sweep:
-            return tuple(f"{path}={value}" for path, value in winner.values.items())
+            return tuple(f"{path}={to_hydra(value)}" for path, value in winner.values.items())
         if self.summary.retrain_command:
             words = shlex.split(self.summary.retrain_command)[2:]
             return tuple(words[2:] if words[:1] == ["--config-dir"] else words)

@@ -1,9 +1,10 @@
 # ruff: noqa: T201
 """What the controller costs per trial, against Optuna's own loop, and how its memory and its page grow.
 
-Run it as `python tests/benchmarks/study_scale.py [TRIALS] [random|tpe]` (10,000, random). Both sides sample the same
-space with the same sampler, report at the same rungs and keep everything in SQLite with a write-ahead log, each in a
-process of its own; they take turns, a block of trials each. Optuna's side asks, suggests, reports, asks its pruner and
+Run it as `python tests/benchmarks/study_scale.py [TRIALS] [random|tpe] [sqlite|memory]` (10,000, random, sqlite). Both
+sides sample the same space with the same sampler, report at the same rungs and keep everything in SQLite with a
+write-ahead log (or in memory, to see what is not SQLite's), each in a process of its own; they take turns, a block of
+trials each. Optuna's side asks, suggests, reports, asks its pruner and
 tells. Ours is the whole study engine with all that listens to it, the live table and the trackers too, and synthetic
 trials in its process; what the trials themselves take (their threads and files) is measured inside and left out.
 Processor time is what is compared, so that a busy machine does not matter. At the end the page of the study is written.
@@ -121,7 +122,12 @@ class TurnsListener(StudyListener):
         self._turns.trial_ended()
 
 
-def ours(folder: Path, num_trials: int, sampler: str, line: Connection) -> None:
+def url_of(kind: str, path: Path) -> str:
+    """Where a side keeps its study."""
+    return "memory" if kind == "memory" else f"{kind}:///{path}"
+
+
+def ours(folder: Path, num_trials: int, sampler: str, kind: str, line: Connection) -> None:
     """Brings a study to so many screening trials, and writes its page."""
     definition = StudyDefinition(
         name="scale",
@@ -132,7 +138,7 @@ def ours(folder: Path, num_trials: int, sampler: str, line: Connection) -> None:
         entry=ENTRY,
         probe=None,
     )
-    url, tracker = f"sqlite:///{folder}/ours.db", JsonlTracker()
+    url, tracker = url_of(kind, folder / "ours.db"), JsonlTracker()
     with ExitStack() as stack:
         console = Console(file=stack.enter_context(Path(os.devnull).open("w")), force_terminal=True)
         listeners = Listeners(
@@ -150,11 +156,11 @@ def ours(folder: Path, num_trials: int, sampler: str, line: Connection) -> None:
         line.send((time.process_time() - began, page.stat().st_size))
 
 
-def optunas(folder: Path, num_trials: int, sampler: str, line: Connection) -> None:
+def optunas(folder: Path, num_trials: int, sampler: str, kind: str, line: Connection) -> None:
     """Brings Optuna's study to so many trials."""
     turns = Turns(line, num_trials // NUM_BLOCKS)
     distributions = Space.from_config(SPACE, CONFIG).distributions()
-    storage = open_storage(f"sqlite:///{folder}/optuna.db")
+    storage = open_storage(url_of(kind, folder / "optuna.db"))
     study = optuna.create_study(
         storage=storage, study_name="scale", sampler=SAMPLERS[sampler](), pruner=MedianPruner(), direction="maximize"
     )
@@ -172,11 +178,12 @@ def main() -> None:
     """Measures and prints a line per block."""
     total = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     sampler = sys.argv[2] if len(sys.argv) > 2 else "random"
+    kind = sys.argv[3] if len(sys.argv) > 3 else "sqlite"
     context, lines, sums, first = multiprocessing.get_context("spawn"), [], [0.0, 0.0], [0.0, 0.0]
     with tempfile.TemporaryDirectory() as name:
         for side in (ours, optunas):
             line, theirs = context.Pipe()
-            context.Process(target=side, args=(Path(name), total, sampler, theirs), daemon=True).start()
+            context.Process(target=side, args=(Path(name), total, sampler, kind, theirs), daemon=True).start()
             lines.append(line)
         for block in range(1, NUM_BLOCKS + 1):
             found = []
