@@ -12,7 +12,7 @@ from omegaconf.errors import (
     OmegaConfBaseException,
 )
 
-from note_rl.environments import bounded_actions, num_discrete_actions
+from note_rl.environments import bounded_actions, flat_observations, num_discrete_actions
 from note_rl.policy import Policy
 from note_rl.settings import RolloutSettings, Settings
 from tuner.build import build_environment, build_policy, build_settings
@@ -20,6 +20,7 @@ from tuner.config import BUILT, BUILT_MAPPINGS, HYDRA_KEYS, SECTIONS, BackendCon
 from tuner.errors import UserError
 from tuner.functions import check_function, is_function
 from tuner.names import did_you_mean
+from tuner.pixels import check_network
 from tuner.ranges import check_ranges
 from tuner.signatures import Signature, attributes_read, constructor_calls, signature_of
 from tuner.trial.messages import JsonDict
@@ -285,5 +286,7 @@ def _check_environment(run: RunConfig) -> None:
             bounded_actions(environment, agent)
         if str(run.policy["_target_"]).startswith(_FRAMEWORK_FREE):
             build_policy(run).use_space(environment.action_space)
+        if not run.training.multi_agent:
+            check_network(run, flat_observations(environment).observation_space)
     finally:
         environment.close()
