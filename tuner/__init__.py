@@ -31,6 +31,8 @@ def train(
 ) -> "TrainOutcome":
     """Trains one agent in this process, as `tuner train` does.
 
+    On a CPU that is with one thread, unless OMP_NUM_THREADS says otherwise; PyTorch has its threads back afterwards.
+
     Args:
         overrides: As on the command line: `["agent=ppo", "agent.gamma=0.98", "seed=3"]`.
         folder: Of the run; by default a new one under runs/.
@@ -53,6 +55,7 @@ def train(
     checked = check_command("train", overrides, config_dir)
     target = checked.folder if folder is None else Path(folder).absolute()
     command.check(checked.config, target, overrides)
+    command.check_fit(checked.config)
     return command.train(checked.config, target, overrides, PlainConsole() if show_progress else None)
 
 

@@ -4,6 +4,7 @@ import functools
 import importlib
 import logging
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -13,7 +14,8 @@ import numpy as np
 from hydra.errors import InstantiationException
 from hydra.utils import get_object, instantiate
 
-from note_rl.environments import EnvFactory, for_evaluation
+from note_rl.environments import EnvFactory, flat_observations, for_evaluation
+from note_rl.environments.in_process import as_stored
 from note_rl.errors import NoteRLError
 from note_rl.evaluation import Greedy
 from note_rl.learners.base import Learner
@@ -99,6 +101,39 @@ class BuiltRun:
             return action
 
         return choose
+
+    def try_out(self) -> None:
+        """Lets the agent act once.
+
+        Raises:
+            UserError: Its network does not take what the environment shows.
+            note_rl.errors.NoteRLError: Its answer is not what the policy takes.
+        """
+        env = flat_observations(for_evaluation(self.environment)())
+        obs = as_stored(env.reset(seed=0)[0])
+        env.close()
+        refusals: tuple[type[Exception], ...] = (ValueError, TypeError, RuntimeError)
+        if self.config.backend.name == "keras":  # TensorFlow's errors about shapes are of no usual kind
+            refusals += (importlib.import_module("tensorflow").errors.OpError,)
+        try:
+            self.player()(obs[None])
+        except NoteRLError:
+            raise
+        except refusals as error:
+            raise UserError(
+                f"the agent cannot act upon observations of the shape {list(obs.shape)}; does its network "
+                f"({self.config.network.get('_target_')}) take them? {_in_short(error)}"
+            ) from error
+
+
+def _in_short(error: Exception) -> str:
+    """The first line; of what TensorFlow says of a traced function, where it comes to the point after all the code."""
+    plain = re.sub(r"\x1b\[[\d;]*m", "", str(error))
+    lines = [line.strip() for line in plain.splitlines() if line.strip()]
+    points = [number for number, line in enumerate(lines) if re.match(r"\w+Error: ", line)]
+    if points and lines[0] == "in user code:":
+        return " ".join(lines[points[-1] : points[-1] + 2])
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"
 
 
 def build_run(config: RunConfig) -> BuiltRun:

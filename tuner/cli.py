@@ -175,7 +175,10 @@ def _dispatch(command: Command, arguments: list[str]) -> int:
     folder, key = (checked.sweep_folder, "sweep") if multirun else (checked.folder, "run")
     make_folder(folder, command.folder_key or f"hydra.{key}.dir")
     options.overrides.append(f"hydra.{key}.dir={_quoted(str(folder))}")  # or the clock would give Hydra another name
-    return _hand_to_hydra(command, options, parser)
+    status = _hand_to_hydra(command, options, parser)
+    if status and folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()  # made for a run that never began
+    return status
 
 
 def _with_positional(command: Command, words: Sequence[str]) -> list[str]:

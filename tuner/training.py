@@ -15,6 +15,7 @@ from tuner.adaptation import write_adaptation
 from tuner.build import BuiltRun, build_run
 from tuner.config import RunConfig
 from tuner.objective import missing_points
+from tuner.threads import few_threads
 from tuner.trial.context import TrialContext
 from tuner.trial.folder import CHECKPOINT_FILE
 from tuner.trial.messages import Outcome, TrialInterrupted
@@ -92,6 +93,11 @@ def run_training(
         UserError, note_rl.errors.NoteRLError: The run cannot be built.
         note_rl.errors.DivergedError: The loss became infinite or not a number.
     """
+    with few_threads(config.backend):
+        return _trained(config, folder, reporter, episodes)
+
+
+def _trained(config: RunConfig, folder: Path, reporter: Reporter, episodes: EpisodeLog | None) -> TrainOutcome:
     began = time.perf_counter()
     run = build_run(config)
     checkpoint = Checkpoint(run, folder / CHECKPOINT_FILE, episodes)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from note_rl import telling
 from note_rl.demonstrations import Demonstrations
 from note_rl.errors import EnvironmentMismatchError, SettingsError
 from note_rl.policy import EpsGreedyQPolicy, NoisyPolicy, SoftmaxPolicy
@@ -78,6 +79,18 @@ def test_whole_numbers_stay_what_they_are(framework):
 def test_pictures_that_are_too_small_are_refused(framework):
     with pytest.raises(EnvironmentMismatchError, match=r"at least 36 pixels a side.*\[20, 20, 1\]"):
         network(framework)((20, 20, 1), 2)
+
+
+def test_a_perceptron_for_pictures_is_pointed_out_once(framework, caplog, monkeypatch):
+    monkeypatch.setattr(telling, "_said", set())
+    for _ in range(2):
+        framework.agents.DQN(env=Picture, hidden_size=(4,), frame_stack=2)
+    network(framework)((36, 36, 2), 2)
+    framework.agents.DQN(env="CartPole-v1", hidden_size=(4,))
+    (said,) = [record.message for record in caplog.records]
+    assert said.startswith("a multilayer perceptron is made for images [36, 36, 2]: ")
+    assert "2,592 in all" in said
+    assert "network=CNN" in said
 
 
 def test_what_a_frame_ago_showed_is_remembered_by_a_stack(framework):

@@ -11,6 +11,7 @@ from rich.markup import escape
 from note_rl.environments import for_evaluation
 from note_rl.errors import SettingsError
 from note_rl.film import WriteFilm, film_writer, write_film
+from note_rl.threads import thread_variables
 from tuner import runs
 from tuner.build import BuiltRun, build_run
 from tuner.checks import resolve
@@ -33,6 +34,8 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     """Evaluates, films, and says both."""
     del folder, overrides
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pictures are drawn in memory: no screen is looked for
+    for name, value in thread_variables(1).items():
+        os.environ.setdefault(name, value)  # as in training
     console = PlainConsole()
     run_folder = Path(config.run)
     write = None if config.gif is None else find_writer(run_folder / config.gif)

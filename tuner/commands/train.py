@@ -13,7 +13,7 @@ from note_rl.errors import DivergedError
 from note_rl.threads import thread_variables
 from tuner import runs
 from tuner.adaptation import describe_adaptation
-from tuner.build import build_trackers, check_trackers
+from tuner.build import build_run, build_trackers, check_trackers
 from tuner.checks import resolve
 from tuner.config import RunConfig
 from tuner.console import PlainConsole
@@ -24,6 +24,7 @@ from tuner.objective import Mixed
 from tuner.plain_text import MAX_TRACEBACK, describe_error, traceback_of
 from tuner.progress import NoProgress, Progress, make_progress
 from tuner.recorder import RunRecorder
+from tuner.threads import few_threads
 from tuner.trackers.base import RunInfo, TrackerGroup
 from tuner.trackers.jsonl import JsonlTracker
 from tuner.training import TrainOutcome, run_training
@@ -46,12 +47,25 @@ def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir
     runs.resumed_config(folder, resolve(config), overrides)
 
 
+def check_fit(config: DictConfig) -> None:
+    """Builds a new run and lets its agent act once: what does not fit is refused before the run begins.
+
+    Raises:
+        UserError, note_rl.errors.NoteRLError: What `build_run` and `BuiltRun.try_out` refuse.
+    """
+    if config.resume is None and config.get("backend") is not None:
+        run = RunConfig.from_json(resolve(config))
+        with few_threads(run.backend):
+            build_run(run).try_out()
+
+
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     """Trains with a progress display and says where the run is."""
     console = PlainConsole()
     if OmegaConf.select(config, "backend.device") == "cpu":
         for name, value in thread_variables(1).items():
             os.environ.setdefault(name, value)  # small networks are several times faster with one thread
+    check_fit(config)
     folder = _shortest(folder)
     console.print(f"training in {escape(str(folder))}", highlight=False, soft_wrap=True)
     outcome = train(config, folder, overrides, console=console)

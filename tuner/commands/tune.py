@@ -20,6 +20,7 @@ from tuner.commands.planning import make_plan
 from tuner.commands.winner import TrainingConfigs
 from tuner.console import PlainConsole
 from tuner.files import write_aside
+from tuner.insights.failures import failed_runs
 from tuner.passwords import command_line
 from tuner.records import StudySummary
 from tuner.reporting import final_table, write_page
@@ -211,6 +212,9 @@ def _show(result: TuneResult, console: Console) -> None:
     lines["look at everything"] = _page(result)
     for what, line in lines.items():
         console.print(f"{what}:\n  [bold]{escape(line)}[/bold]", highlight=False, soft_wrap=True)
+    failed = failed_runs(result.summary)
+    if failed:
+        console.print(escape(failed), style="yellow", highlight=False, soft_wrap=True)
 
 
 def _page(result: TuneResult) -> str:

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from note_rl.agents.spaces import ContinuousSpaces, image_shape
+from note_rl.agents.spaces import ContinuousSpaces, image_shape, say_if_pixels
 from note_rl.errors import SettingsError
 from note_rl.learners.mirror import DenseLayer, scaled_tanh
 
@@ -51,6 +51,7 @@ class MLP(keras.Sequential):  # type: ignore[misc]  # Keras ships no types
     ) -> None:
         if activation not in _ACTIVATIONS:
             raise SettingsError(f"unknown activation {activation!r}; known are {', '.join(_ACTIVATIONS)}")
+        say_if_pixels(input_shape)
         widths = [math.prod(input_shape), *hidden_sizes]
         hidden = [keras.layers.Dense(o, activation, **small_uniform(i)) for i, o in pairwise(widths)]
         last = keras.layers.Dense(num_outputs, **small_uniform(widths[-1]))

@@ -9,7 +9,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from note_rl.agents.spaces import ContinuousSpaces, image_shape
+from note_rl.agents.spaces import ContinuousSpaces, image_shape, say_if_pixels
 from note_rl.errors import SettingsError
 from note_rl.learners.mirror import DenseLayer, scaled_tanh
 
@@ -45,6 +45,7 @@ class MLP(nn.Module):
         super().__init__()
         if activation not in _ACTIVATIONS:
             raise SettingsError(f"unknown activation {activation!r}; known are {', '.join(_ACTIVATIONS)}")
+        say_if_pixels(input_shape)
         self.activation = activation
         sizes = [math.prod(input_shape), *hidden_sizes, num_outputs]
         self.linears = [nn.Linear(i, o) for i, o in pairwise(sizes)]
