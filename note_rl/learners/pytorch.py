@@ -32,7 +32,6 @@ from note_rl.learners.pytorch_traced import Traces
 from note_rl.types import Array, FloatArray, Sample, Update
 
 _RANDOM = "random/torch"  # torch draws from one global generator per device
-_STAGES = "update/stages"  # name of an array, see `Traces.stages`
 
 
 class TorchArithmetic:
@@ -118,6 +117,15 @@ class PyTorchLearner:
     def expect(self, num_gradient_steps: float) -> None:
         """So many gradient steps are still to come; see `Learner.expect`."""
         self._traces.expect(num_gradient_steps)
+
+    @property
+    def stages(self) -> tuple[int, int]:
+        """See `Staged.stages`."""
+        return self._traces.stages
+
+    def resume(self, stages: tuple[int, int]) -> None:
+        """See `Staged.resume`."""
+        self._traces.resume(stages)
 
     @property
     def num_traces(self) -> int:
@@ -281,7 +289,6 @@ class PyTorchLearner:
         for index, (optimizer, _) in enumerate(self._optimizers):
             for name, tensor in optimizer_slots(optimizer):
                 state[f"optimizer/{index}/{name}"] = as_array(tensor)
-        state[_STAGES] = np.array(self._traces.stages)
         state[f"{_RANDOM}/cpu"] = as_array(torch.get_rng_state())
         if self.device.type == "cuda":
             state[f"{_RANDOM}/cuda"] = as_array(torch.cuda.get_rng_state(self.device))
@@ -296,9 +303,6 @@ class PyTorchLearner:
                 tensor.copy_(torch.from_numpy(np.array(state[f"agent/{name}"])))
         for index, (optimizer, _) in enumerate(self._optimizers):
             load_slots(optimizer, state, f"optimizer/{index}/")
-        if _STAGES in state:
-            others, all_groups = map(int, state[_STAGES])
-            self._traces.resume((others, all_groups))
         if f"{_RANDOM}/cpu" in state:
             torch.set_rng_state(torch.from_numpy(np.array(state[f"{_RANDOM}/cpu"])))
         if f"{_RANDOM}/cuda" in state and self.device.type == "cuda":
