@@ -23,7 +23,7 @@ from note_rl.experience import Clock, Experience
 from note_rl.experience.view import agent_view, make_experience
 from note_rl.knobs import Held, Workplace
 from note_rl.learners.adjustable import of_the_agent
-from note_rl.learners.base import Learner
+from note_rl.learners.base import Learner, Staged
 from note_rl.measuring import Measurements
 from note_rl.normal_inputs import with_normal_inputs
 from note_rl.normalise import RewardNormaliser
@@ -260,7 +260,7 @@ class Trainer:
             arrays.update(nested("reward_normaliser", self._reward_normaliser.get_state()))
         if with_experience:
             arrays.update(nested("experience", self.experience.get_state()))
-        head = {
+        head: dict[str, Any] = {
             "seed": self.seed,
             "clock": asdict(self.clock),
             "recent": list(self._recent.returns),
@@ -270,6 +270,8 @@ class Trainer:
                 "sampling": self._sampling.bit_generator.state,
             },
         }
+        if isinstance(self.learner, Staged):
+            head["stages"] = list(self.learner.stages)
         return arrays, head
 
     def set_state(self, arrays: Mapping[str, Array], head: Mapping[str, Any]) -> None:
@@ -291,6 +293,9 @@ class Trainer:
         self._recent.returns.extend(head["recent"])
         self._exploring.bit_generator.state = head["random"]["exploration"]
         self._sampling.bit_generator.state = head["random"]["sampling"]
+        if isinstance(self.learner, Staged) and "stages" in head:
+            others, all_groups = map(int, head["stages"])
+            self.learner.resume((others, all_groups))
         if "adaptive" in head:
             self.adaptation.take(head["adaptive"])
 

@@ -48,7 +48,6 @@ from note_rl.learners.pytorch_traced import Traces
 from note_rl.learners.targets import update_copies
 from note_rl.types import Array, FloatArray, Sample, Update
 
-_STAGES = "update/stages"  # name of an array, see `Traces.stages`
 
 
 class PyTorchLearner:
@@ -112,6 +111,15 @@ class PyTorchLearner:
     def expect(self, num_gradient_steps: float) -> None:
         """So many gradient steps are still to come; see `Learner.expect`."""
         self._traces.expect(num_gradient_steps)
+
+    @property
+    def stages(self) -> tuple[int, int]:
+        """See `Staged.stages`."""
+        return self._traces.stages
+
+    def resume(self, stages: tuple[int, int]) -> None:
+        """See `Staged.resume`."""
+        self._traces.resume(stages)
 
     @property
     def num_traces(self) -> int:
@@ -286,7 +294,6 @@ class PyTorchLearner:
         for index, (optimizer, _) in enumerate(self._optimizers):
             for name, tensor in optimizer_slots(optimizer):
                 state[f"optimizer/{index}/{name}"] = as_array(tensor)
-        state[_STAGES] = np.array(self._traces.stages)
         return {**state, **random_state(self.device)}
 
     def set_state(self, state: Mapping[str, Array]) -> None:
@@ -298,9 +305,6 @@ class PyTorchLearner:
                 tensor.copy_(torch.from_numpy(np.array(state[f"agent/{name}"])))
         for index, (optimizer, _) in enumerate(self._optimizers):
             load_slots(optimizer, state, f"optimizer/{index}/")
-        if _STAGES in state:
-            others, all_groups = map(int, state[_STAGES])
-            self._traces.resume((others, all_groups))
         set_random_state(self.device, state)
         self._kept = Kept(self.agent, self._optimizers)
         self.actor.parameters_changed()

@@ -99,8 +99,7 @@ class Traces:
     def stages(self) -> tuple[int, int]:
         """How steps are taken by now in which not all groups learn, and those in which all do.
 
-        0 the ordinary way, 1 from a recording, 2 compiled. Each may round in its own way, and what pays depends on the
-        steps still to come. So a run that is resumed begins where it had got to, or it would not be the same run.
+        0 the ordinary way, 1 from a recording, 2 compiled.
         """
         reached = list(self._resumed)
         for (_, due), trace in self._known.items():

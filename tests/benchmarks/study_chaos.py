@@ -6,13 +6,12 @@ processes, four at a time, each with a helper process. In each round one of cont
 helper is killed at a random moment; after the death of the controller the same command continues the study. After the
 rounds it runs to its end, and everything is checked.
 
-`python -m tests.benchmarks.study_chaos real [ROUNDS [FOLDER]]` (100) does the same with real agents, DQN and PPO in
-both frameworks: a quarter of the rounds each, with Ctrl-C, SIGTERM and `kill -9` of one of controller, fork server and
-trial, or of all of them at once. Each study is compared with one that was left alone: curves, scores and all that was
-learned have to be equal bit for bit, and no process may be left.
+`python -m tests.benchmarks.study_chaos real [ROUNDS [CASE ...]]` (100; dqn-torch dqn-keras ppo-torch ppo-keras) does
+the same with real agents, an equal part of the rounds for each case: Ctrl-C, SIGTERM and `kill -9` of one of
+controller, fork server and trial, or of all of them at once. Each study is compared with one that was left alone:
+curves, scores and all that was learned have to be equal bit for bit, and no process may be left.
 """
 
-import itertools
 import os
 import random
 import shlex
@@ -22,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
@@ -135,26 +135,32 @@ REAL = {
 }
 
 
-def disturb_real_agents(rounds: int, folder: Path) -> None:
-    """Runs four studies twice, once disturbed, and compares."""
+CASES = [f"{agent}-{backend}" for agent in REAL for backend in ("torch", "keras")]
+
+
+def disturb(case: str, rounds: int, folder: Path) -> tuple[Counter[str], int]:
+    """Runs a study alone and disturbed and compares; what was done to it, in how many sessions."""
+    agent, _, backend = case.partition("-")
+    arguments = (*COMMON, *REAL[agent], f"backend={backend}")
+    alone = Chaos(folder / f"{case}-alone", arguments)
+    alone.run()
+    seed = CASES.index(case)
+    disturbed = Chaos(folder / f"{case}-disturbed", arguments, seed, lambda line: print(f"{case} {line}", flush=True))
+    disturbed.run(random.Random(seed).choices(KINDS, k=rounds), longest_wait_s=8.0)
+    assert_equal(disturbed, alone)
+    print(f"{case}: {len(alone.records())} runs and {len(alone.parameters())} arrays are equal", flush=True)
+    return disturbed.counted, disturbed.num_sessions
+
+
+def disturb_real_agents(rounds: int, cases: Sequence[str]) -> None:
+    """Disturbs a study of each and prints what was done."""
     counted: Counter[str] = Counter()
     num_sessions, began = 0, time.monotonic()
-    cases = list(itertools.product(REAL, ("torch", "keras")))
-    for number, (agent, backend) in enumerate(cases):
-        arguments = (*COMMON, *REAL[agent], f"backend={backend}")
-        dice = random.Random(number)
-        kinds = [dice.choice(KINDS) for _ in range(rounds * (number + 1) // len(cases) - rounds * number // len(cases))]
-        alone = Chaos(folder / f"{agent}-{backend}-alone", arguments)
-        print(f"{agent} {backend}", flush=True)
-        alone.run()
-        disturbed = Chaos(
-            folder / f"{agent}-{backend}-disturbed", arguments, seed=number, tell=lambda line: print(line, flush=True)
-        )
-        disturbed.run(kinds, longest_wait_s=10.0)
-        assert_equal(disturbed, alone)
-        counted += disturbed.counted
-        num_sessions += disturbed.num_sessions
-        print(f"{agent} {backend}: {len(alone.records())} runs, {len(alone.parameters())} arrays are equal", flush=True)
+    with tempfile.TemporaryDirectory() as name:
+        for case in cases:
+            done, sessions = disturb(case, rounds // len(cases), Path(name))
+            counted += done
+            num_sessions += sessions
     print(f"{counted.total()} disturbances {dict(counted)} in {num_sessions} sessions of {len(cases)} studies,")
     print(f"{time.monotonic() - began:.0f} s: curves, scores and parameters are bit-equal, no process is left")
 
@@ -162,9 +168,7 @@ def disturb_real_agents(rounds: int, folder: Path) -> None:
 def main() -> None:
     """Runs the rounds and prints what was done."""
     if sys.argv[1:2] == ["real"]:
-        rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 100
-        with tempfile.TemporaryDirectory() as name:
-            disturb_real_agents(rounds, Path(sys.argv[3] if len(sys.argv) > 3 else name))
+        disturb_real_agents(int((sys.argv[2:] or [100])[0]), sys.argv[3:] or CASES)
         return
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 50
     num_trials = int(sys.argv[2]) if len(sys.argv) > 2 else 200
