@@ -23,9 +23,10 @@ from note_rl.errors import DivergedError, NoteRLError
 from tuner.commands import COMMANDS, Command
 from tuner.config import conf_folder, config_loader, prepare_hydra
 from tuner.errors import UserError
+from tuner.files import is_full
 from tuner.folders import make_folder
 from tuner.names import did_you_mean
-from tuner.plain_text import MAX_MESSAGE, message_of, plain
+from tuner.plain_text import MAX_MESSAGE, message_of, one_line, plain
 from tuner.preflight import check_command, compose_or_explain
 from tuner.tracebacks import describe_crash
 from tuner.trial.context import TrialContext, current_trial
@@ -130,6 +131,8 @@ def _answered(command: Command, work: Callable[[], int]) -> int:
     except HydraException as error:
         return _refuse(str(error).strip().partition("\n")[0], command)
     except Exception as error:  # noqa: BLE001 - the border of the program: what is left is a crash, shown as such
+        if is_full(error):
+            return _refuse(f"the disk is full ({one_line(message_of(error))}); make room and start again", command)
         sys.stderr.write(describe_crash(error))
         return EXIT_CRASHED
 

@@ -16,7 +16,7 @@ from optuna.storages import RDBStorage
 from optuna.trial import TrialState
 
 from tuner.errors import UserError
-from tuner.study.disk import is_full
+from tuner.files import is_full
 
 PATIENCE_S = 300.0
 """How long a study waits for its database. Runs under way wait with it, at their next report."""
