@@ -22,6 +22,7 @@ from omegaconf import DictConfig
 from note_rl.errors import DivergedError, NoteRLError
 from tuner.commands import COMMANDS, Command
 from tuner.config import conf_folder, config_loader, prepare_hydra
+from tuner.entry import EXIT_INTERRUPTED, begin_work
 from tuner.errors import UserError
 from tuner.files import is_full
 from tuner.folders import make_folder
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
 EXIT_CRASHED = 1
 EXIT_REFUSED = 2
-EXIT_INTERRUPTED = 130
 
 _EPILOG = """\
 Settings are KEY=VALUE, choices are GROUP=NAME:
@@ -63,6 +63,7 @@ class Job:
         Returns:
             The exit status; as a job of hydra/sweeper=optuna, the score of the run.
         """
+        begin_work()
         hydra = HydraConfig.get()
         folder, overrides = Path(hydra.runtime.output_dir), tuple(hydra.overrides.task)
         trial = current_trial()
@@ -154,11 +155,17 @@ def _dispatch(command: Command, arguments: list[str]) -> int:
         config_name, options.overrides, options.config_dir, multirun=multirun, with_run=command.is_job
     )
     module = command.load()
+    if multirun or not command.is_job:
+        begin_work()
     if not command.is_job:
         return module.run(checked.config, checked.folder, tuple(options.overrides))
     folder, key = (checked.sweep_folder, "sweep") if multirun else (checked.folder, "run")
     if command.has_check:
         module.check(checked.config, folder, tuple(options.overrides), options.config_dir)
+    if command.has_plan and checked.config.plan:
+        if multirun:
+            raise UserError("plan=true plans one study: leave -m out")
+        return module.plan(checked.config, tuple(options.overrides), options.config_dir)
     make_folder(folder, command.folder_key or f"hydra.{key}.dir")
     options.overrides.append(f"hydra.{key}.dir={_quoted(str(folder))}")  # or the clock would give Hydra another name
     return _hand_to_hydra(command, options, parser)

@@ -95,8 +95,10 @@ NOTE_RL_LAYERS = (
     ("examples",),
 )
 TUNER_LAYERS = (
-    ("errors", "names", "plain_text", "quiet"),
+    ("entry", "errors", "names", "plain_text", "quiet"),
+    ("files",),
     ("trial", "signatures"),
+    ("console",),
     ("records", "config"),
     ("wording",),
     ("executors", "trackers"),

@@ -1,8 +1,9 @@
 """`tuner train`: one run in this process, or the continuation of one."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
@@ -84,11 +85,12 @@ def train(
     resolved = resolve(config)
     if resolved.pop("resume", None) is None:
         runs.begin(folder, resolved)
+        prepare = None
     else:
         resolved = runs.resumed_config(folder, resolved, overrides)
-        runs.continue_with(folder, resolved)
+        prepare = partial(runs.continue_with, folder, resolved)
     progress = NoProgress() if console is None else make_progress(console, int(resolved["training"]["total_steps"]))
-    return _recorded(resolved, folder, progress)
+    return _recorded(resolved, folder, progress, prepare)
 
 
 def objective(config: DictConfig, trial: TrialContext) -> float:
@@ -114,12 +116,19 @@ def _train(config: JsonDict, folder: Path, recorder: RunRecorder) -> TrainOutcom
     return run_training(RunConfig.from_json(config), folder, recorder, recorder.history)
 
 
-def _recorded(config: JsonDict, folder: Path, progress: Progress) -> TrainOutcome:
-    """Trains; whatever the end, it is written down and the trackers are told."""
+def _recorded(config: JsonDict, folder: Path, progress: Progress, prepare: Callable[[], None] | None) -> TrainOutcome:
+    """Trains; whatever the end, it is written down and the trackers are told.
+
+    Args:
+        config: Of the run, resolved.
+        folder: Of the run.
+        progress: Shown to the user.
+        prepare: What is done to the folder before it is read, once it is sure that nobody else trains there.
+    """
     tracker = TrackerGroup([JsonlTracker(), *build_trackers(config["tracker"]).values()])
     group = " ".join(filter(None, [function_name(config), config.get("env", {}).get("id")]))
     info = RunInfo(folder.name, group, config, folder)
-    recorder = RunRecorder(info, tracker, progress, runs.steps_done(folder))
+    recorder = RunRecorder(info, tracker, progress, runs.steps_done(folder), prepare)
     try:
         with recorder.stopping_on_signals():
             outcome = _train(config, folder, recorder)

@@ -23,7 +23,7 @@ from tuner.records import SCREEN
 from tuner.study.control import Interrupts, sole_controller
 from tuner.study.definition import StudyDefinition
 from tuner.study.listener import StudyListener
-from tuner.study.ownership import Ownership
+from tuner.study.ownership import Ownership, refuse_another
 from tuner.study.reading import OUTCOME_ATTRIBUTE, RUN_ATTRIBUTE
 from tuner.study.samplers import SamplerFactory, make_sampler, require_objectives
 from tuner.study.store import StudyStore, begin_or_continue
@@ -202,13 +202,14 @@ class SweepRunner:
         definition = self._sweep.definition
         single = len(self._sweep.directions) == 1
         pruner = self._sweep.pruner or NopPruner()
+        refuse_another(self._store, definition, self._began_in(folder))
         study = self._store.open(definition.name, SCREEN, pruner=pruner, directions=self._sweep.directions)
-        began_in = Path(study.user_attrs.get(SWEEP_FOLDER, folder))
-        if began_in.is_dir() and began_in != folder:
+        began_in = self._began_in(folder)
+        if began_in != folder:
             with suppress(OSError):  # if the new one was made, it is not needed; something may be in it
                 folder.rmdir()
             folder = began_in
-        ownership = Ownership(study, folder)
+        ownership = Ownership(study, folder, self._store.file)
         with sole_controller(folder), self._interrupts.heeded(), ownership.claimed():
             begin_or_continue(study, definition, self._store.url)
             study.set_user_attr(SWEEP_FOLDER, str(folder))
@@ -224,6 +225,12 @@ class SweepRunner:
             finally:
                 self._listener.on_results(folder, best_jobs(study))
             return best_jobs(study)
+
+    def _began_in(self, folder: Path) -> Path:
+        """The folder of a sweep that is continued, if it is still there; else this one."""
+        study = self._store.find(self._sweep.definition.name)
+        began_in = folder if study is None else Path(study.user_attrs.get(SWEEP_FOLDER, folder))
+        return began_in if began_in.is_dir() else folder
 
     def _dispatch(self, book: SweepBook, judge: JobJudge | None, ownership: Ownership) -> None:
         with self._make_executor() as executor:
