@@ -11,10 +11,11 @@ Importing this package imports neither a framework, nor Optuna, nor Hydra: each 
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pathlib import Path  # each module that is imported here lengthens the time before Ctrl-C is listened to
+
     from tuner.commands.tune import TuneResult
     from tuner.loaded import StudyResult
     from tuner.training import TrainOutcome
@@ -25,8 +26,8 @@ __all__ = ["hub", "load", "report", "train", "tune"]
 def train(
     overrides: Sequence[str] = (),
     *,
-    folder: str | Path | None = None,
-    config_dir: str | Path | None = None,
+    folder: "str | Path | None" = None,
+    config_dir: "str | Path | None" = None,
     show_progress: bool = False,
 ) -> "TrainOutcome":
     """Trains one agent in this process, as `tuner train` does.
@@ -47,6 +48,8 @@ def train(
         note_rl.errors.NoteRLError: What the training core refuses.
         KeyboardInterrupt: After Ctrl-C; a checkpoint was written, `resume=FOLDER` continues.
     """
+    from pathlib import Path
+
     from tuner.commands import train as command
     from tuner.console import PlainConsole
     from tuner.preflight import check_command
@@ -60,7 +63,7 @@ def train(
 
 
 def tune(
-    overrides: Sequence[str] = (), *, config_dir: str | Path | None = None, show_progress: bool = False
+    overrides: Sequence[str] = (), *, config_dir: "str | Path | None" = None, show_progress: bool = False
 ) -> "TuneResult":
     """Runs a study, or what is left of it, as `tuner tune` does.
 

@@ -22,11 +22,13 @@ from omegaconf import DictConfig, OmegaConf
 from note_rl.errors import DivergedError, NoteRLError
 from tuner.commands import COMMANDS, Command
 from tuner.config import conf_folder, config_loader, prepare_hydra
+from tuner.entry import EXIT_INTERRUPTED, begin_work
 from tuner.errors import UserError
+from tuner.files import is_full
 from tuner.folders import make_folder
 from tuner.names import did_you_mean
 from tuner.passwords import hidden, without_password
-from tuner.plain_text import MAX_MESSAGE, message_of, plain
+from tuner.plain_text import MAX_MESSAGE, message_of, one_line, plain
 from tuner.preflight import compose_or_explain
 from tuner.tracebacks import describe_crash
 from tuner.trial.context import TrialContext, current_trial
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
 
 EXIT_CRASHED = 1
 EXIT_REFUSED = 2
-EXIT_INTERRUPTED = 130
 
 _EPILOG = """\
 Settings are KEY=VALUE, choices are GROUP=NAME:
@@ -63,6 +64,7 @@ class Job:
         Returns:
             The exit status; as a job of hydra/sweeper=optuna, the score of the run.
         """
+        begin_work()
         hydra = HydraConfig.get()
         folder, overrides = Path(hydra.runtime.output_dir), _as_typed(hydra.overrides.task)
         trial = current_trial()
@@ -150,6 +152,8 @@ def _answered(command: Command, work: Callable[[], int]) -> int:
     except HydraException as error:
         return _refuse(str(error).strip().partition("\n")[0], command)
     except Exception as error:  # noqa: BLE001 - the border of the program: what is left is a crash, shown as such
+        if is_full(error):
+            return _refuse(f"the disk is full ({one_line(message_of(error))}); make room and start again", command)
         sys.stderr.write(hidden(describe_crash(error)))
         return EXIT_CRASHED
 
@@ -170,9 +174,15 @@ def _dispatch(command: Command, arguments: list[str]) -> int:
             raise
     multirun = options.multirun or "hydra.mode=MULTIRUN" in options.overrides
     checked = command.checked(options.overrides, options.config_dir, config_name=config_name, multirun=multirun)
+    if multirun or not command.is_job:
+        begin_work()
     if not command.is_job:
         return command.load().run(checked.config, checked.folder, tuple(options.overrides))
     folder, key = (checked.sweep_folder, "sweep") if multirun else (checked.folder, "run")
+    if command.has_plan and checked.config.plan:
+        if multirun:
+            raise UserError("plan=true plans one study: leave -m out")
+        return command.load().plan(checked.config, tuple(options.overrides), options.config_dir)
     make_folder(folder, command.folder_key or f"hydra.{key}.dir")
     options.overrides.append(f"hydra.{key}.dir={_quoted(str(folder))}")  # or the clock would give Hydra another name
     status = _hand_to_hydra(command, options, parser)

@@ -4,14 +4,14 @@ import json
 import os
 import signal
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 
 from tuner.errors import UserError
-from tuner.files import write_aside
+from tuner.files import sweep_asides, write_aside
 from tuner.progress import Progress
 from tuner.trackers.base import RunInfo, RunTracker, Tracker
 from tuner.trackers.history import History
@@ -40,9 +40,17 @@ class RunRecorder:
         tracker: Told of every metric, and of the end.
         progress: Shown to the user.
         num_env_steps: Steps already done, of a run that is continued; metrics behind that are about to come again.
+        prepare: Called when the folder is held, before anything in it is read.
     """
 
-    def __init__(self, info: RunInfo, tracker: Tracker, progress: Progress, num_env_steps: int = 0) -> None:
+    def __init__(
+        self,
+        info: RunInfo,
+        tracker: Tracker,
+        progress: Progress,
+        num_env_steps: int = 0,
+        prepare: Callable[[], None] | None = None,
+    ) -> None:
         self.history = History(info.folder)
         self._info = info
         self._tracker = tracker
@@ -53,9 +61,16 @@ class RunRecorder:
         if lock is None:
             raise UserError(f"another process is training in {info.folder}; wait for it, or stop it")
         self._lock = lock
-        cut_torn_tail(info.folder / REPORTS_FILE)
-        _drop_metrics_after(info.folder / METRICS_FILE, num_env_steps)
-        self._reported = dict(read_reports(info.folder))
+        try:
+            if prepare is not None:
+                prepare()
+            sweep_asides(info.folder)
+            cut_torn_tail(info.folder / REPORTS_FILE)
+            _drop_metrics_after(info.folder / METRICS_FILE, num_env_steps)
+            self._reported = dict(read_reports(info.folder))
+        except BaseException:
+            os.close(lock)
+            raise
 
     @property
     def began(self) -> bool:

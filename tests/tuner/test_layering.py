@@ -113,8 +113,10 @@ NOTE_RL_LAYERS = (
     ("examples",),
 )
 TUNER_LAYERS = (
-    ("errors", "names", "passwords", "plain_text", "quiet"),
+    ("entry", "errors", "names", "passwords", "plain_text", "quiet"),
+    ("files",),
     ("trial", "signatures"),
+    ("console",),
     ("records", "config", "trust"),
     ("wording",),
     ("executors", "trackers", "player"),

@@ -6,11 +6,12 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
+from tuner.commands.report import require_studies
 from tuner.console import PlainConsole
 from tuner.errors import UserError
 from tuner.passwords import shown
 from tuner.study import StudyStore, fill_in_missing
-from tuner.study.storage import check_url, file_of, open_storage
+from tuner.study.storage import check_url, open_storage
 
 
 def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
@@ -25,8 +26,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     url = str(config.storage.url)
     if importlib.util.find_spec("optuna_dashboard") is None:
         raise UserError("tuner dashboard needs optuna-dashboard, which is not installed: pip install 'note-rl[report]'")
-    if url.startswith(("sqlite:", "journal:")) and not file_of(url).exists():
-        raise UserError(f"there is no {file_of(url)} here: run `tuner tune` first, or give the URL of another storage")
+    require_studies(url)
     with StudyStore(url) as store:
         fill_in_missing(store, Path(config.folder))
     storage = open_storage(url)

@@ -16,7 +16,7 @@ from tuner.records import StudySummary
 from tuner.reporting import final_table, write_page
 from tuner.results import verdict
 from tuner.study import StudyStore, fill_dashboard, home_of, summarise
-from tuner.study.storage import IN_MEMORY, check_url, file_of
+from tuner.study.storage import IN_MEMORY, check_url, file_of, has_studies
 from tuner.trackers.wandb_report import publish_report
 
 
@@ -48,6 +48,24 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     return 0
 
 
+def require_studies(url: str) -> None:
+    """Refuses a storage that nothing is in, and leaves it as it is.
+
+    Raises:
+        UserError: There is none, or it is empty.
+    """
+    if url.startswith(("sqlite:", "journal:")) and not file_of(url).exists():
+        raise UserError(
+            f"there is no {file_of(url)} here: run `tuner tune` first, or name another with storage.url=..."
+        )
+    if not has_studies(url):
+        raise UserError(_none_yet(url))
+
+
+def _none_yet(url: str) -> str:
+    return f"there is no study in {shown(url)} yet: run `tuner tune` first"
+
+
 def find(url: str, name: str | None, folder: Path) -> tuple[StudySummary, Path, list[str]]:
     """A study of a storage.
 
@@ -64,14 +82,11 @@ def find(url: str, name: str | None, folder: Path) -> tuple[StudySummary, Path, 
     """
     if url in IN_MEMORY:
         raise UserError("storage.url=memory keeps nothing to report of; name the storage that the study was run with")
-    if url.startswith(("sqlite:", "journal:")) and not file_of(url).exists():
-        raise UserError(
-            f"there is no {file_of(url)} here: run `tuner tune` first, or name another with storage.url=..."
-        )
+    require_studies(url)
     with StudyStore(url) as store:
         names = store.names()
         if not names:
-            raise UserError(f"there is no study in {shown(url)} yet: run `tuner tune` first")
+            raise UserError(_none_yet(url))
         chosen = str(name or names[0])
         others = [] if name else names[1:]
         home = home_of(store, chosen, folder / chosen)

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
@@ -101,12 +102,13 @@ def train(
     put_back = _nothing
     if is_new:
         runs.begin(folder, resolved)
+        prepare = None
     else:
         resolved = runs.resumed_config(folder, {**resolved, "trust": trust}, overrides)
         put_back = runs.keep_as_it_is(folder)
-        runs.continue_with(folder, resolved)
+        prepare = partial(runs.continue_with, folder, resolved)
     progress = NoProgress() if console is None else make_progress(console, int(resolved["training"]["total_steps"]))
-    return _recorded(resolved, folder, progress, put_back)
+    return _recorded(resolved, folder, progress, prepare, put_back)
 
 
 def _nothing() -> None:
@@ -137,12 +139,26 @@ def _train(config: JsonDict, folder: Path, recorder: RunRecorder) -> TrainOutcom
     return run_training(RunConfig.from_json(config), folder, recorder, recorder.history)
 
 
-def _recorded(config: JsonDict, folder: Path, progress: Progress, put_back: Callable[[], None]) -> TrainOutcome:
-    """Trains; whatever the end, it is written down and the trackers are told. `put_back`: if it could not begin."""
+def _recorded(
+    config: JsonDict,
+    folder: Path,
+    progress: Progress,
+    prepare: Callable[[], None] | None,
+    put_back: Callable[[], None],
+) -> TrainOutcome:
+    """Trains; whatever the end, it is written down and the trackers are told.
+
+    Args:
+        config: Of the run, resolved.
+        folder: Of the run.
+        progress: Shown to the user.
+        prepare: What is done to the folder before it is read, once it is sure that nobody else trains there.
+        put_back: What undoes it, where the run could not begin.
+    """
     tracker = TrackerGroup([JsonlTracker(), *build_trackers(config.get("tracker")).values()])
     group = " ".join(filter(None, [function_name(config), config.get("env", {}).get("id")]))
     info = RunInfo(folder.name, group, config, folder)
-    recorder = RunRecorder(info, tracker, progress, runs.steps_done(folder))
+    recorder = RunRecorder(info, tracker, progress, runs.steps_done(folder), prepare)
     try:
         with recorder.stopping_on_signals():
             outcome = _train(config, folder, recorder)

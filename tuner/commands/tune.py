@@ -38,7 +38,9 @@ from tuner.study import (
     summarise,
 )
 from tuner.study.display import study_display
+from tuner.study.ownership import refuse_another
 from tuner.study.patience import STORAGE_ERRORS, explained
+from tuner.study.storage import has_studies
 from tuner.study.study_run import StudyRunListener
 from tuner.study.tracking import TrackingListener
 from tuner.study.vetting import check_values
@@ -81,18 +83,24 @@ class TuneResult:
 
 
 def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
-    """Refuses a search that cannot be, before anything is written."""
+    """Refuses a search that cannot be, or not go on as it began, before anything is written."""
     del folder
     check_study(config, overrides, config_dir)
+    if has_studies(url := str(config.storage.url)):
+        with StudyStore(url) as store:
+            refuse_another(store, define(config, overrides, config_dir))
+
+
+def plan(config: DictConfig, overrides: Sequence[str], config_dir: str | Path | None) -> int:
+    """Prints stages, trials, seeds, rungs and estimated minutes."""
+    PlainConsole().print(make_plan(define(config, overrides, config_dir), resolve(config)), highlight=False)
+    return 0
 
 
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     """Runs the study, or what is left of it, and says what it found."""
     del folder  # study.folder says where studies live
     console = PlainConsole()
-    if config.plan:
-        console.print(make_plan(define(config, overrides, typed_config_dir()), resolve(config)), highlight=False)
-        return 0
     try:
         result = tune(config, overrides, config_dir=typed_config_dir(), console=console)
     except StudyStopped as stop:

@@ -8,12 +8,13 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Protocol
 
 from tuner.errors import UserError
+from tuner.files import sweep_asides
 
 LOCK_FILE = "controller.lock"
 LAST_RESORT_S = 5.0
@@ -49,7 +50,10 @@ def sole_controller(folder: Path) -> Iterator[None]:
                 "or use another study.name"
             ) from None
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        with suppress(OSError):  # a full disk: who holds the lock is then not known by number
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        for place in (folder, folder / "experiment"):
+            sweep_asides(place)
         yield
     finally:
         os.close(descriptor)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from tuner.executors.base import Event, Executor, TrialBuilt, TrialEnded, TrialReported
+from tuner.files import sweep_asides
 from tuner.objective import other_values
 from tuner.protocol import RETRIED
 from tuner.records import RunRecord
@@ -129,6 +130,7 @@ class Dispatcher:
             self._listener.on_note(f"{run.key} is still running since an earlier session; waiting for it to checkpoint")
         if not files.wait_until_free(run.folder, LEFTOVER_PATIENCE_S):
             files.end_leftover(run.folder)
+        sweep_asides(run.folder)
         state = files.read_trial(run.folder)
         if not is_of(state.spec, run):
             self._set_aside(run)

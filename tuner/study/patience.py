@@ -17,8 +17,8 @@ from optuna.trial import TrialState
 from sqlalchemy.engine import make_url
 
 from tuner.errors import UserError
+from tuner.files import is_full
 from tuner.passwords import hidden
-from tuner.study.disk import is_full
 from tuner.study.line import GivenUpError, Line
 
 PATIENCE_S = 300.0

@@ -28,7 +28,7 @@ from tuner.study.dispatch import Dispatcher
 from tuner.study.errors import StudyError
 from tuner.study.guard import further_trials
 from tuner.study.listener import StudyListener
-from tuner.study.ownership import Ownership
+from tuner.study.ownership import Ownership, refuse_another
 from tuner.study.patience import STORAGE_ERRORS, StorageLostError, explained
 from tuner.study.probing import PROBE, run_probe
 from tuner.study.pruning import RungJudge, decisions_from_json, decisions_to_json, describe_decisions
@@ -79,6 +79,7 @@ class StudyRunner:
             StorageLostError: The database does not answer, or the disk is full; the same call goes on later.
             UserError: It cannot begin, or not go on as it began.
         """
+        refuse_another(self._store, self._definition)
         with sole_controller(self._definition.study_folder), self._interrupts.heeded():
             try:
                 self._run()
@@ -90,7 +91,7 @@ class StudyRunner:
         began = time.monotonic()
         definition = self._definition
         screen = self._store.open(definition.name, SCREEN, pruner=self._pruner, directions=definition.directions)
-        ownership = Ownership(screen, definition.study_folder)
+        ownership = Ownership(screen, definition.study_folder, self._store.file)
         with ownership.claimed():
             self._begin(screen)
             self._run_owned(screen, ownership, began)

@@ -13,12 +13,15 @@ from pathlib import Path
 
 import optuna
 import sqlalchemy.exc
+from optuna.exceptions import StorageInternalError
 from optuna.storages import BaseStorage, InMemoryStorage, JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
 from optuna.storages.journal._storage import JournalOperation
+from sqlalchemy import create_engine, inspect
 from sqlalchemy.engine import make_url
 
 from tuner.errors import UserError
+from tuner.files import is_full
 from tuner.names import did_you_mean
 from tuner.passwords import shown
 from tuner.study.line import Line
@@ -32,6 +35,7 @@ IN_MEMORY = ("memory", "sqlite://", "sqlite:///:memory:")
 _SQLITE_HEADER = b"SQLite format 3\0"
 _ATTEMPTS = 5
 _PAUSE_S = 0.2
+_ROOM_TO_READ = 64 * 1024
 _DIALECTS = ("sqlite", "postgresql", "mysql", "mariadb")
 _PACKAGES = {"psycopg": "'psycopg[binary]'", "psycopg2": "psycopg2-binary", "MySQLdb": "mysqlclient"}
 """What to install for a driver module whose package is called otherwise."""
@@ -98,11 +102,38 @@ def file_of(url: str) -> Path:
     return Path(url.partition(":")[2].removeprefix("///").partition("?")[0])
 
 
-def exists(url: str) -> bool:
-    """Whether there may be studies at that URL. Makes nothing."""
+def has_studies(url: str) -> bool:
+    """Whether there may be studies at that URL: to open a storage makes one. Changes nothing.
+
+    What cannot be looked into counts as one that has; opening it says what is wrong.
+    """
     if url in IN_MEMORY:
         return False
-    return not url.startswith(("sqlite:", "journal:")) or file_of(url).is_file()
+    if not url.startswith(("sqlite:", "journal:")):
+        return _server_has_studies(url)
+    path = file_of(url)
+    if not path.is_file() or path.stat().st_size == 0:
+        return False
+    if url.startswith("journal:"):
+        return True
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            return connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is not None
+    except sqlite3.Error:
+        return True
+
+
+def _server_has_studies(url: str) -> bool:
+    try:
+        engine = create_engine(url)
+    except (sqlalchemy.exc.SQLAlchemyError, ImportError):
+        return True
+    try:
+        return inspect(engine).has_table("studies")
+    except sqlalchemy.exc.SQLAlchemyError:
+        return True
+    finally:
+        engine.dispose()
 
 
 def _open_database(url: str) -> BaseStorage:
@@ -122,7 +153,9 @@ def _open_database(url: str) -> BaseStorage:
         ) from error
     except RuntimeError as error:  # Optuna's word for tables of another version
         raise UserError(f"storage.url={shown(url)} was written by another version of Optuna: {error}") from error
-    except sqlalchemy.exc.SQLAlchemyError as error:
+    except (sqlalchemy.exc.SQLAlchemyError, StorageInternalError) as error:
+        if is_full(error):
+            raise UserError(f"storage.url={shown(url)} cannot be opened: the disk is full; make room") from error
         raise UserError(
             f"storage.url={shown(url)} cannot be opened: {cause_of(error)}; "
             "check the address, that it runs, and your rights"
@@ -199,8 +232,16 @@ def _inspect(path: Path) -> tuple[str, set[str]]:
             verdict = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
             tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     except sqlite3.DatabaseError as error:
+        if isinstance(error, sqlite3.OperationalError):  # says nothing of the file
+            raise UserError(f"the storage file {path} cannot be read: {error}{_room_left(path)}") from error
         return str(error), set()
     return " ".join(verdict.split()), tables
+
+
+def _room_left(path: Path) -> str:
+    """A hint if there is none: to read a database that was written to, SQLite has to make a small file beside it."""
+    full = shutil.disk_usage(path.parent).free < _ROOM_TO_READ
+    return "; the disk is full: make room" if full else ""
 
 
 def _open_journal(path: Path, log: Callable[[str], None]) -> BaseStorage:

@@ -23,7 +23,7 @@ from tuner.records import SCREEN
 from tuner.study.control import LOCK_FILE, Interrupts, sole_controller
 from tuner.study.definition import StudyDefinition
 from tuner.study.listener import StudyListener
-from tuner.study.ownership import Ownership
+from tuner.study.ownership import Ownership, refuse_another
 from tuner.study.patience import StorageLostError
 from tuner.study.reading import OUTCOME_ATTRIBUTE, RUN_ATTRIBUTE
 from tuner.study.samplers import SamplerFactory, drawing_by_trial, make_sampler, require_objectives
@@ -214,13 +214,14 @@ class SweepRunner:
         definition = self._sweep.definition
         single = len(self._sweep.directions) == 1
         pruner = self._sweep.pruner or NopPruner()
+        refuse_another(self._store, definition, self._began_in(folder))
         study = self._store.open(definition.name, SCREEN, pruner=pruner, directions=self._sweep.directions)
-        began_in = folder_of_sweep(study, folder)
+        began_in = self._began_in(folder)
         if began_in != folder:
             with suppress(OSError):  # if the new one was made, it is not needed; something may be in it
                 folder.rmdir()
             folder = began_in
-        ownership = Ownership(study, folder)
+        ownership = Ownership(study, folder, self._store.file)
         with sole_controller(folder), self._interrupts.heeded(), ownership.claimed():
             begin_or_continue(study, definition, self._store.url)
             study.set_user_attr(SWEEP_FOLDER, str(folder))
@@ -240,6 +241,11 @@ class SweepRunner:
             best = best_jobs(study)
             self._listener.on_results(folder, best)
             return best
+
+    def _began_in(self, folder: Path) -> Path:
+        """The folder of a sweep that is continued, if it is still there; else this one."""
+        study = self._store.find(self._sweep.definition.name)
+        return folder if study is None else folder_of_sweep(study, folder)
 
     def _dispatch(self, book: SweepBook, judge: JobJudge | None, ownership: Ownership) -> None:
         with self._make_executor() as executor:

@@ -10,7 +10,7 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from tuner.executors.base import Event, TrialBuilt
-from tuner.protocol import PENALISED
+from tuner.protocol import PENALISED, robust_worst
 from tuner.records import SCREEN, RunRecord
 from tuner.study.book import Book, Ending, Run
 from tuner.study.definition import StudyDefinition, flatten
@@ -18,6 +18,7 @@ from tuner.study.dispatch import Dispatcher, _Desk
 from tuner.study.evidence import echo_complaint
 from tuner.study.reading import (
     ATTEMPTS_ATTRIBUTE,
+    OUTCOME_ATTRIBUTE,
     RUN_ATTRIBUTE,
     carry_values,
     record_of,
@@ -112,13 +113,18 @@ class SweepBook(Book):
         return tuple(map(self._record, self.study.get_trials(deepcopy=False)))
 
     def worst(self) -> tuple[float, ...]:
-        """The worst value seen of each objective; empty if none was."""
-        finished = self.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-        return tuple(
-            (max if direction is StudyDirection.MINIMIZE else min)(trial.values[index] for trial in finished)
-            for index, direction in enumerate(self.study.directions)
-            if finished
-        )
+        """The worst value seen of each objective, see `robust_worst`; empty if none was."""
+        trials = self.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        finished = [trial for trial in trials if trial.user_attrs.get(OUTCOME_ATTRIBUTE) == Outcome.COMPLETE]
+        worst = []
+        for index, direction in enumerate(self.study.directions):
+            sign = -1.0 if direction is StudyDirection.MINIMIZE else 1.0
+            usual, seen = ([sign * trial.values[index] for trial in some] for some in (finished, trials))
+            lowest = robust_worst(usual, seen)
+            if lowest is None:
+                return ()
+            worst.append(sign * lowest)
+        return tuple(worst)
 
     def _record(self, trial: FrozenTrial) -> RunRecord:
         return record_of(trial, SCREEN, self._sweep_folder, other_objectives(self.study))

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.errors import UserError
-from tuner.files import write_aside
+from tuner.files import sweep_asides, write_aside
 from tuner.plain_text import MAX_REASON, plain
 from tuner.trial import orphans, system
 from tuner.trial.foreign import build, parse_object, read_file
@@ -178,6 +178,7 @@ def claim(folder: Path) -> None:
 
 def clear_unfinished(folder: Path) -> None:
     """Clear what an earlier attempt left unfinished. The lock must be held."""
+    sweep_asides(folder)
     (folder / RESULT_FILE).unlink(missing_ok=True)
     for name in (REPORTS_FILE, METRICS_FILE):
         cut_torn_tail(folder / name)
