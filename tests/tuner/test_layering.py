@@ -98,6 +98,7 @@ TUNER_LAYERS = (
     ("errors", "names", "passwords", "quiet"),
     ("trial", "signatures"),
     ("records", "config", "trust"),
+    ("config_folders",),
     ("wording",),
     ("executors", "trackers"),
     ("commands",),
