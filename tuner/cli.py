@@ -29,7 +29,7 @@ from tuner.folders import make_folder
 from tuner.names import did_you_mean
 from tuner.passwords import hidden, without_password
 from tuner.plain_text import MAX_MESSAGE, message_of, one_line, plain
-from tuner.preflight import compose_or_explain
+from tuner.preflight import admit_groups, compose_or_explain
 from tuner.tracebacks import describe_crash
 from tuner.trial.context import TrialContext, current_trial
 
@@ -166,6 +166,7 @@ def _dispatch(command: Command, arguments: list[str]) -> int:
         raise UserError("--experimental-rerun loads a pickle, which may run anything: use tuner train resume=RUN")
     options.overrides = _with_positional(command, options.overrides)
     config_name = options.config_name or command.config_name
+    admit_groups(options.config_dir, options.overrides)
     if options.help or options.cfg or options.info or options.hydra_help or options.shell_completion:
         try:
             return _hand_to_hydra(command, options, parser)

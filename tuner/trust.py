@@ -11,7 +11,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,9 +117,18 @@ def admit(config: Mapping[str, Any], source: Path | str, trust: Iterable[str] = 
         UserError: Names the code, and what to type if it is to be run.
     """
     _refuse_references(config, source)
-    found, trust = list(foreign_code(config)), tuple(trust)
+    admit_code(list(foreign_code(config)), source, trust)
+
+
+def admit_code(found: Sequence[Foreign], source: Path | str, trust: Iterable[str] = ()) -> None:
+    """Refuses such code unless it was used here before, or its module is named; then it is remembered.
+
+    Raises:
+        UserError: Names the code, and what to type if it is to be run.
+    """
     if not found:
         return
+    trust = tuple(trust)
     if os.getcwd() not in sys.path:
         sys.path.append(
             os.getcwd()
@@ -134,7 +143,7 @@ def admit(config: Mapping[str, Any], source: Path | str, trust: Iterable[str] = 
             f"{source} asks for code that does not come with tuner and was not used here before: {listed}.\n"
             f"It would run with all your rights. If you know it and who made that folder, add trust={typed}"
         )
-    remember(config)
+    _note(code.mark for code in found)
 
 
 def remember(config: Mapping[str, Any]) -> None:
@@ -142,8 +151,11 @@ def remember(config: Mapping[str, Any]) -> None:
 
     Where there is no place for notes (a read-only home), the question is asked.
     """
-    path = _record_file()
-    marks = {code.mark for code in foreign_code(config)}
+    _note(code.mark for code in foreign_code(config))
+
+
+def _note(marks: Iterable[str]) -> None:
+    marks, path = set(marks), _record_file()
     if path is None or not marks or not (new := sorted(marks - _remembered())):
         return
     with suppress(OSError):
@@ -174,7 +186,9 @@ def foreign_code(config: Mapping[str, Any]) -> Iterator[Foreign]:
 def _of_environment(env: Mapping[str, Any]) -> Iterator[Foreign]:
     name = env["id"]
     module, colon, rest = name.partition(":")
-    if colon and not _ENVPOOL.fullmatch(name) and (module not in ENV_MODULES or ":" in rest):
+    if _REFERENCE in name:
+        yield Foreign("env.id", name, _mark(env), is_module=True)
+    elif colon and not _ENVPOOL.fullmatch(name) and (module not in ENV_MODULES or ":" in rest):
         yield Foreign("env.id", module if ":" not in rest else name, _mark(env), is_module=True)
     elif _MAKES_OTHERS.fullmatch(rest if colon else name):
         yield Foreign("env.id", name, _mark(env), is_module=True)

@@ -49,7 +49,6 @@ from note_rl.learners.targets import update_copies
 from note_rl.types import Array, FloatArray, Sample, Update
 
 
-
 class PyTorchLearner:
     """Trains an agent whose parameters are torch tensors, on the device that they are on."""
 

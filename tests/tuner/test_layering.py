@@ -118,6 +118,7 @@ TUNER_LAYERS = (
     ("trial", "signatures"),
     ("console",),
     ("records", "config", "trust"),
+    ("config_folders",),
     ("wording",),
     ("executors", "trackers", "player"),
     ("commands",),

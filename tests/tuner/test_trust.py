@@ -251,6 +251,56 @@ def test_a_trial_of_a_study_made_here_is_known(tuner: CommandLine, own: str) -> 
     )
     assert study == 0
     assert tuner("play", "studies/s/screen/0", "gif=null", "num_episodes=1").status == 0
+    again = tuner("train", "--config-dir", "studies/s", "experiment=winner", "tracker=jsonl")
+    assert (again.status, again.errors) == (0, "")
+
+
+@pytest.fixture
+def study(tuner: CommandLine) -> Path:
+    """What `tuner tune` leaves, as far as --config-dir is concerned."""
+    folder = tuner.folder / "stranger"
+    (folder / "experiment").mkdir(parents=True)
+    (folder / "controller.lock").touch()
+    (folder / "hidden.py").write_text("import os\nos.mkdir('owned')\n")
+    return folder
+
+
+GROUPS = {
+    "os.system": {"policy": SYSTEM},
+    "a callback of Hydra": {"hydra": {"callbacks": {"evil": SYSTEM}}},
+    "logging": {"defaults": [{"override /hydra/job_logging": "evil"}]},
+    "environment": {"env": {"id": "hidden:X"}},
+    "environment by reference": {"env": {"id": "${x}:y"}},
+    "environment from elsewhere": {"other": {"id": "hidden:X"}, "env": "${other}"},
+    "framework from elsewhere": {"other": {"module": "hidden"}, "backend": "${other}"},
+    "secrets": {"tracker": {"wandb": {"project": "${oc.env:SECRET}"}}},
+    "a vouching file": {"trust": ["os"], "policy": SYSTEM},
+}
+
+
+@pytest.mark.usefixtures("untouched")
+@pytest.mark.parametrize("how", GROUPS)
+def test_the_groups_of_a_strangers_study_run_nothing(tuner: CommandLine, study: Path, how: str) -> None:
+    text = f"# @package _global_\n{yaml.safe_dump(GROUPS[how])}"
+    (study / "experiment" / "winner.yaml").write_text(text)
+    for command in ("train", "tune"):
+        said = tuner.refused(command, "--config-dir", "stranger", "experiment=winner")
+        assert "stranger/experiment/winner.yaml " in said
+    assert "winner.yaml " in tuner("train", "--config-dir", "stranger", "experiment=winner", "--cfg", "job").errors
+
+
+def test_groups_of_ones_own_are_a_part_of_the_program(tuner: CommandLine, own: str) -> None:
+    folder = tuner.folder / "my_conf" / "agent"
+    folder.mkdir(parents=True)
+    content = {"defaults": ["dqn"], "agent": {"_target_": "my_rl.Cautious"}}
+    (folder / "cautious.yaml").write_text(f"# @package _global_\n{yaml.safe_dump(content)}")
+    arguments = ("train", "--config-dir", "my_conf", "agent=cautious", *SMALL, *SMALL_AGENTS["dqn"][1:])
+    assert tuner(*arguments, "hydra.run.dir=mine").status == 0
+    (tuner.folder / "my_conf" / "metrics.jsonl").touch()
+    answer = tuner(*arguments, "hydra.run.dir=other")
+    assert answer.status == 2, "it has become that of a run"
+    assert "add trust=my_rl" in answer.errors
+    assert tuner(*arguments, "hydra.run.dir=other", "trust=my_rl").status == 0
 
 
 def targets_in(node: object) -> Iterator[str]:

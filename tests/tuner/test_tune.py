@@ -30,7 +30,7 @@ SMALL_STUDY = (
     *("study.num_trials=5", "study.num_candidates=2", "study.num_test_seeds=2", "study.num_race_seeds=0"),
     "study.name=mine",
 )
-NOT_JUDGED = ("seed", "checkpoint", "tracker", "resume")
+NOT_JUDGED = ("seed", "checkpoint", "tracker", "resume", "trust")
 
 
 @pytest.fixture(autouse=True)

@@ -25,6 +25,7 @@ from tuner.records import RunRecord
 from tuner.study import StudyListener, StudyStopped
 from tuner.study.book import Run
 from tuner.trackers.base import TrackerGroup
+from tuner.trust import remember
 from tuner.wording import format_number, format_seconds
 
 EXIT_STOPPED = 130
@@ -128,6 +129,7 @@ def _take_home(found: Found, overrides: Sequence[str]) -> dict[str, str]:
     ours += [] if found.choice is None else [found.choice]
     configs = TrainingConfigs(ours, typed_config_dir())
     config = run_config_of(resolve(found.config))
+    remember(config)
     followed = {**config, "schedule": OmegaConf.to_container(found.config.schedule, resolve=False)}
     folder = found.folder / "experiment"
     folder.mkdir(exist_ok=True)
