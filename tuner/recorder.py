@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 
 from tuner.errors import UserError
-from tuner.files import write_aside
+from tuner.files import parse_json, write_aside
 from tuner.progress import Progress
 from tuner.trackers.base import RunInfo, RunTracker, Tracker
 from tuner.trackers.history import History
@@ -163,6 +163,6 @@ def _drop_metrics_after(path: Path, num_env_steps: int) -> None:
 def _is_behind(line: str, num_env_steps: int) -> bool:
     """Whether a line of metrics is of a later step; a damaged one is not known to be."""
     try:
-        return bool(json.loads(line)["step"] > num_env_steps)
+        return bool(parse_json(line)["step"] > num_env_steps)
     except (ValueError, TypeError, KeyError):
         return False

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from tuner.build import check_trackers
 from tuner.checks import resolve
-from tuner.comparison import ARMS, Comparison, compare, what_is_compared
+from tuner.comparison import ARMS, Comparison, check_known, compare, what_is_compared
 from tuner.errors import UserError
 from tuner.runs import check_same
 from tuner.verdicts import MIN_SCORES_FOR_INTERVAL
@@ -22,6 +22,7 @@ def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir
         raise UserError("there is no adaptation to compare with: choose one, adaptive=ess, gns, ppo_kl or ppo_ess")
     check_trackers(resolve(config).get("tracker"))
     check_same(folder, what_is_compared(resolve(config)))
+    check_known(folder)
 
 
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:

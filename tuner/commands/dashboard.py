@@ -9,7 +9,7 @@ from rich.console import Console
 
 from tuner.errors import UserError
 from tuner.study import StudyStore, fill_in_missing
-from tuner.study.storage import check_url, file_of, open_storage, shown
+from tuner.study.storage import IN_MEMORY, check_url, exists, file_of, open_storage, shown
 
 
 def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
@@ -26,6 +26,8 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         raise UserError("tuner dashboard needs optuna-dashboard, which is not installed: pip install 'note-rl[report]'")
     if url.startswith(("sqlite:", "journal:")) and not file_of(url).exists():
         raise UserError(f"there is no {file_of(url)} here: run `tuner tune` first, or give the URL of another storage")
+    if url not in IN_MEMORY and not exists(url):
+        raise UserError(f"there is no study in {shown(url)} yet: run `tuner tune` first")
     with StudyStore(url) as store:
         fill_in_missing(store, Path(config.folder))
     storage = open_storage(url)

@@ -15,7 +15,7 @@ from tuner.records import StudySummary
 from tuner.reporting import final_table, write_page
 from tuner.results import verdict
 from tuner.study import StudyStore, fill_dashboard, home_of, summarise
-from tuner.study.storage import IN_MEMORY, check_url, file_of, shown
+from tuner.study.storage import IN_MEMORY, check_url, exists, file_of, shown
 from tuner.trackers.wandb_report import publish_report
 
 
@@ -67,6 +67,8 @@ def find(url: str, name: str | None, folder: Path) -> tuple[StudySummary, Path, 
         raise UserError(
             f"there is no {file_of(url)} here: run `tuner tune` first, or name another with storage.url=..."
         )
+    if not exists(url):
+        raise UserError(f"there is no study in {shown(url)} yet: run `tuner tune` first")
     with StudyStore(url) as store:
         names = store.names()
         if not names:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.errors import UserError
-from tuner.files import write_aside
+from tuner.files import parse_json, write_aside
 from tuner.trial import system
 from tuner.trial.messages import JsonDict, TrialResult, TrialSpec
 
@@ -178,7 +178,7 @@ def read_reports(folder: Path) -> list[tuple[float, float]]:
     pairs = []
     for line in _lines(folder / REPORTS_FILE):
         with suppress(ValueError, KeyError, TypeError):
-            entry = json.loads(line)
+            entry = parse_json(line)
             if line.endswith(b"\n"):
                 pairs.append((float(entry["step"]), float(entry["value"])))
     return pairs
@@ -194,19 +194,22 @@ def append_line(file: io.FileIO, fields: Mapping[str, object], durable: bool) ->
 
 
 def cut_torn_tail(path: Path) -> None:
-    """Cut a file of JSON lines behind its last sound line, so that the next line is not glued to half a line."""
+    """Cut a last line that is not whole off a file of JSON lines, so that the next one is not glued to it.
+
+    Damage before it is no torn write and stays as it is: readers pass over it.
+    """
     lines = _lines(path)
-    sound = 0
-    for line in lines:
-        try:
-            json.loads(line)
-        except ValueError:
-            break
-        if not line.endswith(b"\n"):
-            break
-        sound += len(line)
-    if sound < sum(map(len, lines)):
-        os.truncate(path, sound)
+    if not lines or (lines[-1].endswith(b"\n") and _is_json(lines[-1])):
+        return
+    os.truncate(path, sum(map(len, lines[:-1])))
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        parse_json(line)
+    except ValueError:
+        return False
+    return True
 
 
 def read_result(folder: Path) -> TrialResult | None:
@@ -230,7 +233,7 @@ def write_objective(folder: Path, objective: JsonDict) -> None:
 def read_objective(folder: Path) -> JsonDict:
     """Return what `write_objective` wrote; a complaint if that is missing."""
     try:
-        objective: JsonDict = json.loads((folder / OBJECTIVE_FILE).read_text())
+        objective: JsonDict = parse_json((folder / OBJECTIVE_FILE).read_text())
     except (OSError, ValueError):
         return {"complaint": f"its process left no {OBJECTIVE_FILE}"}
     return objective
@@ -256,7 +259,7 @@ def _lines(path: Path) -> list[bytes]:
 
 def _noted_process(folder: Path) -> tuple[int, str] | None:
     try:
-        noted = json.loads((folder / PID_FILE).read_text())
+        noted = parse_json((folder / PID_FILE).read_text())
         return int(noted["pid"]), str(noted["start_time"])
     except (OSError, ValueError, KeyError, TypeError):
         return None

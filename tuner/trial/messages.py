@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
+from tuner.files import parse_json
+
 JsonDict: TypeAlias = dict[str, Any]
 """A JSON object: strings to None, bool, int, float, str, lists and objects of these. The form of a composed config."""
 
@@ -86,7 +88,7 @@ class TrialSpec:
         Raises:
             ValueError: The text is not a trial's.
         """
-        return _build(cls, json.loads(text))
+        return _build(cls, parse_json(text))
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,7 @@ class TrialResult:
         Raises:
             ValueError: The text is not a result's.
         """
-        fields = json.loads(text)
+        fields = parse_json(text)
         if not isinstance(fields, dict):
             raise ValueError(f"a result is a JSON object, not {text!r}")
         return _build(cls, fields | {"outcome": Outcome(str(fields.get("outcome")))})
