@@ -1,6 +1,7 @@
 """A configuration with its adaptation against the same without it, on seeds that nothing was chosen by."""
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,8 @@ from note_rl.errors import DivergedError
 from note_rl.evaluation import random_policy_returns
 from tuner.build import build_run
 from tuner.config import RunConfig
+from tuner.errors import UserError
+from tuner.files import parse_json
 from tuner.objective import Mixed
 from tuner.probe import NUM_EPISODES
 from tuner.protocol import penalty, seed_stream
@@ -96,6 +99,35 @@ def what_is_compared(config: JsonDict) -> JsonDict:
     return {name: value for name, value in config.items() if name not in ("num_seeds", "margin", "trust")}
 
 
+def check_known(folder: Path) -> None:
+    """Refuses to go on with scores that cannot be read.
+
+    Raises:
+        UserError: Names the line.
+    """
+    _known(folder / _RESULTS)
+
+
+def _known(path: Path) -> dict[tuple[str, int], float]:
+    """The scores so far, by arm and seed; of a last line that was cut short, none."""
+    if not os.path.lexists(path):
+        return {}
+    try:
+        lines = path.read_bytes().splitlines(keepends=True)
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}; move it away to begin anew") from error
+    known = {}
+    for number, line in enumerate(lines, start=1):
+        if number == len(lines) and not line.endswith(b"\n"):
+            break
+        try:
+            arm, seed, score = parse_json(line)
+            known[str(arm), int(seed)] = float(score)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise UserError(f"{path} is damaged in line {number}; restore it, or move it away to begin anew") from error
+    return known
+
+
 def compare(config: JsonDict, folder: Path, num_seeds: int) -> Iterator[tuple[str, int, float]]:
     """Trains what is not known yet; gives arm, seed and score of each run. The same call goes on where it was ended.
 
@@ -105,8 +137,7 @@ def compare(config: JsonDict, folder: Path, num_seeds: int) -> Iterator[tuple[st
         begin(folder, what_is_compared(config))
     path = folder / _RESULTS
     cut_torn_tail(path)
-    lines = path.read_text().splitlines() if path.exists() else []
-    known = {(arm, seed): score for arm, seed, score in map(json.loads, lines)}
+    known = _known(path)
     for arm, seed, run in runs_of(config, num_seeds):
         if (arm, seed) not in known:
             own = folder / f"{arm}_{seed}"

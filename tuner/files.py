@@ -1,18 +1,31 @@
-"""Writing files that are never half there, and what that leaves behind when a process is killed or the disk is full."""
+"""Writing files that are never half there, what that leaves behind, and reading what others may have damaged."""
 
 import contextlib
 import errno
+import json
 import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """No space, no quota, a file as large as this process may write."""
 
 _ASIDE = re.compile(r"\..+\.(?P<pid>\d{1,10})(-\w+)?\.aside")
 """`.NAME.PID.aside`; checkpoints, which are written by `note_rl`, have a token behind the number."""
+
+
+def parse_json(text: str | bytes) -> Any:
+    """The value that a text of JSON stands for.
+
+    Raises:
+        ValueError: It is none: no JSON, no UTF-8, or brackets nested so deeply that nobody can have written them.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
 
 
 def write_aside(path: Path, text: str) -> None:

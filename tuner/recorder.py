@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 
 from tuner.errors import UserError
-from tuner.files import sweep_asides, write_aside
+from tuner.files import parse_json, sweep_asides, write_aside
 from tuner.progress import Progress
 from tuner.trackers.base import RunInfo, RunTracker, Tracker
 from tuner.trackers.history import History
@@ -181,7 +181,7 @@ def _drop_metrics_after(path: Path, num_env_steps: int) -> None:
 def _is_behind(line: str, num_env_steps: int) -> bool:
     """Whether a line of training metrics is of a later step; a damaged one is not known to be."""
     try:
-        entry = json.loads(line)
+        entry = parse_json(line)
         return bool(entry["step"] > num_env_steps and EVALUATION_METRIC not in entry)
     except (ValueError, TypeError, KeyError):
         return False

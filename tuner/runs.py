@@ -12,7 +12,7 @@ from note_rl.checkpoint import read_checkpoint
 from note_rl.errors import NoteRLError
 from tuner.checks import checked_run
 from tuner.errors import UserError
-from tuner.files import write_aside
+from tuner.files import parse_json, write_aside
 from tuner.names import did_you_mean
 from tuner.objective import STEP_TOLERANCE, missing_points
 from tuner.trackers.history import HISTORY_FILE, read_history
@@ -46,13 +46,13 @@ def begin(folder: Path, config: Mapping[str, Any]) -> None:
 
 def check_free(folder: Path) -> None:
     """Refuses a folder that a run is in."""
-    if (folder / CONFIG_FILE).exists():
+    if os.path.lexists(folder / CONFIG_FILE):
         raise UserError(f"{folder} holds a run already; continue it with resume={folder}, or choose another folder")
 
 
 def check_same(folder: Path, config: Mapping[str, Any]) -> None:
     """Refuses a folder that was begun with another configuration, naming what differs."""
-    if not (folder / CONFIG_FILE).is_file():
+    if not os.path.lexists(folder / CONFIG_FILE):
         return
     before, now = (dict(_leaves(one)) for one in (_written(folder), yaml.safe_load(_to_yaml(config))))
     other = [name for name in {**before, **now} if before.get(name) != now.get(name)]
@@ -86,10 +86,10 @@ def read_config(folder: Path, trust: Sequence[str] = ()) -> JsonDict:
 
 def _written(folder: Path) -> JsonDict:
     """What stands in the folder, whoever wrote it: to be compared, not to be built."""
-    if (folder / CONFIG_FILE).is_file():
+    if os.path.lexists(folder / CONFIG_FILE):
         return _mapping_in(folder / CONFIG_FILE, yaml.safe_load)
-    if (folder / SPEC_FILE).is_file():
-        spec = _mapping_in(folder / SPEC_FILE, json.loads)
+    if os.path.lexists(folder / SPEC_FILE):
+        spec = _mapping_in(folder / SPEC_FILE, parse_json)
         if not isinstance(spec.get("config"), dict) or "seed" not in spec:
             raise UserError(f"{folder / SPEC_FILE} is damaged: it has no config or no seed; {_REMEDY}")
         return {**spec["config"], "seed": spec["seed"]}
@@ -107,7 +107,7 @@ def read_run(folder: Path, trust: Sequence[str] = ()) -> JsonDict:
     try:
         checked_run(config)
     except (UserError, NoteRLError) as error:
-        path = folder / (CONFIG_FILE if (folder / CONFIG_FILE).is_file() else SPEC_FILE)
+        path = folder / (CONFIG_FILE if os.path.lexists(folder / CONFIG_FILE) else SPEC_FILE)
         raise UserError(f"{path} describes no run: {error}\n{_REMEDY[0].upper()}{_REMEDY[1:]}") from error
     return config
 

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from note_rl.errors import NoteRLError
+from tests.fuzzing.building import use
 from tests.fuzzing.lines import Line
+from tuner.commands import COMMANDS
 from tuner.errors import UserError
+from tuner.preflight import Preflight
 
 MOST_LINES = 3
 MOST_LETTERS = 600
@@ -40,7 +43,7 @@ def answer_to(work: Callable[[], object]) -> Answer:
         work()
     except (UserError, NoteRLError) as error:
         return _judged(str(error))
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - this is what is looked for
         return Answer("fell", "".join(traceback.format_exception(error)))
     return Answer("accepted")
 
@@ -52,6 +55,19 @@ def names_the_key(answer: Answer, line: Line) -> bool:
     words = {part for key in line.keys for part in (key, key.rpartition(".")[2], key.partition(".")[0])}
     words |= {value for override in line.overrides if (value := override.partition("=")[2]) not in ("", "''")}
     return any(word in answer.text for word in words)
+
+
+def check_and_use(line: Line) -> Answer:
+    """What the command says of a line; if it accepts it, whether everything can then be built and used.
+
+    A refusal while something is built comes too late: it should have been found by the checks.
+    """
+    found: list[Preflight] = []
+    answer = answer_to(lambda: found.append(COMMANDS[line.command].checked(line.overrides)))
+    if not found:
+        return answer
+    used = answer_to(lambda: use(line, found[0].config))
+    return used if used.kind == "accepted" else Answer("fell", f"accepted, but then: {used.text}")
 
 
 def _judged(text: str) -> Answer:

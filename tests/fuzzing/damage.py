@@ -243,14 +243,14 @@ def _mutate_json(content: bytes, rng: random.Random) -> bytes:
 
 
 def _mutate_line(content: bytes, rng: random.Random) -> bytes:
-    lines = content.splitlines(keepends=True)
+    lines = content.splitlines(keepends=True) or [b"{}"]
     index = rng.randrange(len(lines))
     lines[index] = json.dumps(_mutate(json.loads(lines[index]), rng)).encode() + b"\n"
     return b"".join(lines)
 
 
 def _spoil_line(content: bytes, rng: random.Random) -> bytes:
-    lines = content.splitlines(keepends=True)
+    lines = content.splitlines(keepends=True) or [b""]
     lines[rng.randrange(len(lines))] = rng.choice((b"\n", b"{\n", b"null\n", b"[]\n", b"7\n", b"\xff\xfe\n", b'"x"\n'))
     return b"".join(lines)
 

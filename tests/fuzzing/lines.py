@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -18,6 +19,7 @@ VALUES = (
 
 MUTATIONS = ("~{key}", *(f"{{key}}={value}" for value in VALUES), "+{key}.new=1", "{key}.new=1", "++{key}.new=[1]")
 
+_OF_HYDRA = ("hydra.run.dir", "hydra.sweep.dir", "hydra.job.name")
 _LEVELS = 3
 """Two levels of every primary config, and what the second one holds."""
 
@@ -40,27 +42,43 @@ class Line:
         return " ".join(["tuner", self.command, *self.overrides])
 
 
+_SYNTHETIC = ("agent=synthetic", "executor=inline")
 STARTS = {
-    "train": ((), ("agent=ppo", "env=pendulum", "policy=gaussian"), ("agent=td3", "env=pendulum"),
-              ("agent=synthetic",), ("adaptive=ess", "buffer=prioritized"), ("wrapper=frame_stack",),
-              ("experiment=dqn_cartpole",), ("collector=pool", "env.num_envs=2")),
-    "tune": ((), ("agent=synthetic", "executor=inline"), ("sampler=grid",), ("pruner=patient",),
-             ("sampler=nsga2", "study.metric=[mixed,seconds]", "agent=synthetic", "executor=inline"),
-             ("pruner=hyperband",), ("sampler=cmaes", "agent=synthetic"), ("agent=ppo", "pruner=threshold", "pruner.lower=0")),
+    "train": (
+        (),
+        ("agent=ppo", "env=pendulum", "policy=gaussian"),
+        ("agent=td3", "env=pendulum"),
+        ("agent=synthetic",),
+        ("adaptive=ess", "buffer=prioritized"),
+        ("wrapper=frame_stack",),
+        ("experiment=dqn_cartpole",),
+        ("collector=pool", "env.num_envs=2"),
+    ),
+    "tune": (
+        (),
+        _SYNTHETIC,
+        ("sampler=grid",),
+        ("pruner=patient",),
+        ("sampler=nsga2", "study.metric=[mixed,seconds]", *_SYNTHETIC),
+        ("pruner=hyperband",),
+        ("sampler=cmaes", *_SYNTHETIC),
+        ("agent=ppo", "pruner=threshold", "pruner.lower=0"),
+    ),
     "find": (("finder=lr",), ("finder=optimizer",), ("finder=agent",), ("finder=lr", "agent=ppo")),
     "compare": (("agent=prioritized_dqn", "adaptive=ess"),),
     "play": (("run=trained",),),
     "report": ((), ("study.name=small",)),
     "dashboard": ((),),
-}  # fmt: skip
+}
 """For each command, what its lines begin with."""
 
 
-def keys_of(command: str, start: tuple[str, ...]) -> list[str]:
+@cache
+def keys_of(command: str, start: tuple[str, ...]) -> tuple[str, ...]:
     """Dotted keys of what a line beginning so composes, two levels and what they hold; groups are keys, too."""
     config = compose(config_loader(), command, start)
     groups = [str(name) for name in config.hydra.runtime.choices if not str(name).startswith("hydra/")]
-    return sorted({*_keys(config), *groups})
+    return tuple(sorted({*_keys(config), *groups, *_OF_HYDRA}))
 
 
 def _keys(config: DictConfig, prefix: str = "", depth: int = 1) -> Iterator[str]:
@@ -82,6 +100,19 @@ def all_lines() -> list[Line]:
         for start in starts
         for key in keys_of(command, start)
         for mutation in MUTATIONS
+    ]
+
+
+CORE = ("~{key}", *(f"{{key}}={value}" for value in ("null", "[]", "{}", "x", "-1", "1e400", "nan", "true")))
+
+
+def core_lines() -> list[Line]:
+    """Each key of the plain start of each command with the mistakes that are made most."""
+    return [
+        Line(command, (*starts[0], mutation.replace("{key}", key)), (key,))
+        for command, starts in STARTS.items()
+        for key in keys_of(command, starts[0])
+        for mutation in CORE
     ]
 
 
@@ -110,12 +141,5 @@ def some_lines(seed: int, count: int, pairs: float = 0.2) -> list[Line]:
 
 def _pair(command: str, rng: random.Random) -> Line:
     start = rng.choice(STARTS[command])
-    keys = tuple(rng.choice(_cached_keys(command, start)) for _ in range(2))
+    keys = tuple(rng.choice(keys_of(command, start)) for _ in range(2))
     return Line(command, (*start, *(rng.choice(MUTATIONS).replace("{key}", key) for key in keys)), keys)
-
-
-_KEYS: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-
-
-def _cached_keys(command: str, start: tuple[str, ...]) -> list[str]:
-    return _KEYS.setdefault((command, start), []) or _KEYS[command, start].__iadd__(keys_of(command, start))

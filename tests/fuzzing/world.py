@@ -6,8 +6,10 @@ from tuner.cli import main
 
 _SMALL = ("training.total_steps=240", "evaluation.num_points=3", "evaluation.num_episodes=1", "tracker=jsonl")
 _QUICK = (*_SMALL, "network.hidden_sizes=[8]", "buffer.learning_starts=32", "buffer.batch_size=8")
-_STUDY = ("agent=synthetic", "executor=inline", "evaluation.num_points=3", "study.name=small", "study.num_trials=3",
-          "study.num_race_seeds=0", "study.num_candidates=1", "study.num_select_seeds=1", "study.num_test_seeds=2")  # fmt: skip
+_STUDY = (
+    *("agent=synthetic", "executor=inline", "evaluation.num_points=3", "study.name=small", "study.num_trials=3"),
+    *("study.num_race_seeds=0", "study.num_candidates=1", "study.num_select_seeds=1", "study.num_test_seeds=2"),
+)
 
 LINES = {
     "train": ("train", *_QUICK, "hydra.run.dir=trained"),

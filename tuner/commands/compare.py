@@ -7,7 +7,7 @@ from omegaconf import DictConfig
 
 from tuner.build import check_trackers
 from tuner.checks import resolve
-from tuner.comparison import ARMS, Comparison, compare, what_is_compared
+from tuner.comparison import ARMS, Comparison, check_known, compare, what_is_compared
 from tuner.console import PlainConsole
 from tuner.errors import UserError
 from tuner.runs import check_same
@@ -22,6 +22,7 @@ def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir
         raise UserError("there is no adaptation to compare with: choose one, adaptive=ess, gns, ppo_kl or ppo_ess")
     check_trackers(resolve(config).get("tracker"))
     check_same(folder, what_is_compared(resolve(config)))
+    check_known(folder)
 
 
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:

@@ -13,6 +13,7 @@ from tuner.errors import UserError
 from tuner.executors.base import Executor
 from tuner.executors.local import LocalExecutor, pickle_function
 from tuner.executors.preload import Backend
+from tuner.files import parse_json
 from tuner.finders.job import FINDING_FILE, Job, Measured, lines_of
 from tuner.protocol import StudySettings
 from tuner.records import RunRecord
@@ -23,7 +24,6 @@ from tuner.study.sweep import Direction, SweepListener, SweepRunner
 from tuner.study.tracking import TrackingListener
 from tuner.trackers.base import Tracker
 from tuner.trial.context import TrialContext
-from tuner.trial.foreign import parse_object
 from tuner.trial.messages import JsonDict, Limits, Outcome
 
 
@@ -206,10 +206,13 @@ def _finding(record: RunRecord) -> Finding:
     assert record.outcome is not None
     folder, complete = Path(record.folder), record.outcome is Outcome.COMPLETE and record.value is not None
     try:
-        data = parse_object((folder / FINDING_FILE).read_text()) if complete else {}
+        data = parse_json((folder / FINDING_FILE).read_bytes()) if complete else {}
     except (OSError, ValueError) as error:
         raise UserError(
-            f"{folder / FINDING_FILE} is gone or damaged, so what was found is not known: begin another study"
+            f"{folder / FINDING_FILE} is gone or damaged, so what was found before is not known: restore it, or begin "
+            "another study with study.name=..."
         ) from error
+    if not isinstance(data, dict):
+        raise UserError(f"{folder / FINDING_FILE} is damaged: restore it, or begin another study with study.name=...")
     value = record.value if complete else None
     return Finding(record.params, record.outcome, value, record.reason, record.seconds, folder, data)

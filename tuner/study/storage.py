@@ -26,6 +26,7 @@ from tuner.names import did_you_mean
 from tuner.passwords import shown
 from tuner.study.line import Line
 from tuner.study.patience import PatientStorage, cause_of
+from tuner.study.soundness import check_tables, readable
 
 BUSY_TIMEOUT_S = 60
 JOURNAL_LOCK_GRACE_S = 5
@@ -231,6 +232,8 @@ def _inspect(path: Path) -> tuple[str, set[str]]:
         with closing(sqlite3.connect(address, uri=True, timeout=BUSY_TIMEOUT_S)) as connection:
             verdict = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
             tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            if verdict == "ok" and "studies" in tables:
+                check_tables(f"the storage file {path}", connection)
     except sqlite3.DatabaseError as error:
         if isinstance(error, sqlite3.OperationalError):  # says nothing of the file
             raise UserError(f"the storage file {path} cannot be read: {error}{_room_left(path)}") from error
@@ -252,7 +255,8 @@ def _open_journal(path: Path, log: Callable[[str], None]) -> BaseStorage:
         repair_journal(path, log)
     finally:
         lock.release()
-    return JournalStorage(JournalFileBackend(str(path), lock_obj=lock))
+    with readable(f"the journal {path}"):  # which is replayed at once
+        return JournalStorage(JournalFileBackend(str(path), lock_obj=lock))
 
 
 def repair_journal(path: Path, log: Callable[[str], None] = lambda message: None) -> None:
@@ -299,7 +303,7 @@ def _operation_of(line: bytes) -> int | None:
     """What a record of a journal does; None if it is no record."""
     try:
         content = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     operation = content.get("op_code") if isinstance(content, dict) else None
     return operation if isinstance(operation, int) else None

@@ -22,6 +22,7 @@ from tuner.study.definition import StudyDefinition, config_difference
 from tuner.study.patience import PatientStorage
 from tuner.study.presence import StorageFile
 from tuner.study.revision import code_revision
+from tuner.study.soundness import check_study, readable
 from tuner.study.storage import open_storage
 from tuner.trial.messages import JsonDict
 
@@ -55,6 +56,7 @@ class StudyStore:
         self.url = shown(url)
         self._storage: BaseStorage = open_storage(url, log)
         self.file = StorageFile(url, self._storage)
+        self._sound: set[int] = set()
 
     def __enter__(self) -> "StudyStore":
         return self
@@ -84,7 +86,9 @@ class StudyStore:
     def names(self) -> list[str]:
         """Names of all studies, the one with the latest activity first."""
         latest: dict[str, float] = {}
-        for summary in optuna.get_all_study_summaries(storage=self._storage):
+        with readable(self.url):
+            summaries = optuna.get_all_study_summaries(storage=self._storage)
+        for summary in summaries:
             name = summary.study_name.partition("/")[0]
             started = summary.datetime_start.timestamp() if summary.datetime_start else 0.0
             latest[name] = max(latest.get(name, 0.0), started)
@@ -99,23 +103,39 @@ class StudyStore:
         directions: Sequence[Literal["minimize", "maximize"]] = ("maximize",),
     ) -> optuna.Study:
         """The Optuna study of a stage, made where there is none."""
-        return optuna.create_study(
-            storage=self._storage,
-            study_name=study_name(name, stage),
-            sampler=sampler or RandomSampler(),
-            pruner=pruner or NopPruner(),
-            directions=directions,
-            load_if_exists=True,
-        )
+        with readable(self.url):
+            study = optuna.create_study(
+                storage=self._storage,
+                study_name=study_name(name, stage),
+                sampler=sampler or RandomSampler(),
+                pruner=pruner or NopPruner(),
+                directions=directions,
+                load_if_exists=True,
+            )
+        self._check(study)
+        return study
 
     def find(self, name: str, stage: str = SCREEN) -> optuna.Study | None:
         """The Optuna study of a stage, or None."""
-        try:
-            return optuna.load_study(
-                study_name=study_name(name, stage), storage=self._storage, sampler=RandomSampler(), pruner=NopPruner()
+        full_name = study_name(name, stage)
+        with readable(self.url):
+            if full_name not in optuna.get_all_study_names(self._storage):
+                return None
+            study = optuna.load_study(
+                study_name=full_name, storage=self._storage, sampler=RandomSampler(), pruner=NopPruner()
             )
-        except KeyError:
-            return None
+        self._check(study)
+        return study
+
+    def _check(self, study: optuna.Study) -> None:
+        """Sees once to it that a study is sound, if it is one of ours."""
+        if study._study_id not in self._sound and self._is_ours(study):
+            check_study(study, self.url)
+            self._sound.add(study._study_id)
+
+    def _is_ours(self, study: optuna.Study) -> bool:
+        with readable(self.url):
+            return DEFINITION in study.user_attrs or "/" in study.study_name
 
     def require(self, name: str) -> optuna.Study:
         """The screening study of that name.

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from tuner.files import write_aside
+from tuner.files import parse_json, write_aside
 from tuner.trackers.base import RunInfo, Table
 from tuner.trial.folder import METRICS_FILE, append_line, cut_torn_tail
 
@@ -95,7 +95,7 @@ class JsonlRun:
 
 
 def read_metrics(folder: Path) -> Iterator[tuple[int, dict[str, float]]]:
-    """Read the (step, metrics) pairs of a run's metrics.jsonl, null as NaN; a line cut short ends the reading.
+    """Read the (step, metrics) pairs of a run's metrics.jsonl, null as NaN; a damaged line is passed over.
 
     Args:
         folder: of a run, finished or not; nothing is yielded if it has no metrics.
@@ -103,10 +103,18 @@ def read_metrics(folder: Path) -> Iterator[tuple[int, dict[str, float]]]:
     path = folder / METRICS_FILE
     if not path.exists():
         return
-    with path.open() as file:
+    with path.open("rb") as file:
         for line in file:
-            if not line.endswith("\n"):
-                return
-            content = json.loads(line)
-            step = int(content.pop("step"))
-            yield step, {name: math.nan if value is None else float(value) for name, value in content.items()}
+            pair = _metrics_in(line)
+            if pair is not None:
+                yield pair
+
+
+def _metrics_in(line: bytes) -> tuple[int, dict[str, float]] | None:
+    try:
+        content = parse_json(line)
+        step = int(content.pop("step"))
+        values = {name: math.nan if value is None else float(value) for name, value in content.items()}
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
+        return None
+    return (step, values) if line.endswith(b"\n") else None

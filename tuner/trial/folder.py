@@ -205,7 +205,10 @@ def append_line(file: io.FileIO, fields: Mapping[str, object], durable: bool) ->
 
 
 def cut_torn_tail(path: Path) -> None:
-    """Cut a file of JSON lines behind its last sound line, so that the next line is not glued to half a line."""
+    """Cut a last line that is not whole off a file of JSON lines, so that the next one is not glued to it.
+
+    Damage before it is no torn write and stays as it is: readers pass over it.
+    """
     lines = _lines(path)
     sound = 0
     for line in lines:

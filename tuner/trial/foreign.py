@@ -3,7 +3,6 @@
 Standard library only, as the fork server loads this before anything else.
 """
 
-import json
 import os
 import stat
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar, get_origin
 
+from tuner.files import parse_json
 from tuner.plain_text import printable
 
 _T = TypeVar("_T")
@@ -41,10 +41,7 @@ def parse_object(text: str | bytes) -> dict[str, Any]:
     Raises:
         ValueError: It is none, or nested so deeply that it cannot be read.
     """
-    try:
-        content = json.loads(text)
-    except RecursionError:
-        raise ValueError("JSON that is nested too deeply") from None
+    content = parse_json(text)
     if not isinstance(content, dict):
         raise ValueError(f"expected a JSON object, not {text[:200]!r}")
     return content

@@ -1,0 +1,189 @@
+"""Whether what a storage holds is what was once written there: tables, records, and what we keep with a study.
+
+A file may be damaged, cut by a full disk, or changed by somebody's hand. That is found when a study is opened, and
+said; whoever works on with the study may rely on it.
+"""
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import optuna
+import sqlalchemy.exc
+from optuna.exceptions import OptunaError
+from optuna.storages._rdb import models
+from optuna.trial import FrozenTrial, TrialState
+
+from tuner.errors import UserError
+from tuner.files import is_full
+from tuner.kinds import conform
+from tuner.study.patience import cause_of, is_connection_lost
+from tuner.trial.messages import JsonDict, Outcome
+
+_UNREADABLE = (
+    *(OptunaError, sqlalchemy.exc.SQLAlchemyError),
+    *(ValueError, KeyError, TypeError, AttributeError, IndexError, AssertionError, RecursionError),
+)
+"""What Optuna raises over records that contradict each other, or are none."""
+
+_STUDY = {
+    "definition": "dict[str, Any]",
+    "settings": "dict[str, int | None]",
+    "facts": "dict[str, str | int | float | bool | None]",
+    "random_score": "float | None",
+    "winner": "str | None",
+    "front": "list[str]",
+    "seconds": "float",
+    "rungs": "dict[str, Any]",
+    "controller": "dict[str, str | int | float | None]",
+    "sweep_folder": "str",
+}
+_DEFINITION = {
+    "format": "int",
+    "fingerprint": "str",
+    "space": "dict[str, dict[str, Any]]",
+    "metric": "str",
+    "seed": "int",
+    "agent": "str",
+    "env": "str",
+    "backend": "str",
+    "config": "dict[str, Any]",
+    "versions": "dict[str, str]",
+}
+_RUNGS = {"decisions": "list[dict[str, Any]]", "num_trials": "int"}
+_DECISION = {"point": "int", "fraction": "float", "agreement": "float | None", "enabled": "bool"}
+_OWNER = {"host": "str", "pid": "int | None", "folder": "str"}
+_TRIAL = {
+    "run": "dict[str, Any]",
+    "ending": "dict[str, Any]",
+    "attempts": "list[dict[str, Any]]",
+    "warm_start": "str",
+    "outcome": f"Literal[{', '.join(repr(str(outcome)) for outcome in Outcome)}]",
+}
+_RUN = {"label": "str", "seed": "int", "values": "dict[str, Any]"}
+_RUN_OF_STAGE = {**_RUN, "config": "dict[str, Any]"}
+_JOB = {**_RUN, "subdir": "str", "overrides": "list[str]"}
+_ENDING = {"reason": "str", "seconds": "float", "curve": "list"}
+
+
+@contextmanager
+def readable(address: str) -> Iterator[None]:
+    """Says plainly that the storage cannot be read. Around calls of Optuna's only.
+
+    Args:
+        address: Of the storage, as it may be printed.
+
+    Raises:
+        UserError: For all that is neither a lost connection nor a full disk, which have their own words.
+    """
+    try:
+        yield
+    except _UNREADABLE as error:
+        if isinstance(error, UserError) or is_connection_lost(error) or is_full(error):
+            raise
+        raise _damaged(address, f"{type(error).__name__}: {cause_of(error)}") from error
+
+
+def _damaged(address: str, how: str) -> UserError:
+    how = " ".join(how.split())[:_MOST_WORDS]
+    return UserError(
+        f"{address} is damaged, or was changed by hand ({how}); it is left as it is.\n"
+        "Restore a copy of it, or begin anew with another storage.url=..."
+    )
+
+
+_MOST_WORDS = 200
+
+
+def check_tables(address: str, connection: sqlite3.Connection) -> None:
+    """Compares the tables of a database with those that this version of Optuna makes.
+
+    Raises:
+        UserError: One of them, or a column, is missing: Optuna would make it anew, and empty.
+    """
+    try:
+        versions = [row[0] for row in connection.execute("SELECT schema_version FROM version_info")]
+    except sqlite3.DatabaseError:
+        versions = []
+    if versions and versions != [models.SCHEMA_VERSION]:
+        return  # another version of Optuna, which says so itself
+    for name, table in models.BaseModel.metadata.tables.items():
+        columns = {row[1] for row in connection.execute(f"PRAGMA table_info({name})")}
+        if not columns:
+            raise _damaged(address, f"it has no table {name}")
+        lacking = sorted({column.name for column in table.columns} - columns)
+        if lacking:
+            raise _damaged(address, f"its table {name} has no {', '.join(lacking)}")
+    if not versions:
+        raise _damaged(address, "it names no version")
+
+
+def check_study(study: optuna.Study, address: str) -> None:
+    """Reads all of a study of ours, and compares what we keep with it and with its trials with what that must be.
+
+    Raises:
+        UserError: Something is of another kind, or missing.
+    """
+    with readable(address):
+        kept, trials = study.user_attrs, study.get_trials(deepcopy=False)
+        name, directions = study.study_name, study.directions
+    try:
+        _check(kept, _STUDY, required=False)
+        if "definition" in kept:
+            _check_definition(kept["definition"])
+        _check(kept.get("controller", {}), _OWNER, required="controller" in kept)
+        _check(kept.get("rungs", {}), _RUNGS, required="rungs" in kept)
+        for decision in kept.get("rungs", {}).get("decisions", ()):
+            _check(decision, _DECISION)
+        run = _JOB if "sweep_folder" in kept else _RUN_OF_STAGE if "/" in name else _RUN
+        for trial in trials:
+            with _named(f"trial {trial.number}"):
+                _check_trial(trial, run, len(directions), is_stage="/" in name)
+    except UserError as error:
+        raise _damaged(f"study {name} in {address}", str(error)) from error
+
+
+@contextmanager
+def _named(what: str) -> Iterator[None]:
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{what}: {error}") from error
+
+
+def _check_definition(definition: JsonDict) -> None:
+    _check(definition, _DEFINITION)
+    described = json.dumps(definition["space"], sort_keys=True).encode()
+    if hashlib.sha256(described).hexdigest()[: len(definition["fingerprint"])] != definition["fingerprint"]:
+        raise UserError("its search space is not the one it was begun with")
+
+
+def _check_trial(trial: FrozenTrial, run: Mapping[str, str], num_objectives: int, *, is_stage: bool) -> None:
+    kept = trial.user_attrs
+    _check(kept, _TRIAL, required=False)
+    if "run" in kept or is_stage:
+        _check(kept.get("run", {}), run)
+    if "ending" in kept:
+        _check(kept["ending"], _ENDING)
+        if not all(map(_is_point, kept["ending"]["curve"])):
+            raise UserError("its curve is not made of points")
+    if trial.state is TrialState.COMPLETE and len(trial.values or ()) != num_objectives:
+        raise UserError("it has no score")
+    drawn = {**trial.system_attrs.get("fixed_params", {}), **trial.params}
+    if is_stage and not {"candidate", "seed"} <= drawn.keys():
+        raise UserError("candidate or seed is missing")
+
+
+def _is_point(point: object) -> bool:
+    """Whether it is a step and a value, which need not be finite."""
+    return isinstance(point, list) and len(point) == 2 and all(type(number) in (int, float) for number in point)
+
+
+def _check(kept: Mapping[str, object], kinds: Mapping[str, str], required: bool = True) -> None:
+    for key, annotation in kinds.items():
+        if key in kept:
+            conform(key, kept[key], annotation)
+        elif required:
+            raise UserError(f"{key} is missing")
