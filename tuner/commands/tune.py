@@ -188,7 +188,7 @@ def _winner(definition: StudyDefinition, store: StudyStore, label: str | None = 
     if found is None:
         return None
     check_values(definition.space, found.values)
-    return replace(found, config=definition.run_config(found.values, definition.seed))
+    return replace(found, config=definition.run_config(found.values, int(found.config.get("seed", definition.seed))))
 
 
 def _file_name(label: str) -> str:

@@ -17,7 +17,7 @@ from optuna.storages._rdb import models
 from optuna.trial import FrozenTrial, TrialState
 
 from tuner.errors import UserError
-from tuner.files import is_full
+from tuner.files import is_full, parse_json
 from tuner.kinds import conform
 from tuner.study.patience import cause_of, is_connection_lost
 from tuner.trial.messages import JsonDict, Outcome
@@ -62,10 +62,11 @@ _TRIAL = {
     "warm_start": "str",
     "outcome": f"Literal[{', '.join(repr(str(outcome)) for outcome in Outcome)}]",
 }
-_RUN = {"label": "str", "seed": "int", "values": "dict[str, Any]"}
-_RUN_OF_STAGE = {**_RUN, "config": "dict[str, Any]"}
-_JOB = {**_RUN, "subdir": "str", "overrides": "list[str]"}
-_ENDING = {"reason": "str", "seconds": "float", "curve": "list"}
+_RUN = {"seed": "int"}
+_DESCRIBED = {"label": "str", "values": "dict[str, Any]"}  # of screening runs in older studies only
+_RUN_OF_STAGE = {**_RUN, **_DESCRIBED, "config": "dict[str, Any]"}
+_JOB = {**_RUN, **_DESCRIBED, "subdir": "str", "overrides": "list[str]"}
+_ENDING = {"reason": "str", "seconds": "float", "curve": "str | list"}
 
 
 @contextmanager
@@ -165,15 +166,25 @@ def _check_trial(trial: FrozenTrial, run: Mapping[str, str], num_objectives: int
     _check(kept, _TRIAL, required=False)
     if "run" in kept or is_stage:
         _check(kept.get("run", {}), run)
+        _check(kept.get("run", {}), _DESCRIBED, required=False)
     if "ending" in kept:
         _check(kept["ending"], _ENDING)
-        if not all(map(_is_point, kept["ending"]["curve"])):
+        if not _is_curve(kept["ending"]["curve"]):
             raise UserError("its curve is not made of points")
     if trial.state is TrialState.COMPLETE and len(trial.values or ()) != num_objectives:
         raise UserError("it has no score")
     drawn = {**trial.system_attrs.get("fixed_params", {}), **trial.params}
     if is_stage and not {"candidate", "seed"} <= drawn.keys():
         raise UserError("candidate or seed is missing")
+
+
+def _is_curve(kept: str | list[object]) -> bool:
+    """Whether it is a list of points, packed into a text or as older studies have it."""
+    try:
+        curve = parse_json(kept) if isinstance(kept, str) else kept
+    except ValueError:
+        return False
+    return isinstance(curve, list) and all(map(_is_point, curve))
 
 
 def _is_point(point: object) -> bool:
