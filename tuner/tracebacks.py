@@ -6,10 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import gymnasium
-
 import note_rl
-from note_rl.environments import EnvFactory
 from tuner.plain_text import MAX_TRACEBACK, describe_error, plain, traceback_of
 
 _OURS = (str(Path(__file__).parent), str(Path(note_rl.__file__ or "").parent))
@@ -59,6 +56,10 @@ def _installed_part(trace: TracebackType | None, after: int) -> _Culprit | None:
         trace: Of the error.
         after: Frames up to this one are the user's business.
     """
+    import gymnasium  # not before there is a crash: --help can do without
+
+    from note_rl.environments import EnvFactory
+
     found: _Culprit | None = None
     for index, (frame, _) in enumerate(traceback.walk_tb(trace)):
         maker = frame.f_locals.get("self")

@@ -59,20 +59,16 @@ SLOW = {
     "nested": lambda: [nested()],
     "Conv1D": lambda: [layers.Reshape((64, 2)), layers.Conv1D(2, 3)],
     "Conv3D": lambda: [layers.Reshape((4, 4, 4, 2)), layers.Conv3D(2, 3)],
-    "Conv2DTranspose": lambda: [layers.Conv2DTranspose(2, 3)],
     "DepthwiseConv2D": lambda: [layers.DepthwiseConv2D(3)],
-    "SeparableConv2D": lambda: [layers.SeparableConv2D(2, 3)],
     "ConvLSTM1D": lambda: [layers.ConvLSTM1D(2, 3)],
     "keras.ops.conv": lambda: [Kernels(keras.ops.conv)],
     "tf.nn.conv2d": lambda: [Kernels(lambda x, kernel: tf.nn.conv2d(x, kernel, 1, "SAME"))],
-    "tf.nn.convolution": lambda: [Kernels(tf.nn.convolution)],
     "a function within": lambda: [Kernels(lambda x, kernel: within(x, tf.convert_to_tensor(kernel)))],
     "MaxPool2D": lambda: [layers.Dense(2), layers.MaxPool2D()],
 }
 QUICK = {
     "Dense": lambda: [layers.Flatten(), layers.Dense(4, "relu")],
     "normalised": lambda: [layers.Dense(4), layers.LayerNormalization(), layers.BatchNormalization()],
-    "Dropout": lambda: [layers.Dense(4), layers.Dropout(0.1)],
     "GRU": lambda: [layers.Reshape((8, 16)), layers.GRU(4)],
     "AveragePooling2D": lambda: [layers.Dense(4), layers.AveragePooling2D(2)],
 }
@@ -90,7 +86,6 @@ def test_what_xla_does_slowly_on_a_cpu_is_not_given_to_it(name):
     function = compilation.traced(gradients_of(keras.Input(PICTURES.shape[1:]), *SLOW[name]()), PICTURES)
     assert not compilation.uses_xla
     assert not compiles(function)
-    assert all(np.isfinite(gradient).all() for gradient in function(tf.ones((3, *PICTURES.shape[1:]))))
 
 
 @pytest.mark.parametrize("name", QUICK)
