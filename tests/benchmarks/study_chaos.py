@@ -130,8 +130,8 @@ COMMON = (
     *("study.retries=1000", "study.max_failures=1000", "study.num_trials=6"),
 )
 REAL = {
-    "dqn": ("agent=dqn", "training.total_steps=12000", "buffer.learning_starts=500"),
-    "ppo": ("agent=ppo", "training.total_steps=16000", "env.num_envs=4"),
+    "dqn": ("agent=dqn", "training.total_steps=5000", "buffer.learning_starts=300"),
+    "ppo": ("agent=ppo", "training.total_steps=6000", "env.num_envs=4"),
 }
 
 
@@ -146,7 +146,7 @@ def disturb(case: str, rounds: int, folder: Path) -> tuple[Counter[str], int]:
     alone.run()
     seed = CASES.index(case)
     disturbed = Chaos(folder / f"{case}-disturbed", arguments, seed, lambda line: print(f"{case} {line}", flush=True))
-    disturbed.run(random.Random(seed).choices(KINDS, k=rounds), longest_wait_s=8.0)
+    disturbed.run(random.Random(seed).choices(KINDS, k=rounds), longest_wait_s=6.0)
     assert_equal(disturbed, alone)
     print(f"{case}: {len(alone.records())} runs and {len(alone.parameters())} arrays are equal", flush=True)
     return disturbed.counted, disturbed.num_sessions
