@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import is_
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from note_rl.learners.pytorch_tensors import named_tensors
 
 Optimizers = Sequence[tuple[torch.optim.Optimizer, Sequence[Tensor]]]
 
-_HOLDERS = (nn.Module, Tensor, Mapping, list, tuple)
+_HOLDERS = (nn.Module, Tensor, dict, list, tuple)
 _SMALL = 30_000  # numbers, which are copied in a hundredth of the time that two gradient steps take
 _SELDOM = 32  # gradient steps between copies of more: they cost up to half a step
 
@@ -63,10 +64,10 @@ class Kept:
     def _look(self) -> "_Tensors":
         """What there is to be copied; looked up anew where other objects hold it."""
         holders: list[Any] = [value for value in vars(self._agent).values() if isinstance(value, _HOLDERS)]
-        for optimizer, _ in self._optimizers:  # slots are made at the first step, and all of them change together
+        for optimizer, _ in self._optimizers:  # slots are made at the first step, and they change together
             first: Mapping[str, Any] = next(iter(optimizer.state.values()), {})
-            holders += [first.get("step"), len(optimizer.state)]
-        same = len(holders) == len(self._found_in) and all(map(_is, holders, self._found_in))
+            holders.append(first.get("step"))
+        same = len(holders) == len(self._found_in) and all(map(is_, holders, self._found_in))
         if self._tensors is None or not same:
             self._found_in = holders
             self._tensors = _Tensors(self._agent, self._optimizers)
@@ -137,7 +138,3 @@ class _Copy:
 
 def _slots_of(optimizer: torch.optim.Optimizer) -> Iterable[Tensor]:
     return (value for slots in optimizer.state.values() for value in slots.values() if isinstance(value, Tensor))
-
-
-def _is(first: object, second: object) -> bool:
-    return first is second or (isinstance(first, int) and first == second)

@@ -4,8 +4,9 @@ Acting, evaluating and judging happen in eval mode, losses in train mode. Networ
 target networks are, stay in eval mode in losses, too: they say what to aim at. Afterwards all is as the user left it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from operator import is_
 from typing import Any
 
 from torch import Tensor, nn
@@ -17,7 +18,7 @@ class Modes:
     """Of the networks among the attributes of one agent.
 
     Args:
-        agent: Its attributes are looked at, and what is in lists, tuples and mappings of them.
+        agent: Its attributes are looked at, and what is in lists, tuples and dicts of them.
         groups: The parameters that learn.
     """
 
@@ -93,7 +94,7 @@ class Modes:
     def _look(self) -> None:
         """Finds the networks; their layers, if these are others than before."""
         networks = list(_networks_in(vars(self._agent).values()))
-        if len(networks) == len(self._networks) and all(map(_is, networks, self._networks)):
+        if len(networks) == len(self._networks) and all(map(is_, networks, self._networks)):
             return
         self._networks = networks
         layers = {id(layer): layer for network in networks for layer in network.modules()}
@@ -110,11 +111,7 @@ def _networks_in(values: Iterable[Any]) -> Iterator[nn.Module]:
     for value in values:
         if isinstance(value, nn.Module):
             yield value
-        elif isinstance(value, Mapping):
+        elif isinstance(value, dict):
             yield from _networks_in(value.values())
         elif isinstance(value, (list, tuple)) and value and not isinstance(value[0], Tensor):
             yield from _networks_in(value)
-
-
-def _is(first: object, second: object) -> bool:
-    return first is second
