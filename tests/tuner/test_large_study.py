@@ -90,4 +90,5 @@ def test_nothing_is_kept_of_a_trial_but_what_optuna_keeps(tmp_path: Path) -> Non
 
     run_large(tmp_path, 120, learn, count)
     early, late = kept
-    assert {name: late[name] - early[name] for name in late if late[name] > early[name] + 3} == {}
+    grown = {name for name in late if late[name] > early[name] + 3}
+    assert grown <= {"TrialSpec"}, "which the fake executor keeps"

@@ -101,6 +101,7 @@ TUNER_LAYERS = (
     ("records", "config"),
     ("wording",),
     ("executors", "trackers", "player"),
+    ("doctor",),
     ("commands",),
     ("cli", "loaded"),
 )

@@ -95,5 +95,6 @@ COMMANDS = {
             "report", "write the page of a study", "report", positional="study.name", usage="[STUDY] [KEY=VALUE ...]"
         ),
         Command("dashboard", "browse the studies of a storage", "dashboard", positional="storage.url", usage="[URL]"),
+        Command("doctor", "versions, devices, extras: what a bug report needs", "doctor"),
     )
 }

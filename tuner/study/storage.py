@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import optuna
+import sqlalchemy
 import sqlalchemy.exc
 from optuna.storages import BaseStorage, InMemoryStorage, JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
@@ -80,6 +81,21 @@ def exists(url: str) -> bool:
     if url in IN_MEMORY:
         return False
     return not url.startswith(("sqlite:", "journal:")) or file_of(url).is_file()
+
+
+def answers(url: str) -> None:
+    """Asks a database server whether it is there; makes no tables.
+
+    Raises:
+        UserError: It does not answer, or cannot be asked.
+    """
+    try:
+        engine = sqlalchemy.create_engine(url)
+        with closing(engine.connect()):
+            pass
+        engine.dispose()
+    except (sqlalchemy.exc.SQLAlchemyError, ImportError) as error:
+        raise UserError(f"storage.url={shown(url)} does not answer: {cause_of(error)}") from error
 
 
 def _open_database(url: str) -> BaseStorage:
