@@ -1,4 +1,4 @@
-"""`tuner train | tune | find | compare | play | report | dashboard`: checks the primary config, hands over to Hydra.
+"""`tuner train | tune | find | ...`: checks the primary config, hands over to Hydra.
 
 Everything behind the command is ordinary Hydra: overrides, --multirun, --cfg job, --config-dir, --help, completion.
 What the user did wrong is answered in a line or two with exit status 2.
@@ -47,6 +47,7 @@ Settings are KEY=VALUE, choices are GROUP=NAME:
   tuner tune agent=ppo                           a study; the same command continues it
   tuner find lr agent=ppo                        a learning rate to begin with; also: find optimizer, find agent
   tuner play runs/NAME                           watch what was learned
+  tuner doctor                                   what is installed, for a bug report; tuner --version
 
 `tuner COMMAND --help` lists all choices and settings, `tuner COMMAND --cfg job` shows the configuration as composed."""
 

@@ -121,6 +121,7 @@ TUNER_LAYERS = (
     ("config_folders",),
     ("wording",),
     ("executors", "trackers", "player"),
+    ("doctor",),
     ("commands",),
     ("cli", "loaded"),
 )

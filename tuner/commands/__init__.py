@@ -153,5 +153,6 @@ COMMANDS = {
             positional="storage.url",
             usage="[URL]",
         ),
+        Command("doctor", "versions, devices, extras: what a bug report needs", "doctor"),
     )
 }

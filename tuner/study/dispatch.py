@@ -80,13 +80,15 @@ class Dispatcher:
             self._penalties.see(record)
             self._guard.know(record)
 
-    def run_stage(self, book: Book, judge: Judge | None = None, after: Callable[[], None] | None = None) -> None:
+    def run_stage(
+        self, book: Book, judge: Judge | None = None, after: Callable[[RunRecord], None] | None = None
+    ) -> None:
         """Runs all that the book still has to run, what an earlier controller left half-way first.
 
         Args:
             book: Of the stage.
             judge: Answers reports; without one every run goes on to its end.
-            after: Called when a run has been closed.
+            after: Called when a run has been closed, with its record.
 
         Raises:
             StudyStopped: Asked to stop; open runs have checkpointed.
@@ -262,7 +264,7 @@ class Dispatcher:
         self._penalties.see(record)
         self._listener.on_end(run, record)
         if desk.after is not None:
-            desk.after()
+            desk.after(record)
         if self._guard.count(record):
             self._abandon(desk)
             num_ended = sum(one.outcome is not None for one in desk.book.records())
@@ -296,4 +298,4 @@ class _Desk:
 
     book: Book
     judge: Judge | None
-    after: Callable[[], None] | None
+    after: Callable[[RunRecord], None] | None

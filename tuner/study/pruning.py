@@ -4,6 +4,7 @@ import math
 
 from tuner.objective import Metric
 from tuner.protocol import Pruning, RungDecision, decide_rungs
+from tuner.records import RunRecord
 from tuner.study.book import Book, Run
 from tuner.trial.messages import JsonDict, Verdict
 
@@ -27,6 +28,7 @@ class RungJudge:
         self._pruning = pruning
         self._num_points = num_points
         self._metric = metric
+        self._complete: list[RunRecord] = []  # until it is decided
         self._rungs = {*pruning.points(num_points), num_points}
 
     def answer(self, book: Book, run: Run, step: float) -> Verdict:
@@ -46,14 +48,19 @@ class RungJudge:
         for step, _ in run.points:
             self.answer(book, run, step)
 
-    def decide(self, book: Book) -> bool:
-        """Decides once about the rungs when enough runs are complete; whether it did just now."""
-        if self.decisions is None:
-            records = book.records()
-            self.decisions = decide_rungs(self._pruning, self._num_points, self._metric, records)
-            self.num_trials = sum(record.complete for record in records)
-            return self.decisions is not None
-        return False
+    def decide(self, record: RunRecord) -> bool:
+        """Takes in a run that has ended, and decides about the rungs, once; whether it did just now.
+
+        It decides when enough runs are complete.
+        """
+        if self.decisions is not None or not record.complete:
+            return False
+        self._complete.append(record)
+        if len(self._complete) < self._pruning.min_trials:
+            return False
+        self.decisions = decide_rungs(self._pruning, self._num_points, self._metric, self._complete)
+        self.num_trials = len(self._complete)
+        return self.decisions is not None
 
     def _enabled(self) -> set[int]:
         return {decision.point for decision in self.decisions or () if decision.enabled}

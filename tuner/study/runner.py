@@ -213,7 +213,7 @@ class StudyRunner:
             if (study := self._store.find(definition.name, stage)) is not None:
                 yield from read_records(study, stage, definition.study_folder, definition.settings.others)
 
-    def _judge(self, study: optuna.Study, book: Book) -> tuple[RungJudge | None, Callable[[], None] | None]:
+    def _judge(self, study: optuna.Study, book: Book) -> tuple[RungJudge | None, Callable[[RunRecord], None] | None]:
         if isinstance(self._pruner, NopPruner):
             return None, None
         pruning = self._definition.settings.pruning
@@ -221,14 +221,17 @@ class StudyRunner:
         if attributes.RUNGS in study.user_attrs:
             judge.decisions = decisions_from_json(study.user_attrs[attributes.RUNGS]["decisions"])
 
-        def after() -> None:
-            if judge.decide(book):
+        def after(record: RunRecord) -> None:
+            if judge.decide(record):
                 assert judge.decisions is not None
                 about = {"num_trials": judge.num_trials, "decisions": decisions_to_json(judge.decisions)}
                 study.set_user_attr(attributes.RUNGS, about)
                 self._listener.on_note(describe_decisions(judge.decisions, judge.num_trials))
 
-        after()  # a controller may have died between the last run that was needed and the decision
+        for (
+            record
+        ) in book.records():  # a controller may have died between the last run that was needed and the decision
+            after(record)
         return judge, after
 
     def _run_seeds(

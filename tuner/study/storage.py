@@ -12,6 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 import optuna
+import sqlalchemy
 import sqlalchemy.exc
 from optuna.exceptions import StorageInternalError
 from optuna.storages import BaseStorage, InMemoryStorage, JournalStorage, RDBStorage
@@ -135,6 +136,21 @@ def _server_has_studies(url: str) -> bool:
         return True
     finally:
         engine.dispose()
+
+
+def answers(url: str) -> None:
+    """Asks a database server whether it is there; makes no tables.
+
+    Raises:
+        UserError: It does not answer, or cannot be asked.
+    """
+    try:
+        engine = sqlalchemy.create_engine(url)
+        with closing(engine.connect()):
+            pass
+        engine.dispose()
+    except (sqlalchemy.exc.SQLAlchemyError, ImportError) as error:
+        raise UserError(f"storage.url={shown(url)} does not answer: {cause_of(error)}") from error
 
 
 def _open_database(url: str) -> BaseStorage:

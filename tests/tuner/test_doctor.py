@@ -1,0 +1,126 @@
+"""`tuner doctor`: true to what is there, whatever of it is broken, and without secrets."""
+
+import json
+import os
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from tests.tuner.command_line import CommandLine
+from tests.tuner.studies import journal, run_study
+from tuner import doctor
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only what imports quickly is tried."""
+    monkeypatch.setattr(doctor, "_IMPORTS", ("numpy", "rich", "no_such_package"))
+
+
+@pytest.mark.usefixtures("few")
+def test_versions_extras_and_what_there_is_to_run_on(tuner: CommandLine) -> None:
+    answer = tuner("doctor", "executor.threads=3", "executor.parallel=7")
+    assert (answer.status, answer.errors) == (0, "")
+    for line in (
+        f"  numpy            {metadata.version('numpy')}",
+        "  no_such_package  missing",
+        "trials: 7 at a time (executor.parallel), 3 thread(s) each (executor.threads)",
+        f"cores: {len(os.sched_getaffinity(0))} of {os.cpu_count()}",
+        "storage: sqlite:///studies.db: nothing there yet",
+    ):
+        assert line in answer.output
+    for section in ("tuner: ", "python: 3.", "memory: ", "disk:", "wandb: ", "devices:"):
+        assert f"\n{section}" in f"\n{answer.output}"
+    assert not list(tuner.folder.iterdir()), "it leaves nothing behind"
+
+
+@pytest.mark.usefixtures("few")
+def test_the_same_as_json(tuner: CommandLine) -> None:
+    report = json.loads(tuner("doctor", "json=true").output)
+    assert report["packages"]["numpy"] == metadata.version("numpy")
+    assert report["extras"]["base"] == "there"
+    assert doctor.is_sound(report)
+
+
+def test_a_missing_extra_is_named_with_what_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    needs = {
+        "note-rl": ["numpy>=1", "here>=1; extra == 'fine'", "gone[deep]>=2 ; extra == 'poor'", "note-rl[fine]; extra == 'all'"],
+        "gone": ["deeper; extra == 'deep'", "unasked; extra == 'other'"],
+    }  # fmt: skip
+    versions = {"note-rl": "1", "numpy": "2", "here": "3", "gone": "4"}
+    monkeypatch.setattr(doctor.metadata, "requires", needs.get)
+    monkeypatch.setattr(doctor, "_version", lambda name: versions.get(name, ""))
+    assert dict(doctor._extras()) == {
+        "base": "there",
+        "fine": "there",
+        "poor": "missing deeper: pip install 'note-rl[poor]'",
+    }
+
+
+BROKEN = {
+    "raises": "raise ImportError('libcudart.so.12: cannot open shared object file')",
+    "crashes": "import os; os.abort()",
+    "hangs": "import time; time.sleep(600)",
+    "talks": "print('hello from an import')",
+}
+
+
+def test_what_is_broken_is_a_line_and_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, source in BROKEN.items():
+        (tmp_path / f"{name}.py").write_text(source)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(doctor, "_IMPORTS", tuple(BROKEN))
+    report = doctor.examine("memory", timeout_s=20.0)
+    assert report["packages"] == {
+        "raises": "version unknown, broken: ImportError: libcudart.so.12: cannot open shared object file",
+        "crashes": "version unknown, broken: its process ended with status -6",
+        "hangs": "version unknown, broken: no answer within 20 s (timeout_s gives it longer)",
+        "talks": "version unknown",
+    }
+    assert not doctor.is_sound(report)
+
+
+@pytest.mark.usefixtures("few")
+def test_a_storage_is_opened_and_a_damaged_one_is_said(tmp_path: Path) -> None:
+    run_study(tmp_path, num_trials=1, num_candidates=1)
+    assert doctor.examine(journal(tmp_path))["storage"].endswith("studies.journal: opens, 1 studies")
+    (tmp_path / "bad.db").write_text("no database at all")
+    report = doctor.examine(f"sqlite:///{tmp_path}/bad.db")
+    assert report["storage"].startswith("broken: the storage file")
+    assert not doctor.is_sound(report)
+
+
+@pytest.mark.usefixtures("few")
+def test_no_secret_and_no_home_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("WANDB_API_KEY", "k3y" * 13)
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", f"{tmp_path}/x")
+    report = doctor.examine("postgresql+psycopg://me:hunter2@127.0.0.1:1/x", timeout_s=60.0)
+    text = doctor.as_text(report)
+    assert "hunter2" not in text
+    assert "k3y" not in text
+    assert str(tmp_path) not in text
+    assert report["variables"] == {"CUDA_VISIBLE_DEVICES": "~/x", "WANDB_MODE": "offline"}
+    assert report["storage"].startswith("broken: storage.url=postgresql+psycopg://me:***@127.0.0.1:1/x does not answer")
+    assert report["wandb"].startswith("logged in")
+
+
+def test_it_runs_where_hydra_is_broken_and_imports_no_framework(tmp_path: Path) -> None:
+    (tmp_path / "hydra.py").write_text("raise ImportError('half an upgrade')")
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1]); from tuner import doctor;"
+        "doctor._IMPORTS = ('hydra',); print(doctor.as_text(doctor.examine('memory')));"
+        "print('in here:', sorted({'torch', 'tensorflow', 'keras', 'optuna', 'hydra', 'numpy'} & set(sys.modules)))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)], env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert "broken: ImportError: half an upgrade" in done.stdout, done.stderr
+    assert "in here: []" in done.stdout

@@ -1,0 +1,94 @@
+"""Studies of many trials: what the controller does for one of them must not depend on how many there were."""
+
+import gc
+import io
+import os
+import sys
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+from optuna.pruners import MedianPruner
+from optuna.samplers import RandomSampler
+from rich.console import Console
+
+import tuner
+from tests.tuner.studies import FakeExecutor, Script, definition, learn
+from tuner.executors.base import Event, TrialEnded
+from tuner.study import Listeners, StudyRunner, StudyStore
+from tuner.study.display import study_display
+from tuner.study.study_run import StudyRunListener
+from tuner.study.tracking import TrackingListener
+from tuner.trackers.jsonl import JsonlTracker
+from tuner.trial.messages import Outcome, TrialResult, TrialSpec
+
+_OURS = os.path.dirname(tuner.__file__ or "")
+
+
+class CallsPerTrial:
+    """Counts calls of our own functions from one end of a trial to the next: time that is the same on any machine."""
+
+    def __init__(self) -> None:
+        self.counts: list[int] = []
+        self._count = 0
+
+    def __call__(self, frame: FrameType, event: str, argument: object) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(_OURS):
+            self._count += 1
+
+    def on_event(self, event: Event) -> None:
+        if isinstance(event, TrialEnded):
+            self.counts.append(self._count)
+            self._count = 0
+
+
+def mostly_failing(spec: TrialSpec, attempt: int) -> Script:
+    """Of ten trials one is complete, so that nothing is decided for long."""
+    script = learn(spec, attempt)
+    if spec.stage != "screen" or spec.number % 10 == 1:
+        return script
+    return Script(script.curve[:2], TrialResult(Outcome.DIVERGED, "the loss is nan", seconds=1.0))
+
+
+def run_large(folder: Path, num_trials: int, behave: Any, watched: Any = None) -> None:
+    """Everything that listens in `tuner tune` listens."""
+    executor, tracker = FakeExecutor(behave=behave), JsonlTracker()
+    if watched is not None:
+        executor.on_event = watched
+    about = definition(folder, num_trials=num_trials, num_candidates=1, num_select_seeds=1)
+    console = Console(file=io.StringIO(), width=80)
+    with study_display(console, about, 1) as display, StudyStore("memory") as store, closing(tracker):
+        others = (TrackingListener(tracker, "study", 900, folder), StudyRunListener(tracker, about))
+        StudyRunner(about, store, executor, RandomSampler, MedianPruner(), Listeners(display, *others)).run()
+
+
+@pytest.mark.parametrize("behave", [learn, mostly_failing])
+def test_a_trial_costs_the_same_however_many_there_were(tmp_path: Path, behave: Any) -> None:
+    calls, before = CallsPerTrial(), sys.getprofile()
+    sys.setprofile(calls)
+    try:
+        run_large(tmp_path, 120, behave, calls.on_event)
+    finally:
+        sys.setprofile(before)
+    early, late = sum(calls.counts[10:40]), sum(calls.counts[90:120])
+    assert late < 1.1 * early
+
+
+def test_nothing_is_kept_of_a_trial_but_what_optuna_keeps(tmp_path: Path) -> None:
+    kept: list[Counter[str]] = []
+
+    def count(event: Event) -> None:
+        if isinstance(event, TrialEnded) and event.key in ("screen/20", "screen/119"):
+            gc.collect()
+            kinds = Counter(type(one) for one in gc.get_objects())
+            kept.append(
+                Counter({kind.__name__: kinds[kind] for kind in kinds if str(kind).startswith("<class 'tuner.")})
+            )
+
+    run_large(tmp_path, 120, learn, count)
+    early, late = kept
+    grown = {name for name in late if late[name] > early[name] + 3}
+    assert grown <= {"TrialSpec"}, "which the fake executor keeps"

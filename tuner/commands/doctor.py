@@ -1,0 +1,21 @@
+"""`tuner doctor`: what is installed and what there is to run on, to copy into a bug report."""
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from omegaconf import DictConfig
+
+from tuner.doctor import as_text, examine, is_sound
+
+
+def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
+    """Prints it; the status is 1 if something is broken."""
+    del folder, overrides
+    executor = config.executor
+    report = examine(
+        str(config.storage.url), int(executor.get("parallel", 1)), executor.get("threads"), float(config.timeout_s)
+    )
+    sys.stdout.write(json.dumps(report, indent=2) + "\n" if config.json else as_text(report))
+    return 0 if is_sound(report) else 1
