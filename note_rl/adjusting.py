@@ -1,9 +1,12 @@
 """The manuals' methods by which an agent adjusts its own hyperparameters, from its adjust_func() or a callback."""
 
+import inspect
 import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from note_rl.adapting import Adaptation
 from note_rl.adaptive import ess
@@ -11,7 +14,8 @@ from note_rl.adaptive.options import MANUAL_NAMES, Adapt, of_manual
 from note_rl.adaptive.signals import NoiseSignal
 from note_rl.adaptive.smoothing import weight_of_newest
 from note_rl.adaptive.window import Trim, removable
-from note_rl.checking import refuse_unknown
+from note_rl.checking import Count, Kind, Number, checked_arguments, refuse_unknown
+from note_rl.counts import Shown
 from note_rl.errors import SettingsError
 from note_rl.experience_settings import ReplaySettings, RolloutSettings
 from note_rl.measuring import NOISE
@@ -19,6 +23,17 @@ from note_rl.replay.options import Removal
 from note_rl.trainer import Trainer
 
 Params = Mapping[str, Any] | None
+_NUMBERS: dict[str, Kind] = {
+    "scale": Number(0.0, above=True, hint="; 1 keeps the effective size"),
+    "target_ess": Number(0.0, above=True, hint=": a share up to 1, or a number of transitions"),
+    "target_noise": Number(0.0, above=True),
+    "num_samples": Count(),
+    "p": Count(0),
+    "ema": Number(0.0),
+}
+
+
+_NOT_TYPED = ("self", "params")
 
 
 class Adjustable:
@@ -33,6 +48,7 @@ class Adjustable:
     """
 
     _trainer: Trainer | None
+    settings: Any
 
     def _adaptation(self, method: str) -> Adaptation:
         if self._trainer is None or self._trainer.adaptation.measurements.last is None:
@@ -52,6 +68,24 @@ class Adjustable:
         """By parameter, which value held from which environment step on: `Adaptive(schedule=...)` repeats it."""
         return {} if self._trainer is None else self._trainer.adaptation.log.schedule()
 
+    @staticmethod
+    def compute_ess_from_weights(weights: Any) -> float:
+        """Effective number of samples of weights [n] that are not negative: (sum w)^2 / sum w^2; n if all are 0."""
+        return ess.of_weights(np.asarray(weights, np.float64).ravel()).ess
+
+    @Shown
+    def ema_ess(self) -> float | None:
+        """The smoothed effective size that adjust_window_size() has come to; None before."""
+        smoothed = None if self._trainer is None else self._trainer.adaptation.window_ess
+        return smoothed.value if smoothed is not None and smoothed.count else None
+
+    @Shown
+    def batch(self) -> int:
+        """Size of the minibatches by now, which adjust() and its like may have changed."""
+        settings = self._trainer.experience.settings if self._trainer is not None else self.settings.experience
+        return int(settings.batch_size)
+
+    @checked_arguments(**_NUMBERS)
     def adjust_window_size(
         self,
         p: int | None = None,
@@ -76,8 +110,6 @@ class Adjustable:
         del p
         if self._trainer is None:
             raise SettingsError("adjust_window_size() trims what training has stored: call it while train() runs")
-        if scale <= 0.0:
-            raise SettingsError(f"adjust_window_size(scale={scale}) must be above 0; 1 keeps the effective size")
         weights = self._trainer.experience.priorities()
         if weights is None:
             raise SettingsError("adjust_window_size() goes by priorities: add PR=True to set()")
@@ -94,6 +126,7 @@ class Adjustable:
             least = max(settings.learning_starts, 20 * settings.batch_size, settings.capacity // 2)
         return Removal(removable(weights, Trim(keep_scale=1.0 / scale, least=least), ema))
 
+    @checked_arguments(**_NUMBERS)
     def adjust_batch_size(
         self, smooth: float = 0.2, target_ess: float | None = None, smooth_alpha: float | None = None, **params: Params
     ) -> None:
@@ -110,6 +143,7 @@ class Adjustable:
                 exponent of importance weights), beta_params (the weight of a KL penalty: an attribute kl_coefficient,
                 kl_coef or beta of the agent).
         """
+        told = _told(params, "adjust_batch_size")
         adaptation = self._adaptation("adjust_batch_size")
         rollout = isinstance(adaptation.place.experience.settings, RolloutSettings)
         weights = adaptation.place.experience.priorities()
@@ -117,12 +151,9 @@ class Adjustable:
             raise SettingsError("adjust_batch_size() goes by effective sample sizes: add PR=True or PPO=True to set()")
         name = "ratio_ess" if weights is None else "priority_ess"
         smooth = smooth if smooth_alpha is None else smooth_alpha
-        if target_ess is not None and not target_ess > 0.0:
-            raise SettingsError(
-                f"target_ess={target_ess:g} must be above 0: a share up to 1, or a number of transitions"
-            )
-        self._adjust(adaptation, _told(params, "adjust_batch_size"), name, smooth, target_ess)
+        self._adjust(adaptation, told, name, smooth, target_ess)
 
+    @checked_arguments(**_NUMBERS)
     def adabatch(
         self,
         num_samples: int,
@@ -145,8 +176,6 @@ class Adjustable:
                 takes the learning rate along, so that lr_params are not given together with batch_params.
         """
         del jit_compile
-        if num_samples < 1 or target_noise <= 0.0:
-            raise SettingsError("adabatch() needs num_samples of at least 1 and target_noise above 0")
         told = _told(params, "adabatch")
         if {"batch_size", "learning_rate"} <= set(told):
             raise SettingsError("adabatch(): batch_params take the learning rate along; leave lr_params out")
@@ -157,6 +186,7 @@ class Adjustable:
         adaptation.measurements.measure_noise(signal, num_samples)
         self._adjust(adaptation, told, NOISE, smooth, target_noise)
 
+    @checked_arguments(**_NUMBERS)
     def adjust(
         self,
         target_ess: float | None = None,
@@ -164,9 +194,12 @@ class Adjustable:
         num_samples: int | None = None,
         smooth: float = 0.2,
         jit_compile: bool = True,
+        smooth_alpha: float | None = None,
         **params: Any,
     ) -> None:
         """adabatch() if there is a `target_noise`, else adjust_batch_size(); see there for the arguments."""
+        smooth = smooth if smooth_alpha is None else smooth_alpha
+        _told(params, "adjust")
         if target_noise is None:
             self.adjust_batch_size(smooth=smooth, target_ess=target_ess, **params)
             return
@@ -199,5 +232,6 @@ def _told(params: Mapping[str, Params], method: str) -> dict[str, Adapt]:
     Raises:
         SettingsError: An argument or an entry that there is not.
     """
-    refuse_unknown(method, params, [f"{name}_params" for name in MANUAL_NAMES])
+    further = [name for name in inspect.signature(getattr(Adjustable, method)).parameters if name not in _NOT_TYPED]
+    refuse_unknown(method, params, [*further, *(f"{name}_params" for name in MANUAL_NAMES)])
     return of_manual({name.removesuffix("_params"): one for name, one in params.items()}, method)

@@ -11,8 +11,10 @@ from note_rl import sizing
 from note_rl.acting import Acting
 from note_rl.adjusting import Adjustable
 from note_rl.callbacks import Hooks
-from note_rl.contract import check_made, check_parts
-from note_rl.environments import EnvLike
+from note_rl.checking import checked_arguments
+from note_rl.contract import check_calls, check_made, check_parts, check_reads_triplets, window_function
+from note_rl.counts import Counted
+from note_rl.environments import EnvLike, check_same_spaces, for_evaluation
 from note_rl.errors import SettingsError
 from note_rl.evaluation import Greedy, evaluate
 from note_rl.frames import check_frame_stack
@@ -25,31 +27,36 @@ from note_rl.progress import ProgressLines, on_the_console
 from note_rl.rebuilding import Rebuildable
 from note_rl.saving import Saver, saving_options
 from note_rl.set_arguments import settings_from_set
-from note_rl.settings import Budget, Settings
+from note_rl.settings import Budget, ReplaySettings, RolloutSettings, Settings
 from note_rl.train_options import TrainOptions, train_options
 from note_rl.trainer import Trainer
 from note_rl.types import Evaluation, TrainResult
 
 
-class Agent(Persistent, Rebuildable, Adjustable, Pictured):
+class Agent(Persistent, Rebuildable, Counted, Adjustable, Pictured):
     """Base of `RL` and `RL_pytorch`. A subclass gives `env`, `param`, `action` and `__call__`; see `note_rl.RL`.
 
     Attributes:
-        optimizer: What train() takes when it is first called without one.
+        optimizer: What train() was given last, and takes when it is called without one.
+        evaluation_env: What evaluate() plays in, where that is not `env` without its training wrappers: for example
+            without wrappers that clip rewards. An environment, id, list or factory.
         frame_stack: Frames that its networks see together, as set() must say too; None: whatever set() says.
+        default_update_batches: Gradient steps between calls of update_param() where set() is not told; None: 100 if it
+            copies, else 1.
     """
 
     env: EnvLike
     param: Any
+    evaluation_env: EnvLike | None = None
     optimizer: Any = None
     stop_training: bool = False
     frame_stack: int | None = None
+    default_update_batches: int | None = None
 
     def __init__(self) -> None:
         super().__init__()
         self.prioritized_replay = PrioritizedReplay()
         self._set_arguments: dict[str, Any] = {}
-        self._optimized = False  # whether there has been an optimizer
         self._device: str | None = None  # where set() had the parameters moved
         self._measured: tuple[Any, int] | None = None  # environment, and what num_envs="auto" is there
         self._adapted: tuple[Settings, Settings] | None = None  # what set() was told, and with train()'s arguments
@@ -89,8 +96,9 @@ class Agent(Persistent, Rebuildable, Adjustable, Pictured):
                 train_freq: environment steps per training phase; None: an episode.
                 learning_starts: environment steps before the first gradient step.
                 num_steps: n of n-step returns; the agent must have `gamma`.
-                update_batches, update_steps: gradient or environment steps between calls of update_param(). With PPO,
-                update_steps is the length of a rollout in steps of all environments together.
+                update_batches, update_steps: gradient or environment steps between calls of update_param(); neither:
+                every gradient step, or every 100 where it copies. With PPO, update_steps is the length of a rollout in
+                steps of all environments together.
                 trial_count, criterion: stop when the mean return of so many episodes reaches the criterion.
                 PPO: on-policy: collect, train for some epochs, forget.
                 rollout_steps, num_epochs: steps per environment and passes of each rollout (PPO).
@@ -125,6 +133,9 @@ class Agent(Persistent, Rebuildable, Adjustable, Pictured):
     def _train_as_told(
         self, optimizer: Any, budget: Budget, options: TrainOptions, callbacks: Sequence[Any]
     ) -> TrainResult:
+        check_calls(self, self._called(), self._multi_agent)
+        if isinstance(self.settings.experience, ReplaySettings) and self.settings.experience.trajectories:
+            check_reads_triplets(self)
         saving = saving_options(self, options.save_data, options.parallel_training_and_save)
         trainer = self._ready_trainer(optimizer, options)
         options.say_what_is_missing()
@@ -138,10 +149,20 @@ class Agent(Persistent, Rebuildable, Adjustable, Pictured):
         finally:
             saver.close()
 
+    def _called(self) -> list[str]:
+        """The methods that training will call."""
+        experience = self.settings.experience
+        names = ["action", "__call__", "update_param", "adjust_func", "window_size_func", "window_size_fn"]
+        if isinstance(experience, RolloutSettings):
+            names.append("value")
+        elif experience.hindsight:
+            names.append("reward_done_func")
+        return [*names, *["reward_done_func_ma"] * self._multi_agent, *["reward"] * experience.learned_reward]
+
     def _ready_trainer(self, optimizer: Any, options: TrainOptions) -> Trainer:
         """The trainer of an earlier call, or a new one that takes over what was restored or counted before."""
         trainer, settings = self._trainer, self._settings_for(options)
-        if optimizer is None and not self._optimized:
+        if optimizer is None:
             optimizer = self.optimizer
             if optimizer is None:
                 raise SettingsError(
@@ -158,7 +179,7 @@ class Agent(Persistent, Rebuildable, Adjustable, Pictured):
             trainer = Trainer(self, self.learner, settings, self._seed(settings), former=trainer)
         self.learner.actor.parameters_changed()  # by anybody, since it acted last
         trainer.prepare(optimizer, options.jit_compile)
-        self._optimized = True
+        self.optimizer = optimizer
         self._take_over_restored(trainer)
         self._trainer = trainer
         return trainer
@@ -166,8 +187,7 @@ class Agent(Persistent, Rebuildable, Adjustable, Pictured):
     def _settings_for(self, options: TrainOptions) -> Settings:
         """What set() was told with what train() adds; the same object as last time if nothing has changed."""
         told = self.settings
-        ask = getattr(self, "window_size_func", None)
-        experience = options.applied_to(told.experience, ask)
+        experience = options.applied_to(told.experience, window_function(self))
         num_envs, workers = options.num_envs(told.num_envs, self.env), options.workers(told.workers)
         if num_envs == "auto":
             num_envs = self._auto_num_envs(0 if workers is None else workers.processes)
@@ -194,6 +214,7 @@ class Agent(Persistent, Rebuildable, Adjustable, Pictured):
             self._measured = (self.env, sizing.chosen_num_envs(self, self.settings.experience))
         return max(self._measured[1], fewest)
 
+    @checked_arguments()
     def get_optimal_processes(
         self, memory_mb: float, safety_factor: float = 0.75, min_exp_per_proc: int | None = None
     ) -> int:
@@ -217,35 +238,23 @@ class Agent(Persistent, Rebuildable, Adjustable, Pictured):
             return settings.seed
         return self._trainer.seed if self._trainer is not None else secrets.randbits(32)
 
-    @property
-    def num_env_steps(self) -> int:
-        """Environment steps taken over the agent's life."""
-        return self._count("num_env_steps")
-
-    @property
-    def num_gradient_steps(self) -> int:
-        """Gradient steps taken over the agent's life."""
-        return self._count("num_gradient_steps")
-
-    @property
-    def num_episodes(self) -> int:
-        """Episodes finished over the agent's life."""
-        return self._count("num_episodes")
-
-    def _count(self, name: str) -> int:
-        if self._trainer is not None:
-            return int(getattr(self._trainer.clock, name))
-        return int(self._restored.head["trainer"]["clock"][name]) if self._restored is not None else 0
-
+    @checked_arguments()
     def evaluate(self, num_episodes: int = 10, *, seed: int = 0) -> Evaluation:
-        """Plays episodes in fresh environments without exploration.
+        """Plays episodes in fresh environments without exploration: in `evaluation_env` if there is one, else in `env`.
 
         Args:
             num_episodes: Episodes to play.
             seed: Of the environments; the same seed gives the same episodes for the same parameters.
         """
         check_parts(self)
-        return self._evaluate(self._seen_as_one(self.env), num_episodes, seed)
+        check_calls(self, ("action",), self._multi_agent)
+        return self._evaluate(self._seen_as_one(self._env_to_evaluate_in()), num_episodes, seed)
+
+    def _env_to_evaluate_in(self) -> Any:
+        if self.evaluation_env is None:
+            return for_evaluation(self.env)
+        check_same_spaces(*map(self._seen_as_one, (self.env, self.evaluation_env)))
+        return for_evaluation(self.evaluation_env)
 
     @property
     def _multi_agent(self) -> bool:

@@ -22,11 +22,11 @@ class Callback:
         """Called once, before training begins."""
         self.agent = agent
 
-    def on_train_begin(self) -> None:
-        """Before the first step."""
+    def on_train_begin(self, logs: Logs) -> None:
+        """Before the first step; logs: num_env_steps."""
 
-    def on_train_end(self) -> None:
-        """After the last step, also when training was stopped."""
+    def on_train_end(self, logs: Logs) -> None:
+        """After the last step, also when training was stopped; logs: num_env_steps."""
 
     def on_episode_begin(self, episode: int, logs: Logs) -> None:
         """When the count of finished episodes moves on to `episode`, and training goes on; logs: num_env_steps."""

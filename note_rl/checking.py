@@ -5,17 +5,22 @@ something is counted, a NumPy number a plain one) or refuses it.
 """
 
 import difflib
+import functools
+import inspect
 import math
 import numbers
+import os
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from note_rl.errors import SettingsError
 
 Kind = Callable[[str, Any], Any]
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 def _is_number(value: object) -> bool:
@@ -114,6 +119,13 @@ def device(name: str, value: Any) -> str:
     return str(value)
 
 
+def file_name(name: str, value: Any) -> Any:
+    """The name of a file."""
+    if not isinstance(value, str | os.PathLike):
+        raise SettingsError(f"{name} must be the name of a file, got {value!r}")
+    return value
+
+
 _SHARE = Number(0.0, 1.0)
 # By argument: first the names of the doors, then those that the same things have behind them.
 KINDS: dict[str, Kind] = {
@@ -142,6 +154,7 @@ KINDS: dict[str, Kind] = {
     "jit_compile": flag_or_auto,
     "window_size": window,
     "device": device,
+    "path": file_name,
 }
 
 
@@ -176,6 +189,82 @@ def refuse_unknown(door: str, arguments: Collection[str], known: Collection[str]
     """
     for name in arguments:
         if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            hint = f"did you mean {near[0]}?" if near else f"it takes {', '.join(known)}"
-            raise SettingsError(f"{door}() has no argument {name!r}; {hint}")
+            raise SettingsError(f"{door}() has no argument {name!r}; {_instead(name, known)}")
+
+
+def _instead(name: str, known: Collection[str]) -> str:
+    if name in ELSEWHERE:
+        return ELSEWHERE[name]
+    other = OTHER_NAMES.get(name)
+    if other in known:
+        return f"here it is {other}"
+    lowered = {one.lower(): one for one in known}
+    near = difflib.get_close_matches(name.lower(), lowered, 1)
+    return f"did you mean {lowered[near[0]]}?" if near else f"it takes {', '.join(known) or 'none'}"
+
+
+# What older manuals and other libraries call the same things.
+OTHER_NAMES = {
+    "MA": "MARL",
+    "hidden_dim": "hidden_size",
+    "buffer_size": "pool_size",
+    "capacity": "pool_size",
+    "batch_size": "batch",
+    "global_batch_size": "batch",
+    "n_steps": "rollout_steps",
+    "n_epochs": "num_epochs",
+    "n_envs": "num_envs",
+    "target_update_interval": "update_batches",
+    "timesteps": "total_steps",
+    "total_timesteps": "total_steps",
+    "callback": "callbacks",
+    "n_eval_episodes": "num_episodes",
+    "file": "path",
+    "filename": "path",
+    "file_name": "path",
+    "filepath": "path",
+}
+# What is said in another place here, and where.
+ELSEWHERE = {
+    "epsilon": "epsilon belongs to the policy: EpsGreedyQPolicy(eps=...)",
+    "eps": "eps belongs to the policy: EpsGreedyQPolicy(eps=...)",
+    "shuffle": "minibatches are drawn at random always; leave it out",
+    "learning_rate": "the learning rate is the optimizer's: Adam(..., 1e-3)",
+    "lr": "the learning rate is the optimizer's: Adam(..., 1e-3)",
+    "train_loss": "it is for Keras agents; train() of PyTorch agents begins with the optimizer",
+    "window_size_func": "it is a method or attribute of the agent: agent.window_size_func = lambda p: 1000",
+    "window_size_fn": "it is a method or attribute of the agent: agent.window_size_fn = lambda p: 1000",
+    "strategy": "train() runs on one machine; distributed training is another thing",
+}
+
+
+def checked_arguments(**kinds: Kind) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+    """Has a method refuse keywords it does not take and values of the wrong kind, in words.
+
+    Args:
+        **kinds: By parameter, where the table has another kind or none under its name.
+    """
+
+    def decorated(method: Callable[_P, _R]) -> Callable[_P, _R]:
+        signature = inspect.signature(method)
+        parameters = list(signature.parameters.values())[1:]
+        known = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD]
+        is_open = len(known) < len(parameters)  # what further ones it takes, it says itself
+
+        @functools.wraps(method)
+        def told(*arguments: _P.args, **keywords: _P.kwargs) -> _R:
+            if not is_open:
+                refuse_unknown(method.__name__, keywords, known)
+            try:
+                bound = signature.bind(*arguments, **keywords)
+            except TypeError as error:
+                raise SettingsError(f"{method.__name__}(): {error}") from None
+            for name, value in bound.arguments.items():
+                kind = kinds.get(name) or KINDS.get(name)
+                if kind is not None and not (value is None and signature.parameters[name].default is None):
+                    bound.arguments[name] = kind(name, value)
+            return method(*bound.args, **bound.kwargs)
+
+        return told
+
+    return decorated

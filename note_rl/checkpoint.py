@@ -7,6 +7,7 @@ moved into place, so that a crash while writing leaves the former file.
 
 import json
 import os
+import re
 import secrets
 import stat
 import tempfile
@@ -35,7 +36,8 @@ def write_checkpoint(path: str | os.PathLike[str], arrays: Mapping[str, Array], 
     target = Path(path)
     contiguous = {name: np.asarray(values, order="C") for name, values in arrays.items()}
     metadata = {_KEY: json.dumps({**head, "version": VERSION, "checksum": _checksum(contiguous)})}
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}")
+    # the number tells who was writing what a kill has left behind; whoever goes on with the run removes it
+    temporary = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(6)}.aside")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
@@ -51,8 +53,16 @@ def write_checkpoint(path: str | os.PathLike[str], arrays: Mapping[str, Array], 
         os.replace(temporary, target)
     except OSError as error:
         raise CheckpointError(f"cannot write a checkpoint to {target}: {error.strerror}") from error
+    except SafetensorError as error:  # so it is written by a library that knows no OSError
+        raise CheckpointError(f"cannot write a checkpoint to {target}: {error}") from _as_os_error(error)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _as_os_error(error: SafetensorError) -> Exception:
+    """The error of the operating system that a text such as "... (os error 28)" speaks of."""
+    found = re.search(r"\(os error (\d+)\)", str(error))
+    return error if found is None else OSError(int(found[1]), os.strerror(int(found[1])))
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:

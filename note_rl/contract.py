@@ -1,11 +1,15 @@
 """What an agent must bring along, checked when it is first used: its parts, and the shape of its answers."""
 
+import inspect
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from note_rl.errors import AgentContractError
+from note_rl.errors import AgentContractError, SettingsError
 from note_rl.policy import Policy
+from note_rl.telling import about_shapes
 from note_rl.types import FloatArray
 
 _PARTS = {
@@ -29,6 +33,117 @@ def check_parts(agent: Any) -> None:
     for name, meaning in _PARTS.items():
         if not callable(agent) if name == "__call__" else getattr(agent, name, None) is None:
             raise AgentContractError(f"{type(agent).__name__} lacks {name}, {meaning}")
+
+
+_BATCH = ("s", "a", "next_s", "r", "d")
+_CALLS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "action": (("s",),),
+    "__call__": (_BATCH, (*_BATCH, "weights")),
+    "value": (("s",),),
+    "reward": (("s", "a", "next_s"),),
+    "update_param": ((),),
+    "adjust_func": ((),),
+    "window_size_func": (("p",), ()),
+    "window_size_fn": (("p",), ()),
+    "reward_done_func": (("achieved_goal", "desired_goal"),),
+    "reward_done_func_ma": (("rewards", "dones"),),
+}
+"""By method of an agent, the arguments that it may be called with."""
+
+
+def check_calls(agent: Any, names: Collection[str], several: bool) -> None:
+    """Refuses methods that cannot be called as training calls them.
+
+    Args:
+        agent: Those of the methods that it has are looked at.
+        names: The methods that will be called, among others.
+        several: Whether there are several agents, so that action() is also given the number of one.
+
+    Raises:
+        AgentContractError: Naming the method, its arguments and those that it will be given.
+    """
+    for name in names:
+        method, calls = getattr(agent, name, None), _CALLS[name]
+        if not callable(method):
+            continue
+        calls = (("s", "i"),) if several and name == "action" else calls
+        try:
+            signature = inspect.signature(method)
+        except (ValueError, TypeError):  # some that are not written in Python do not tell
+            continue
+        if not any(_takes(signature, arguments) for arguments in calls):
+            given = " or ".join(f"({', '.join(arguments)})" for arguments in calls)
+            hint = "; the number i of an agent is for MARL=True" if name == "action" else ""
+            raise AgentContractError(
+                f"{type(agent).__name__}.{name} takes {_shown(signature)}, but is called with {given}{hint}"
+            )
+
+
+def _takes(signature: inspect.Signature, arguments: tuple[str, ...]) -> bool:
+    try:
+        signature.bind(*arguments)
+    except TypeError:
+        return False
+    return True
+
+
+def _shown(signature: inspect.Signature) -> str:
+    """Names only."""
+    plain = [one.replace(annotation=one.empty) for one in signature.parameters.values()]
+    return str(inspect.Signature(plain))
+
+
+def check_reads_triplets(agent: Any) -> None:
+    """Refuses TRL=True for the losses of the built-in agents, none of which reads triplets (AgentContractError)."""
+    owner = next(kind for kind in type(agent).__mro__ if "__call__" in vars(kind))
+    if owner.__module__.startswith("note_rl.agents."):
+        raise AgentContractError(
+            f"TRL=True draws {_TRIPLETS}, and the loss of {owner.__name__} reads single transitions: leave TRL out, or "
+            "override __call__ with a loss that reads them"
+        )
+
+
+@contextmanager
+def explaining_triplets(agent: Any, experience: Any, num_gradient_steps: int) -> Iterator[None]:
+    """Around an update: names triplets where it is the first, of them, and its loss fails over shapes.
+
+    Args:
+        agent: Whose loss.
+        experience: Settings, which say whether minibatches hold triplets.
+        num_gradient_steps: Taken before.
+
+    Raises:
+        AgentContractError: In place of what the framework says.
+    """
+    try:
+        yield
+    except (RuntimeError, ValueError) as error:
+        expected = getattr(experience, "trajectories", False) and num_gradient_steps == 0
+        if not expected or type(error) not in (RuntimeError, ValueError, AgentContractError):
+            raise
+        raise AgentContractError(
+            f"TRL=True draws {_TRIPLETS}, and {type(agent).__name__}.__call__ fails on them ({about_shapes(error)}): "
+            "let it read them, or leave TRL out"
+        ) from error
+
+
+_TRIPLETS = "triplets, s and next_s [B, 2, ...], r and d [B, 2]"
+
+
+def window_function(agent: Any) -> Callable[..., Any] | None:
+    """The agent's window_size_func, or window_size_fn as older manuals call it; None: it has neither.
+
+    Raises:
+        SettingsError: It has both, and they differ, or what it has cannot be called.
+    """
+    found = {name: getattr(agent, name, None) for name in ("window_size_func", "window_size_fn")}
+    given = {name: function for name, function in found.items() if function is not None}
+    for name, function in given.items():
+        if not callable(function):
+            raise SettingsError(f"{name} must be a function such as lambda p: 1000, got {function!r}")
+    if len(given) == 2 and given["window_size_func"] != given["window_size_fn"]:
+        raise SettingsError("window_size_func and window_size_fn are two names of one thing; give one")
+    return next(iter(given.values()), None)
 
 
 def check_answers(answers: FloatArray, num_envs: int, policy: Policy, action_space: Any) -> None:

@@ -8,7 +8,7 @@ from gymnasium import spaces
 
 from note_rl.checking import checked
 from note_rl.contract import check_answers
-from note_rl.environments import Environments, EnvLike, VectorEnvironment, as_factory, flat_observations
+from note_rl.environments import Environments, EnvLike, VectorEnvironment, as_factory, flat_observations, for_evaluation
 from note_rl.frames import FrameStack
 from note_rl.policy import Policy, default_policy
 from note_rl.seeding import generator
@@ -59,7 +59,7 @@ def evaluate(acting_in: Callable[[Any], Choose], env: EnvLike, num_episodes: int
 
     Args:
         acting_in: Given the action space, says how to act: a `Greedy`, for example.
-        env: What to play in; copies are made.
+        env: What to play in; copies are made, without wrappers that are for training only.
         num_episodes: Exactly so many episodes count. Each environment plays its share, so that short episodes are not
             preferred to long ones.
         seed: Of the environments.
@@ -98,7 +98,7 @@ def random_actions(space: Any, seed: int) -> Callable[[Array], Array]:
 
 
 def _fresh_environments(env: EnvLike, num_episodes: int, seed: int) -> VectorEnvironment:
-    factory = as_factory(env)
+    factory = as_factory(for_evaluation(env))
     return VectorEnvironment([flat_observations(factory()) for _ in range(min(_MOST_AT_ONCE, num_episodes))], seed)
 
 

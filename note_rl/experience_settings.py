@@ -20,7 +20,8 @@ class ReplaySettings:
         train_freq: Environment steps (all environments together) between training phases; None: one episode.
         gradient_steps: Gradient steps per training phase; None: one shuffled pass over the pool.
         target_update_interval: Gradient steps between calls of update_param().
-        target_update_env_steps: The same in environment steps. At most one of the two; with neither, every step.
+        target_update_env_steps: The same in environment steps. At most one of the two; with neither, the trainer
+            chooses: see `note_rl.target_updates`.
         num_steps: n of n-step returns, put together when sampled.
         priority: Transitions are read by the size of their TD error; None: all alike.
         hindsight: Goals are replaced by achieved ones; None: never.

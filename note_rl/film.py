@@ -44,11 +44,11 @@ def film(play: Play, env: Any, seen_as: AsGymnasium, max_steps: int, path: str |
         raise SettingsError(f"max_steps must be at least 1, got {max_steps}")
     if path is None:
         return play(lambda: FilmedEnvironment(seen_as(drawing_environment(env, "human")), max_steps, None))
-    write = _film_writer(Path(path))
+    write = film_writer(Path(path))
     frames: list[Array] = []
     drawn = seen_as(drawing_environment(env, "rgb_array"))
     total = play(lambda: FilmedEnvironment(drawn, max_steps, frames))
-    _written(write, Path(path), frames, int(drawn.metadata.get("render_fps") or _DEFAULT_FPS))
+    write_film(write, Path(path), frames, int(drawn.metadata.get("render_fps") or _DEFAULT_FPS))
     return total
 
 
@@ -117,27 +117,35 @@ def drawing_environment(env: Any, render_mode: str) -> Any:
 WriteFilm = Callable[[Path, list[Array], int], None]
 
 
-def _film_writer(path: Path) -> WriteFilm:
+def film_writer(path: Path) -> WriteFilm:
+    """What writes such a file.
+
+    Raises:
+        SettingsError: Films are not written in that format.
+        ModuleNotFoundError: What it needs is not installed.
+    """
     writers: dict[str, tuple[str, str, WriteFilm]] = {
         ".gif": ("PIL.Image", "pillow", _write_gif),
         ".mp4": ("moviepy", "note-rl[video]", _write_mp4),
     }
-    if path.suffix not in writers:
-        raise SettingsError(f"path={str(path)!r}: films are written as .gif or .mp4")
-    module, package, write = writers[path.suffix]
+    suffix = path.suffix.lower()
+    if suffix not in writers:
+        raise SettingsError(f"{path}: films are written as .gif or .mp4, so let its name end in one of them")
+    module, package, write = writers[suffix]
     try:
         importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name != module.partition(".")[0]:
             raise
         raise ModuleNotFoundError(
-            f"writing {path.suffix} files needs {error.name}, which is not installed: pip install '{package}'",
+            f"writing {suffix} files needs {error.name}, which is not installed: pip install '{package}'",
             name=error.name,
         ) from error
     return write
 
 
-def _written(write: WriteFilm, path: Path, frames: list[Array], fps: int) -> None:
+def write_film(write: WriteFilm, path: Path, frames: list[Array], fps: int) -> None:
+    """Writes frames [height, width, 3] uint8 in the folder that is made for it (SettingsError if that cannot be)."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write(path, frames, fps)

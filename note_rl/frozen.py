@@ -3,6 +3,7 @@
 What a learning rate does to a loss can only be told where nothing else moves; finders work with this.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -59,6 +60,7 @@ class FrozenData:
         self.num_per_phase = 0  # gradient steps of one phase of ordinary training
         self._train, self._held_out = self._gather(num_batches)
         self._next = 0
+        self._diverged = False  # since the beginning
         self._beginning = self._learner.get_state()
         self._log_prob_old = self._log_prob()
 
@@ -66,17 +68,19 @@ class FrozenData:
         """Parameters and optimizer as they were at the beginning, and the first minibatch again."""
         self._learner.set_state(self._beginning)
         self._next = 0
+        self._diverged = False
 
     def step(self) -> float:
         """One gradient step on the next minibatch, beginning again after the last.
 
         Returns:
-            The loss on the fixed minibatches after it; may be not finite.
+            The loss on the fixed minibatches after it; may be not finite, and is not where the step led nowhere.
         """
         sample = self._train[self._next % len(self._train)]
         self._next += 1
-        self._learner.update(sample, self._hyperparameters)
-        return self.loss()
+        update = self._learner.update(sample, self._hyperparameters)
+        self._diverged |= update.diverged
+        return math.nan if self._diverged else self.loss()
 
     def loss(self) -> float:
         """The mean loss on the fixed minibatches, of all groups together."""
@@ -88,6 +92,8 @@ class FrozenData:
         new = self._log_prob()
         if new is None or self._log_prob_old is None:
             return None
+        if self._diverged:
+            return PolicyChange(math.nan, math.nan)
         with np.errstate(all="ignore"):
             log_ratio = np.asarray(new, np.float64) - self._log_prob_old
             ratio = np.exp(log_ratio)

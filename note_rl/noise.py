@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from note_rl.checking import Count, Number
 from note_rl.errors import CheckpointError, SettingsError
 from note_rl.types import Array, FloatArray, IntArray
 
@@ -24,9 +25,7 @@ class NoiseProcess(ABC):
     """
 
     def __init__(self, size: int = 1) -> None:
-        if size < 1:
-            raise SettingsError(f"size is how many numbers an action has: at least 1, got {size}")
-        self.size = size
+        self.size = Count()("size", size)
         self._generator: np.random.Generator | None = None
 
     @abstractmethod
@@ -66,6 +65,11 @@ class NoiseProcess(ABC):
             )
 
 
+def _check_finite(**values: float) -> None:
+    for name, value in values.items():
+        Number()(name, value)
+
+
 class AnnealedNoise(NoiseProcess):
     """Noise whose standard deviation falls in a straight line.
 
@@ -79,17 +83,16 @@ class AnnealedNoise(NoiseProcess):
 
     def __init__(self, mu: float, sigma: float, sigma_min: float | None, n_steps_annealing: int, size: int) -> None:
         super().__init__(size)
+        _check_finite(mu=mu, sigma=sigma, sigma_min=0.0 if sigma_min is None else sigma_min)
         if sigma < 0.0 or (sigma_min is not None and not 0.0 <= sigma_min <= sigma):
             raise SettingsError(
                 f"noise needs 0 <= sigma_min <= sigma, got sigma={sigma} and sigma_min={sigma_min}; "
                 "leave sigma_min out for noise that does not fall"
             )
-        if n_steps_annealing < 1:
-            raise SettingsError(f"n_steps_annealing must be at least 1, got {n_steps_annealing}")
         self.mu = mu
         self.sigma = sigma
         self.sigma_min = sigma_min
-        self.n_steps_annealing = n_steps_annealing
+        self.n_steps_annealing = Count()("n_steps_annealing", n_steps_annealing)
         self.num_steps = 0
 
     @property
@@ -154,6 +157,7 @@ class OrnsteinUhlenbeckProcess(AnnealedNoise):
         n_steps_annealing: int = 1000,
     ) -> None:
         super().__init__(mu, sigma, sigma_min, n_steps_annealing, size)
+        _check_finite(theta=theta, dt=dt)
         if theta <= 0.0 or dt <= 0.0 or theta * dt >= 2.0:
             raise SettingsError(
                 f"theta and dt must be above 0 and theta * dt below 2, or the noise grows without end; got "
@@ -201,10 +205,8 @@ class ClippedNoise(NoiseProcess):
 
     def __init__(self, noise: NoiseProcess, limit: float) -> None:
         super().__init__(noise.size)
-        if limit <= 0.0:
-            raise SettingsError(f"limit must be above 0, got {limit}")
         self.noise = noise
-        self.limit = limit
+        self.limit = Number(0.0, above=True)("limit", limit)
 
     def draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
         """Noise [E, ..., A] in [-limit, limit]."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from note_rl.checking import checked_arguments
 from note_rl.checkpoint import nested, read_checkpoint, under, write_checkpoint
 from note_rl.errors import CheckpointError
 from note_rl.learners.base import Learner, check_state
@@ -57,6 +58,7 @@ class Persistent:
             self._learner = self._make_learner()
         return self._learner
 
+    @checked_arguments()
     def save(self, path: str | os.PathLike[str], save_data: bool = True) -> None:
         """Writes everything that training needs to go on exactly, to one file.
 
@@ -75,6 +77,7 @@ class Persistent:
         snapshot = self._snapshot(SavingOptions(path=Path(path), with_experience=save_data))
         write_checkpoint(path, snapshot.arrays, snapshot.head)
 
+    @checked_arguments()
     def save_param(self, path: str | os.PathLike[str]) -> None:
         """Writes the parameters (target networks included) to one file, for restore_param().
 
@@ -84,6 +87,7 @@ class Persistent:
         snapshot = self._snapshot(SavingOptions(path=Path(path), param_only=True))
         write_checkpoint(path, snapshot.arrays, snapshot.head)
 
+    @checked_arguments()
     def restore(self, path: str | os.PathLike[str]) -> None:
         """Takes over what save() wrote. Parameters at once, the rest when train() is called next.
 
@@ -99,7 +103,7 @@ class Persistent:
             if self._settings is not None:
                 check_fits(under("trainer", arrays), self._settings, self._known_num_envs())
         with refusing_damage(Path(path)):
-            history = History.from_state(under("history", arrays))
+            history = History.from_state(under("history", arrays), float(head.get("seconds", 0.0)))
             saving_record = SavingRecord.from_json(head.get("saving"))
         self._take_parameters(arrays)
         if "trainer" not in head:
@@ -110,6 +114,7 @@ class Persistent:
         self._history, self._saving_record = history, saving_record
         self._restored = Snapshot(arrays, head) if "trainer" in head else None
 
+    @checked_arguments()
     def restore_param(self, path: str | os.PathLike[str]) -> None:
         """Takes over the parameters in a file of save_param() or save(); everything else stays as it is.
 
@@ -142,6 +147,7 @@ class Persistent:
         if options.param_only:
             return Snapshot(arrays, head)
         head["saving"] = self._saving_record.to_json()
+        head["seconds"] = self._history.seconds
         arrays.update(nested("history", self._history.get_state()))
         if self._trainer is not None:
             trainer_arrays, head["trainer"] = self._trainer.get_state(options.with_experience)

@@ -4,6 +4,7 @@ import os
 from typing import Any
 
 from note_rl import plotting
+from note_rl.checking import Count, checked_arguments
 from note_rl.film import film
 from note_rl.types import Evaluation
 
@@ -11,16 +12,19 @@ from note_rl.types import Evaluation
 class Pictured:
     """The part of an agent that is concerned with these."""
 
-    env: Any
     _history: plotting.History
 
     def _evaluate(self, env: Any, num_episodes: int, seed: int) -> Evaluation:
+        raise NotImplementedError
+
+    def _env_to_evaluate_in(self) -> Any:
         raise NotImplementedError
 
     def _seen_as_one(self, env: Any) -> Any:
         """Several agents' environment as if there were one."""
         raise NotImplementedError
 
+    @checked_arguments(window=Count())
     def visualize_reward(self, path: str | os.PathLike[str] | None = None, *, window: int | None = None) -> None:
         """Draws the return of every episode so far.
 
@@ -34,14 +38,17 @@ class Pictured:
         """
         plotting.plot_reward(self._history, window, path)
 
+    @checked_arguments(window=Count())
     def visualize_loss(self, path: str | os.PathLike[str] | None = None, *, window: int | None = None) -> None:
         """Draws the mean loss of every training phase so far; see `visualize_reward`."""
         plotting.plot_loss(self._history, window, path)
 
+    @checked_arguments(window=Count())
     def visualize_reward_loss(self, path: str | os.PathLike[str] | None = None, *, window: int | None = None) -> None:
         """Draws both, one above the other; see `visualize_reward`."""
         plotting.plot_reward_and_loss(self._history, window, path)
 
+    @checked_arguments()
     def animate_agent(
         self, max_steps: int = 1000, path: str | os.PathLike[str] | None = None, *, seed: int = 0
     ) -> float:
@@ -59,4 +66,5 @@ class Pictured:
             EnvironmentMismatchError: The environment cannot be drawn.
             SettingsError: Another kind of file.
         """
-        return film(lambda make: self._evaluate(make, 1, seed).mean, self.env, self._seen_as_one, max_steps, path)
+        env = self._env_to_evaluate_in()
+        return film(lambda make: self._evaluate(make, 1, seed).mean, env, self._seen_as_one, max_steps, path)

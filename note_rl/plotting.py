@@ -2,6 +2,7 @@
 
 import importlib
 import logging
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -26,26 +27,58 @@ class History:
         episode_steps: Environment steps taken when it ended.
         losses: Mean loss of every training phase; nan before learning starts.
         phase_steps: Environment steps taken at its end.
+        episode_losses: By episode, the mean loss of the training phases since an episode ended before, that in which
+            this one ended included; episodes that end in the same phase share it. nan where nothing was learned. It is
+            as long as `returns` whenever a phase is over.
+        since_episode: Sum and number of the losses that no episode has yet.
+        seconds: Spent in train().
     """
 
     returns: list[float] = field(default_factory=list)
     episode_steps: list[int] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
     phase_steps: list[int] = field(default_factory=list)
+    episode_losses: list[float] = field(default_factory=list)
+    since_episode: tuple[float, int] = (0.0, 0)
+    seconds: float = 0.0
+
+    def note_episode(self, return_: float, num_env_steps: int) -> None:
+        """An episode has ended after so many environment steps."""
+        self.returns.append(return_)
+        self.episode_steps.append(num_env_steps)
+
+    def note_phase(self, loss: float, num_env_steps: int) -> None:
+        """A training phase is over after so many environment steps; a loss of nan: nothing was learned."""
+        self.losses.append(loss)
+        self.phase_steps.append(num_env_steps)
+        total, number = self.since_episode
+        if not math.isnan(loss):
+            total, number = total + loss, number + 1
+        ended = len(self.returns) - len(self.episode_losses)
+        if ended:
+            self.episode_losses += [total / number if number else math.nan] * ended
+            total, number = 0.0, 0
+        self.since_episode = total, number
 
     def get_state(self) -> dict[str, Array]:
-        """As arrays, for a checkpoint."""
+        """As arrays, for a checkpoint; without the seconds, which no two runs have in common."""
         return {
             "returns": np.asarray(self.returns, np.float64),
             "episode_steps": np.asarray(self.episode_steps, np.int64),
             "losses": np.asarray(self.losses, np.float64),
             "phase_steps": np.asarray(self.phase_steps, np.int64),
+            "episode_losses": np.asarray(self.episode_losses, np.float64),
+            "since_episode": np.asarray(self.since_episode, np.float64),
         }
 
     @classmethod
-    def from_state(cls, state: dict[str, Array]) -> "History":
-        """From the arrays of a checkpoint; empty where it has none."""
-        return cls(**{name: state[name].tolist() for name in cls().get_state() if name in state})
+    def from_state(cls, state: dict[str, Array], seconds: float = 0.0) -> "History":
+        """From the arrays of a checkpoint; empty where it has none, nan for losses of episodes it does not know."""
+        history = cls(**{name: state[name].tolist() for name in cls().get_state() if name in state}, seconds=seconds)
+        total, number = history.since_episode
+        history.since_episode = float(total), int(number)
+        history.episode_losses += [math.nan] * (len(history.returns) - len(history.episode_losses))
+        return history
 
 
 def moving_average(values: Sequence[float], window: int) -> FloatArray:

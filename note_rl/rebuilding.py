@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from note_rl.checking import refuse_unknown
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -49,7 +51,10 @@ class Rebuildable:
     recipe: Recipe
 
     def __new__(cls, *arguments: Any, **keywords: Any) -> Any:
-        """Notes the arguments before any constructor of a subclass runs."""
+        """Notes the arguments before any constructor of a subclass runs (SettingsError: one that it does not take)."""
+        taken = inspect.signature(cls).parameters
+        if not any(one.kind is one.VAR_KEYWORD for one in taken.values()):
+            refuse_unknown(cls.__name__, keywords, taken)
         further = super().__new__
         made = further(cls) if further is object.__new__ else further(cls, *arguments, **keywords)
         object.__setattr__(made, "recipe", Recipe(cls, arguments, keywords))  # a keras.Model is not ready for its own

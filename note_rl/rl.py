@@ -1,11 +1,17 @@
-"""The base class of agents written in Keras on TensorFlow."""
+"""The base class of agents written in Keras on TensorFlow.
+
+The manuals' `rl` is this module as well: `from note_rl import rl` gives rl.EpsGreedyQPolicy, rl.SoftmaxPolicy,
+rl.GaussianWhiteNoiseProcess and whatever else is in `note_rl.policy` and `note_rl.noise`. TensorFlow is imported when
+an agent first learns or acts, so that users of PyTorch can do the same.
+"""
 
 from typing import Any
 
+from note_rl import noise, policy
 from note_rl.agent import Agent
 from note_rl.errors import SettingsError
 from note_rl.learners.base import Learner
-from note_rl.learners.keras import KerasLearner
+from note_rl.pickling import remade
 from note_rl.settings import Budget
 from note_rl.types import TrainResult
 
@@ -29,7 +35,8 @@ class RL(Agent):
     - with several agents (MARL=True) `action(self, s, i)` of agent i;
     - optionally `update_param(self)`: updates target networks;
     - optionally `adjust_func(self)`: called after each training phase, for `adjust(...)` and its like; and
-      `window_size_func(self, p)`: how many transitions to keep, or what `adjust_window_size(...)` gives;
+      `window_size_func(self, p)`, or `window_size_fn`: how many transitions to keep, or what
+      `adjust_window_size(...)` gives;
     - optionally `acting_layers(self)` (or `acting_layers(self, i)`): the dense layers that action() consists of, for
       acting in NumPy;
     - optionally `self.normal_inputs = {"noise": (A,)}`: standard normal numbers that a loss draws on, offered to it as
@@ -37,7 +44,13 @@ class RL(Agent):
     - optionally `self.groups_at_sync = (0,)`: parameter groups that learn only in the steps that also move the targets.
     """
 
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        """For pickle, cloudpickle and deepcopy; see `note_rl.pickling`."""
+        return remade(self)
+
     def _make_learner(self) -> Learner:
+        from note_rl.learners.keras import KerasLearner
+
         return KerasLearner(self)
 
     def _move_to(self, device: str) -> None:
@@ -63,7 +76,7 @@ class RL(Agent):
             episodes: Episodes in this call; schedules and beta go from their start to their end in each.
             total_steps: Environment steps over the agent's life. A restored run that is to go on exactly as if it had
                 never stopped is given the same number again; with episodes= it would count from this call on.
-            **options: callbacks, p (progress lines, 0 is silent), jit_compile (XLA; "auto" means yes), save_data,
+            **options: callbacks, p (progress lines, 0 is silent), jit_compile (XLA; "auto": where it pays), save_data,
                 parallel_training_and_save, window_size and all others of `note_rl.train_options.TrainOptions`.
 
         Raises:
@@ -77,6 +90,13 @@ class RL(Agent):
             )
         metric = [] if train_loss is None else [_MetricUpdate(train_loss)]
         return self._train(optimizer, Budget(total_steps=total_steps, episodes=episodes), options, metric)
+
+
+def __getattr__(name: str) -> Any:
+    for module in (policy, noise):
+        if not name.startswith("_") and hasattr(module, name):
+            return getattr(module, name)
+    raise AttributeError(f"module 'note_rl.rl' has no attribute {name!r}")
 
 
 class _MetricUpdate:

@@ -7,6 +7,7 @@ from note_rl.errors import SettingsError
 from note_rl.learners.base import Learner
 from note_rl.learners.pytorch import PyTorchLearner
 from note_rl.learners.pytorch_tensors import named_tensors
+from note_rl.pickling import state_of, take_state
 from note_rl.settings import Budget
 from note_rl.types import TrainResult
 
@@ -20,6 +21,13 @@ class RL_pytorch(Agent):  # noqa: N801 (the manuals' name)
       but tensors, scheduled values and plain numbers of the agent, so that jit_compile="auto" may record its steps.
       Each class says it for itself, as a subclass may override what is recorded.
     """
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickle, cloudpickle and deepcopy; see `note_rl.pickling`."""
+        return state_of(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        take_state(self, state)
 
     def _make_learner(self) -> Learner:
         return PyTorchLearner(self)

@@ -1,7 +1,6 @@
 """Saving while training: every so many episodes, the best only, in the background, and how many files are kept."""
 
 import logging
-import os
 import re
 import threading
 from collections.abc import Callable, Mapping
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from note_rl.callbacks import Callback, Logs
-from note_rl.checking import checked
+from note_rl.checking import checked, file_name
 from note_rl.checkpoint import check_writable, write_checkpoint
 from note_rl.errors import CheckpointError, SettingsError
 from note_rl.types import Array
@@ -60,10 +59,8 @@ def saving_options(agent: Any, with_experience: bool, in_background: bool) -> Sa
             if getattr(agent, name):
                 raise SettingsError(f"{name} needs to know where to write: set path, for example path = 'model.dat'")
         return None
-    if not isinstance(agent.path, str | os.PathLike):
-        raise SettingsError(f"path must be the name of a file, got {agent.path!r}")
     return SavingOptions(
-        path=Path(agent.path),
+        path=Path(file_name("path", agent.path)),
         freq=agent.save_freq,
         max_files=agent.max_save_files,
         best_only=agent.save_best_only,
@@ -169,7 +166,7 @@ class Saver(Callback):
     def _episode(self) -> int:
         return int(self.agent.num_episodes) if self.agent is not None else 0
 
-    def on_train_begin(self) -> None:
+    def on_train_begin(self, logs: Logs) -> None:
         """Notes where the count of episodes stands."""
         self._saved_episode = self._episode()
 
@@ -178,7 +175,7 @@ class Saver(Callback):
         if self._episode() // self._options.freq > self._saved_episode // self._options.freq:
             self._save()
 
-    def on_train_end(self) -> None:
+    def on_train_end(self, logs: Logs) -> None:
         """Saves what the last files do not hold yet, and waits for it."""
         if not self._options.best_only:
             if self._episode() > self._saved_episode:

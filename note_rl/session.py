@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from note_rl.callbacks import Hooks
+from note_rl.errors import DivergedError
 from note_rl.experience import Clock
 from note_rl.plotting import History
 from note_rl.settings import Budget
-from note_rl.types import Episode, TrainResult
+from note_rl.types import Episode, FloatArray, TrainResult
 
 _DEFAULT_TRIAL_COUNT = 10
 
@@ -68,6 +69,7 @@ class Session:
     _losses: list[float] = field(default_factory=list)
     _unannounced: int | None = 0  # episode whose beginning nobody has been told of
     _began: float = field(default_factory=time.perf_counter)
+    _timed: float = field(default_factory=time.perf_counter)  # until when the history knows of the time spent
 
     @property
     def progress(self) -> float:
@@ -101,12 +103,9 @@ class Session:
         """One has ended, and another begins unless this was the last."""
         self.announce_episode()
         number = len(self._returns)
-        for returns, steps in (
-            (self._returns, self._episode_steps),
-            (self.history.returns, self.history.episode_steps),
-        ):
-            returns.append(episode.return_)
-            steps.append(self.clock.num_env_steps)
+        self._returns.append(episode.return_)
+        self._episode_steps.append(self.clock.num_env_steps)
+        self.history.note_episode(episode.return_, self.clock.num_env_steps)
         self._lengths.append(episode.length)
         self.recent.returns.append(episode.return_)
         self.clock.num_episodes += 1
@@ -120,9 +119,14 @@ class Session:
         """A phase has trained with this mean loss."""
         self.loss = loss
         self._losses.append(loss)
-        self.history.losses.append(loss)
-        self.history.phase_steps.append(self.clock.num_env_steps)
+        self.history.note_phase(loss, self.clock.num_env_steps)
+        self._note_time()
         self.clock.num_phases += 1
+
+    def _note_time(self) -> None:
+        now = time.perf_counter()
+        self.history.seconds += now - self._timed
+        self._timed = now
 
     def tell_phase(self, values: Mapping[str, float]) -> None:
         """Tells of the phase that was noted, with what hyperparameters were."""
@@ -135,6 +139,7 @@ class Session:
 
     def result(self, stop_reason: str) -> TrainResult:
         """What the call did."""
+        self._note_time()
         return TrainResult(
             returns=self._returns,
             lengths=self._lengths,
@@ -145,3 +150,13 @@ class Session:
             seconds=time.perf_counter() - self._began,
             stop_reason=stop_reason,
         )
+
+
+def diverged(first: int, loss: FloatArray) -> DivergedError:
+    """What to say of a burst [K, G] that began with this gradient step."""
+    finite = np.isfinite(loss).all(axis=-1)
+    what, step = ("loss is", int(np.argmin(finite))) if not finite.all() else ("parameters are", len(loss))
+    return DivergedError(
+        f"the {what} no longer finite at gradient step {first + step}, and the agent is as it was before; a lower "
+        "learning rate or gradient clipping (max_grad_norm) usually helps"
+    )

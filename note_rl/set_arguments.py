@@ -90,6 +90,10 @@ def _settings(
     }
     priority = {"initial_td": initial_TD, "alpha": alpha}
     ratio = {"initial_ratio": initial_ratio, "lambda_": lambda_}
+    if not PR:
+        priority = _but_for_defaults(priority)
+    if not (PR and PPO):
+        ratio = _but_for_defaults(ratio)
     experience: ReplaySettings | RolloutSettings
     refused: dict[str, Any]
     if PPO:
@@ -168,6 +172,12 @@ def _given(values: Mapping[str, Any], switched_on: bool) -> dict[str, Any]:
 
 
 _MANUAL = {"initial_td": "initial_TD"}
+
+
+def _but_for_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Nothing where a value is the documented default, which says nothing else than leaving it out."""
+    documented = vars(RolloutPriority())
+    return {name: None if value == documented[name] else value for name, value in values.items()}
 
 
 def _priority(chosen: bool | Priority | RolloutPriority, values: Mapping[str, Any]) -> Priority | None:

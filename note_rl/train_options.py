@@ -33,14 +33,15 @@ class TrainOptions:
         clearing_freq, window_size_: After every `clearing_freq` stored transitions the `window_size_` oldest go.
         window_size_pr, window_size_ppo: Transitions of the highest priority that are kept at each update of the
             targets, in a prioritized pool or rollout (there after each epoch, if set() was told no update_batches), and
-            drawn from then on. The agent's window_size_func(p) is asked instead, if it has one; what it returns from
-            adjust_window_size() is the number of the oldest that go.
+            drawn from then on. The agent's window_size_func(p), or window_size_fn(p), is asked instead, if it has one;
+            what it returns from adjust_window_size() is the number of the oldest that go.
         random: Which environment belongs to which worker process is drawn; False: in blocks.
-        jit_compile: Whether updates are compiled. Keras: by XLA, "auto" means yes. PyTorch: "auto" records a gradient
-            step once and replays it without modules and autograd, if 2,000 steps or more are to come and the agent's
-            class declares `traceable = True`; where training is long enough to pay for it, it is compiled by inductor.
-            True does both at once for any agent, whose `__call__` must then read nothing but tensors, scheduled values
-            and plain attributes. What cannot be had is said once, and updates go on without.
+        jit_compile: Whether updates are compiled. Keras: by XLA; "auto" leaves it out on CPUs where there are
+            convolutions or gradients of maximum pooling, which it does slowly there, and says so once. PyTorch: "auto"
+            records a gradient step once and replays it without modules and autograd, if 2,000 steps or more are to
+            come and the agent's class declares `traceable = True`; where training is long enough to pay for it, it is
+            compiled by inductor. True does both at once for any agent, whose `__call__` must then read nothing but
+            tensors, scheduled values and plain attributes. What cannot be had is said once, and updates go on without.
         save_data: Whether files written while training hold the replay pool.
         parallel_training_and_save: Those files are written in the background.
         callbacks: One or several; see `note_rl.callbacks`.
@@ -134,7 +135,8 @@ def train_options(arguments: dict[str, Any]) -> TrainOptions:
     Raises:
         SettingsError: An unknown name, or a value out of range.
     """
-    refuse_unknown("train", arguments, [field.name for field in fields(TrainOptions)])
+    further = ("optimizer", "episodes", "total_steps")  # which train() takes itself
+    refuse_unknown("train", arguments, [*further, *(field.name for field in fields(TrainOptions))])
     return TrainOptions(**arguments)
 
 

@@ -16,13 +16,14 @@ from note_rl.checkpoint import nested, under
 from note_rl.collect.base import Collecting
 from note_rl.collect.choosing import check_same_spaces, make_collector, same_environments
 from note_rl.collect.joining import joined
+from note_rl.contract import explaining_triplets
 from note_rl.environments import holds_environments
-from note_rl.errors import DivergedError, WorkerError
+from note_rl.errors import WorkerError
 from note_rl.experience import Clock, Experience
 from note_rl.experience.view import agent_view, make_experience
 from note_rl.knobs import Held, Workplace
 from note_rl.learners.adjustable import of_the_agent
-from note_rl.learners.base import Learner
+from note_rl.learners.base import Learner, Staged
 from note_rl.measuring import Measurements
 from note_rl.normal_inputs import with_normal_inputs
 from note_rl.normalise import RewardNormaliser
@@ -30,8 +31,9 @@ from note_rl.plotting import History
 from note_rl.policy import exploration
 from note_rl.scheduled import ScheduledValues
 from note_rl.seeding import generator
-from note_rl.session import RecentReturns, Session
+from note_rl.session import RecentReturns, Session, diverged
 from note_rl.settings import Budget, Settings
+from note_rl.target_updates import with_target_updates
 from note_rl.train_options import same_pool
 from note_rl.types import Array, Steps, TrainResult
 
@@ -104,7 +106,8 @@ class Trainer:
     def _make_experience(self, former: "Trainer | None") -> Experience:
         """A new one; the pool of the former trainer goes along if it is of the same kind."""
         view = agent_view(self.agent, self.learner, self.settings, self.collector.goal_layout, self._reward_normaliser)
-        experience = make_experience(self.settings, view, self.collector.num_envs, self._sampling)
+        settings = with_target_updates(self.settings, self.agent, self.learner)
+        experience = make_experience(settings, view, self.collector.num_envs, self._sampling)
         if former is not None and same_pool(former.settings.experience, self.settings.experience):
             experience.set_state(former.experience.get_state())
             if former.collector is not self.collector:
@@ -169,8 +172,9 @@ class Trainer:
     def _run(self, session: Session) -> str:
         """Until there is a reason to stop."""
         self.agent.stop_training = False
-        self._beginning = replace(self.clock, progress=session.progress)
-        session.hooks("on_train_begin")
+        counts_from_birth = session.budget.total_steps is not None  # so what pays does not depend on interruptions
+        self._beginning = Clock() if counts_from_birth else replace(self.clock, progress=session.progress)
+        session.hooks("on_train_begin", session.logs())
         stop_reason = session.stop_reason
         if stop_reason is not None:
             _log.warning("train() plays nothing: %s is reached already", stop_reason)
@@ -178,7 +182,7 @@ class Trainer:
             session.announce_episode()
             self._phase(session)
             stop_reason = session.stop_reason
-        session.hooks("on_train_end")
+        session.hooks("on_train_end", session.logs())
         return stop_reason
 
     def _phase(self, session: Session) -> None:
@@ -230,18 +234,15 @@ class Trainer:
                 for offset in range(sample.num_gradient_steps):
                     hooks("on_batch_begin", first + offset, session.logs())
             self.adaptation.measurements.before_update(sample)
-            update = self.learner.update(sample, hyperparameters)
-            self.adaptation.measurements.after_update(sample, update)
+            with explaining_triplets(self.agent, self.settings.experience, first):
+                update = self.learner.update(sample, hyperparameters)
             loss = update.loss
+            self.collector.check()
+            if update.diverged:
+                raise diverged(first, loss)
+            self.adaptation.measurements.after_update(sample, update)
             self.clock.num_gradient_steps += sample.num_gradient_steps
             losses.append(loss)
-            self.collector.check()
-            if not np.isfinite(loss).all():
-                step = first + int(np.argmin(np.isfinite(loss).all(axis=-1)))
-                raise DivergedError(
-                    f"the loss is no longer finite at gradient step {step}; a lower learning rate or gradient clipping "
-                    "(max_grad_norm) usually helps"
-                )
             self.experience.feedback(sample, update)
             if hooks.wants("on_batch_end"):
                 for offset, value in enumerate(loss.sum(axis=-1)):
@@ -259,7 +260,7 @@ class Trainer:
             arrays.update(nested("reward_normaliser", self._reward_normaliser.get_state()))
         if with_experience:
             arrays.update(nested("experience", self.experience.get_state()))
-        head = {
+        head: dict[str, Any] = {
             "seed": self.seed,
             "clock": asdict(self.clock),
             "recent": list(self._recent.returns),
@@ -269,6 +270,8 @@ class Trainer:
                 "sampling": self._sampling.bit_generator.state,
             },
         }
+        if isinstance(self.learner, Staged):
+            head["stages"] = list(self.learner.stages)
         return arrays, head
 
     def set_state(self, arrays: Mapping[str, Array], head: Mapping[str, Any]) -> None:
@@ -290,6 +293,9 @@ class Trainer:
         self._recent.returns.extend(head["recent"])
         self._exploring.bit_generator.state = head["random"]["exploration"]
         self._sampling.bit_generator.state = head["random"]["sampling"]
+        if isinstance(self.learner, Staged) and "stages" in head:
+            others, all_groups = map(int, head["stages"])
+            self.learner.resume((others, all_groups))
         if "adaptive" in head:
             self.adaptation.take(head["adaptive"])
 

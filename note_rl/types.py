@@ -98,11 +98,14 @@ class Update:
         loss: The mean loss of each gradient step, one column per optimizer. [K, G]
         td_error: What the agent handed to `prioritized_replay.update(TD)`, if it did. [K, B]
         ratio: What it handed over as `ratio`, if it did. [K, B]
+        diverged: A loss or a parameter was not finite. The agent is as it was before the burst, or, in short bursts of
+            large networks, before the gradient step in which that was seen.
     """
 
     loss: FloatArray
     td_error: FloatArray | None = None
     ratio: FloatArray | None = None
+    diverged: bool = False
 
 
 @dataclass(frozen=True, slots=True)

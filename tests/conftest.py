@@ -1,6 +1,12 @@
 """What holds for all tests."""
 
+import os
 import signal
+import tempfile
 
 # A shell's background jobs ignore Ctrl-C, and so would the processes in which tests press it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# What runs of the tests use of code outside of `tuner` is not remembered with what the developer's own runs do.
+_STATE = tempfile.TemporaryDirectory(prefix="tuner-tests-state-")
+os.environ["XDG_STATE_HOME"] = _STATE.name

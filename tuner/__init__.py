@@ -3,30 +3,36 @@
     import tuner
 
     outcome = tuner.train(["agent=ppo", "env=acrobot"])      # as `tuner train agent=ppo env=acrobot`
-    summary = tuner.tune(["agent=ppo"])                      # as `tuner tune agent=ppo`
+    result = tuner.tune(["agent=ppo"])                       # as `tuner tune agent=ppo`
+    agent = tuner.load(result).agent()                       # of any study, by its name too
+    action, _ = agent.predict(observation)
 
 Importing this package imports neither a framework, nor Optuna, nor Hydra: each function brings what it needs.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pathlib import Path  # each module that is imported here lengthens the time before Ctrl-C is listened to
+
     from tuner.commands.tune import TuneResult
+    from tuner.loaded import StudyResult
     from tuner.training import TrainOutcome
 
-__all__ = ["hub", "report", "train", "tune"]
+__all__ = ["hub", "load", "report", "train", "tune"]
 
 
 def train(
     overrides: Sequence[str] = (),
     *,
-    folder: str | Path | None = None,
-    config_dir: str | Path | None = None,
+    folder: "str | Path | None" = None,
+    config_dir: "str | Path | None" = None,
     show_progress: bool = False,
 ) -> "TrainOutcome":
     """Trains one agent in this process, as `tuner train` does.
+
+    On a CPU that is with one thread, unless OMP_NUM_THREADS says otherwise; PyTorch has its threads back afterwards.
 
     Args:
         overrides: As on the command line: `["agent=ppo", "agent.gamma=0.98", "seed=3"]`.
@@ -42,20 +48,22 @@ def train(
         note_rl.errors.NoteRLError: What the training core refuses.
         KeyboardInterrupt: After Ctrl-C; a checkpoint was written, `resume=FOLDER` continues.
     """
-    from rich.console import Console
+    from pathlib import Path
 
     from tuner.commands import train as command
+    from tuner.console import PlainConsole
     from tuner.preflight import check_command
 
     overrides = list(overrides)
     checked = check_command("train", overrides, config_dir)
     target = checked.folder if folder is None else Path(folder).absolute()
     command.check(checked.config, target, overrides)
-    return command.train(checked.config, target, overrides, Console() if show_progress else None)
+    command.check_fit(checked.config)
+    return command.train(checked.config, target, overrides, PlainConsole() if show_progress else None)
 
 
 def tune(
-    overrides: Sequence[str] = (), *, config_dir: str | Path | None = None, show_progress: bool = False
+    overrides: Sequence[str] = (), *, config_dir: "str | Path | None" = None, show_progress: bool = False
 ) -> "TuneResult":
     """Runs a study, or what is left of it, as `tuner tune` does.
 
@@ -72,9 +80,8 @@ def tune(
         note_rl.errors.NoteRLError: What the training core refuses.
         tuner.study.StudyStopped: After Ctrl-C; the same call goes on.
     """
-    from rich.console import Console
-
     from tuner.commands import tune as command
+    from tuner.console import PlainConsole
     from tuner.errors import UserError
     from tuner.preflight import check_command
 
@@ -83,7 +90,26 @@ def tune(
     command.check(checked.config, checked.folder, overrides)
     if checked.config.plan:
         raise UserError("plan=true prints a plan and runs nothing, which is for the command line: leave it out here")
-    return command.tune(checked.config, overrides, config_dir=config_dir, console=Console() if show_progress else None)
+    console = PlainConsole() if show_progress else None
+    return command.tune(checked.config, overrides, config_dir=config_dir, console=console)
+
+
+def load(study: "str | Path | TuneResult | None" = None, *, storage: str | None = None) -> "StudyResult":
+    """What a study or a sweep found, finished or not: its trials, its winner, the trained agent. Changes nothing.
+
+    Args:
+        study: Its name, its folder (a `Path`, or text with a slash), or what `tune` returned; None: the latest.
+        storage: URL of its storage; by default studies.db in this folder, or that which the study's folder belongs to.
+
+    Returns:
+        With `.trials`, `.winner`, `.overrides`, `.verdict` and `.agent()`.
+
+    Raises:
+        tuner.errors.UserError: There is no such study or storage.
+    """
+    from tuner.loaded import load as load_study
+
+    return load_study(study, storage)
 
 
 def report(step: float, value: float) -> bool:

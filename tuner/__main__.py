@@ -2,7 +2,7 @@
 
 import sys
 
-from tuner.cli import main
+from tuner.entry import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -2,22 +2,28 @@
 
 import functools
 import importlib
+import logging
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import gymnasium
 import numpy as np
 from hydra.errors import InstantiationException
 from hydra.utils import get_object, instantiate
 
-from note_rl.environments import EnvFactory
+from note_rl.environments import EnvFactory, flat_observations, for_evaluation
+from note_rl.environments.in_process import as_stored
 from note_rl.errors import NoteRLError
 from note_rl.evaluation import Greedy
 from note_rl.learners.base import Learner
+from note_rl.normalise import ObservationNormaliser
 from note_rl.policy import Policy
 from note_rl.seeding import seed_everything
 from note_rl.settings import Settings
+from note_rl.telling import say_once
 from note_rl.types import Array, Evaluation, TrainResult
 from tuner.config import BackendConfig, RunConfig
 from tuner.errors import UserError
@@ -25,11 +31,14 @@ from tuner.quiet import quiet_import
 from tuner.readback import used_config
 from tuner.trial.messages import JsonDict
 
+_log = logging.getLogger(__name__)
+
 
 class TrainableAgent(Protocol):
     """What `tuner` uses of an agent; `note_rl.RL` and `note_rl.RL_pytorch` offer it."""
 
     settings: Settings
+    obs_normaliser: ObservationNormaliser
     param: Any
     num_env_steps: int
     num_gradient_steps: int
@@ -67,7 +76,7 @@ class BuiltRun:
 
     Attributes:
         config: What they were built from.
-        environment: Makes the environment of training and evaluation.
+        environment: Makes the environment of training; see `note_rl.environments.for_evaluation`.
         agent: With its settings assigned.
         optimizer: Of the agent's parameters.
         used: The values found in these objects, by config path.
@@ -81,7 +90,7 @@ class BuiltRun:
 
     def player(self) -> Callable[[Array], Array]:
         """Plays one episode without exploration: actions [1] for observations [1, *obs], from the first one on."""
-        env = self.environment()
+        env = for_evaluation(self.environment)()
         env.close()
         greedy = self.agent.greedy_in(env.action_space)
         starts = np.ones(1, np.bool_)
@@ -92,6 +101,39 @@ class BuiltRun:
             return action
 
         return choose
+
+    def try_out(self) -> None:
+        """Lets the agent act once.
+
+        Raises:
+            UserError: Its network does not take what the environment shows.
+            note_rl.errors.NoteRLError: Its answer is not what the policy takes.
+        """
+        env = flat_observations(for_evaluation(self.environment)())
+        obs = as_stored(env.reset(seed=0)[0])
+        env.close()
+        refusals: tuple[type[Exception], ...] = (ValueError, TypeError, RuntimeError)
+        if self.config.backend.name == "keras":  # TensorFlow's errors about shapes are of no usual kind
+            refusals += (importlib.import_module("tensorflow").errors.OpError,)
+        try:
+            self.player()(obs[None])
+        except NoteRLError:
+            raise
+        except refusals as error:
+            raise UserError(
+                f"the agent cannot act upon observations of the shape {list(obs.shape)}; does its network "
+                f"({self.config.network.get('_target_')}) take them? {_in_short(error)}"
+            ) from error
+
+
+def _in_short(error: Exception) -> str:
+    """The first line; of what TensorFlow says of a traced function, where it comes to the point after all the code."""
+    plain = re.sub(r"\x1b\[[\d;]*m", "", str(error))
+    lines = [line.strip() for line in plain.splitlines() if line.strip()]
+    points = [number for number, line in enumerate(lines) if re.match(r"\w+Error: ", line)]
+    if points and lines[0] == "in user code:":
+        return " ".join(lines[points[-1] : points[-1] + 2])
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"
 
 
 def build_run(config: RunConfig) -> BuiltRun:
@@ -105,6 +147,7 @@ def build_run(config: RunConfig) -> BuiltRun:
     device = _device(config.backend)
     seed_everything(config.seed)
     environment = build_environment(config)
+    _say_what_scores_are(config, environment)
     settings = build_settings(config)
     make_agent = _partial("agent", config.agent)
     agent = make_agent(env=environment, network=_partial("network", config.network), device=device)
@@ -134,9 +177,24 @@ def import_framework(backend: BackendConfig) -> None:
 
 
 def build_environment(config: RunConfig) -> EnvFactory:
-    """The factory of a run's environment, wrappers included."""
-    wrappers = tuple(_build(f"wrapper.{name}", node) for name, node in config.wrapper.items())
-    return EnvFactory(config.env.id, config.env.kwargs, wrappers, config.env.max_episode_steps)
+    """The factory of a run's environment, wrappers included, those for training only as such."""
+    wrappers, training_wrappers = (
+        tuple(_build(f"{group}.{name}", node) for name, node in nodes.items())
+        for group, nodes in (("wrapper", config.wrapper), ("wrapper_training", config.wrapper_training))
+    )
+    return EnvFactory(config.env.id, config.env.kwargs, wrappers, config.env.max_episode_steps, training_wrappers)
+
+
+def _say_what_scores_are(config: RunConfig, environment: EnvFactory) -> None:
+    """Evaluation counts the rewards of wrappers that are not for training only."""
+    for name, made in zip(config.wrapper, environment.wrappers, strict=True):
+        kind = getattr(made, "func", made)
+        if isinstance(kind, type) and issubclass(kind, gymnasium.RewardWrapper):
+            say_once(
+                _log,
+                f"wrapper.{name} ({kind.__name__}) changes the rewards of evaluations and scores as well; to have it "
+                f"in training only, write wrapper_training.{name} in place of wrapper.{name}",
+            )
 
 
 def build_settings(config: RunConfig) -> Settings:

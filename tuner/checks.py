@@ -10,7 +10,7 @@ from omegaconf.errors import (
     OmegaConfBaseException,
 )
 
-from note_rl.environments import bounded_actions, num_discrete_actions
+from note_rl.environments import bounded_actions, flat_observations, num_discrete_actions
 from note_rl.policy import Policy
 from note_rl.settings import RolloutSettings, Settings
 from tuner.build import build_environment, build_policy, build_settings
@@ -19,6 +19,7 @@ from tuner.errors import UserError
 from tuner.functions import check_function, is_function
 from tuner.names import did_you_mean
 from tuner.paths import set_path
+from tuner.pixels import check_network
 from tuner.ranges import check_ranges
 from tuner.schema import schema_of
 from tuner.sections import Choices, check_parts, check_ranges_of, check_sections, refuse_missing
@@ -199,5 +200,7 @@ def _check_environment(run: RunConfig) -> None:
             bounded_actions(environment, agent)
         if str(run.policy["_target_"]).startswith(_FRAMEWORK_FREE):
             build_policy(run).use_space(environment.action_space)
+        if not run.training.multi_agent:
+            check_network(run, flat_observations(environment).observation_space)
     finally:
         environment.close()

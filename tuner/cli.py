@@ -17,15 +17,19 @@ from typing import TYPE_CHECKING, cast
 from hydra._internal.utils import _run_hydra, get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from note_rl.errors import DivergedError, NoteRLError
 from tuner.commands import COMMANDS, Command
 from tuner.config import conf_folder, config_loader, prepare_hydra
+from tuner.entry import EXIT_INTERRUPTED, begin_work
 from tuner.errors import UserError
+from tuner.files import is_full
 from tuner.folders import make_folder
 from tuner.names import did_you_mean
-from tuner.preflight import compose_or_explain
+from tuner.passwords import hidden, without_password
+from tuner.plain_text import MAX_MESSAGE, message_of, one_line, plain
+from tuner.preflight import admit_groups, compose_or_explain
 from tuner.tracebacks import describe_crash
 from tuner.trial.context import TrialContext, current_trial
 
@@ -34,7 +38,6 @@ if TYPE_CHECKING:
 
 EXIT_CRASHED = 1
 EXIT_REFUSED = 2
-EXIT_INTERRUPTED = 130
 
 _EPILOG = """\
 Settings are KEY=VALUE, choices are GROUP=NAME:
@@ -61,8 +64,9 @@ class Job:
         Returns:
             The exit status; as a job of hydra/sweeper=optuna, the score of the run.
         """
+        begin_work()
         hydra = HydraConfig.get()
-        folder, overrides = Path(hydra.runtime.output_dir), tuple(hydra.overrides.task)
+        folder, overrides = Path(hydra.runtime.output_dir), _as_typed(hydra.overrides.task)
         trial = current_trial()
         if isinstance(trial, TrialContext):
             return self.command.load().objective(config, trial)
@@ -81,6 +85,13 @@ class Job:
         return cast("Backend", str(config.backend.name))
 
 
+def _as_typed(overrides: list[str]) -> tuple[str, ...]:
+    """The overrides with their references, such as `${oc.env:DB_URL}`, which are not for any file."""
+    plain = OmegaConf.to_container(overrides, resolve=False)
+    assert isinstance(plain, list)
+    return tuple(map(str, plain))
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """The console script.
 
@@ -91,9 +102,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         0, or 1 if something crashed, 2 for a mistake of the user's, 130 after Ctrl-C.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())  # env.id=my_pkg:MyEnv-v0 finds my_pkg.py here, as `python` would
+    if argv is None:
+        sys.argv[1:] = map(without_password, arguments)  # W&B and other libraries write down how they were called
     name = arguments[0] if arguments else ""
+    if _runs_own_code(name, arguments) and os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())  # env.id=my_pkg:MyEnv-v0 finds my_pkg.py here, as `python` would
     if name in ("", "-h", "--help", "help"):
         sys.stdout.write(_help_page())
         return 0
@@ -108,8 +121,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _answered(command, lambda: _dispatch(command, arguments[1:]))
     except KeyboardInterrupt as interruption:
-        sys.stderr.write(f"\n{interruption or 'stopped'}\n")
+        sys.stderr.write(f"\n{plain(str(interruption), MAX_MESSAGE) or 'stopped'}\n")
         return EXIT_INTERRUPTED
+
+
+def _runs_own_code(name: str, arguments: Sequence[str]) -> bool:
+    """Whether modules in the working directory are part of the program, as they are for `python`.
+
+    Not for what reads folders and storages only: these may be somebody else's, and the working directory with them, and
+    a torch.py in it would be imported. `tuner.trust` adds the directory once the code in question is known.
+    """
+    is_resumed = any(word.startswith("resume=") for word in arguments)
+    return COMMANDS[name].is_job and not is_resumed if name in COMMANDS else False
 
 
 def _answered(command: Command, work: Callable[[], int]) -> int:
@@ -119,7 +142,7 @@ def _answered(command: Command, work: Callable[[], int]) -> int:
     except (UserError, NoteRLError) as error:
         return _refuse(str(error), command)
     except DivergedError as error:
-        sys.stderr.write(f"tuner {command.name}: {error}\n")
+        sys.stderr.write(f"tuner {command.name}: {plain(message_of(error), MAX_MESSAGE)}\n")
         return EXIT_CRASHED
     except SystemExit as error:  # argparse and Hydra's --help, --version, --cfg
         return error.code if isinstance(error.code, int) else int(error.code is not None)
@@ -129,7 +152,9 @@ def _answered(command: Command, work: Callable[[], int]) -> int:
     except HydraException as error:
         return _refuse(str(error).strip().partition("\n")[0], command)
     except Exception as error:  # noqa: BLE001 - the border of the program: what is left is a crash, shown as such
-        sys.stderr.write(describe_crash(error))
+        if is_full(error):
+            return _refuse(f"the disk is full ({one_line(message_of(error))}); make room and start again", command)
+        sys.stderr.write(hidden(describe_crash(error)))
         return EXIT_CRASHED
 
 
@@ -137,8 +162,11 @@ def _dispatch(command: Command, arguments: list[str]) -> int:
     parser = get_args_parser()
     parser.prog = f"tuner {command.name}"
     options = parser.parse_intermixed_args(arguments)
+    if options.experimental_rerun is not None:
+        raise UserError("--experimental-rerun loads a pickle, which may run anything: use tuner train resume=RUN")
     options.overrides = _with_positional(command, options.overrides)
     config_name = options.config_name or command.config_name
+    admit_groups(options.config_dir, options.overrides)
     if options.help or options.cfg or options.info or options.hydra_help or options.shell_completion:
         try:
             return _hand_to_hydra(command, options, parser)
@@ -147,12 +175,21 @@ def _dispatch(command: Command, arguments: list[str]) -> int:
             raise
     multirun = options.multirun or "hydra.mode=MULTIRUN" in options.overrides
     checked = command.checked(options.overrides, options.config_dir, config_name=config_name, multirun=multirun)
+    if multirun or not command.is_job:
+        begin_work()
     if not command.is_job:
         return command.load().run(checked.config, checked.folder, tuple(options.overrides))
     folder, key = (checked.sweep_folder, "sweep") if multirun else (checked.folder, "run")
+    if command.has_plan and checked.config.plan:
+        if multirun:
+            raise UserError("plan=true plans one study: leave -m out")
+        return command.load().plan(checked.config, tuple(options.overrides), options.config_dir)
     make_folder(folder, command.folder_key or f"hydra.{key}.dir")
     options.overrides.append(f"hydra.{key}.dir={_quoted(str(folder))}")  # or the clock would give Hydra another name
-    return _hand_to_hydra(command, options, parser)
+    status = _hand_to_hydra(command, options, parser)
+    if status and folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()  # made for a run that never began
+    return status
 
 
 def _with_positional(command: Command, words: Sequence[str]) -> list[str]:
@@ -212,7 +249,7 @@ def _complete(arguments: list[str]) -> int:
 
 def _refuse(message: str, command: Command | None = None) -> int:
     prefix = "tuner" if command is None else f"tuner {command.name}"
-    sys.stderr.write(f"{prefix}: {message}\n")
+    sys.stderr.write(f"{plain(hidden(f'{prefix}: {message}'), MAX_MESSAGE)}\n")
     return EXIT_REFUSED
 
 

@@ -96,7 +96,7 @@ def runs_of(config: JsonDict, num_seeds: int) -> Iterator[tuple[str, int, RunCon
 
 def what_is_compared(config: JsonDict) -> JsonDict:
     """The configuration without what may change between two calls."""
-    return {name: value for name, value in config.items() if name not in ("num_seeds", "margin")}
+    return {name: value for name, value in config.items() if name not in ("num_seeds", "margin", "trust")}
 
 
 def check_known(folder: Path) -> None:

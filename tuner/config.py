@@ -24,7 +24,7 @@ from tuner.errors import UserError
 from tuner.trial.messages import JsonDict
 
 HYDRA_KEYS = frozenset({"_target_", "_partial_", "_recursive_", "_convert_", "_args_"})
-BUILT_MAPPINGS = ("wrapper", "schedule", "tracker")
+BUILT_MAPPINGS = ("wrapper", "wrapper_training", "schedule", "tracker")
 """Parts that describe any number of objects by name."""
 VERSION_BASE = "1.3"  # of Hydra's behaviour
 
@@ -58,7 +58,7 @@ _BACKENDS = {"torch": ("pytorch", "torch"), "keras": ("keras", "tensorflow")}
 
 @dataclass(frozen=True)
 class EnvConfig:
-    """The environment, see conf/env/."""
+    """The environment, see conf/env/. `max_episode_steps` counts steps of the environment itself, inside wrappers."""
 
     id: str
     num_envs: int | str = 1
@@ -138,6 +138,7 @@ class RunConfig:
     noise: JsonDict = field(default_factory=dict)
     collector: JsonDict = field(default_factory=dict)
     wrapper: dict[str, JsonDict] = field(default_factory=dict)
+    wrapper_training: dict[str, JsonDict] = field(default_factory=dict)
     schedule: dict[str, JsonDict] = field(default_factory=dict)
     adaptive: JsonDict = field(default_factory=dict)
     tracker: dict[str, JsonDict] = field(default_factory=dict)

@@ -1,9 +1,19 @@
-"""Writing files that are never half there, and reading what others may have damaged."""
+"""Writing files that are never half there, what that leaves behind, and reading what others may have damaged."""
 
+import contextlib
+import errno
 import json
 import os
+import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""No space, no quota, a file as large as this process may write."""
+
+_ASIDE = re.compile(r"\..+\.(?P<pid>\d{1,10})(-\w+)?\.aside")
+"""`.NAME.PID.aside`; checkpoints, which are written by `note_rl`, have a token behind the number."""
 
 
 def parse_json(text: str | bytes) -> Any:
@@ -19,15 +29,58 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def write_aside(path: Path, text: str) -> None:
-    """Writes a file so that readers see the old one or the new one, never a part, not even after a power cut.
+    r"""Writes a file so that readers see the old one or the new one, never a part, not even after a power cut.
 
     Args:
         path: Its folder must be there.
-        text: Encoded in UTF-8.
+        text: Encoded in UTF-8; halves of characters, which have no code there, are written as `\ud800`.
     """
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    with aside.open("w", encoding="utf-8") as file:
+    with aside_of(path) as aside, aside.open("w", encoding="utf-8", errors="backslashreplace") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-    aside.replace(path)
+
+
+@contextlib.contextmanager
+def aside_of(path: Path) -> Iterator[Path]:
+    """A path beside a file, to be written in a block; behind it the file is replaced, or nothing is left."""
+    aside = path.with_name(f".{path.name}.{os.getpid()}.aside")
+    try:
+        yield aside
+        aside.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            aside.unlink()
+        raise
+
+
+def sweep_asides(folder: Path) -> None:
+    """Removes what processes that were killed were writing into a folder; files of living ones are left alone."""
+    with contextlib.suppress(OSError):  # the folder is not there, or not ours: nothing is to be put right by us
+        for entry in os.scandir(folder):
+            match = _ASIDE.fullmatch(entry.name)
+            if match is not None and entry.is_file(follow_symlinks=False) and not _lives(int(match["pid"])):
+                os.unlink(entry.path)
+
+
+def is_full(error: BaseException | None) -> bool:
+    """Whether an error, or what it was raised from, says that the disk is full."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        if isinstance(error, OSError) and error.errno in FULL:
+            return True
+        if getattr(error, "sqlite_errorname", "") == "SQLITE_FULL":
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True  # another user's
+    return True

@@ -1,21 +1,17 @@
-"""An episode as an animated picture."""
+"""The pictures of an episode."""
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
-from PIL import Image
 
 from note_rl.environments import EnvFactory, flat_observations
 from note_rl.types import Array
 from tuner.errors import UserError
 
-_MIN_FRAME_MS = 20  # viewers slow down what is shorter
 _DEFAULT_FPS = 30
-_NUM_COLOURS = 64
 
 Choose = Callable[[Array], Array]
 
@@ -59,21 +55,6 @@ def film_episode(choose: Choose, environment: EnvFactory, seed: int, max_frames:
     finally:
         env.close()
     return frames, int(env.metadata.get("render_fps") or _DEFAULT_FPS)
-
-
-def write_gif(path: Path, frames: list[Array], fps: int) -> None:
-    """Writes frames as an endless animation.
-
-    Raises:
-        UserError: The file cannot be written.
-    """
-    pictures = [Image.fromarray(frame).quantize(_NUM_COLOURS) for frame in frames]
-    duration = max(_MIN_FRAME_MS, round(1000 / fps))
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        pictures[0].save(path, "GIF", save_all=True, append_images=pictures[1:], duration=duration, loop=0)
-    except OSError as error:
-        raise UserError(f"gif={path} cannot be written: {error.strerror}") from error
 
 
 def _drawing(environment: EnvFactory) -> gymnasium.Env[Any, Any]:

@@ -7,13 +7,15 @@ beside it.
 import inspect
 import numbers
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tuner.build import build_function
 from tuner.config import CheckpointConfig, EvaluationConfig, TrainingConfig
 from tuner.errors import UserError
+from tuner.objective import STEP_TOLERANCE
+from tuner.plain_text import MAX_NAME, one_line
 from tuner.training import EvaluationPoint, TrainOutcome
 from tuner.trial.context import TrialContext, current_trial, set_current_trial
 from tuner.trial.messages import JsonDict
@@ -43,7 +45,8 @@ def check_function(config: Mapping[str, Any]) -> None:
     """
     if "_target_" not in config["agent"]:
         raise UserError("agent has no _target_: it names the function, as my_package.my_module.train")
-    for part in ("env", "network", "optimizer", "buffer", "policy", "noise", "wrapper", "schedule", "adaptive"):
+    parts = ("env", "network", "optimizer", "buffer", "policy", "noise", "wrapper", "wrapper_training")
+    for part in (*parts, "schedule", "adaptive"):
         if config.get(part):
             raise UserError(f"{part} has no meaning here: {function_name(config)} is a function and gets agent only")
     for name, kind in (("training", TrainingConfig), ("evaluation", EvaluationConfig)):
@@ -73,7 +76,7 @@ def run_function(config: JsonDict, folder: Path, reporter: Reporter) -> TrainOut
 
     Raises:
         TrialInterrupted: The reporter ended the run.
-        UserError: The function neither reports nor returns a number.
+        UserError: The function neither reports at the end of its budget nor returns a number.
     """
     began = time.perf_counter()
     function = build_function(config["agent"])
@@ -87,10 +90,7 @@ def run_function(config: JsonDict, folder: Path, reporter: Reporter) -> TrainOut
     score = _number(returned)
     if score is not None and 1.0 not in dict(reporter.reported):
         reporter.report(1.0, score)
-    if not reporter.reported:
-        raise UserError(
-            f"{function_name(config)} has no score: let it call tuner.report(fraction, value) or return one"
-        )
+    _require_score_at_the_end(function_name(config), returned, [step for step, _ in reporter.reported])
     total_steps = int(config["training"]["total_steps"])
     points = [EvaluationPoint(step, round(step * total_steps), value) for step, value in sorted(reporter.reported)]
     return TrainOutcome(
@@ -101,6 +101,19 @@ def run_function(config: JsonDict, folder: Path, reporter: Reporter) -> TrainOut
         num_gradient_steps=0,
         seconds=time.perf_counter() - began,
         stop_reason="returned",
+    )
+
+
+def _require_score_at_the_end(name: str, returned: Any, reported: Sequence[float]) -> None:
+    """A run that ends early without a word would be compared, at a fifth of the budget, with others at their ends."""
+    if reported and max(reported) >= 1.0 - STEP_TOLERANCE:
+        return
+    given = "" if returned is None else f" (it returned {one_line(repr(returned), MAX_NAME)})"
+    if not reported:
+        raise UserError(f"{name} has no score: let it call tuner.report(fraction, value) or return one{given}")
+    raise UserError(
+        f"{name} ended at {max(reported):.0%} of its budget without a score{given}: let it return one, "
+        "or call tuner.report(1.0, value) at its end"
     )
 
 

@@ -6,7 +6,7 @@ the part of a curve up to a rung in the same way for every run, so that pruners 
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,21 @@ Curve = Sequence[tuple[float, float]]
 
 STEP_TOLERANCE = 1e-9
 """Fractions closer than this are the same point of the grid."""
+
+
+def missing_points(steps: Iterable[float], num_points: int, until: int | None = None) -> list[int]:
+    """Points of the grid 1/num_points, 2/num_points, ... that a run has not reported, counted from 1.
+
+    A point is there if something was reported behind the point before and up to this one: what a run reported while it
+    had another budget lies between the points.
+
+    Args:
+        steps: Fractions of the budget at which there are reports.
+        num_points: Of the grid.
+        until: Last point that is looked for; None: the last one.
+    """
+    there = {math.ceil((step - STEP_TOLERANCE) * num_points) for step in steps}
+    return [point for point in range(1, (num_points if until is None else until) + 1) if point not in there]
 
 
 class Metric(ABC):

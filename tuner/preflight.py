@@ -18,8 +18,11 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from tuner.config import BUILT_MAPPINGS, HYDRA_KEYS, compose, config_loader
+from tuner.config_folders import admit_folder
 from tuner.errors import UserError
 from tuner.names import nearest
+from tuner.passwords import without_password
+from tuner.trust import trusted_modules
 
 _MOST_ALTERNATIVES = 16  # of one sweep, checked one by one; the jobs of the others check themselves
 
@@ -71,6 +74,7 @@ def check_command(
         multirun: Whether overrides may list several values.
         with_run: Whether the config is one of a training run, whose environment and settings are checked too.
     """
+    admit_groups(config_dir, overrides)
     loader = config_loader(config_dir)
     first, *others = _without_sweeps(loader, overrides, multirun)
     _refuse_strange_choices(loader, overrides)
@@ -80,6 +84,17 @@ def check_command(
     for variant in others:
         _check(loader, config_name, variant, known, with_run)
     return found
+
+
+def admit_groups(config_dir: str | Path | None, overrides: Sequence[str]) -> None:
+    """Refuses a `--config-dir` of a run or study that names code nobody has vouched for; only what is typed vouches.
+
+    Raises:
+        UserError: See `tuner.config_folders`.
+    """
+    if config_dir is not None and Path(config_dir).is_dir():
+        typed = [override.value() for override in _parse(overrides) if override.key_or_group == "trust"]
+        admit_folder(Path(config_dir), trusted_modules(typed[-1] if typed else None))
 
 
 def compose_or_explain(loader: ConfigLoaderImpl, config_name: str, overrides: Sequence[str]) -> DictConfig:
@@ -154,8 +169,8 @@ def _parse(overrides: Sequence[str], loader: ConfigLoaderImpl | None = None) -> 
         return OverridesParser.create(config_loader=loader).parse_overrides(list(overrides))
     except OverrideParseException as error:
         raise UserError(
-            f"cannot read {error.override!r}: settings are written KEY=VALUE; quote a value with spaces, commas or "
-            "brackets twice: 'key=\"a, b\"'"
+            f"cannot read {without_password(str(error.override))!r}: settings are written KEY=VALUE; quote a value "
+            "with spaces, commas or brackets twice: 'key=\"a, b\"'"
         ) from error
 
 

@@ -9,12 +9,13 @@ NUM_EPISODES = 20
 
 
 def run_probe(context: TrialContext) -> None:
-    """Builds environment, agent and optimizer of the trial's config and reports the mean return of a random policy.
+    """Builds what the trial's config says, lets the agent act once, and reports the mean return of a random policy.
 
     The score is what a run is worth that diverged or broke off: nothing was learnt.
     """
     config = {**context.spec.config, "seed": context.spec.seed}
     run = build_run(RunConfig.from_json(config))
+    run.try_out()
     context.built(run.used)
     returns = random_policy_returns(run.environment, NUM_EPISODES, context.spec.seed)
     context.report(1.0, float(returns.mean()))

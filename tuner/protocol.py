@@ -6,8 +6,10 @@ to choose is too good by construction: only the test scores are printed as the r
 """
 
 import math
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median_high, median_low
 
 import numpy as np
 
@@ -25,6 +27,9 @@ _STREAM_OF_STAGE = {SCREEN: "tune", RACE: "tune", CONFIRM: "select", TEST: "test
 _MOST_RACED = 8
 _SAMPLER_KEY = len(STREAMS)
 _DRAWS = 2**29
+_FURTHEST = 100.0
+_LARGEST_SCORE = 3.4e38
+"""Of single precision, in which rewards are kept: beyond it is no score but an overflow. NaN is not below it."""
 
 
 def seed_stream(study_seed: int, stream: str, count: int) -> tuple[int, ...]:
@@ -52,12 +57,18 @@ def stage_seeds(study_seed: int, stage: str, count: int) -> tuple[int, ...]:
     return seed_stream(study_seed, _STREAM_OF_STAGE[stage], num_before + count)[num_before:]
 
 
-def sampler_seed(study_seed: int, num_trials: int) -> int:
-    """Seed of a sampler that starts when a study already has so many trials.
+def sampler_seed(study_seed: int, num_trials: int, name: str = "") -> int:
+    """Seed of a sampler that draws, or goes on to draw, when a study already has so many trials.
 
     A study that is continued must not draw its first points again, so the count is part of the seed.
+
+    Args:
+        study_seed: Root of all randomness of the study.
+        num_trials: Trials there are.
+        name: Of the one parameter that is drawn; empty: all together.
     """
-    return int(np.random.SeedSequence(study_seed, spawn_key=(_SAMPLER_KEY, num_trials)).generate_state(1)[0])
+    key = (_SAMPLER_KEY, num_trials, *([zlib.crc32(name.encode())] if name else []))
+    return int(np.random.SeedSequence(study_seed, spawn_key=key).generate_state(1)[0])
 
 
 @dataclass(frozen=True)
@@ -259,10 +270,34 @@ PENALISED = frozenset({Outcome.DIVERGED, Outcome.OUT_OF_MEMORY, Outcome.TIMED_OU
 score, so that it does not go there again; other failures tell it nothing."""
 
 
-def penalty(random_score: float | None, seen: Sequence[float]) -> float | None:
+def penalty(random_score: float | None, finished: Sequence[float], seen: Sequence[float] = ()) -> float | None:
     """The score of a run that ended in one of `PENALISED`: a random policy's, or the worst seen if that is lower.
 
     None if there is nothing to compare with.
+
+    Args:
+        random_score: What a random policy scores, if that is known.
+        finished: Scores of runs that came to their end; these say what is usual.
+        seen: Any others: what failed runs had reported before.
     """
-    finite = [score for score in ([] if random_score is None else [random_score]) + list(seen) if math.isfinite(score)]
-    return min(finite) if finite else None
+    usual = [*finished, *([] if random_score is None else [random_score])]
+    return robust_worst(usual or seen, [*usual, *seen])
+
+
+def robust_worst(usual: Sequence[float], seen: Sequence[float]) -> float | None:
+    """The lowest score seen, but not one that lies absurdly far below what is usual; None if there is none at all.
+
+    A single -1.7e308, or the -1e30 of a policy on its way to infinity, would else be what every failed run is told
+    with: no sampler tells apart anything above that. The bound lies 100 deviations below the median: where scores are
+    as they should be, nothing is ever moved there.
+
+    Args:
+        usual: Scores to judge by. The deviation is the median one from their median, and no less than that itself or 1.
+        seen: Scores to find the lowest of.
+    """
+    usual, seen = ([score for score in scores if abs(score) <= _LARGEST_SCORE] for scores in (usual, seen))
+    if not seen:
+        return None
+    middle = median_high(usual or seen)  # of two, the better one: which is absurd is not asked of the absurd
+    spread = median_low(abs(score - middle) for score in usual or seen)
+    return max(min(seen), middle - _FURTHEST * max(spread, abs(middle), 1.0))

@@ -47,6 +47,7 @@ def used_config(config: RunConfig, environment: EnvFactory, agent: Any, optimize
         "schedule": {name: _read(settings.schedules[name], node) for name, node in config.schedule.items()},
         "adaptive": _read(settings.adaptive, config.adaptive),
         "wrapper": {name: _arguments(node) for name, node in config.wrapper.items()},
+        "wrapper_training": {name: _arguments(node) for name, node in config.wrapper_training.items()},
         "training": {
             **asdict(config.training),
             "max_grad_norm": settings.max_grad_norm,

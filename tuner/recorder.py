@@ -4,14 +4,14 @@ import json
 import os
 import signal
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 
 from tuner.errors import UserError
-from tuner.files import parse_json, write_aside
+from tuner.files import parse_json, sweep_asides, write_aside
 from tuner.progress import Progress
 from tuner.trackers.base import RunInfo, RunTracker, Tracker
 from tuner.trackers.history import History
@@ -40,9 +40,17 @@ class RunRecorder:
         tracker: Told of every metric, and of the end.
         progress: Shown to the user.
         num_env_steps: Steps already done, of a run that is continued; metrics behind that are about to come again.
+        prepare: Called when the folder is held, before anything in it is read.
     """
 
-    def __init__(self, info: RunInfo, tracker: Tracker, progress: Progress, num_env_steps: int = 0) -> None:
+    def __init__(
+        self,
+        info: RunInfo,
+        tracker: Tracker,
+        progress: Progress,
+        num_env_steps: int = 0,
+        prepare: Callable[[], None] | None = None,
+    ) -> None:
         self.history = History(info.folder)
         self._info = info
         self._tracker = tracker
@@ -53,9 +61,16 @@ class RunRecorder:
         if lock is None:
             raise UserError(f"another process is training in {info.folder}; wait for it, or stop it")
         self._lock = lock
-        cut_torn_tail(info.folder / REPORTS_FILE)
-        _drop_metrics_after(info.folder / METRICS_FILE, num_env_steps)
-        self._reported = dict(read_reports(info.folder))
+        try:
+            if prepare is not None:
+                prepare()
+            sweep_asides(info.folder)
+            cut_torn_tail(info.folder / REPORTS_FILE)
+            _drop_metrics_after(info.folder / METRICS_FILE, num_env_steps)
+            self._reported = dict(read_reports(info.folder))
+        except BaseException:
+            os.close(lock)
+            raise
 
     @property
     def began(self) -> bool:
@@ -150,7 +165,10 @@ class RunRecorder:
 
 
 def _drop_metrics_after(path: Path, num_env_steps: int) -> None:
-    """Removes the lines of an attempt that went further than its last checkpoint."""
+    """Removes the lines of an attempt that went further than its last checkpoint.
+
+    Evaluations stay: they are reported, and what is reported is not evaluated again.
+    """
     cut_torn_tail(path)
     if not path.exists():
         return
@@ -161,8 +179,9 @@ def _drop_metrics_after(path: Path, num_env_steps: int) -> None:
 
 
 def _is_behind(line: str, num_env_steps: int) -> bool:
-    """Whether a line of metrics is of a later step; a damaged one is not known to be."""
+    """Whether a line of training metrics is of a later step; a damaged one is not known to be."""
     try:
-        return bool(parse_json(line)["step"] > num_env_steps)
+        entry = parse_json(line)
+        return bool(entry["step"] > num_env_steps and EVALUATION_METRIC not in entry)
     except (ValueError, TypeError, KeyError):
         return False

@@ -9,7 +9,8 @@ import io
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cached_property
 from typing import Any, Final
 
 from tuner.trial.messages import JsonDict, Outcome
@@ -28,6 +29,9 @@ FAILURES: Final = frozenset({Outcome.CRASHED, Outcome.HUNG, Outcome.DIVERGED, Ou
 enough to be compared."""
 
 FORMAT_VERSION: Final = 1
+
+_FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""As spreadsheets have them; the last four are the wide forms of the first."""
 
 
 @dataclass(frozen=True)
@@ -199,7 +203,15 @@ class StudySummary:
 
     def stage(self, name: str, label: str | None = None) -> tuple[RunRecord, ...]:
         """Runs of one stage, of one label if given."""
-        return tuple(run for run in self.runs if run.stage == name and label in (None, run.label))
+        return tuple(self._by_stage.get((name, label), ()))
+
+    @cached_property
+    def _by_stage(self) -> dict[tuple[str, str | None], list[RunRecord]]:
+        found: dict[tuple[str, str | None], list[RunRecord]] = {}
+        for run in self.runs:
+            found.setdefault((run.stage, None), []).append(run)
+            found.setdefault((run.stage, run.label), []).append(run)
+        return found
 
     def params_of(self, label: str) -> Mapping[str, Scalar]:
         """Sampled parameters of a configuration; empty for the default one or an unknown label."""
@@ -207,8 +219,9 @@ class StudySummary:
 
     def to_json(self) -> str:
         """The summary as JSON text; `from_json` gives an equal summary back. NaN and infinities survive the trip."""
-        content = {"format": FORMAT_VERSION, **_encoded(asdict(self))}
-        return json.dumps(content, indent=1, allow_nan=False)
+        content = {"format": FORMAT_VERSION, **_encoded(self)}
+        lines = ",\n".join(f"{json.dumps(key)}: {_json_lines(value)}" for key, value in content.items())
+        return f"{{\n{lines}\n}}\n"
 
     @classmethod
     def from_json(cls, text: str) -> "StudySummary":
@@ -234,12 +247,13 @@ class StudySummary:
         fixed_columns = ("stage", "number", "label", "seed", "outcome", "value")
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow([*fixed_columns, *names, "seconds", *paths, "reason", "folder"])
+        rows: list[tuple[Scalar, ...]] = [(*fixed_columns, *names, "seconds", *paths, "reason", "folder")]
         for run in self.runs:
-            fixed = [run.stage, run.number, run.label, run.seed, run.outcome or "running", _cell(run.value)]
-            scores = [_cell(run.scores.get(name)) for name in names]
-            params = [_cell(run.params.get(path)) for path in paths]
-            writer.writerow([*fixed, *scores, _cell(run.seconds), *params, run.reason, run.folder])
+            fixed = (run.stage, run.number, run.label, run.seed, run.outcome or "running", run.value)
+            scores = [run.scores.get(name) for name in names]
+            params = [run.params.get(path) for path in paths]
+            rows.append((*fixed, *scores, run.seconds, *params, run.reason, run.folder))
+        writer.writerows([_cell(value) for value in row] for row in rows)
         return text.getvalue()
 
 
@@ -251,15 +265,31 @@ def _run_from(content: JsonDict) -> RunRecord:
 
 
 def _cell(value: Scalar) -> str:
-    """Floats in full precision, nothing for a parameter the run does not have."""
+    """Floats in full precision, nothing for a parameter the run does not have, and text that stays text.
+
+    A spreadsheet takes text with one of these beginnings for a formula, and formulas can send files away; an apostrophe
+    before it says that it is none (https://owasp.org/www-community/attacks/CSV_Injection).
+    """
+    if isinstance(value, str):
+        value = value.replace("\r\n", "\n").replace("\r", "\n")  # which Python does not quote, and others end a row at
+        return f"'{value}" if value.startswith(_FORMULA_STARTS) else value
     return "" if value is None else repr(value) if isinstance(value, float) else str(value)
+
+
+def _json_lines(item: Any) -> str:
+    """JSON text; of a list of objects, such as the runs, one line each."""
+    if isinstance(item, list) and item and isinstance(item[0], dict):
+        return "[\n{}\n]".format(",\n".join(json.dumps(one, allow_nan=False) for one in item))
+    return json.dumps(item, allow_nan=False)
 
 
 def _encoded(item: Any) -> Any:
     """JSON has no NaN and no infinity: these become {"float": "nan"}, which `_decoded` reads."""
     if isinstance(item, float) and not math.isfinite(item):
         return {"float": str(item)}
-    if isinstance(item, dict):
+    if is_dataclass(item):
+        return {one.name: _encoded(getattr(item, one.name)) for one in fields(item)}
+    if isinstance(item, Mapping):
         return {key: _encoded(value) for key, value in item.items()}
     return [_encoded(value) for value in item] if isinstance(item, list | tuple) else item
 

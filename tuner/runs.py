@@ -14,10 +14,12 @@ from tuner.checks import checked_run
 from tuner.errors import UserError
 from tuner.files import parse_json, write_aside
 from tuner.names import did_you_mean
+from tuner.objective import STEP_TOLERANCE, missing_points
 from tuner.trackers.history import HISTORY_FILE, read_history
 from tuner.trackers.jsonl import SUMMARY_FILE
 from tuner.trial.folder import CHECKPOINT_FILE, METRICS_FILE, REPORTS_FILE, RESULT_FILE, SPEC_FILE, read_reports
-from tuner.trial.messages import JsonDict
+from tuner.trial.messages import JsonDict, Outcome
+from tuner.trust import admit, remember, trusted_modules
 
 CONFIG_FILE = "config.yaml"
 CHANGEABLE = ("training.total_steps", "evaluation.num_episodes", "checkpoint", "tracker", "backend.device")
@@ -34,6 +36,7 @@ def begin(folder: Path, config: Mapping[str, Any]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / CONFIG_FILE).open("x") as file:
             file.write(_to_yaml(config))
+        remember(config)
     except FileExistsError:
         check_free(folder)
         raise
@@ -51,7 +54,7 @@ def check_same(folder: Path, config: Mapping[str, Any]) -> None:
     """Refuses a folder that was begun with another configuration, naming what differs."""
     if not os.path.lexists(folder / CONFIG_FILE):
         return
-    before, now = (dict(_leaves(one)) for one in (read_config(folder), yaml.safe_load(_to_yaml(config))))
+    before, now = (dict(_leaves(one)) for one in (_written(folder), yaml.safe_load(_to_yaml(config))))
     other = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     if other:
         told = ", ".join(f"{name}={before.get(name)} there, {now.get(name)} here" for name in sorted(other)[:3])
@@ -66,12 +69,23 @@ def _leaves(node: Any, name: str = "") -> Iterator[tuple[str, Any]]:
         yield name, node
 
 
-def read_config(folder: Path) -> JsonDict:
-    """The resolved configuration of a run of `tuner train` or of a trial of a study.
+def read_config(folder: Path, trust: Sequence[str] = ()) -> JsonDict:
+    """The resolved configuration of a run of `tuner train` or of a trial of a study, fit to be built.
+
+    Args:
+        folder: Of the run; it may come from anybody.
+        trust: Modules outside of `tuner` that it may name, see `tuner.trust`.
 
     Raises:
-        UserError: No run is in that folder, or its configuration cannot be read.
+        UserError: No run is in that folder, it cannot be read, or it names code that nobody has vouched for.
     """
+    config = _written(folder)
+    admit(config, folder, trust)
+    return config
+
+
+def _written(folder: Path) -> JsonDict:
+    """What stands in the folder, whoever wrote it: to be compared, not to be built."""
     if os.path.lexists(folder / CONFIG_FILE):
         return _mapping_in(folder / CONFIG_FILE, yaml.safe_load)
     if os.path.lexists(folder / SPEC_FILE):
@@ -83,13 +97,13 @@ def read_config(folder: Path) -> JsonDict:
     raise UserError(f"{folder} is not the folder of a run{did_you_mean(str(folder), siblings)}")
 
 
-def read_run(folder: Path) -> JsonDict:
+def read_run(folder: Path, trust: Sequence[str] = ()) -> JsonDict:
     """As `read_config`, and checked as what is typed is checked: it may be damaged, or somebody has edited it.
 
     Raises:
         UserError: No run is in that folder, or no run can have this configuration.
     """
-    config = read_config(folder)
+    config = read_config(folder, trust)
     try:
         checked_run(config)
     except (UserError, NoteRLError) as error:
@@ -143,13 +157,14 @@ def resumed_config(folder: Path, composed: Mapping[str, Any], overrides: Sequenc
         overrides: What was typed.
 
     Raises:
-        UserError: No such run, a setting that would make it another run, or nothing left to train.
+        UserError: No such run, code in it that nobody has vouched for, a setting that would make it another run, or
+            nothing left to train.
     """
-    own = read_run(folder)
+    own = read_run(folder, trusted_modules(composed.get("trust")))
     _check_files(folder)
     for override in overrides:
         key = override.lstrip("+~").partition("=")[0]
-        if key == "resume" or key.startswith("hydra"):
+        if key in ("resume", "trust") or key.startswith("hydra"):
             continue
         allowed = next((name for name in CHANGEABLE if key == name or key.startswith(f"{name}.")), None)
         if allowed is None:
@@ -158,7 +173,7 @@ def resumed_config(folder: Path, composed: Mapping[str, Any], overrides: Sequenc
             )
         _copy_value(composed, own, allowed)
     done, total = steps_done(folder), own["training"]["total_steps"]
-    if done >= total:
+    if done >= total and _is_complete(folder, own):
         raise UserError(
             f"{folder} has all of its {done:,} steps; to go on training add training.total_steps={2 * done} or so, "
             f"to watch it: tuner play {folder}"
@@ -198,11 +213,26 @@ _REWRITTEN = (CONFIG_FILE, REPORTS_FILE, METRICS_FILE, RESULT_FILE)
 
 def continue_with(folder: Path, config: JsonDict) -> None:
     """Writes down what a continued run goes on with. Of a new budget, what was reported are other fractions."""
-    before, after = (one["training"]["total_steps"] for one in (read_config(folder), config))
-    if after != before:
-        lines = [json.dumps({"step": step * before / after, "value": value}) for step, value in read_reports(folder)]
+    own = _written(folder)
+    before, after = (one["training"]["total_steps"] for one in (own, config))
+    reports = read_reports(folder)
+    if _is_complete(folder, own):  # one that ended by itself has reported for the rest of its budget, too
+        reports = [(step, value) for step, value in reports if step <= steps_done(folder) / before + STEP_TOLERANCE]
+    if after != before or len(reports) < len(read_reports(folder)):
+        lines = [json.dumps({"step": step * before / after, "value": value}) for step, value in reports]
         write_aside(folder / REPORTS_FILE, "".join(f"{line}\n" for line in lines))
     write_aside(folder / CONFIG_FILE, _to_yaml(config))
+    remember(config)
+
+
+def _is_complete(folder: Path, config: JsonDict) -> bool:
+    """Whether the run came to its end, with all of its evaluations."""
+    try:
+        outcome = json.loads((folder / RESULT_FILE).read_text())["outcome"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    missing = missing_points(dict(read_reports(folder)), config["evaluation"]["num_points"])
+    return bool(outcome == Outcome.COMPLETE and not missing)
 
 
 def checkpoint_of(folder: Path) -> Path:

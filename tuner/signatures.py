@@ -55,6 +55,28 @@ def signature_of(target: str) -> Signature | None:
     return _signature_in(module, parts[depth:], target)
 
 
+def home_of(target: str) -> str | None:
+    """The module in which what a dotted name leads to is really defined, imports followed.
+
+    None where the source does not tell: of C functions, of names that are made at run time, of modules.
+    """
+    parts = target.split(".")
+    spec, depth = find_deepest(parts)
+    module = None if spec is None else parse_module(spec)
+    if module is None or depth == len(parts):
+        return None
+    node = names_in(module).get(parts[depth])
+    if not isinstance(node, ast.Import | ast.ImportFrom):
+        return None if node is None else module.name
+    source = parts[depth]
+    if isinstance(node, ast.ImportFrom):
+        source = imported(module, node, source)
+    else:
+        source = next((alias.name for alias in node.names if alias.asname == source), source)
+    followed = ".".join([source, *parts[depth + 1 :]])
+    return None if followed == target else home_of(followed)
+
+
 def constructor_calls(target: str) -> frozenset[str]:
     """The names of the functions that a class calls in its constructor or in that of a base class."""
     return frozenset().union(*map(_constructor_calls, _classes(target)))

@@ -1,29 +1,87 @@
-"""How a crash is shown: the user's own frames, without those of the libraries in between."""
+"""How a crash is shown: the frames of whoever made it, without those of the libraries in between."""
 
 import traceback
+from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import gymnasium
 
 import note_rl
+from note_rl.environments import EnvFactory
+from tuner.plain_text import MAX_TRACEBACK, describe_error, plain, traceback_of
 
 _OURS = (str(Path(__file__).parent), str(Path(note_rl.__file__ or "").parent))
 _STANDARD_LIBRARY = str(Path(traceback.__file__).parent)
 
 
+@dataclass(frozen=True)
+class _Culprit:
+    """Whose error it is, in words, and the first of the frames to be shown."""
+
+    words: str
+    first: int
+
+
 def describe_crash(error: BaseException) -> str:
     """The traceback of an exception that nobody foresaw, and a sentence that says whose it is.
 
-    Code of the user's (an environment, a network, a wrapper) is shown alone. If there is none in the traceback, it is
-    shown whole.
+    Code of the user's (an environment, a network, a wrapper) is shown alone, and so is an installed environment or
+    wrapper that fails by itself. If there is none in the traceback, it is shown whole.
     """
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if _is_users(frame.filename)]
-    if not own:
-        whole = "".join(traceback.format_exception(error))
+    frames = list(traceback.walk_tb(error.__traceback__))
+    files = [frame.f_code.co_filename for frame, _ in frames]
+    own = [index for index, file in enumerate(files) if _is_users(file)]
+    culprit = _installed_part(error.__traceback__, after=own[-1] if own else -1)
+    if culprit is None and own:
+        last = frames[own[-1]]
+        culprit = _Culprit(f"your own code, {Path(files[own[-1]]).name} line {last[1]}", own[0])
+    if culprit is None:
+        whole = plain(traceback_of(error), MAX_TRACEBACK)
         return f"{whole}\nNobody foresaw this. If it is not due to what was asked for, please report these lines.\n"
-    shown = frames[next(index for index, frame in enumerate(frames) if _is_users(frame.filename)) :]
-    lines = traceback.format_list(shown) + traceback.format_exception_only(error)
-    last = own[-1]
-    return f"The error comes from your own code, {Path(last.filename).name} line {last.lineno}:\n{''.join(lines)}"
+    shown = traceback.extract_tb(error.__traceback__)[culprit.first :]
+    lines = "".join(traceback.format_list(shown)) + _last_lines(error)
+    return f"The error comes from {culprit.words}:\n{plain(lines, MAX_TRACEBACK)}"
+
+
+def _last_lines(error: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception_only(error))
+    except BaseException:  # noqa: BLE001 - it calls code of the exception's own
+        return f"{describe_error(error)}\n"
+
+
+def _installed_part(trace: TracebackType | None, after: int) -> _Culprit | None:
+    """The innermost wrapper or environment that failed, if it is an installed one and calls no code of the user's.
+
+    Args:
+        trace: Of the error.
+        after: Frames up to this one are the user's business.
+    """
+    found: _Culprit | None = None
+    for index, (frame, _) in enumerate(traceback.walk_tb(trace)):
+        maker = frame.f_locals.get("self")
+        if isinstance(maker, EnvFactory) and "wrapper" in frame.f_locals:  # at the call that wraps
+            found = _Culprit(_named(frame.f_locals["wrapper"], "wrapper"), index)
+        elif isinstance(maker, gymnasium.Env) and not _is_ours(type(maker)):
+            kind = "wrapper" if isinstance(maker, gymnasium.Wrapper) else "environment"
+            found = _Culprit(_named(type(maker), kind), index)
+        else:
+            continue
+        if index <= after:
+            found = None
+    return found
+
+
+def _named(made_by: Any, kind: str) -> str:
+    """`the wrapper gymnasium.wrappers.common.TimeLimit`."""
+    target = getattr(made_by, "func", made_by)  # of a partial
+    return f"the {kind} {target.__module__}.{target.__qualname__}"
+
+
+def _is_ours(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] in ("note_rl", "tuner")
 
 
 def _is_users(filename: str) -> bool:

@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -13,6 +14,8 @@ from note_rl.seeding import integer
 from tuner.adaptation import write_adaptation
 from tuner.build import BuiltRun, build_run
 from tuner.config import RunConfig
+from tuner.objective import missing_points
+from tuner.threads import few_threads
 from tuner.trial.context import TrialContext
 from tuner.trial.folder import CHECKPOINT_FILE
 from tuner.trial.messages import Outcome, TrialInterrupted
@@ -27,6 +30,9 @@ class EpisodeLog(Protocol):
 
     def add_episode(self, reward: float, step: int) -> None:
         """An episode has ended, with this return, after so many environment steps."""
+
+    def write(self) -> None:
+        """A checkpoint is about to be written: what comes before it will not be told again."""
 
 
 @dataclass(frozen=True)
@@ -87,57 +93,80 @@ def run_training(
         UserError, note_rl.errors.NoteRLError: The run cannot be built.
         note_rl.errors.DivergedError: The loss became infinite or not a number.
     """
+    with few_threads(config.backend):
+        return _trained(config, folder, reporter, episodes)
+
+
+def _trained(config: RunConfig, folder: Path, reporter: Reporter, episodes: EpisodeLog | None) -> TrainOutcome:
     began = time.perf_counter()
     run = build_run(config)
-    checkpoint = Checkpoint(run, folder / CHECKPOINT_FILE)
+    checkpoint = Checkpoint(run, folder / CHECKPOINT_FILE, episodes)
     checkpoint.restore()
     reporter.built(run.used)
     grid = EvaluationGrid(run, checkpoint, reporter)
-    callbacks = [MetricsLog(run, reporter, episodes), grid]
     try:
-        result = run.agent.train(
-            optimizer=run.optimizer,
-            total_steps=config.training.total_steps,
-            callbacks=callbacks,
-            jit_compile=config.training.jit_compile,
-            p=0,
-        )
+        grid.make_up()
+        returns, stop_reason = _train(run, [MetricsLog(run, reporter, episodes), grid])
     except TrialInterrupted as interruption:
         if interruption.outcome is Outcome.STOPPED:
             checkpoint.write()
         raise
+    assert not grid.missing(), "a run ends with all of its evaluations"
     return TrainOutcome(
         folder=folder,
         evaluations=grid.points(),
-        returns=tuple(result.returns),
-        num_env_steps=result.num_env_steps,
-        num_gradient_steps=result.num_gradient_steps,
+        returns=tuple(returns),
+        num_env_steps=run.agent.num_env_steps,
+        num_gradient_steps=run.agent.num_gradient_steps,
         seconds=time.perf_counter() - began,
-        stop_reason=result.stop_reason,
+        stop_reason=stop_reason,
     )
+
+
+def _train(run: BuiltRun, callbacks: Sequence[Callback]) -> tuple[Sequence[float], str]:
+    """Trains for what is left of the budget: the returns of the episodes, and why it ended."""
+    training = run.config.training
+    if run.agent.num_env_steps >= training.total_steps:
+        return (), "total_steps"
+    result = run.agent.train(
+        optimizer=run.optimizer,
+        total_steps=training.total_steps,
+        callbacks=callbacks,
+        jit_compile=training.jit_compile,
+        p=0,
+    )
+    return result.returns, result.stop_reason
 
 
 class Checkpoint:
     """The checkpoint of a run: the newest has the plain name, kept older ones are named by their environment steps."""
 
-    def __init__(self, run: BuiltRun, path: Path) -> None:
+    def __init__(self, run: BuiltRun, path: Path, episodes: EpisodeLog | None = None) -> None:
         self._agent = run.agent
         self._settings = run.config.checkpoint
         self._path = path
+        self._episodes = episodes
 
     def restore(self) -> None:
         """Takes over what an earlier attempt left."""
         if self._path.exists():
             self._agent.restore(self._path)
+            self._keep_older()  # it may have been killed before it could
 
     def write(self) -> None:
-        """Replaces the newest checkpoint in one move."""
-        self._agent.save(self._path, save_data=self._settings.save_replay)
+        """Replaces the newest checkpoint in one move, once all that belongs to it is written.
+
+        A run that is killed in between passes these steps again; what is written behind a checkpoint would be lost.
+        """
+        if self._episodes is not None:
+            self._episodes.write()
         write_adaptation(self._agent, self._path.parent)
-        if self._settings.keep > 1:
-            self._keep_older()
+        self._agent.save(self._path, save_data=self._settings.save_replay)
+        self._keep_older()
 
     def _keep_older(self) -> None:
+        if self._settings.keep <= 1:
+            return
         stem, suffix = self._path.stem, self._path.suffix
         copy = self._path.with_name(f"{stem}_{self._agent.num_env_steps:012d}{suffix}")
         copy.unlink(missing_ok=True)
@@ -150,7 +179,8 @@ class EvaluationGrid(Callback):
     """Evaluates, reports and checkpoints when a point k/num_points of the budget is passed.
 
     Reports carry the point's fraction, not the exact step at which a training phase happened to end, so that runs are
-    compared like with like.
+    compared like with like. A point is done once it is reported: what an earlier attempt passed, and was stopped before
+    it could report, is evaluated before training goes on, by the very parameters that passed it.
     """
 
     def __init__(self, run: BuiltRun, checkpoint: Checkpoint, reporter: Reporter) -> None:
@@ -171,6 +201,22 @@ class EvaluationGrid(Callback):
             for fraction, value in sorted(self._reporter.reported)
         )
 
+    def make_up(self) -> None:
+        """Evaluates what an earlier attempt has passed and not reported."""
+        missed = self.missing()
+        if missed:
+            self._evaluate(missed, self._run.agent.num_env_steps)
+
+    def missing(self) -> list[int]:
+        """Points, counted from 1, that are passed and not reported."""
+        return missing_points(dict(self._reporter.reported), self._num_points, self._passed)
+
+    def on_train_end(self, logs: Logs) -> None:
+        """Of a run that ended by itself, before its budget did, the rest of the grid is what it came to."""
+        del logs
+        if self._passed < self._num_points:
+            self._evaluate(range(self._passed + 1, self._num_points + 1), self._run.agent.num_env_steps)
+
     def on_phase_end(self, phase: int, logs: Logs) -> None:
         """Evaluates if a point was passed; of several passed at once, each gets the same evaluation."""
         del phase
@@ -181,17 +227,21 @@ class EvaluationGrid(Callback):
             self._passed = due
         self._reporter.alive(min(num_env_steps / self._total_steps, 1.0))
 
-    def _evaluate(self, points: range, num_env_steps: int) -> None:
+    def _evaluate(self, points: Sequence[int], num_env_steps: int) -> None:
         known = dict(self._reporter.reported)
         fractions = [point / self._num_points for point in points]
+        metrics: dict[str, float] = {}
         if any(fraction not in known for fraction in fractions):
             seed = integer(self._run.config.seed, "evaluation", points[-1])
             evaluation = self._run.agent.evaluate(self._run.config.evaluation.num_episodes, seed=seed)
-            lengths = float(np.mean(evaluation.lengths))
-            self._reporter.log(num_env_steps, {EVALUATION_METRIC: evaluation.mean, "eval/mean_length": lengths})
+            metrics = {EVALUATION_METRIC: evaluation.mean, "eval/mean_length": float(np.mean(evaluation.lengths))}
             known = {**dict.fromkeys(fractions, evaluation.mean), **known}
-        for fraction in fractions:
-            self._reporter.report(fraction, known[fraction])
+        try:
+            for fraction in fractions:
+                self._reporter.report(fraction, known[fraction])
+        finally:  # the first report may end the run, and what is reported is not evaluated again
+            if metrics:
+                self._reporter.log(num_env_steps, metrics)
         self._checkpoint.write()
 
 

@@ -1,15 +1,22 @@
 """What an agent must know of its environment before it can build networks."""
 
+import logging
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
+from note_rl.checking import Count
 from note_rl.environments import Env, EnvLike, as_factory, bounded_actions, flat_observations, num_discrete_actions
 from note_rl.errors import EnvironmentMismatchError
 from note_rl.frames import stacked_shape
+from note_rl.telling import say_once
 from note_rl.types import FloatArray
+
+_log = logging.getLogger(__name__)
+_FEWEST_PIXELS = 36  # a side, for the convolutions of Mnih et al. 2015
 
 
 @dataclass(frozen=True)
@@ -60,6 +67,7 @@ def discrete_spaces(
         EnvironmentMismatchError: The environment cannot be made or its actions are not discrete.
     """
     if state_dim is not None and action_dim is not None:
+        state_dim, action_dim = Count()("state_dim", state_dim), Count()("action_dim", action_dim)
         return DiscreteSpaces(stacked_shape((state_dim,), frame_stack), action_dim)
     probe = flat_observations(as_factory(env)())
     try:
@@ -92,6 +100,7 @@ def any_spaces(
         EnvironmentMismatchError: The environment cannot be made, or its actions are of another kind.
     """
     if state_dim is not None and action_dim is not None:
+        state_dim, action_dim = Count()("state_dim", state_dim), Count()("action_dim", action_dim)
         return DiscreteSpaces(stacked_shape((state_dim,), frame_stack), action_dim)
     probe = flat_observations(as_factory(env)())
     try:
@@ -102,6 +111,28 @@ def any_spaces(
         probe.close()
 
 
+def looks_like_an_image(obs_shape: tuple[int, ...], dtype: Any = None) -> bool:
+    """Whether it is [H, W, C], [C, H, W], or bytes [H, W], of 36 pixels or more a side.
+
+    Args:
+        obs_shape: Of one observation.
+        dtype: Of its numbers; None: not known.
+    """
+    is_image = len(obs_shape) == 3 or (len(obs_shape) == 2 and dtype == np.uint8)
+    return is_image and sorted(obs_shape)[-2] >= _FEWEST_PIXELS
+
+
+def say_if_pixels(input_shape: tuple[int, ...]) -> None:
+    """Says once that a multilayer perceptron was made for images."""
+    if looks_like_an_image(input_shape):
+        say_once(
+            _log,
+            f"a multilayer perceptron is made for images {list(input_shape)}: every pixel is an input of its own, "
+            f"{math.prod(input_shape):,} in all, and nothing is known of neighbours; give the agent network=CNN "
+            "(note_rl.agents.*.networks.CNN), which has convolutions",
+        )
+
+
 def image_shape(obs_shape: tuple[int, ...]) -> tuple[int, int, int]:
     """(height, width, channels) of an image [H, W] or [H, W, C].
 
@@ -109,10 +140,14 @@ def image_shape(obs_shape: tuple[int, ...]) -> tuple[int, int, int]:
         EnvironmentMismatchError: It is no image, or too small for the convolutions of Mnih et al. 2015.
     """
     height, width, channels = (*obs_shape, 1) if len(obs_shape) == 2 else obs_shape if len(obs_shape) == 3 else (0,) * 3
-    if min(height, width) < 36:
+    if min(height, width) < _FEWEST_PIXELS:
+        first = looks_like_an_image(obs_shape)
+        instead = (
+            "bring the channels to the end by a wrapper" if first else "use network=mlp, or wrappers that give such"
+        )
         raise EnvironmentMismatchError(
-            f"this network looks at images [height, width, channels] of at least 36 pixels a side, and an observation "
-            f"has the shape {list(obs_shape)}; use network=mlp, or wrappers that give such images"
+            f"this network looks at images [height, width, channels] of at least {_FEWEST_PIXELS} pixels a side, and "
+            f"an observation has the shape {list(obs_shape)}; {instead}"
         )
     return height, width, channels
 

@@ -13,7 +13,7 @@ from note_rl.errors import SettingsError
 from note_rl.policy import Policy, PolicyPerEnvironment
 from note_rl.rebuilding import Recipe
 
-_REFUSALS = (pickle.PicklingError, TypeError, AttributeError, ValueError, RuntimeError, NotImplementedError)
+REFUSALS = (pickle.PicklingError, TypeError, AttributeError, ValueError, RuntimeError, NotImplementedError)
 
 
 def packed(what: str, value: Any, instead: str, sender: str = "pool_network=True") -> bytes:
@@ -24,7 +24,7 @@ def packed(what: str, value: Any, instead: str, sender: str = "pool_network=True
     """
     try:
         content: bytes = cloudpickle.dumps(value)
-    except _REFUSALS as error:
+    except REFUSALS as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise SettingsError(
             f"{sender} sends {what} to worker processes, but it cannot be pickled ({reason}); {instead}"

@@ -25,7 +25,7 @@ def training_environments(env: EnvLike, num_envs: int | None, seed: int) -> Envi
     """
     factory = EnvFactory(env) if isinstance(env, str) else env
     if isinstance(factory, gymnasium.vector.VectorEnv):
-        return _foreign(factory, num_envs, seed)
+        return _foreign(factory, num_envs, seed, factory)
     if isinstance(factory, EnvFactory):
         if factory.id.startswith(PREFIX):
             return foreign_environments(pool_of(factory, num_envs or 1, seed), seed)
@@ -35,19 +35,19 @@ def training_environments(env: EnvLike, num_envs: int | None, seed: int) -> Envi
     elif callable(factory) and not isinstance(factory, gymnasium.Env):
         made = factory()
         if isinstance(made, gymnasium.vector.VectorEnv):
-            return _foreign(made, num_envs, seed)
+            return _foreign(made, num_envs, seed, factory)
         one = as_factory(factory)
         more = [one() for _ in range((num_envs or 1) - 1)]
         return VectorEnvironment([flat_observations(env) for env in (made, *more)], seed)
     return VectorEnvironment(make_environments(env, num_envs), seed)
 
 
-def _foreign(env: AnyVectorEnv, num_envs: int | None, seed: int) -> Environments:
+def _foreign(env: AnyVectorEnv, num_envs: int | None, seed: int, given: EnvLike) -> Environments:
     if num_envs not in (None, env.num_envs):
         raise EnvironmentMismatchError(
             f"num_envs={num_envs}, but env is a vector environment of {env.num_envs}; leave num_envs out"
         )
     if goal_spaces(env.single_observation_space) is None:
         return foreign_environments(env, seed)
-    probe = flat_observations(as_factory(env)())
+    probe = flat_observations(as_factory(given)())
     return foreign_environments(env, seed, goal_layout(probe))  # not closed: it computes rewards

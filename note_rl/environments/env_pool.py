@@ -96,6 +96,8 @@ class PoolFactory(Protocol):
     @property
     def wrappers(self) -> Sequence[Any]: ...  # noqa: D102
     @property
+    def training_wrappers(self) -> Sequence[Any]: ...  # noqa: D102
+    @property
     def max_episode_steps(self) -> int | None: ...  # noqa: D102
 
 
@@ -110,7 +112,7 @@ def pool_of(factory: PoolFactory, num_envs: int, seed: int) -> EnvPoolVector:
     Raises:
         EnvironmentMismatchError: They cannot be made, or wrappers of single environments were asked for.
     """
-    if factory.wrappers:
+    if factory.wrappers or factory.training_wrappers:
         raise EnvironmentMismatchError(
             f"{factory.id} cannot be wrapped: EnvPool steps its environments together; use wrapper=none and EnvPool's "
             "own arguments (env.kwargs)"

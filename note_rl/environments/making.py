@@ -2,7 +2,7 @@
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import gymnasium
@@ -11,7 +11,8 @@ from gymnasium import spaces
 
 from note_rl.environments.base import AnyVectorEnv, Env
 from note_rl.environments.env_pool import PREFIX, single_pool
-from note_rl.environments.single import copied, single_factory
+from note_rl.environments.in_process import difference
+from note_rl.environments.single import copied, first_of, single_factory
 from note_rl.errors import EnvironmentMismatchError
 from note_rl.goals import GoalObservation, goal_spaces
 
@@ -27,19 +28,24 @@ class EnvFactory:
         id: A registered Gymnasium id; `module:Name-v0` imports the module first, `envpool:Name-v0` is one of EnvPool's.
         kwargs: Arguments of the environment.
         wrappers: Each takes an environment and returns one.
-        max_episode_steps: Time limit in steps; None leaves the registered one.
+        training_wrappers: Further ones, outside of those, that evaluation does without: what clips or scales rewards.
+            What the agent sees and does must stay the same.
+        max_episode_steps: Time limit in steps of the environment itself, inside all wrappers: where one repeats each
+            action four times, the agent takes a quarter. None leaves the registered one.
     """
 
     id: str
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     wrappers: Sequence[Callable[[Env], Env]] = ()
     max_episode_steps: int | None = None
+    training_wrappers: Sequence[Callable[[Env], Env]] = ()
 
     def __call__(self) -> Env:
-        """A new environment.
+        """A new environment, as it is trained in.
 
         Raises:
-            EnvironmentMismatchError: No such id or module, or arguments the environment does not take.
+            EnvironmentMismatchError: No such id or module, arguments the environment does not take, or a training
+                wrapper that changes what the agent sees or does.
         """
         if self.id.startswith(PREFIX):
             return single_pool(self)
@@ -57,6 +63,8 @@ class EnvFactory:
             raise EnvironmentMismatchError(f"cannot make environment {self.id!r}: {error}") from error
         for wrapper in self.wrappers:
             env = wrapper(env)
+        for wrapper in self.training_wrappers:
+            env = _wrapped_for_training(env, wrapper)
         return env
 
     def registered(self) -> Any:
@@ -77,6 +85,34 @@ class EnvFactory:
                 f"cannot make environment {self.id!r}: no module named {error.name!r} on the Python path; "
                 "start from the folder that holds it, or install it"
             ) from error
+
+
+def _wrapped_for_training(env: Env, wrapper: Callable[[Env], Env]) -> Env:
+    wrapped = wrapper(env)
+    unlike = difference(env, wrapped)
+    if unlike is not None:
+        raise EnvironmentMismatchError(
+            f"{type(wrapped).__name__} is a wrapper for training only, and the agent would meet something else in "
+            f"evaluation, without and with it: {unlike}; put it among the wrappers of both"
+        )
+    return wrapped
+
+
+def for_evaluation(env: Any) -> Any:
+    """The same without wrappers that are for training only."""
+    if isinstance(env, EnvFactory):
+        return replace(env, training_wrappers=())
+    return [for_evaluation(one) for one in env] if isinstance(env, list | tuple) else env
+
+
+def check_same_spaces(env: EnvLike, evaluation_env: EnvLike) -> None:
+    """Refuses to evaluate an agent where it sees or does something else than in training (EnvironmentMismatchError)."""
+    one, other = (flat_observations(as_factory(given)()) for given in (env, evaluation_env))
+    unlike = difference(one, other)
+    for made in (one, other):
+        made.close()
+    if unlike is not None:
+        raise EnvironmentMismatchError(f"evaluation_env is unlike env: {unlike}; bring them together by wrappers")
 
 
 def flat_observations(env: Env) -> Env:
@@ -160,7 +196,7 @@ def check_listed(envs: Sequence[Any]) -> None:
 
 
 def _single(made: Env | AnyVectorEnv) -> Env:
-    return single_factory(made)() if isinstance(made, gymnasium.vector.VectorEnv) else made
+    return first_of(made) if isinstance(made, gymnasium.vector.VectorEnv) else made
 
 
 def make_environments(env: EnvLike, num_envs: int | None) -> list[Env]:

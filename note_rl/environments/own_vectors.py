@@ -72,7 +72,7 @@ def own_vector(factory: EnvFactory, num_envs: int, seed: int) -> Environments | 
     spec = factory.registered()
     if num_envs < 2 or spec is None or spec.vector_entry_point is None or spec.additional_wrappers:
         return None
-    if factory.wrappers or "render_mode" in factory.kwargs:
+    if factory.wrappers or factory.training_wrappers or "render_mode" in factory.kwargs:
         return None
     limit = factory.max_episode_steps or spec.max_episode_steps
     if limit is not None and limit < 1:  # for single environments it means that there is none

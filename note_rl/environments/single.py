@@ -28,9 +28,19 @@ def single_factory(env: AnyVectorEnv) -> Callable[[], Env]:
         make: Callable[[], Env] = env.env_fns[0]
         return make
     advice = (
-        "give a SyncVectorEnv or AsyncVectorEnv without wrappers, or the factory of a single environment with num_envs"
+        "give a function that makes a new one, a SyncVectorEnv or AsyncVectorEnv without wrappers, or the factory of a "
+        "single environment with num_envs"
     )
     return lambda: FirstOfVector(copied(env, advice))
+
+
+def first_of(made: AnyVectorEnv) -> Env:
+    """A single environment like those of a vector environment that was made for this, and is not used otherwise."""
+    if isinstance(made, SyncVectorEnv | AsyncVectorEnv):
+        make = single_factory(made)
+        made.close()
+        return make()
+    return FirstOfVector(made)
 
 
 SomeEnv = TypeVar("SomeEnv")

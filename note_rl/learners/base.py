@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -74,11 +74,30 @@ class Learner(Protocol):
     def loss_of(self, sample: Sample) -> FloatArray:
         """The mean losses [K, G] of the minibatches as the parameters are; changes nothing."""
 
+    def copies_targets(self) -> bool:
+        """Whether the agent's update_param() makes targets equal to what learns; changes nothing."""
+
     def get_state(self) -> dict[str, Array]:
         """Parameters, targets and optimizer slots under stable names."""
 
     def set_state(self, state: Mapping[str, Array]) -> None:
         """Takes over a stored state, all or nothing (CheckpointError)."""
+
+
+@runtime_checkable
+class Staged(Protocol):
+    """A learner that changes the way in which it takes gradient steps as it pays.
+
+    Each way may round differently, and what pays depends on the steps still to come. So a run that is resumed begins
+    where it had got to, or it would not be the same run.
+    """
+
+    @property
+    def stages(self) -> tuple[int, int]:
+        """The ways of steps in which not all parameter groups learn, and of those in which all do; 0 the ordinary."""
+
+    def resume(self, stages: tuple[int, int]) -> None:
+        """Takes steps in these ways from the beginning; called after prepare()."""
 
 
 @contextmanager

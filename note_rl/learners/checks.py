@@ -4,7 +4,7 @@ A scalar loss hides the most frequent mistake of all: values of shape [B, 1] min
 mean of that is a number like any other, and the agent learns that every state is worth the average.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,10 +14,10 @@ from note_rl.errors import AgentContractError
 from note_rl.types import Array, FloatArray
 
 _NUM_SAMPLES = 8
-_TOLERANCE = 1e-3  # relative and absolute
-_ROUNDING = (
-    1e-4  # the same for equal batches: where they lie in memory may change the order of sums, hence the rounding
-)
+_TOLERANCE = 1e-5  # of the gradient; right losses stay below 1e-6 in single precision
+_ROUNDING = 10.0  # the same in units of what the order of samples changes, where sums are less precise than that
+_RANDOM = 1e-2  # more than rounding: each sample has a random number of its own
+_AGAIN_AFTER = (100, 1000)  # gradient steps: at first, values hardly differ between states
 
 _ON_POLICY = "comes with PPO=True (buffer=rollout)"
 _COMES_WITH = {
@@ -30,78 +30,125 @@ _COMES_WITH = {
     "weights": "comes with PR=True; as sixth argument of __call__ they are always there",
 }  # what a minibatch may offer to __call__ as attributes of the agent
 
-# Columns of a minibatch [b, ...] -> losses [G]
-LossFunction = Callable[[Mapping[str, Array]], FloatArray]
+# Columns of a minibatch [b, ...] -> losses [G] and their gradients along all parameters [G, P]
+Gradients = Callable[[Mapping[str, Array]], tuple[FloatArray, Sequence[FloatArray]]]
 
 
-def check_samples_apart(losses_of: LossFunction, columns: Mapping[str, Array]) -> None:
-    """Compares the loss of up to 8 samples with the mean of the losses of their pairs.
-
-    A loss that is a mean over samples, plus anything that does not depend on them, gives the same number; so does a
-    sum. Rewards, ends and further numbers are spread out for this, because a [B, B] mistake does not show among
-    samples that are alike (in CartPole every reward is 1). Pairs rather than single samples, as code that squeezes
-    axes or normalises over the batch cannot be asked about one sample alone.
+class SamplesApart:
+    """Says when an agent's loss is to be checked: at its first update, and again when it has learned something.
 
     Args:
-        losses_of: Evaluates losses [G] and changes nothing.
+        agent: One that has `couples_samples` is never checked.
+    """
+
+    def __init__(self, agent: Any) -> None:
+        self._due = [] if getattr(agent, "couples_samples", False) else [0, *_AGAIN_AFTER]
+        self._num_gradient_steps = 0
+
+    @property
+    def due(self) -> bool:
+        """Whether the next minibatch is to be looked at."""
+        return bool(self._due) and self._num_gradient_steps >= self._due[0]
+
+    def passed(self) -> None:
+        """It was, and found right."""
+        self._due = [one for one in self._due if one > self._num_gradient_steps]
+
+    def count(self, num_gradient_steps: int) -> None:
+        """So many were taken."""
+        self._num_gradient_steps += num_gradient_steps
+
+
+def check_samples_apart(gradients_of: Gradients, columns: Mapping[str, Array]) -> None:
+    """Sees whether the gradient of up to 8 samples is a sum of what each half of them contributes.
+
+    With other samples in the first half, in the second, in neither and in both, four gradients f(a, b) are had. Where
+    samples stand apart, f(a', b') - f(a', b) - f(a, b') + f(a, b) = 0, be the loss a mean or a sum, with or without
+    terms that depend on no sample. As the same sample is always at the same place of a batch of the same size, what is
+    worked out for it is the same to the bit: only the sum over samples rounds, however large or noisy the loss is.
+
+    The halves exchange their states and actions. Rewards, ends and further numbers move apart besides, because a [B, B]
+    mistake does not show among samples that are alike (in CartPole every reward is 1), nor far away from the target
+    where only the sign of the error counts.
+
+    Args:
+        gradients_of: Changes nothing, random states included. Layers that couple samples on purpose, such as batch
+            normalisation, are in eval mode there.
         columns: The arrays of one minibatch, by name; [B, ...] each.
 
     Raises:
-        AgentContractError: The numbers differ; the usual cause and the way out are named.
+        AgentContractError: The sum is not zero; the usual cause and the way out are named.
     """
-    batch_size = len(columns["reward"])
-    part_size = 2 if batch_size >= 4 else 1
-    num_samples = min(_NUM_SAMPLES, batch_size) // part_size * part_size
-    first = {name: values[:num_samples] for name, values in columns.items()}
+    half = min(_NUM_SAMPLES, len(columns["reward"])) // 2
+    if not half:
+        return
+    first = {name: values[: 2 * half] for name, values in columns.items()}
     with np.errstate(all="ignore"):  # a loss that is not finite is the trainer's to report
-        scale = max(1.0, float(np.nan_to_num(np.abs(losses_of(first)).max(), posinf=1.0)))
-        spread = _spread(first, scale, part_size)
-        together = losses_of(spread)
-        if not np.allclose(together, losses_of(spread), rtol=_ROUNDING, atol=_ROUNDING, equal_nan=True):
-            return  # the loss draws random numbers, which no two batches share
-        parts = [
-            losses_of({name: values[start : start + part_size] for name, values in spread.items()})
-            for start in range(0, num_samples, part_size)
+        scale = 4.0 * max(1.0, *(_largest(values) for values in (gradients_of(first)[0], first["reward"])))
+        plain, other = _apart(first, scale)
+        gradients = [
+            gradients_of({name: np.concatenate([a[name][:half], b[name][half:]]) for name in first})[1]
+            for a in (plain, other)
+            for b in (plain, other)
         ]
-        _compare(together, np.mean(parts, axis=0), np.sum(parts, axis=0), num_samples, part_size)
+        again = gradients_of(plain)[1]
+        turned = gradients_of({name: _turned(values, half) for name, values in plain.items()})[1]
+    for index, found in enumerate(zip(*gradients, strict=True)):
+        _compare(found, again[index], turned[index], f" {index}" if len(again) > 1 else "", 2 * half)
 
 
-def _spread(columns: Mapping[str, Array], reward_scale: float, part_size: int) -> dict[str, Array]:
-    """The same columns with rewards, ends and further numbers that differ from part to part."""
+def _largest(values: Array) -> float:
+    return float(np.nan_to_num(np.abs(values).max(), posinf=1.0))
+
+
+def _turned(values: Array, half: int) -> Array:
+    """Each half in the opposite order."""
+    return np.concatenate([values[:half][::-1], values[half:][::-1]])
+
+
+def _apart(columns: Mapping[str, Array], scale: float) -> tuple[dict[str, Array], dict[str, Array]]:
+    """The same columns, and what takes their place: the other half's, further away."""
+    plain, other = {}, {}
     num_samples = len(columns["reward"])
-    offsets = np.linspace(-0.5, 0.5, num_samples, dtype=np.float32)
-    ends = (np.arange(num_samples) // part_size % 2).astype(np.float32)
-    spread: dict[str, Array] = {}
+    side = np.where(np.arange(num_samples) < num_samples // 2, 1.0, -1.0).astype(np.float32)
     for name, values in columns.items():
-        along = (num_samples, *[1] * (values.ndim - 1))
-        if name == "terminated":
-            spread[name] = np.broadcast_to(ends.reshape(along), values.shape).astype(values.dtype)
-        elif name == "discount":
-            spread[name] = (values.max() * (1 - ends.reshape(along)) * np.ones_like(values)).astype(values.dtype)
-        elif name == "weights":
-            spread[name] = values * (1 + offsets)
-        elif name in ("obs", "action", "next_obs") or not np.issubdtype(values.dtype, np.floating):
-            spread[name] = values
-        else:
-            spread[name] = values + offsets.reshape(along) * (reward_scale if name == "reward" else 1)
-    return spread
+        sides = side.reshape(num_samples, *[1] * (values.ndim - 1))
+        exchanged = np.roll(values, num_samples // 2, axis=0)
+        if name in ("terminated", "discount"):
+            going_on = 0.5 * (1 + sides) if name == "discount" else 0.5 * (1 - sides)
+            most = values.max() if name == "discount" else 1
+            plain[name], other[name] = (
+                np.broadcast_to(most * ends, values.shape).astype(values.dtype) for ends in (going_on, 1 - going_on)
+            )
+            continue
+        plain[name], other[name] = values, exchanged
+        if name == "weights":
+            other[name] = exchanged * (1 + 0.5 * sides)
+        elif not name.endswith(("obs", "action")) and np.issubdtype(values.dtype, np.floating):
+            far = scale if name in ("reward", "return_", "value_old") else 0.5
+            other[name] = (exchanged + far * sides).astype(values.dtype)
+    return plain, other
 
 
-def _compare(together: FloatArray, mean: FloatArray, total: FloatArray, num_samples: int, part_size: int) -> None:
-    for index, loss in enumerate(together):
-        expected = mean[index], total[index]
-        if not np.isfinite([loss, *expected]).all():
-            continue
-        if min(abs(loss - value) for value in expected) <= _TOLERANCE * (1 + max(abs(loss), abs(expected[0]))):
-            continue
-        which = f" {index}" if len(together) > 1 else ""
-        raise AgentContractError(
-            f"samples influence each other in the loss{which} that __call__ returns: for {num_samples} samples it is "
-            f"{loss:.6g}, while evaluated {part_size} at a time it is {expected[0]:.6g} on average. Usual cause: r and "
-            "d have the shape [B], and Q-values of shape [B, 1] broadcast against them to [B, B]; drop the last axis "
-            "first (q[:, 0]). If samples are meant to influence each other (batch normalisation, contrastive losses), "
-            "set couples_samples = True on the agent"
-        )
+def _compare(found: Sequence[FloatArray], again: FloatArray, turned: FloatArray, which: str, num_samples: int) -> None:
+    """One loss."""
+    neither, second, first, both = found
+    size = max(float(np.linalg.norm(one)) for one in found)
+    unlike, rounding = (float(np.linalg.norm(one - neither)) for one in (again, turned))
+    if not np.isfinite([size, unlike, rounding]).all() or size == 0.0 or unlike > _TOLERANCE * size:
+        return  # among them losses that draw numbers of their own, of which no two calls get the same
+    if rounding > _RANDOM * size:
+        rounding = 0.0
+    together = float(np.linalg.norm((both - first) - (second - neither)))
+    if together <= max(_TOLERANCE * size, _ROUNDING * rounding):
+        return
+    raise AgentContractError(
+        f"samples influence each other in the loss{which} that __call__ returns: what some of {num_samples} contribute "
+        f"to its gradient depends on the others, by {together / size:.2g} of its size. Usual cause: r and d have the "
+        "shape [B], and Q-values of shape [B, 1] broadcast against them to [B, B]; drop the last axis first (q[:, 0]). "
+        "If samples are meant to influence each other (contrastive losses, a normalisation over the batch), set "
+        "couples_samples = True on the agent; batch normalisation layers need no such word"
+    )
 
 
 @contextmanager

@@ -1,8 +1,8 @@
 """The learner for agents written in Keras on TensorFlow."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import keras
@@ -22,15 +22,28 @@ from note_rl.learners.base import (
     sample_columns,
     temporary_attributes,
 )
-from note_rl.learners.checks import check_samples_apart
+from note_rl.learners.checks import SamplesApart, check_samples_apart
 from note_rl.learners.keras_adjusted import numbers_of, with_learning_rates, with_numbers
 from note_rl.learners.keras_constants import Constants
+from note_rl.learners.keras_kept import Kept
 from note_rl.learners.keras_methods import TracedMethods
+from note_rl.learners.keras_modes import Modes
 from note_rl.learners.keras_noise import NOT_COMPILABLE, NoiseMeter
 from note_rl.learners.keras_step import GradientStep, TensorFlowArithmetic
-from note_rl.learners.keras_variables import as_array, named_variables, optimizer_slots
+from note_rl.learners.keras_variables import (
+    VariablesOf,
+    arrays_of,
+    as_array,
+    as_vector,
+    identity,
+    named_variables,
+    optimizer_slots,
+    undisturbed,
+)
+from note_rl.learners.keras_xla import Compilation, is_on_cpu
 from note_rl.learners.losses import Losses, offered
 from note_rl.learners.mirror import Actor
+from note_rl.learners.targets import update_copies
 from note_rl.types import Array, FloatArray, Sample, Update
 
 _log = logging.getLogger(__name__)
@@ -49,14 +62,14 @@ class KerasLearner:
         self.groups: list[list[Any]] = parameter_groups(agent.param)
         self._optimizers: list[tuple[Any, list[Any]]] = []
         self._losses = Losses(agent, len(self.groups), TensorFlowArithmetic())
-        self._checked = bool(getattr(agent, "couples_samples", False))
+        self._guard = SamplesApart(agent)
+        self._modes = Modes(agent, self.groups)
         self.actor = Actor(agent, self._framework_act, mirrored=True)
-        self._call = TracedMethods(agent)
-        self._update_function: Any = None
+        self._call = TracedMethods(agent, self._modes)
         self._step: Any = None
         self._noise: Any = None
         self._traced: dict[tuple[Any, ...], Any] = {}  # concrete functions: choosing one ourselves is quicker
-        self._jit = False
+        self._compilation = Compilation(False, True, "")
         self._prepared: list[Any] = []  # what the update was compiled for
         self._constants = Constants(agent)  # and what it has taken for constant
         self._num_recompiled = 0  # in this training run
@@ -83,7 +96,6 @@ class KerasLearner:
 
     def prepare(self, optimizer: Any, max_grad_norm: float | None, hyperparameters: Sequence[str], jit: Any) -> None:
         """Takes the optimizers and compiles anew where something changed; see `Learner.prepare`."""
-        jit = jit in (True, "auto")
         if optimizer is not None:
             optimizers = optimizers_for(optimizer, self.groups, keras.optimizers.Optimizer)
             check_holds(optimizers, lambda one: one._trainable_variables if one.built else None)
@@ -98,7 +110,8 @@ class KerasLearner:
                 )
         prepared = [jit, max_grad_norm, *(one for one, _ in self._optimizers), *hyperparameters]
         if prepared != self._prepared or self._constants.changed():
-            self._prepared, self._jit = prepared, jit
+            self._prepared = prepared
+            self._compilation = Compilation(jit, is_on_cpu(self.groups[0][0]), type(self.agent).__name__)
             optimizers = [one for one, _ in self._optimizers]
             self._step = GradientStep(self.agent, self.groups, self._losses, optimizers, max_grad_norm)
             self._compile()
@@ -108,8 +121,7 @@ class KerasLearner:
         """Changes nothing: the update is compiled before the first gradient step."""
 
     def _compile(self) -> None:
-        self._update_function = tf.function(self._burst, jit_compile=self._jit)
-        self._noise = NoiseMeter(self._to_measure, self._jit)
+        self._noise = NoiseMeter(self._to_measure, self._compilation)
         self._traced.clear()
         optimizers = [one for one, _ in self._optimizers]
         self._constants = Constants(self.agent, optimizers, inputs=self._prepared[2 + len(optimizers) :])
@@ -132,7 +144,7 @@ class KerasLearner:
 
     def update(self, sample: Sample, hyperparameters: Mapping[str, float]) -> Update:
         """One gradient step per minibatch; see `Learner.update`."""
-        if not self._checked:
+        if self._guard.due:
             self._check_samples_apart(sample)
         self._follow_changes()
         if LEARNING_RATE in hyperparameters:
@@ -144,15 +156,19 @@ class KerasLearner:
         }
         with with_learning_rates(self._optimizers, scalars):
             result = self._call_compiled(columns, tf.constant(sample.sync), scalars)
+        self._guard.count(sample.num_gradient_steps)
         self.actor.parameters_changed()
-        return Update(**{name: tensor.numpy() for name, tensor in result.items()})
+        found = {name: tensor.numpy() for name, tensor in result.items()}
+        if found.pop("diverged"):
+            return Update(found["loss"], diverged=True)
+        return Update(**found)
 
     def _call_compiled(self, columns: dict[str, Any], sync: Any, scalars: dict[str, Any]) -> Any:
         signature = (tuple((name, column.dtype, *column.shape) for name, column in columns.items()), *scalars)
         if signature not in self._traced:  # traced apart from the first run, so that a refused agent is not trained
             try:
-                with self._constants.noted():
-                    self._traced[signature] = self._update_function.get_concrete_function(columns, sync, scalars)
+                with self._constants.noted(), self._modes.learning():
+                    self._traced[signature] = self._compilation.traced(self._burst, columns, sync, scalars)
             finally:
                 refusal, self._step.refusal = self._step.refusal, None
                 if refusal is not None:  # instead of what TensorFlow wrapped it into
@@ -160,10 +176,10 @@ class KerasLearner:
         try:
             return self._traced[signature](columns, sync, scalars)
         except NOT_COMPILABLE as error:
-            if not self._jit:
+            if not self._compilation.uses_xla:
                 raise
             _log.warning("XLA cannot compile this agent's update, going on without: %s", str(error).splitlines()[0])
-            self._jit = False
+            self._compilation.give_up()
             self._compile()
             return self._call_compiled(columns, sync, scalars)
 
@@ -172,6 +188,7 @@ class KerasLearner:
         self.num_traces += 1
         num_gradient_steps, batch_size = columns["reward"].shape[:2]
         handed_over: set[str] = set()  # known once the body is traced; XLA drops the columns that nobody fills
+        kept = Kept(self._all_variables(), [one for _, parameters in self._optimizers for one in parameters])
 
         def body(k: Any, rows: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
             batch = {name: column[k] for name, column in columns.items()}
@@ -186,46 +203,38 @@ class KerasLearner:
         empty = {name: tf.zeros((num_gradient_steps, batch_size)) for name in ("td_error", "ratio")}
         empty["loss"] = tf.zeros((num_gradient_steps, len(self._optimizers)))
         rows = tf.while_loop(lambda k, _: k < num_gradient_steps, body, (0, empty))[1]
-        return {name: rows[name] for name in handed_over}
+        return {"diverged": kept.unless_sound(rows["loss"]), **{name: rows[name] for name in handed_over}}
+
+    def _all_variables(self) -> list[Any]:
+        """That a burst may change, each once."""
+        slots = [variable for optimizer, _ in self._optimizers for _, variable in optimizer_slots(optimizer)]
+        found = [*(variable for _, variable in named_variables(self.agent)), *slots]
+        return list({identity(variable): variable for variable in found}.values())
 
     def _check_samples_apart(self, sample: Sample) -> None:
-        with self._nothing_changes():
-            check_samples_apart(self._losses_of, first_minibatch(sample))
-        self._checked = True
+        check_samples_apart(self._gradients_of, first_minibatch(sample))
+        self._guard.passed()
+
+    def _gradients_of(self, columns: Mapping[str, Array]) -> tuple[FloatArray, list[FloatArray]]:
+        """Losses [G] of one minibatch, by name [b, ...], and their gradients along all parameters, [G, P]."""
+        parameters = [parameter for group in self.groups for parameter in group]
+        with self._nothing_changes(), self._modes.judging(), tf.GradientTape(persistent=True) as tape:
+            losses = self._losses_of(columns)
+        found = [tape.gradient(loss, parameters) for loss in losses]
+        return as_array(tf.stack(losses)), [as_array(as_vector(one, parameters)) for one in found]
 
     def loss_of(self, sample: Sample) -> FloatArray:
         """Losses [K, G] of minibatches; see `Learner.loss_of`."""
-        with self._nothing_changes():
-            return np.stack([self._losses_of(columns) for columns in minibatches(sample)])
+        with self._nothing_changes(), self._modes.learning():
+            return np.stack([as_array(tf.stack(self._losses_of(columns))) for columns in minibatches(sample)])
 
-    def _losses_of(self, columns: Mapping[str, Array]) -> FloatArray:
+    def _losses_of(self, columns: Mapping[str, Array]) -> list[Any]:
         """Losses [G] of one minibatch, by name [b, ...]; evaluated eagerly, so that errors are plain ones."""
         batch = {name: tf.constant(values) for name, values in columns.items()}
-        return as_array(tf.stack(self._losses.per_optimizer(self._losses.beside_training(batch))))
+        return self._losses.per_optimizer(self._losses.beside_training(batch))
 
-    @contextmanager
-    def _nothing_changes(self, among: Sequence[Any] | None = None) -> Iterator[list[Any]]:
-        """Puts back attributes and variables, random states among them, as they were before the block.
-
-        Args:
-            among: The only variables that may change; None: all may.
-
-        Yields:
-            A list that holds, after the block, the variables that had changed.
-        """
-        attributes = dict(vars(self.agent))
-        among = [variable for _, variable in named_variables(self.agent)] if among is None else among
-        before = [(variable, as_array(variable)) for variable in among]
-        changed: list[Any] = []
-        try:
-            yield changed
-        finally:
-            vars(self.agent).clear()
-            vars(self.agent).update(attributes)
-            for variable, values in before:
-                if not np.array_equal(as_array(variable), values):
-                    variable.assign(values)
-                    changed.append(variable)
+    def _nothing_changes(self, among: Sequence[Any] | None = None) -> AbstractContextManager[list[Any]]:
+        return undisturbed(self.agent, among)
 
     def optimizer_numbers(self) -> list[OptimizerNumbers]:
         """What the optimizers were told; see `Learner.optimizer_numbers`."""
@@ -233,12 +242,12 @@ class KerasLearner:
 
     def gradient_noise(self, sample: Sample, num_envs: int | None) -> tuple[list[NoiseMoments], int]:
         """How much gradients scatter; see `Learner.gradient_noise`."""
-        if not self._checked:
+        if self._guard.due:
             self._check_samples_apart(sample)
         given = minibatch_in_parts(sample, sample_columns(sample), num_envs)
         groups = self.groups if len(self._optimizers) > 1 else [[one for group in self.groups for one in group]]
         networks = list(vars(self.agent).values())
-        with self._nothing_changes(self._noise.touches) as changed:
+        with self._nothing_changes(self._noise.touches) as changed, self._modes.judging():
             found = self._noise(given, groups, networks)
         self._noise.has_touched(changed)
         return found, given.size
@@ -252,9 +261,14 @@ class KerasLearner:
         self.agent.update_param()
         return 0
 
+    def copies_targets(self) -> bool:
+        """What update_param() does; see `Learner.copies_targets`."""
+        with self._nothing_changes():
+            return update_copies(VariablesOf(self.agent, self.groups), self.agent.update_param)
+
     def get_state(self) -> dict[str, Array]:
         """Every variable of the agent and every slot of its optimizers."""
-        state = {f"agent/{name}": as_array(variable) for name, variable in named_variables(self.agent)}
+        state = {f"agent/{name}": values for name, values in arrays_of(self.agent).items()}
         for index, (optimizer, _) in enumerate(self._optimizers):
             for name, variable in optimizer_slots(optimizer):
                 state[f"optimizer/{index}/{name}"] = as_array(variable)

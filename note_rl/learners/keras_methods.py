@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from note_rl.errors import AgentContractError
 from note_rl.learners.keras_constants import Constants
+from note_rl.learners.keras_modes import Modes
 from note_rl.types import Array, FloatArray
 
 _MOST_TRACES = 5  # of one method; if its constants change on, it is called as it is, which is right but slower
@@ -15,8 +16,9 @@ _MOST_TRACES = 5  # of one method; if its constants change on, it is called as i
 class TracedMethods:
     """Methods of an agent as concrete functions, which are traced again when what they took for constant changes."""
 
-    def __init__(self, agent: Any) -> None:
+    def __init__(self, agent: Any, modes: Modes) -> None:
         self._agent = agent
+        self._modes = modes
         self._functions: dict[tuple[Any, ...], tuple[Any, Constants]] = {}
         self._num_traces: dict[tuple[Any, ...], int] = {}
 
@@ -37,7 +39,8 @@ class TracedMethods:
 
     def _trace(self, key: tuple[Any, ...], method: str, arrays: Sequence[Array], further: Sequence[Any]) -> None:
         def evaluate(*inputs: Any) -> Any:
-            return getattr(self._agent, method)(*inputs, *further)
+            with self._modes.evaluating():
+                return getattr(self._agent, method)(*inputs, *further)
 
         self._num_traces[key] = self._num_traces.get(key, 0) + 1
         constants = Constants(self._agent)

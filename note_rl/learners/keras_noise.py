@@ -12,6 +12,8 @@ import tensorflow as tf
 from note_rl.adaptive.gradient_noise import NoiseMoments, of_norms
 from note_rl.learners.adjustable import Parted
 from note_rl.learners.base import temporary_attributes
+from note_rl.learners.keras_variables import identity
+from note_rl.learners.keras_xla import Compilation
 
 NOT_COMPILABLE = (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError, tf.errors.NotFoundError)
 Losses = Callable[[dict[str, Any]], list[Any]]
@@ -27,15 +29,15 @@ class NoiseMeter:
 
     Args:
         losses: Of a minibatch, by name [B, ...]: means over it, one per group of parameters, or one for all.
-        jit: Whether to compile by XLA.
+        compilation: Decides whether to compile by XLA.
 
     Attributes:
         touches: Variables that measuring changes, such as random states, to be put back; None: not known yet.
     """
 
-    def __init__(self, losses: Losses, jit: bool) -> None:
+    def __init__(self, losses: Losses, compilation: Compilation) -> None:
         self._losses = losses
-        self._jit = jit
+        self._compilation = compilation
         self._quickly: bool | None = None  # None: not tried yet
         self._functions: dict[tuple[int, int], Any] = {}  # by size and parts: choosing one ourselves is quicker
         self.num_traces = 0
@@ -66,9 +68,9 @@ class NoiseMeter:
         try:
             norms = self._functions[given.size, parts](columns)
         except NOT_COMPILABLE:
-            if not self._jit:
+            if not self._compilation.uses_xla:
                 raise
-            self._jit = False
+            self._compilation.give_up()
             self._functions.clear()
             return self(given, groups, networks)
         return _moments(norms, parts, given.size)
@@ -92,7 +94,7 @@ class NoiseMeter:
                 return _by_layers(self._losses, columns, parts, groups, layers)
             return _one_by_one(self._losses, columns, parts, groups)
 
-        return tf.function(norms, jit_compile=self._jit).get_concrete_function(columns)
+        return self._compilation.traced(norms, columns)
 
 
 def _moments(norms: Any, parts: int, size: int) -> list[NoiseMoments]:
@@ -103,11 +105,6 @@ def _dense_layers(networks: Iterable[Any]) -> list[Any]:
     """Those of what is a layer or a model, each once."""
     layers = [layer for one in networks if isinstance(one, keras.Layer) for layer in one._flatten_layers()]
     return list({id(layer): layer for layer in layers if type(layer) is keras.layers.Dense}.values())
-
-
-def _identity(variable: Any) -> int:
-    """Keras and TensorFlow may both speak of the same one."""
-    return id(variable._value if isinstance(variable, keras.Variable) else variable)
 
 
 @dataclass(frozen=True)
@@ -153,13 +150,13 @@ def _by_layers(losses: Losses, columns: dict[str, Any], parts: int, groups: Grou
     norms = []
     for index, group in enumerate(groups):
         back = tape.gradient(found[index if len(found) == len(groups) else 0], [one.outputs for one in noted])
-        wanted = {_identity(variable) for variable in group}
+        wanted = {identity(variable) for variable in group}
         used = [(one, g) for one, g in zip(noted, back, strict=True) if g is not None]
-        used = [(one, g) for one, g in used if _identity(one.layer._kernel) in wanted]
-        covered = [_identity(variable) for one, _ in used for variable in one.layer.variables]
+        used = [(one, g) for one, g in used if identity(one.layer._kernel) in wanted]
+        covered = [identity(variable) for one, _ in used for variable in one.layer.variables]
         if len(set(covered)) < len(covered) or not wanted <= set(covered):
             return None
-        of_layers = [_norms_of_layer(one, g, parts, _identity(one.layer.bias) in wanted) for one, g in used]
+        of_layers = [_norms_of_layer(one, g, parts, identity(one.layer.bias) in wanted) for one, g in used]
         norms.append(tf.add_n(of_layers))
     return tf.stack(norms)
 

@@ -1,6 +1,7 @@
 """The variables that Keras agents and optimizers hold, under stable names."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import keras
@@ -15,6 +16,11 @@ def named_variables(agent: Any) -> Iterator[tuple[str, Any]]:
     for name, value in vars(agent).items():
         if name != "param":
             yield from _named_variables_in(name, value)
+
+
+def arrays_of(agent: Any) -> dict[str, Array]:
+    """The same as arrays."""
+    return {name: as_array(variable) for name, variable in named_variables(agent)}
 
 
 def _named_variables_in(name: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -40,6 +46,65 @@ def optimizer_slots(optimizer: Any) -> Iterator[tuple[str, Any]]:
             yield str(index), variable
 
 
+def as_vector(gradients: Sequence[Any], variables: Sequence[Any]) -> Any:
+    """All numbers in a row; 0 where there is no gradient."""
+    found = [tf.zeros(v.shape) if g is None else g for g, v in zip(gradients, variables, strict=True)]
+    return tf.concat([tf.reshape(tf.convert_to_tensor(one), (-1,)) for one in found], 0)
+
+
 def as_array(variable: Any) -> Array:
     """A copy of its values."""
     return np.asarray(variable.numpy())
+
+
+def identity(variable: Any) -> int:
+    """Keras and TensorFlow may both speak of the same one."""
+    return id(variable._value if isinstance(variable, keras.Variable) else variable)
+
+
+class VariablesOf:
+    """Of an agent; see `note_rl.learners.targets.Weights`."""
+
+    def __init__(self, agent: Any, groups: Sequence[Sequence[Any]]) -> None:
+        self._agent = agent
+        self._learning = [variable for group in groups for variable in group]
+
+    def learning(self) -> list[str]:
+        """Names of those that learn."""
+        ours = {identity(variable) for variable in self._learning}
+        return [name for name, variable in named_variables(self._agent) if identity(variable) in ours]
+
+    def read(self) -> dict[str, Array]:
+        """All, by name."""
+        return arrays_of(self._agent)
+
+    def move(self) -> None:
+        """Changes what learns."""
+        for variable in self._learning:
+            variable.assign(variable + 1.0)
+
+
+@contextmanager
+def undisturbed(agent: Any, among: Sequence[Any] | None = None) -> Iterator[list[Any]]:
+    """Puts back attributes and variables, random states among them, as they were before the block.
+
+    Args:
+        agent: Whose.
+        among: The only variables that may change; None: all may.
+
+    Yields:
+        A list that holds, after the block, the variables that had changed.
+    """
+    attributes = dict(vars(agent))
+    among = [variable for _, variable in named_variables(agent)] if among is None else among
+    before = [(variable, as_array(variable)) for variable in among]
+    changed: list[Any] = []
+    try:
+        yield changed
+    finally:
+        vars(agent).clear()
+        vars(agent).update(attributes)
+        for variable, values in before:
+            if not np.array_equal(as_array(variable), values):
+                variable.assign(values)
+                changed.append(variable)

@@ -5,12 +5,15 @@ would be most of the time that collecting takes.
 """
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from note_rl.errors import EnvironmentMismatchError
+from note_rl.telling import about_shapes
 from note_rl.types import Array, FloatArray
 
 Activation = Callable[[FloatArray], FloatArray]
@@ -88,9 +91,11 @@ def verified_mirror(layers: ReadLayers | None, act: Callable[[Array], FloatArray
     if read is None or not Mirror.supports(read):
         return None
     mirror = Mirror(layers)
-    answers, expected = mirror(obs), act(obs)
-    agree = answers.shape == expected.shape and np.allclose(answers, expected, rtol=1e-4, atol=1e-5)
-    return mirror if agree else None
+    return mirror if _agree(mirror(obs), act(obs)) else None
+
+
+def _agree(answers: FloatArray, expected: FloatArray) -> bool:
+    return answers.shape == expected.shape and np.allclose(answers, expected, rtol=1e-4, atol=1e-5, equal_nan=True)
 
 
 class Actor:
@@ -100,6 +105,9 @@ class Actor:
         agent: May have `acting_layers()`, or `acting_layers(i)` where there are several agents.
         framework_act: (observations [E, *obs], index of the agent or None) -> answers [E, ...].
         mirrored: Whether NumPy may be used at all: the parameters are in the memory of the CPU.
+
+    Attributes:
+        examples: By index, one of the observations that were answered, [1, *obs].
     """
 
     def __init__(self, agent: Any, framework_act: Callable[[Array, int | None], FloatArray], mirrored: bool) -> None:
@@ -107,15 +115,35 @@ class Actor:
         self._framework_act = framework_act
         self._mirrored = mirrored
         self._mirrors: dict[int | None, Mirror | None] = {}
+        self._answered: dict[int | None, tuple[int, ...]] = {}  # shape of the observation that was answered last
+        self.examples: dict[int | None, Array] = {}  # an observation of that shape, [1, *obs]
+        self._num_changes = 0  # of the parameters
+        self._doubted: set[int | None] = set()
 
     def __call__(self, obs: Array, index: int | None = None) -> FloatArray:
-        """Answers [E, ...] to observations [E, *obs], of one agent among several if an index is given."""
+        """Answers [E, ...] to observations [E, *obs], of one agent among several if an index is given.
+
+        Raises:
+            EnvironmentMismatchError: The agent's network takes observations of another shape.
+        """
+        if self._answered.get(index) == obs.shape[1:]:
+            return self._answers(obs, index)
+        with self._explaining_sizes(obs, index):
+            answers = self._answers(obs, index)
+        self._answered[index], self.examples[index] = obs.shape[1:], obs[:1].copy()
+        return answers
+
+    def _answers(self, obs: Array, index: int | None) -> FloatArray:
         if index not in self._mirrors:
             layers = self._layers(index) if self._mirrored else None
             self._mirrors[index] = verified_mirror(layers, lambda obs: self._framework_act(obs, index), obs)
         mirror = self._mirrors[index]
         if mirror is not None and not mirror.layers():  # there are none any more
             mirror = self._mirrors[index] = None
+        if mirror is not None and index in self._doubted:
+            self._doubted.discard(index)
+            if not _agree(mirror(obs), self._framework_act(obs, index)):
+                mirror = self._mirrors[index] = None
         return mirror(obs) if mirror is not None else self._framework_act(obs, index)
 
     def _layers(self, index: int | None) -> ReadLayers | None:
@@ -125,6 +153,27 @@ class Actor:
         if bool(inspect.signature(layers).parameters) != (index is not None):
             return None
         return layers if index is None else partial(layers, index)
+
+    @contextmanager
+    def _explaining_sizes(self, obs: Array, index: int | None) -> Iterator[None]:
+        """Around the first answer to observations of this shape: what networks say of shapes is told as that."""
+        try:
+            yield
+        except (RuntimeError, ValueError) as error:
+            if type(error) not in (RuntimeError, ValueError):  # a memory that is full, or a refusal in words already
+                raise
+            read = self._layers(index) if self._mirrored else None
+            layers = read() if read is not None else None
+            if layers and np.prod(obs.shape[1:]) != len(layers[0][0]):
+                reason = f"its network takes {len(layers[0][0])} numbers"
+            else:
+                reason = about_shapes(error)
+            if obs.ndim == 1:
+                reason += "; a batch [E, *observation] is wanted, obs[None] of a single one"
+            raise EnvironmentMismatchError(
+                f"{type(self._agent).__name__} cannot answer observations of the shape {list(obs.shape[1:])} "
+                f"({obs.dtype}): {reason}"
+            ) from error
 
     def _acts_in_its_own_way(self) -> bool:
         """Whether action() was written anew below the class whose layers are meant to be all that it does."""
@@ -146,7 +195,13 @@ class Actor:
         return mirror.layers()
 
     def parameters_changed(self) -> None:
-        """The layers are read again before the next answer."""
+        """The layers are read again before the next answer, and now and then compared with the framework again.
+
+        What they leave out may have no effect at first, as a batch normalisation that has seen nothing.
+        """
+        self._num_changes += 1
+        if self._num_changes & (self._num_changes - 1) == 0:  # ever more seldom
+            self._doubted.update(self._mirrors)
         for mirror in self._mirrors.values():
             if mirror is not None:
                 mirror.stale = True

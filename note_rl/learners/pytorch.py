@@ -1,7 +1,8 @@
 """The PyTorch learner."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -21,44 +22,31 @@ from note_rl.learners.base import (
     sample_columns,
     temporary_attributes,
 )
-from note_rl.learners.checks import check_samples_apart
+from note_rl.learners.checks import SamplesApart, check_samples_apart
 from note_rl.learners.losses import Losses, offered
 from note_rl.learners.mirror import Actor
 from note_rl.learners.pytorch_adjusted import NoiseMeter, linear_layers, numbers_of, with_numbers
-from note_rl.learners.pytorch_evaluated import Evaluated, Reported
+from note_rl.learners.pytorch_arithmetic import TorchArithmetic
+from note_rl.learners.pytorch_evaluated import Evaluated, Reported, WaitingLosses, reported
+from note_rl.learners.pytorch_kept import Kept
+from note_rl.learners.pytorch_modes import Modes
 from note_rl.learners.pytorch_steps import Stepper
-from note_rl.learners.pytorch_tensors import as_array, load_slots, named_tensors, optimizer_slots
+from note_rl.learners.pytorch_tensors import (
+    TensorsOf,
+    arrays_of,
+    as_array,
+    as_vector,
+    load_slots,
+    named_tensors,
+    optimizer_slots,
+    random_state,
+    set_random_state,
+    stacked,
+    undisturbed,
+)
 from note_rl.learners.pytorch_traced import Traces
+from note_rl.learners.targets import update_copies
 from note_rl.types import Array, FloatArray, Sample, Update
-
-_RANDOM = "random/torch"  # torch draws from one global generator per device
-
-
-class TorchArithmetic:
-    """Of tensors; see `Arithmetic`."""
-
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-
-    def is_tensor(self, value: object) -> bool:
-        """Of any kind."""
-        return isinstance(value, Tensor)
-
-    def can_be_learned(self, loss: Tensor) -> bool:
-        """Whether it has a history."""
-        return loss.requires_grad
-
-    def ones(self, num: int) -> Tensor:
-        """[num]."""
-        return torch.ones(num, device=self._device)
-
-    def mean(self, values: Tensor) -> Tensor:
-        """[]."""
-        return values.mean()
-
-    def total(self, losses: Sequence[Tensor]) -> Tensor:
-        """[]."""
-        return torch.stack(list(losses)).sum()
 
 
 class PyTorchLearner:
@@ -73,7 +61,10 @@ class PyTorchLearner:
         self._max_grad_norm: float | None = None
         self._losses = Losses(agent, len(self.groups), TorchArithmetic(self.device))
         self._groups_at_sync: Sequence[int] = getattr(agent, "groups_at_sync", ())
-        self._checked = bool(getattr(agent, "couples_samples", False))
+        self._guard = SamplesApart(agent)
+        self._modes = Modes(agent, self.groups)
+        self._kept = Kept(agent, [])
+        self._waiting = WaitingLosses()
         self._steppers: list[Stepper] = []  # of this burst
         self._noise = NoiseMeter()
         self._traces = Traces(agent, self._evaluate_step, self._nothing_changes, self._groups_at_sync)
@@ -98,7 +89,7 @@ class PyTorchLearner:
         return self._evaluate(self.agent.reward, [obs, action, next_obs]).reshape(-1)
 
     def _evaluate(self, method: Any, arrays: Sequence[Array], *further: Any) -> FloatArray:
-        with torch.inference_mode():
+        with torch.inference_mode(), self._modes.evaluating():
             output = method(*map(self._tensor, arrays), *further)
         if not isinstance(output, Tensor):
             raise AgentContractError(f"{method.__name__}() must return a tensor, it returned {type(output).__name__}")
@@ -112,11 +103,22 @@ class PyTorchLearner:
             check_holds(optimizers, lambda one: [held for group in one.param_groups for held in group["params"]])
             self._optimizers, self._losses.num_optimizers = optimizers, len(optimizers)
         self._max_grad_norm = max_grad_norm
+        self._kept = Kept(self.agent, self._optimizers)
+        self._modes.look_again()
         self._traces.prepare(jit, hyperparameters, [max_grad_norm, *(one for one, _ in self._optimizers)])
 
     def expect(self, num_gradient_steps: float) -> None:
         """So many gradient steps are still to come; see `Learner.expect`."""
         self._traces.expect(num_gradient_steps)
+
+    @property
+    def stages(self) -> tuple[int, int]:
+        """See `Staged.stages`."""
+        return self._traces.stages
+
+    def resume(self, stages: tuple[int, int]) -> None:
+        """See `Staged.resume`."""
+        self._traces.resume(stages)
 
     @property
     def num_traces(self) -> int:
@@ -125,7 +127,7 @@ class PyTorchLearner:
 
     def update(self, sample: Sample, hyperparameters: Mapping[str, float]) -> Update:
         """One gradient step per minibatch; see `Learner.update`."""
-        if not self._checked:
+        if self._guard.due:
             self._check_samples_apart(sample)
         if LEARNING_RATE in hyperparameters:
             for optimizer, _ in self._optimizers:
@@ -133,21 +135,40 @@ class PyTorchLearner:
                     group["lr"] = hyperparameters[LEARNING_RATE]
         columns = {name: self._tensor(values).unbind(0) for name, values in sample_columns(sample).items()}
         names = dict.fromkeys(offered(columns))
-        with with_numbers(self._optimizers, hyperparameters), temporary_attributes(self.agent, names):
+        kept = self._kept.begin(sample.num_gradient_steps)
+        with (
+            with_numbers(self._optimizers, hyperparameters),
+            temporary_attributes(self.agent, names),
+            self._modes.learning(),
+        ):
             self._steppers = [Stepper(optimizer, parameters) for optimizer, parameters in self._optimizers]
-            steps = list(self._steps(columns, sample.sync.tolist(), hyperparameters))
+            steps = list(self._steps(columns, sample.sync.tolist(), hyperparameters, careful=not kept))
+        self._guard.count(sample.num_gradient_steps)
         self.actor.parameters_changed()
-        losses = torch.stack([loss for step in steps for loss in self._losses.per_optimizer(step.losses)])
-        return Update(
-            as_array(losses.reshape(len(steps), -1)),
-            _stacked([step.td_error for step in steps]),
-            _stacked([step.ratio for step in steps]),
-        )
+        rows = [self._losses.per_optimizer(row) for row in self._waiting.filled([step.losses for step in steps])]
+        losses = as_array(torch.stack([loss for row in rows for loss in row])).reshape(len(steps), -1)
+        if not np.isfinite(losses).all():
+            return self._diverged(losses, sample.num_gradient_steps, kept)
+        return Update(losses, stacked([step.td_error for step in steps]), stacked([step.ratio for step in steps]))
+
+    def _diverged(self, losses: FloatArray, num_gradient_steps: int, kept: bool) -> Update:
+        """Goes back to before the burst; steps that were not taken have no loss."""
+        if kept or not self._kept.is_sound():
+            self._kept.go_back()
+        missing = num_gradient_steps - len(losses)
+        return Update(np.pad(losses, ((0, missing), (0, 0)), constant_values=math.nan), diverged=True)
 
     def _steps(
-        self, columns: Mapping[str, Sequence[Tensor]], sync: Sequence[bool], hyperparameters: Mapping[str, float]
+        self,
+        columns: Mapping[str, Sequence[Tensor]],
+        sync: Sequence[bool],
+        hyperparameters: Mapping[str, float],
+        careful: bool,
     ) -> Iterator[Reported]:
-        """Takes the steps of a burst, each when it is asked for, and tells what each minibatch gave."""
+        """Takes the steps of a burst, each when it is asked for, and tells what each minibatch gave.
+
+        If careful, none is taken any more once a loss is not finite.
+        """
         due = [one or not self._groups_at_sync for one in sync]
         replays = self._traces.of(columns, due, hyperparameters)
         quick = all(stepper.direct for stepper in self._steppers)
@@ -156,9 +177,13 @@ class PyTorchLearner:
                 found = replays(batch, due[k], quick)
             else:
                 found = self._evaluate_step(dict(zip(columns, batch, strict=True)), due[k])
+            told = reported(found)
+            if careful and not all(loss is None or math.isfinite(loss) for loss in told.losses):
+                yield told
+                return
             for stepper, direction in zip(self._steppers, found.directions, strict=True):
                 stepper.follow(direction)
-            yield self._traces.reported(found)
+            yield told
             if sync[k]:
                 self._sync_targets()
                 if replays is not None and not self._traces.up_to_date():
@@ -201,46 +226,29 @@ class PyTorchLearner:
         return [[next(flat) for _ in group] for group in self.groups]
 
     def _check_samples_apart(self, sample: Sample) -> None:
-        with self._nothing_changes():
-            check_samples_apart(self._losses_of, first_minibatch(sample))
-        self._checked = True
+        if not self._modes.couple_samples():
+            check_samples_apart(self._gradients_of, first_minibatch(sample))
+        self._guard.passed()
+
+    def _gradients_of(self, columns: Mapping[str, Array]) -> tuple[FloatArray, list[FloatArray]]:
+        """Losses [G] of one minibatch, by name [b, ...], and their gradients along all parameters, [G, P]."""
+        parameters = [parameter for group in self.groups for parameter in group]
+        with self._nothing_changes(), self._modes.judging():
+            losses = self._losses_of(columns)
+            found = [torch.autograd.grad(one, parameters, retain_graph=True, allow_unused=True) for one in losses]
+        return as_array(torch.stack(losses)), [as_array(as_vector(one, parameters)) for one in found]
 
     def loss_of(self, sample: Sample) -> FloatArray:
         """Losses [K, G] of minibatches; see `Learner.loss_of`."""
-        with self._nothing_changes():
-            return np.stack([self._losses_of(columns) for columns in minibatches(sample)])
+        with self._nothing_changes(), self._modes.learning():
+            return np.stack([as_array(torch.stack(self._losses_of(columns))) for columns in minibatches(sample)])
 
-    def _losses_of(self, columns: Mapping[str, Array]) -> FloatArray:
+    def _losses_of(self, columns: Mapping[str, Array]) -> list[Tensor]:
         """Losses [G] of one minibatch, by name [b, ...]."""
-        batch = {name: self._tensor(values) for name, values in columns.items()}
-        losses = self._losses.per_optimizer(self._losses.beside_training(batch))
-        return as_array(torch.stack([loss.detach() for loss in losses]))
+        return self._losses.per_optimizer(self._to_measure({n: self._tensor(values) for n, values in columns.items()}))
 
-    @contextmanager
-    def _nothing_changes(self, among: Sequence[Tensor] | None = None) -> Iterator[list[Tensor]]:
-        """Puts back attributes, tensors and the random state as they were before the block.
-
-        Args:
-            among: The only tensors that may change; None: all may.
-
-        Yields:
-            A list that holds, after the block, the tensors that had changed.
-        """
-        attributes = dict(vars(self.agent))
-        among = [tensor for _, tensor in named_tensors(self.agent)] if among is None else among
-        before = [(tensor, tensor.detach().clone()) for tensor in among]
-        changed: list[Tensor] = []
-        try:
-            with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
-                yield changed
-        finally:
-            vars(self.agent).clear()
-            vars(self.agent).update(attributes)
-            with torch.no_grad():
-                for tensor, values in before:
-                    if not torch.equal(tensor, values):
-                        tensor.copy_(values)
-                        changed.append(tensor)
+    def _nothing_changes(self, among: Sequence[Tensor] | None = None) -> AbstractContextManager[list[Tensor]]:
+        return undisturbed(self.agent, self.device, among)
 
     def optimizer_numbers(self) -> list[OptimizerNumbers]:
         """What the optimizers were told; see `Learner.optimizer_numbers`."""
@@ -248,13 +256,13 @@ class PyTorchLearner:
 
     def gradient_noise(self, sample: Sample, num_envs: int | None) -> tuple[list[NoiseMoments], int]:
         """How much gradients scatter; see `Learner.gradient_noise`."""
-        if not self._checked:
+        if self._guard.due:
             self._check_samples_apart(sample)
         given = minibatch_in_parts(sample, sample_columns(sample), num_envs)
         batch = {name: self._tensor(values) for name, values in given.columns.items()}
         groups = self.groups if len(self._optimizers) > 1 else [[one for group in self.groups for one in group]]
         layers = linear_layers(vars(self.agent).values())
-        with self._nothing_changes([] if self._noise.is_harmless else None) as changed:
+        with self._nothing_changes([] if self._noise.is_harmless else None) as changed, self._modes.judging():
             found = self._noise(self._to_measure, given, batch, groups, layers)
         self._noise.has_touched(changed)
         return found, given.size
@@ -268,6 +276,11 @@ class PyTorchLearner:
         with torch.no_grad():
             self.agent.update_param()
 
+    def copies_targets(self) -> bool:
+        """What update_param() does; see `Learner.copies_targets`."""
+        with self._nothing_changes():
+            return update_copies(TensorsOf(self.agent, self.groups), self._sync_targets)
+
     def _tensor(self, values: Array) -> Tensor:
         tensor = torch.from_numpy(np.ascontiguousarray(values))
         if tensor.dtype == torch.int32:
@@ -276,14 +289,11 @@ class PyTorchLearner:
 
     def get_state(self) -> dict[str, Array]:
         """Every tensor of the agent, every slot of its optimizers, and the state of torch's random numbers."""
-        state = {f"agent/{name}": as_array(tensor) for name, tensor in named_tensors(self.agent)}
+        state = {f"agent/{name}": values for name, values in arrays_of(self.agent).items()}
         for index, (optimizer, _) in enumerate(self._optimizers):
             for name, tensor in optimizer_slots(optimizer):
                 state[f"optimizer/{index}/{name}"] = as_array(tensor)
-        state[f"{_RANDOM}/cpu"] = as_array(torch.get_rng_state())
-        if self.device.type == "cuda":
-            state[f"{_RANDOM}/cuda"] = as_array(torch.cuda.get_rng_state(self.device))
-        return state
+        return {**state, **random_state(self.device)}
 
     def set_state(self, state: Mapping[str, Array]) -> None:
         """Takes over parameters and random state, and slots where optimizers are there already."""
@@ -294,14 +304,6 @@ class PyTorchLearner:
                 tensor.copy_(torch.from_numpy(np.array(state[f"agent/{name}"])))
         for index, (optimizer, _) in enumerate(self._optimizers):
             load_slots(optimizer, state, f"optimizer/{index}/")
-        if f"{_RANDOM}/cpu" in state:
-            torch.set_rng_state(torch.from_numpy(np.array(state[f"{_RANDOM}/cpu"])))
-        if f"{_RANDOM}/cuda" in state and self.device.type == "cuda":
-            torch.cuda.set_rng_state(torch.from_numpy(np.array(state[f"{_RANDOM}/cuda"])), self.device)
+        set_random_state(self.device, state)
+        self._kept = Kept(self.agent, self._optimizers)
         self.actor.parameters_changed()
-
-
-def _stacked(rows: Sequence[Tensor | None]) -> FloatArray | None:
-    """[K, B] of rows [B] as float32; None where some are missing."""
-    present = [row.detach() for row in rows if row is not None]
-    return as_array(torch.stack(present).float()) if len(present) == len(rows) else None

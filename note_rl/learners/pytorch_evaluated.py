@@ -1,6 +1,6 @@
 """What a minibatch gives the PyTorch learner, also as the flat list of tensors that a recording gives."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -28,11 +28,36 @@ class Evaluated(NamedTuple):
 
 
 class Reported(NamedTuple):
-    """The same without directions; a group that waits has the loss of its last turn."""
+    """The same without directions and history."""
 
-    losses: list[Tensor]
+    losses: list[Tensor | None]
     td_error: Tensor | None
     ratio: Tensor | None
+
+
+def reported(evaluated: Evaluated) -> Reported:
+    """What is told of a step."""
+    losses = [None if loss is None else loss.detach() for loss in evaluated.losses]
+    return Reported(losses, evaluated.td_error, evaluated.ratio)
+
+
+class WaitingLosses:
+    """Stands in for losses that were not worked out, as their group waits for its turn: the mean of those that were.
+
+    Of this burst, or, if it had none, of the last one that had.
+    """
+
+    def __init__(self) -> None:
+        self._means: dict[int, Tensor] = {}
+
+    def filled(self, rows: Sequence[Sequence[Tensor | None]]) -> list[list[Tensor]]:
+        """Losses of the steps of a burst, none of them missing."""
+        if any(loss is None for row in rows for loss in row) or not self._means:
+            for index, column in enumerate(zip(*rows, strict=True)):
+                known = [loss for loss in column if loss is not None]
+                if known:
+                    self._means[index] = torch.stack(known).mean()
+        return [[self._means[index] if loss is None else loss for index, loss in enumerate(row)] for row in rows]
 
 
 def flattened(evaluated: Evaluated) -> list[Tensor]:

@@ -1,13 +1,16 @@
 """The tensors that an agent and its optimizers consist of, by name."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from note_rl.types import Array
+from note_rl.types import Array, FloatArray
+
+_RANDOM = "random/torch"
 
 
 def named_tensors(agent: Any) -> Iterator[tuple[str, Tensor]]:
@@ -15,6 +18,11 @@ def named_tensors(agent: Any) -> Iterator[tuple[str, Tensor]]:
     for name, value in vars(agent).items():
         if name != "param":
             yield from _named_tensors_in(name, value)
+
+
+def arrays_of(agent: Any) -> dict[str, Array]:
+    """The same as arrays."""
+    return {name: as_array(tensor) for name, tensor in named_tensors(agent)}
 
 
 def _named_tensors_in(name: str, value: Any) -> Iterator[tuple[str, Tensor]]:
@@ -48,7 +56,86 @@ def load_slots(optimizer: torch.optim.Optimizer, state: Mapping[str, Array], pre
     optimizer.load_state_dict({"state": slots, "param_groups": optimizer.state_dict()["param_groups"]})
 
 
+def random_state(device: torch.device) -> dict[str, Array]:
+    """Of the generators that torch draws from, of which there is one per device."""
+    state = {f"{_RANDOM}/cpu": as_array(torch.get_rng_state())}
+    if device.type == "cuda":
+        state[f"{_RANDOM}/cuda"] = as_array(torch.cuda.get_rng_state(device))
+    return state
+
+
+def set_random_state(device: torch.device, state: Mapping[str, Array]) -> None:
+    """Takes over what of it there is."""
+    if f"{_RANDOM}/cpu" in state:
+        torch.set_rng_state(torch.from_numpy(np.array(state[f"{_RANDOM}/cpu"])))
+    if f"{_RANDOM}/cuda" in state and device.type == "cuda":
+        torch.cuda.set_rng_state(torch.from_numpy(np.array(state[f"{_RANDOM}/cuda"])), device)
+
+
+def stacked(rows: Sequence[Tensor | None]) -> FloatArray | None:
+    """[K, B] of rows [B] as float32; None where some are missing."""
+    present = [row.detach() for row in rows if row is not None]
+    return as_array(torch.stack(present).float()) if len(present) == len(rows) else None
+
+
+def as_vector(gradients: Sequence[Tensor | None], parameters: Sequence[Tensor]) -> Tensor:
+    """All numbers in a row; 0 where there is no gradient."""
+    found = [torch.zeros_like(p) if g is None else g for g, p in zip(gradients, parameters, strict=True)]
+    return torch.cat([(one.to_dense() if one.is_sparse else one).reshape(-1) for one in found])
+
+
 def as_array(tensor: Tensor) -> Array:
     """A copy in NumPy."""
     values: Array = tensor.detach().cpu().numpy().copy()
     return values
+
+
+class TensorsOf:
+    """Of an agent; see `note_rl.learners.targets.Weights`."""
+
+    def __init__(self, agent: Any, groups: Sequence[Sequence[Tensor]]) -> None:
+        self._agent = agent
+        self._learning = [parameter for group in groups for parameter in group]
+
+    def learning(self) -> list[str]:
+        """Names of those that learn."""
+        ours = {id(parameter) for parameter in self._learning}
+        return [name for name, tensor in named_tensors(self._agent) if id(tensor) in ours]
+
+    def read(self) -> dict[str, Array]:
+        """All, by name."""
+        return arrays_of(self._agent)
+
+    def move(self) -> None:
+        """Changes what learns."""
+        with torch.no_grad():
+            torch._foreach_add_(self._learning, 1.0)
+
+
+@contextmanager
+def undisturbed(agent: Any, device: torch.device, among: Sequence[Tensor] | None = None) -> Iterator[list[Tensor]]:
+    """Puts back attributes, tensors and the random state as they were before the block.
+
+    Args:
+        agent: Whose.
+        device: Whose random state is put back besides that of the CPU.
+        among: The only tensors that may change; None: all may.
+
+    Yields:
+        A list that holds, after the block, the tensors that had changed.
+    """
+    attributes = dict(vars(agent))
+    among = [tensor for _, tensor in named_tensors(agent)] if among is None else among
+    before = [(tensor, tensor.detach().clone()) for tensor in among]
+    changed: list[Tensor] = []
+    try:
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            yield changed
+    finally:
+        vars(agent).clear()
+        vars(agent).update(attributes)
+        with torch.no_grad():
+            for tensor, values in before:
+                if not torch.equal(tensor, values):
+                    tensor.copy_(values)
+                    changed.append(tensor)

@@ -18,7 +18,7 @@ from torch import Tensor
 from note_rl.learners.adjustable import of_the_agent
 from note_rl.learners.base import temporary_attributes
 from note_rl.learners.pytorch_compiled import compiled, pays
-from note_rl.learners.pytorch_evaluated import Evaluated, Reported, flattened, form_of, unflattened
+from note_rl.learners.pytorch_evaluated import Evaluated, flattened, form_of, unflattened
 from note_rl.learners.pytorch_graph import Recording, recorded, replay
 from note_rl.learners.pytorch_tensors import named_tensors
 from note_rl.learners.pytorch_watched import Watched, declares_to_be_traceable, is_same, parts_of
@@ -29,6 +29,7 @@ _WORTH_RECORDING = 2_000  # gradient steps to come: recording takes 0.1 to 0.5 s
 _MAX_TRACES = 20
 _NOT_TRACEABLE = (RuntimeError, TypeError, ValueError, AttributeError, LookupError)
 _MISSING = object()
+_ORDINARY = (0, 0)
 
 
 # minibatch by name [B, ...], whether all groups learn -> what it gave; changes nothing but random numbers
@@ -69,10 +70,10 @@ class Traces:
     _names: tuple[str, ...] = ()  # of hyperparameters
     _known: dict[tuple[Any, ...], _Trace] = field(default_factory=dict)
     _watched: Watched | None = None
-    _last_losses: list[Tensor] = field(default_factory=list)
     _prepared: list[Any] = field(default_factory=list)
     _num_since: int = 0  # traces since then
     _expected: float = 0.0
+    _resumed: tuple[int, int] = _ORDINARY  # stages that an earlier process had reached
     _given_up: bool = False
     _uncompilable: bool = False
 
@@ -91,7 +92,23 @@ class Traces:
             self._known.clear()
             self._watched = None
             self._num_since = 0
+            self._resumed = _ORDINARY
             self._prepared = prepared
+
+    @property
+    def stages(self) -> tuple[int, int]:
+        """How steps are taken by now in which not all groups learn, and those in which all do.
+
+        0 the ordinary way, 1 from a recording, 2 compiled.
+        """
+        reached = list(self._resumed)
+        for (_, due), trace in self._known.items():
+            reached[due] = max(reached[due], 2 if trace.is_compiled else 1)
+        return reached[0], reached[1]
+
+    def resume(self, stages: tuple[int, int]) -> None:
+        """Goes on from the stages that an earlier process had reached."""
+        self._resumed = stages
 
     def expect(self, num_gradient_steps: float) -> None:
         """About so many are still to come."""
@@ -107,10 +124,13 @@ class Traces:
             due: In some of which all groups learn, or not.
             hyperparameters: Values by name.
         """
-        worthwhile = self._jit is True or bool(self._known) or self._expected >= _WORTH_RECORDING
+        begun = bool(self._known) or any(self._resumed)
+        worthwhile = self._jit is True or begun or self._expected >= _WORTH_RECORDING
         if not self._jit or self._given_up or not worthwhile:
             return None
         if not self.up_to_date():
+            if self._watched is not None:  # something has changed since then
+                self._resumed = _ORDINARY
             self._known.clear()
             self._watched = Watched(self.agent, {*columns, *self._names})
         scalars = [torch.tensor(hyperparameters[name], dtype=torch.float64) for name in self._names]
@@ -127,12 +147,6 @@ class Traces:
         """Whether the agent's numbers, tensors and networks are those at the time of recording."""
         return self._watched is not None and self._watched.is_unchanged()
 
-    def reported(self, evaluated: Evaluated) -> Reported:
-        """What the trainer is told of a step."""
-        losses, last = evaluated.losses, self._last_losses
-        self._last_losses = [last[i] if loss is None else loss.detach() for i, loss in enumerate(losses)]
-        return Reported(self._last_losses, evaluated.td_error, evaluated.ratio)
-
     def _trace(self, shape: Any, batch: Mapping[str, Tensor], due: bool, scalars: list[Tensor]) -> _Trace:
         trace = self._known.get((shape, due))
         if trace is None:
@@ -141,7 +155,8 @@ class Traces:
             self.num_traces += 1
             self._num_since += 1
             trace = self._known[shape, due] = self._recorded(batch, due, scalars)
-        wanted = self._jit is True or pays(trace.recording, self._expected, batch["reward"].device)
+        device = batch["reward"].device
+        wanted = self._jit is True or self._resumed[due] > 1 or pays(trace.recording, self._expected, device)
         if wanted and not trace.is_compiled and not self._uncompilable:
             self._compile(trace, batch, due, scalars)
         return trace
@@ -163,7 +178,7 @@ class Traces:
 
         inputs = [*batch.values(), *scalars]
         with self.undisturbed():
-            self.reported(self.evaluate(batch, True))
+            self.evaluate(batch, True)
             before = dict(vars(self.agent))
             tensors = {id(tensor): tensor for _, tensor in named_tensors(self.agent)}
             recording = recorded(step, list(tensors.values()), inputs)

@@ -1,16 +1,19 @@
 """Choosing one of several actions."""
 
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
+from note_rl.checking import Number
 from note_rl.errors import AgentContractError, EnvironmentMismatchError, SettingsError
 from note_rl.policy.base import Policy
 from note_rl.types import Array, FloatArray, IntArray
 
 ClipRange = tuple[float, float]
+_FINITE = Number()
 _SMALLEST = np.finfo(np.float32).tiny
 
 
@@ -30,28 +33,42 @@ class DiscretePolicy(Policy):
         """One per action."""
         return int(action_space.n) if isinstance(action_space, spaces.Discrete) else None
 
-    def select_action(self, scores: Any, /) -> Any:
-        """The action for one vector of scores [A]."""
-        return int(self.select(np.asarray(scores)[None], self._own_generator())[0])
+    def select_action(self, q_values: Any) -> Any:
+        """The action for one vector of scores [A]: its number, or a one-hot vector where the environment takes those.
+
+        Raises:
+            SettingsError: A batch, or nothing that could be scores.
+        """
+        return self._select_one("q_values", q_values)
+
+    def _select_one(self, name: str, scores: Any) -> Any:
+        vector = np.asarray(scores)
+        if vector.ndim != 1 or not vector.size or not np.issubdtype(vector.dtype, np.number):
+            raise SettingsError(
+                f"{name} must be one vector of numbers, one per action, got the shape {list(vector.shape)} of "
+                f"{vector.dtype}; select(scores, generator) takes a batch"
+            )
+        action = self.select(vector[None], self._own_generator())[0]
+        return action if np.ndim(action) else int(action)
 
 
 def check_probability(**values: float) -> None:
     """Refuses what is not between 0 and 1, by name."""
     for name, value in values.items():
-        if not 0.0 <= value <= 1.0:
+        if not 0.0 <= _FINITE(name, value) <= 1.0:
             raise SettingsError(f"{name} is a probability: between 0 and 1, got {value}")
 
 
 def check_positive(**values: float) -> None:
     """Refuses 0 and below, by name."""
     for name, value in values.items():
-        if value <= 0.0:
-            raise SettingsError(f"{name} must be above 0, got {value}")
+        Number(0.0, above=True)(name, value)
 
 
 def _check_clip(clip: ClipRange) -> None:
-    if len(clip) != 2 or clip[0] >= clip[1]:
-        raise SettingsError(f"clip must be (lowest, highest), got {tuple(clip)}")
+    known = isinstance(clip, list | tuple) and len(clip) == 2 and all(isinstance(one, Real) for one in clip)
+    if not known or not clip[0] < clip[1]:
+        raise SettingsError(f"clip must be two numbers (lowest, highest), got {clip!r}")
 
 
 def _sample_rows(probabilities: FloatArray, rng: np.random.Generator) -> IntArray:
@@ -146,8 +163,7 @@ class BoltzmannQPolicy(DiscretePolicy):
 
     def __init__(self, tau: float = 1.0, clip: ClipRange = (-500.0, 500.0)) -> None:
         super().__init__()
-        if tau <= 0.0:
-            raise SettingsError(f"tau is a temperature: above 0, got {tau}")
+        check_positive(tau=tau)
         _check_clip(clip)
         self.tau = tau
         self.clip = clip
@@ -204,11 +220,11 @@ class BoltzmannGumbelQPolicy(DiscretePolicy):
         self.action_counts += np.bincount(action.ravel(), minlength=num_actions)
         return action
 
-    def select_action(self, scores: Any, step_counter: int | None = None, /) -> Any:
+    def select_action(self, q_values: Any, step_counter: int | None = None) -> Any:
         """The action for one vector of scores [A]; a step counter of 0 forgets the counts."""
         if step_counter == 0:
             self.action_counts = None
-        return super().select_action(scores)
+        return super().select_action(q_values)
 
     def get_state(self) -> dict[str, Array]:
         """How often each action was chosen."""
@@ -240,6 +256,20 @@ class SoftmaxPolicy(DiscretePolicy):
         chosen = scores.reshape(-1)[first + action.reshape(-1)].reshape(action.shape)
         return np.log(np.maximum(chosen, _SMALLEST))
 
-    def select_action(self, nb_actions: Any, probs: Any = None, /) -> Any:
-        """The action for one vector of probabilities [A]; their number may come first, as in the manuals."""
-        return super().select_action(nb_actions if probs is None else probs)
+    def select_action(  # type: ignore[override]  # the manuals' arguments; q_values by keyword as elsewhere
+        self, nb_actions: Any = None, probs: Any = None, *, q_values: Any = None
+    ) -> Any:
+        """The action for one vector of probabilities [A]; their number may come first, as in the manuals.
+
+        Args:
+            nb_actions: A, or the probabilities where nothing else is given.
+            probs: The probabilities.
+            q_values: The same, under the name that other policies have for it.
+
+        Raises:
+            SettingsError: No probabilities, or not so many.
+        """
+        given: Any = next((one for one in (probs, q_values, nb_actions) if one is not None), None)
+        if given is not nb_actions and nb_actions is not None and np.shape(given) != (nb_actions,):
+            raise SettingsError(f"nb_actions={nb_actions}, but probs has the shape {list(np.shape(given))}")
+        return self._select_one("probs", given)

@@ -43,26 +43,28 @@ class GumbelSoftmaxPolicy(DiscretePolicy):
     def _as_action(self, index: IntArray, scores: FloatArray) -> Array:
         return np.eye(scores.shape[-1], dtype=np.float32)[index] if self._one_hot else index
 
-    def onehot_from_logits(self, logits: FloatArray) -> FloatArray:
-        """One-hot rows [E, A] of the highest logits, a share `eps` of them of any action instead."""
-        index = np.argmax(logits, axis=-1)
+    def onehot_from_logits(self, logits: Any) -> FloatArray:
+        """One-hot vectors [..., A] of the highest logits [..., A], a share `eps` of them of any action instead."""
+        logits = np.asarray(logits)
+        index = np.asarray(np.argmax(logits, axis=-1))  # of a single vector, too, something that can be written to
         chosen = with_random_rows(index, self.eps, logits.shape[-1], self._own_generator())
         one_hot: FloatArray = np.eye(logits.shape[-1])[chosen]
         return one_hot
 
-    def sample_gumbel(self, shape: tuple[int, ...], eps: float = 1e-20) -> FloatArray:
+    def sample_gumbel(self, shape: int | tuple[int, ...], eps: float = 1e-20) -> FloatArray:
         """Gumbel noise -log(-log(U)); `eps` keeps the logarithms finite."""
         uniform = self._own_generator().random(shape)
         noise: FloatArray = -np.log(-np.log(uniform + eps) + eps)
         return noise
 
-    def gumbel_softmax_sample(self, logits: FloatArray) -> FloatArray:
-        """Soft samples [E, A]: softmax((logits + Gumbel noise) / temperature)."""
+    def gumbel_softmax_sample(self, logits: Any) -> FloatArray:
+        """Soft samples [..., A]: softmax((logits + Gumbel noise) / temperature)."""
+        logits = np.asarray(logits)
         perturbed = (logits + self.sample_gumbel(logits.shape)) / self.temperature
         shares: FloatArray = np.exp(perturbed - perturbed.max(axis=-1, keepdims=True))
         shares /= shares.sum(axis=-1, keepdims=True)
         return shares
 
-    def gumbel_softmax(self, logits: FloatArray) -> FloatArray:
-        """One-hot samples [E, A]."""
+    def gumbel_softmax(self, logits: Any) -> FloatArray:
+        """One-hot samples [..., A]."""
         return self.onehot_from_logits(self.gumbel_softmax_sample(logits))

@@ -169,9 +169,10 @@ def exploration(
             "set() needs a policy, for example policy=EpsGreedyQPolicy(eps=0.05), or for actions that are numbers "
             "noise=GaussianWhiteNoiseProcess(sigma=0.1)"
         )
-    for one in policy if isinstance(policy, Sequence) else [policy]:
+    for one in policy if isinstance(policy, list | tuple) else [policy]:
         if not isinstance(one, Policy):
-            raise SettingsError(f"policy must be a policy such as EpsGreedyQPolicy(eps=0.05), got {one!r}")
+            hint = f"; write {one.__name__}()" if isinstance(one, type) and issubclass(one, Policy) else ""
+            raise SettingsError(f"policy must be a policy such as EpsGreedyQPolicy(eps=0.05), got {one!r}{hint}")
     if isinstance(policy, Sequence):
         return PolicyPerAgent(policy) if per_agent else PolicyPerEnvironment(policy)
     return policy

@@ -150,7 +150,7 @@ class FrameRing(Ring):
             "frames/over": self._over,
             "frames/since_now": self._since_now,
             "frames/since_start": self._since_start,
-            "frames/final": self._final[numbers % len(self._final)] if len(numbers) else self._final[:0],
+            "frames/final": self._final[numbers % len(self._final)] if len(numbers) else self._pending[:0],
             "frames/final_number": self._final_number,
             "frames/counts": np.array([self._oldest_final, self._num_final, self.num_frames], np.int64),
         }
@@ -167,4 +167,5 @@ class FrameRing(Ring):
         self._oldest_final, self._num_final, _ = (int(number) for number in state["frames/counts"])
         final = state["frames/final"]
         self._final = np.zeros((max(len(final), 16), *self._pending.shape[1:]), self._pending.dtype)
-        self._final[np.arange(self._oldest_final, self._num_final) % len(self._final)] = final
+        if len(final):  # no episode had ended: files of former versions do not know what a frame looks like
+            self._final[np.arange(self._oldest_final, self._num_final) % len(self._final)] = final

@@ -1,10 +1,15 @@
 # ruff: noqa: T201
 """kill -9 of anything at any moment, then the same command: nothing lost, nothing twice, nothing left behind.
 
-Run it as `python tests/benchmarks/study_chaos.py [ROUNDS [TRIALS]]` (50, 200). A study of synthetic trials runs in
-processes, four at a time, each with a helper process. In each round one of controller, trial, fork server and helper is
-killed at a random moment; after the death of the controller the same command continues the study. After the rounds it
-runs to its end, and everything is checked.
+Run it as `python -m tests.benchmarks.study_chaos [ROUNDS [TRIALS]]` (50, 200). A study of synthetic trials runs in
+processes, four at a time, each with a helper process. In each round one of controller, trial, fork server, warden and
+helper is killed at a random moment; after the death of the controller the same command continues the study. After the
+rounds it runs to its end, and everything is checked.
+
+`python -m tests.benchmarks.study_chaos real [ROUNDS [CASE ...]]` (100; dqn-torch dqn-keras ppo-torch ppo-keras) does
+the same with real agents, an equal part of the rounds for each case: Ctrl-C, SIGTERM and `kill -9` of one of
+controller, fork server and trial, or of all of them at once. Each study is compared with one that was left alone:
+curves, scores and all that was learned have to be equal bit for bit, and no process may be left.
 """
 
 import os
@@ -16,10 +21,12 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
 
+from tests.tuner.chaos import KINDS, Chaos, assert_equal
 from tuner.objective import Mixed
 from tuner.records import RunRecord
 from tuner.simulator import Synthetic
@@ -27,7 +34,7 @@ from tuner.study import StudyStore, summarise
 from tuner.trial.folder import is_locked
 from tuner.trial.messages import Outcome
 
-VICTIMS = ("controller", "trial", "forkserver", "helper")
+VICTIMS = ("controller", "trial", "forkserver", "warden", "helper")
 AT_WORK = 0.9
 """Share of the kills that wait until a trial is at work; the others may come at any time, as while it starts."""
 ROOT = Path(__file__).parents[2]
@@ -45,9 +52,9 @@ def find(controller: psutil.Process, kind: str) -> psutil.Process | None:
     """A random living process of that kind."""
     if kind == "controller":
         return controller
-    found: dict[str, list[psutil.Process]] = {"forkserver": [], "trial": [], "helper": []}
+    found: dict[str, list[psutil.Process]] = {"forkserver": [], "warden": [], "trial": [], "helper": []}
     for server in controller.children():
-        found["forkserver"].append(server)
+        found["warden" if "tuner.trial.warden" in " ".join(server.cmdline()) else "forkserver"].append(server)
         for trial in server.children():
             found["trial"].append(trial)
             found["helper"] += trial.children()
@@ -117,8 +124,52 @@ def check(folder: Path, known: dict[tuple[str, int], RunRecord], num_trials: int
     assert left_over(folder) == [], "processes are left"
 
 
+COMMON = (
+    *("sampler=random", "pruner=none", "tracker=jsonl", "executor.parallel=2", "network.hidden_sizes=[32]"),
+    *("study.num_race_seeds=0", "study.num_candidates=2", "study.num_select_seeds=1", "study.num_test_seeds=1"),
+    *("study.retries=1000", "study.max_failures=1000", "study.num_trials=6"),
+)
+REAL = {
+    "dqn": ("agent=dqn", "training.total_steps=12000", "buffer.learning_starts=500"),
+    "ppo": ("agent=ppo", "training.total_steps=16000", "env.num_envs=4"),
+}
+
+
+CASES = [f"{agent}-{backend}" for agent in REAL for backend in ("torch", "keras")]
+
+
+def disturb(case: str, rounds: int, folder: Path) -> tuple[Counter[str], int]:
+    """Runs a study alone and disturbed and compares; what was done to it, in how many sessions."""
+    agent, _, backend = case.partition("-")
+    arguments = (*COMMON, *REAL[agent], f"backend={backend}")
+    alone = Chaos(folder / f"{case}-alone", arguments)
+    alone.run()
+    seed = CASES.index(case)
+    disturbed = Chaos(folder / f"{case}-disturbed", arguments, seed, lambda line: print(f"{case} {line}", flush=True))
+    disturbed.run(random.Random(seed).choices(KINDS, k=rounds), longest_wait_s=8.0)
+    assert_equal(disturbed, alone)
+    print(f"{case}: {len(alone.records())} runs and {len(alone.parameters())} arrays are equal", flush=True)
+    return disturbed.counted, disturbed.num_sessions
+
+
+def disturb_real_agents(rounds: int, cases: Sequence[str]) -> None:
+    """Disturbs a study of each and prints what was done."""
+    counted: Counter[str] = Counter()
+    num_sessions, began = 0, time.monotonic()
+    with tempfile.TemporaryDirectory() as name:
+        for case in cases:
+            done, sessions = disturb(case, rounds // len(cases), Path(name))
+            counted += done
+            num_sessions += sessions
+    print(f"{counted.total()} disturbances {dict(counted)} in {num_sessions} sessions of {len(cases)} studies,")
+    print(f"{time.monotonic() - began:.0f} s: curves, scores and parameters are bit-equal, no process is left")
+
+
 def main() -> None:
-    """Runs the rounds and prints what was killed."""
+    """Runs the rounds and prints what was done."""
+    if sys.argv[1:2] == ["real"]:
+        disturb_real_agents(int((sys.argv[2:] or [100])[0]), sys.argv[3:] or CASES)
+        return
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 50
     num_trials = int(sys.argv[2]) if len(sys.argv) > 2 else 200
     random.seed(0)

@@ -100,7 +100,7 @@ def test_nothing_at_all_does_not_stand_for_the_default(door, name):
         (replay, {"num_envs": "many"}, "num_envs must be a number or 'auto', got 'many'"),
         (replay, {"pool_size": 10, "batch": 20}, r"batch/batch_size=20 is more than the pool holds \(pool_size/capac"),
         (replay, {"polcy": 1}, r"set\(\) has no argument 'polcy'; did you mean policy\?"),
-        (replay, {"epsilon": 1}, r"set\(\) has no argument 'epsilon'; it takes policy, noise, pool_size"),
+        (replay, {"epsilon": 1}, r"set\(\) has no argument 'epsilon'; epsilon belongs to the policy: EpsGreedyQPolicy"),
         (on_policy, {"rollout_steps": 64, "update_steps": 64}, "both say how long a rollout is"),
     ],
 )

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from note_rl import telling
 from note_rl.demonstrations import Demonstrations
 from note_rl.errors import EnvironmentMismatchError, SettingsError
 from note_rl.policy import EpsGreedyQPolicy, NoisyPolicy, SoftmaxPolicy
@@ -80,6 +81,18 @@ def test_pictures_that_are_too_small_are_refused(framework):
         network(framework)((20, 20, 1), 2)
 
 
+def test_a_perceptron_for_pictures_is_pointed_out_once(framework, caplog, monkeypatch):
+    monkeypatch.setattr(telling, "_said", set())
+    for _ in range(2):
+        framework.agents.DQN(env=Picture, hidden_size=(4,), frame_stack=2)
+    network(framework)((36, 36, 2), 2)
+    framework.agents.DQN(env="CartPole-v1", hidden_size=(4,))
+    (said,) = [record.message for record in caplog.records]
+    assert said.startswith("a multilayer perceptron is made for images [36, 36, 2]: ")
+    assert "2,592 in all" in said
+    assert "network=CNN" in said
+
+
 def test_what_a_frame_ago_showed_is_remembered_by_a_stack(framework):
     seed_everything(2)
     agent = framework.agents.DQN(env=lambda: Picture(delay=True), hidden_size=(16,), gamma=0.9, frame_stack=2, tau=1.0)
@@ -90,6 +103,34 @@ def test_what_a_frame_ago_showed_is_remembered_by_a_stack(framework):
     agent.settings = Settings(experience=experience, policy=EpsGreedyQPolicy(0.2), seed=2)
     agent.train(optimizer=framework.optimizers.adam(agent.param, 3e-3), total_steps=500, p=0)
     assert agent.evaluate(20).returns.tolist() == [1.0] * 20
+
+
+def test_a_stack_goes_on_from_a_checkpoint_within_the_first_episode(framework, tmp_path):
+    class Long(Picture):
+        def step(self, action):
+            self.steps = 0
+            return super().step(action)
+
+    def made():
+        seed_everything(0)
+        agent = framework.agents.DQN(env=Long, hidden_size=(4,), frame_stack=2)
+        replay = {"capacity": 100, "batch_size": 4, "learning_starts": 8, "train_freq": 8, "gradient_steps": 1}
+        agent.settings = Settings(
+            experience=ReplaySettings(**replay, target_update_interval=2, frame_stack=2),
+            **{"policy": EpsGreedyQPolicy(0.2), "seed": 0},
+        )
+        return agent, {"optimizer": framework.optimizers.adam(agent.param, 1e-2), "jit_compile": False, "p": 0}
+
+    straight, options = made()
+    straight.train(total_steps=16, **options)
+    straight.save(tmp_path / "half")
+    straight.train(total_steps=32, **options | {"optimizer": None})
+    resumed, options = made()
+    resumed.restore(tmp_path / "half")
+    resumed.train(total_steps=32, **options)
+    assert resumed.num_episodes == 0
+    for one, other in zip(framework.parameters(straight), framework.parameters(resumed), strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_on_policy_agents_see_stacks_of_frames(framework):

@@ -8,11 +8,13 @@ import pytest
 
 from note_rl.callbacks import LambdaCallback
 from note_rl.checkpoint import read_checkpoint
+from note_rl.learners.pytorch_graph import replay
 from note_rl.noise import OrnsteinUhlenbeckProcess
 from note_rl.policy import EpsGreedyQPolicy, GaussianPolicy, SoftmaxPolicy, SquashedGaussianPolicy
 from note_rl.seeding import seed_everything
 from tests.note_rl.frameworks import frameworks
 
+PYTORCH = next(framework.values[0] for framework in frameworks() if framework.id == "pytorch")
 REPLAY = {"pool_size": 300, "batch": 8, "num_updates": 3, "learning_starts": 20, "train_freq": 16}
 
 
@@ -109,6 +111,41 @@ def test_in_two_halves_it_is_the_same(framework, name, tmp_path):
         agent.save(tmp_path / "end")
         files.append(read_checkpoint(tmp_path / "end"))
     (arrays, head), (expected, expected_head) = files
-    assert head == expected_head  # the checksum of everything is in it, too
+    assert {**head, "seconds": 0.0} == {**expected_head, "seconds": 0.0}  # the checksum of everything is in it, too
     assert arrays.keys() == expected.keys()
     np.testing.assert_array_equal(np.array(half.losses + rest.losses), np.array(straight.losses))
+
+
+def rounded_otherwise(recording, inputs):
+    """Stands for compiled code: the same, but for the last digits."""
+    run = replay(recording, inputs)
+    return lambda *values: [tensor * (1 + 1e-6) if tensor.is_floating_point() else tensor for tensor in run(*values)]
+
+
+@pytest.mark.parametrize("stop_at", [0.4, 0.7, 0.95])
+def test_a_resumed_run_rounds_as_the_one_that_was_not_stopped(tmp_path, monkeypatch, stop_at):
+    """What pays depends on the steps to come: compiled for most of the run, and not worth it for the rest of it."""
+    monkeypatch.setattr("note_rl.learners.pytorch_traced._WORTH_RECORDING", 150)
+    monkeypatch.setattr(
+        "note_rl.learners.pytorch_traced.pays", lambda recording, expected, device: 350 < expected < 380
+    )
+    monkeypatch.setattr("note_rl.learners.pytorch_traced.compiled", rounded_otherwise)
+    case = Case(
+        "DQN", "CartPole-v1", {"policy": EpsGreedyQPolicy(0.2), "update_batches": 4, **REPLAY}, total_steps=2400
+    )
+    whole, optimizer = make(PYTORCH, case)
+    whole.train(optimizer=optimizer, total_steps=case.total_steps, p=0)
+    assert whole.learner.stages == (0, 2)
+    first, optimizer = make(PYTORCH, case)
+    stop = LambdaCallback(
+        on_phase_end=lambda phase, logs: setattr(first, "stop_training", logs["num_env_steps"] >= stop_at * 2400)
+    )
+    first.train(optimizer=optimizer, total_steps=case.total_steps, callbacks=[stop], p=0)
+    first.save(tmp_path / "half")
+    second, optimizer = make(PYTORCH, case, seed=99)
+    second.restore(tmp_path / "half")
+    second.train(optimizer=optimizer, total_steps=case.total_steps, p=0)
+    assert second.learner.stages == (0, 2)
+    state = second.learner.get_state()
+    for name, expected in whole.learner.get_state().items():
+        np.testing.assert_array_equal(state[name], expected, err_msg=name)

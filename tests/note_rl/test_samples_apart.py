@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from note_rl.errors import AgentContractError
+from note_rl.seeding import seed_everything
 from note_rl.types import Sample
 from tests.note_rl.frameworks import frameworks
+from tests.note_rl.networks import running_statistics, with_layers
 from tests.note_rl.samples import ready, sample
 
 pytestmark = pytest.mark.parametrize("framework", frameworks())
@@ -157,3 +159,103 @@ def seeded_numbers(framework):
 
     generator = keras.random.SeedGenerator(0)
     return generator, lambda size: keras.random.uniform((size,), seed=generator)
+
+
+def q_learner(framework, mistaken, network=None, explicit=False, start_wrong_after=0):
+    """As people write it by hand: Q-values [B, 1], and targets [B] where it is mistaken."""
+    make = network or with_layers(framework.package)
+
+    class Agent(framework.base()):
+        def __init__(self):
+            super().__init__()
+            self.net, self.target = make((4,), 2), make((4,), 2)
+            trained = self.net.parameters() if framework.package == "pytorch" else self.net.trainable_variables
+            self.param = list(trained)
+            self.right_until = start_wrong_after
+
+        def action(self, s):
+            return self.net(s)
+
+        def __call__(self, s, a, next_s, r, d):
+            if explicit and framework.package == "pytorch":
+                self.net.train()
+            q = self.net(s, training=True) if explicit and framework.package == "keras" else self.net(s)
+            q = q[:, :1]
+            y = framework.stop(r + 0.99 * self.target(next_s)[:, 0] * (1.0 - d))
+            wrong = mistaken and self.learner._guard._num_gradient_steps >= self.right_until
+            return framework.mean((q - y) ** 2) if wrong else framework.mean((q[:, 0] - y) ** 2)
+
+    return Agent()
+
+
+def at_the_start_of_cartpole(seed):
+    """Transitions whose states are nearly alike, so that Q is nearly constant."""
+    rng = np.random.default_rng(seed)
+    states = rng.uniform(-0.05, 0.05, (1, 32, 4)).astype(np.float32)
+    batch = alike(32)
+    return Sample(
+        obs=states,
+        next_obs=states + np.float32(0.01),
+        **{name: getattr(batch, name)[:1] for name in ("action", "reward", "terminated", "discount", "sync")},
+    )
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_mistake_is_found_where_values_are_nearly_constant(framework, seed):
+    seed_everything(seed)
+    agent = q_learner(framework, mistaken=True)
+    with pytest.raises(AgentContractError, match=COUPLED):
+        ready(framework, agent).update(at_the_start_of_cartpole(seed), {})
+    ready(framework, q_learner(framework, mistaken=False)).update(at_the_start_of_cartpole(seed), {})
+
+
+@pytest.mark.parametrize("explicit", [False, True])
+def test_batch_normalisation_and_dropout_are_no_mistake_and_hide_none(framework, explicit):
+    """Whoever writes training=True, or net.train(), in the loss has not coupled samples by accident either."""
+    network = with_layers(framework.package, dropout=0.3, batch_norm=True, layer_norm=True)
+    batch = at_the_start_of_cartpole(0)
+    agent = q_learner(framework, False, network, explicit)
+    before = running_statistics(agent.net)
+    update = ready(framework, agent).update(batch, {})
+    assert np.isfinite(update.loss).all()
+    assert not np.allclose(running_statistics(agent.net)[0], before[0])  # it was in train mode where it learned
+    with pytest.raises(AgentContractError, match=COUPLED):
+        ready(framework, q_learner(framework, True, network, explicit)).update(batch, {})
+
+
+def test_it_is_looked_at_again_when_something_was_learned(framework):
+    agent = q_learner(framework, mistaken=True, start_wrong_after=100)
+    learner = ready(framework, agent)
+    if framework.package == "keras":
+        learner.prepare(None, None, (), False)
+    many = Sample(**{name: np.repeat(getattr(at_the_start_of_cartpole(0), name), 50, axis=0) for name in FIELDS})
+    learner.update(many, {})
+    learner.update(many, {})
+    with pytest.raises(AgentContractError, match=COUPLED):
+        learner.update(many, {})
+
+
+FIELDS = ("obs", "action", "reward", "next_obs", "terminated", "discount", "sync")
+
+
+def test_batch_statistics_that_have_no_running_ones_are_left_alone(framework):
+    if framework.package == "keras":
+        network = with_layers("keras", batch_norm=True)  # Keras always keeps them
+    else:
+        from torch import nn
+
+        def network(shape, num_outputs):
+            norm = nn.BatchNorm1d(8, track_running_stats=False)
+            return nn.Sequential(nn.Linear(4, 8), norm, nn.Linear(8, num_outputs))
+
+    update = ready(framework, q_learner(framework, False, network)).update(at_the_start_of_cartpole(0), {})
+    assert np.isfinite(update.loss).all()
+
+
+def test_large_values_and_small_errors_are_no_mistake(framework):
+    """What rounds is the sum over samples, not each of them: values of 1e5 are known to 1e-2 only."""
+
+    def loss(self, s, r, d):
+        return framework.mean(((1e5 + (s @ self.w)[:, 0]) - (1e5 + r)) ** 2)
+
+    assert np.isfinite(ready(framework, agent_with(framework, loss)).update(sample(1, 64), {}).loss).all()

@@ -178,7 +178,7 @@ def test_flags_that_cannot_be_combined_are_refused_with_the_reason(arguments, me
         ({"TRL": True}, "TRL=True reads old transitions"),
         ({"num_steps": 3}, "use gae_lambda"),
         ({"MARL": True}, "MARL and PPO cannot be combined"),
-        ({"initial_ratio": 1.0}, "initial_ratio=1.0 needs PR=True"),
+        ({"initial_ratio": 2.0}, "initial_ratio=2.0 needs PR=True"),
         ({"PR": True, "beta": 0.5}, "beta=0.5 anneals"),
         ({"PR": Priority()}, "is for replay"),
         ({"num_epochs": 0}, "num_epochs must be at least 1, got 0"),

@@ -71,7 +71,7 @@ def test_unknown_and_impossible_arguments_are_refused_before_the_first_step(fram
     agent, optimizer = dqn(framework)
     for arguments, message in [
         ({"proceses": 2}, "no argument 'proceses'; did you mean processes"),
-        ({"frobnicate": 2}, "it takes pool_network"),
+        ({"frobnicate": 2}, "it takes optimizer, episodes, total_steps, pool_network"),
         ({"processes": 0}, "processes must be at least 1"),
         ({"num_store": 0}, "num_store must be at least 1"),
         ({"p": -1}, "p must be at least 0"),

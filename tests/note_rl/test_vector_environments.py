@@ -2,6 +2,7 @@
 
 import functools
 import sys
+import threading
 import types
 
 import gymnasium
@@ -182,6 +183,37 @@ def test_what_does_not_fit_is_refused():
     taxi = SyncVectorEnv([lambda: gymnasium.make("FrozenLake-v1")])
     with pytest.raises(EnvironmentMismatchError, match="FlattenObservation"):
         training_environments(taxi, None, seed=0)
+
+
+def test_what_a_factory_of_vectors_makes_is_not_copied():
+    class Locked(Numbered):
+        def __init__(self):
+            super().__init__()
+            self.lock = threading.Lock()
+
+    single = as_factory(Locked)()
+    single.reset(seed=0)
+    assert [single.step(0)[1] for _ in range(2)] == [1.0, 2.0]
+    assert evaluate(lambda space: lambda obs, starts: np.zeros(len(obs), np.int64), Locked, 2, 0).lengths.tolist() == [
+        2,
+        2,
+    ]
+    assert len(training_environments(Locked, None, 0)) == 3
+    with pytest.raises(
+        EnvironmentMismatchError, match=r"Locked cannot be copied .*give a function that makes a new one"
+    ):
+        as_factory(Locked())()
+
+
+def test_a_vector_that_is_made_to_see_a_single_environment_is_closed():
+    made = []
+
+    def make():
+        made.append(SyncVectorEnv(makers(Counting)))
+        return made[-1]
+
+    assert as_factory(make)().length == 2
+    assert [one.closed for one in made] == [True]
 
 
 def test_a_factory_of_vectors_and_what_is_evaluated():

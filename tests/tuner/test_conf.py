@@ -61,7 +61,7 @@ NEEDS = {  # choices that fit only one agent, or ask for something
 def composed(primary: str, *overrides: str) -> dict[str, object]:
     loader = config_loader()
     config = compose(loader, primary, overrides)
-    return check_config(config, frozenset(map(str, config)))
+    return check_config(config, frozenset(map(str, config)), primary)
 
 
 def test_every_file_is_of_a_known_kind() -> None:

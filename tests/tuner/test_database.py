@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -13,7 +14,8 @@ import pytest
 
 from tests.tuner.studies import ControllerDied, FakeExecutor, run_study
 from tuner.errors import UserError
-from tuner.study import StudyStore
+from tuner.study import StudyStopped, StudyStore
+from tuner.study.patience import PatientStorage
 from tuner.study.storage import open_storage
 
 pytestmark = pytest.mark.database
@@ -128,3 +130,93 @@ def test_a_study_whose_server_stays_away_ends_and_goes_on_later(
     summary = run_study(tmp_path / "runs", again, url=server, name="lost")
     assert len(summary.runs) == 14
     assert {run.outcome for run in summary.runs} == {"complete"}
+
+
+class Ice:
+    """Stops the server where it stands: it refuses nothing and answers nothing."""
+
+    def __init__(self, server: str) -> None:
+        self._postmaster = int((Path(server.partition("host=")[2]) / "data/postmaster.pid").read_text().split()[0])
+        self.is_frozen = False
+
+    def _signal(self, number: int) -> None:
+        children = Path(f"/proc/{self._postmaster}/task/{self._postmaster}/children").read_text().split()
+        for pid in (self._postmaster, *map(int, children)):
+            os.kill(pid, number)
+
+    def freeze(self) -> None:
+        self.is_frozen = True
+        self._signal(signal.SIGSTOP)
+
+    def melt(self) -> None:
+        self.is_frozen = False
+        self._signal(signal.SIGCONT)
+
+
+@pytest.fixture
+def ice(server: str) -> Iterator[Ice]:
+    made = Ice(server)
+    yield made
+    made.melt()
+
+
+def test_timeouts_reach_the_server_and_the_driver(server: str) -> None:
+    for url, seconds in ((server, "10"), (f"{server}&connect_timeout=3", "3")):
+        storage = open_storage(url)
+        assert isinstance(storage, PatientStorage)
+        with storage.engine.connect() as connection:
+            assert connection.exec_driver_sql("SHOW statement_timeout").scalar_one() == "1min"
+            parameters = connection.connection.dbapi_connection.info.get_parameters()  # type: ignore[union-attr]
+            assert parameters["connect_timeout"] == seconds
+            assert parameters["tcp_user_timeout"] == "60000"
+        storage.engine.dispose()
+        storage.line.close()
+
+
+def test_a_study_waits_for_a_server_that_hangs(
+    server: str, ice: Ice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("tuner.study.line.ANSWER_TIMEOUT_S", 1.0)
+    monkeypatch.setattr("tuner.study.line._POLL_S", 0.1)
+    executor, timers = FakeExecutor(2), list[threading.Timer]()
+
+    def freeze(event: object) -> None:
+        if len(executor.verdicts) == 12 and not timers:
+            ice.freeze()
+            timers.append(threading.Timer(4.0, ice.melt))
+            timers[0].start()
+
+    executor.on_event = freeze
+    summary = run_study(tmp_path / "runs", executor, url=server, name="hanging")
+    timers[0].join()
+    assert "the database has not answered for 1 s; connecting anew" in caplog.text
+    assert len(summary.runs) == 14
+    assert {run.outcome for run in summary.runs} == {"complete"}
+    assert len({spec.key for spec in executor.started}) == len(executor.started)
+
+
+def test_two_ctrl_c_end_a_study_whose_server_hangs(server: str, ice: Ice, tmp_path: Path) -> None:
+    executor = FakeExecutor(2)
+    timers: list[threading.Timer] = []
+
+    def freeze(event: object) -> None:
+        if len(executor.verdicts) == 30 and not timers:
+            ice.freeze()
+            timers.extend(threading.Timer(s, os.kill, (os.getpid(), signal.SIGINT)) for s in (0.5, 1.0))
+            timers.append(threading.Timer(90.0, ice.melt))  # so that the test has an end if the study has none
+            for timer in timers:
+                timer.start()
+
+    executor.on_event = freeze
+    with pytest.raises(StudyStopped, match=r"stopped by SIGINT with [12] runs under way"):
+        run_study(tmp_path / "runs", executor, url=server, name="ended")
+    assert ice.is_frozen, "it was the second Ctrl-C that ended it"
+    timers[-1].cancel()
+    ice.melt()
+    again = FakeExecutor(2)
+    summary = run_study(tmp_path / "runs", again, url=server, name="ended")
+    assert len(summary.runs) == 14
+    assert {run.outcome for run in summary.runs} == {"complete"}
+    both = {spec.key for spec in executor.started} & {spec.key for spec in again.started}
+    assert len(both) <= 2, "only what was under way is started again"
+    assert len({spec.key for spec in [*executor.started, *again.started]}) == 14

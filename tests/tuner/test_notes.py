@@ -5,12 +5,14 @@ from pathlib import Path
 from typing import Any
 from wsgiref.util import setup_testing_defaults
 
+import optuna
 import optuna_dashboard
 import pytest
 
 from tests.tuner.studies import ControllerDied, FakeExecutor, journal, run_study
 from tuner.results import verdict
 from tuner.study import StudyStore, fill_dashboard, fill_in_missing
+from tuner.study.reading import read_records
 
 
 def served(store: StudyStore) -> dict[str, dict[str, Any]]:
@@ -62,3 +64,61 @@ def test_a_study_under_way_gets_a_note_and_foreign_notes_stay(tmp_path: Path) ->
         optuna_dashboard.save_note(study, "keep me")
         fill_dashboard(store, summary, tmp_path)
         assert optuna_dashboard.get_note(study) == "keep me"
+
+
+def test_values_stand_in_the_storage_as_they_are_typed_and_the_winner_is_marked(tmp_path: Path) -> None:
+    first = run_study(tmp_path, num_trials=2, num_candidates=1)
+    with StudyStore(journal(tmp_path)) as store:
+        fill_dashboard(store, first, tmp_path)
+    for num_trials in range(4, 60, 4):
+        summary = run_study(tmp_path, num_trials=num_trials, num_candidates=1)
+        if summary.winner_label != first.winner_label:
+            break
+    with StudyStore(journal(tmp_path)) as store:
+        fill_dashboard(store, summary, tmp_path)
+        study = store.require("study")
+        marked = {
+            trial.number: optuna_dashboard.get_note(optuna.Trial(study, trial._trial_id)) for trial in study.trials
+        }
+        details = served(store)
+        shown = {one["number"]: texts_of(one) for one in details["study"]["trials"]}
+        tested = [texts_of(one) for one in details["study/test"]["trials"]]
+    (winner,) = (number for number, note in marked.items() if note)
+    assert f"trial {winner}" == summary.winner_label != first.winner_label
+    assert "**The winner of the study.**" in marked[winner]
+    for run in summary.stage("screen"):
+        assert {path: json.loads(shown[run.number][path]) for path in run.params} == run.params
+        assert all(
+            f"- `{path}={value}`" in marked[winner] for path, value in run.params.items() if run.number == winner
+        )
+    assert study.user_attrs["winners"] == {
+        summary.winner_label: {"trial": winner, "values": summary.params_of(f"trial {winner}")}
+    }
+    assert {one["configuration"] for one in tested} >= {"default", f"trial {winner}"}
+
+
+def test_a_study_of_before_is_read_as_it_was(tmp_path: Path) -> None:
+    summary = run_study(tmp_path)
+    former = [trial for trial in _stored(tmp_path) if trial.user_attrs["outcome"] == "complete"]
+    with StudyStore(f"journal:///{tmp_path}/former.journal") as store:
+        study = store.open("study", "screen")
+        for trial in former:
+            run = summary.stage("screen")[trial.number]
+            kept = {
+                "run": {"label": run.label, "seed": run.seed, "values": dict(run.params)},
+                "outcome": "complete",
+                "ending": {"reason": "", "seconds": 1.0, "curve": [list(point) for point in run.curve]},
+            }
+            study.add_trial(optuna.trial.create_trial(value=trial.value, user_attrs=kept))
+        read = read_records(study, "screen", tmp_path / "studies" / "study")
+    assert read == summary.stage("screen")
+
+
+def texts_of(trial: dict[str, Any]) -> dict[str, str]:
+    """A trial's attributes as the dashboard writes them."""
+    return {one["key"]: one["value"] for one in trial["user_attrs"]}
+
+
+def _stored(folder: Path) -> list[optuna.trial.FrozenTrial]:
+    with StudyStore(journal(folder)) as store:
+        return store.require("study").trials

@@ -1,4 +1,5 @@
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -6,10 +7,12 @@ import pytest
 from PIL import Image
 
 from note_rl.environments import EnvFactory
+from note_rl.errors import SettingsError
+from note_rl.film import write_film
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine
-from tuner.commands.play import load_run
+from tuner.commands.play import find_writer, load_run
 from tuner.errors import UserError
-from tuner.film import film_episode, write_gif
+from tuner.film import film_episode
 from tuner.runs import read_config
 
 
@@ -58,7 +61,26 @@ def test_an_episode_is_filmed_to_its_end() -> None:
     assert len(frames) == 3
 
 
+def test_the_name_of_a_film_says_of_which_kind_it_is(tuner: CommandLine) -> None:
+    tuner("train", *SMALL, *SMALL_AGENTS["dqn"], "hydra.run.dir=mine")
+    assert tuner("play", "mine", "gif=play.mp4", "num_episodes=1", "max_frames=5").status == 0
+    assert (tuner.folder / "mine" / "play.mp4").read_bytes()[4:8] == b"ftyp"
+    answer = tuner("play", "mine", "gif=play.avi", "num_episodes=1")
+    assert (answer.status, answer.output) == (2, "")
+    assert (
+        answer.errors
+        == "tuner play: gif=mine/play.avi: films are written as .gif or .mp4, so let its name end in one of them\n"
+    )
+
+
+def test_a_kind_of_film_that_needs_more(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "moviepy", None)
+    with pytest.raises(UserError, match=r"gif=play\.mp4: .*needs moviepy, .*pip install 'note-rl\[video\]'"):
+        find_writer(Path("play.mp4"))
+
+
 def test_a_film_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(UserError, match=r"gif=.* cannot be written"):
-        write_gif(tmp_path / "file" / "play.gif", [np.zeros((4, 4, 3), np.uint8)], 30)
+    path = tmp_path / "file" / "play.gif"
+    with pytest.raises(SettingsError, match=r"cannot write .*play\.gif"):
+        write_film(find_writer(path), path, [np.zeros((4, 4, 3), np.uint8)], 30)

@@ -278,6 +278,34 @@ def test_foreign_json_is_refused(text: str) -> None:
         StudySummary.from_json(text)
 
 
+def test_csv_holds_no_formulas() -> None:
+    """A spreadsheet runs what begins like one; an apostrophe makes it text. Numbers stay numbers."""
+    texts = [
+        "=1+1",
+        "+1",
+        "-1",
+        "@SUM(A1)",
+        "\t=1",
+        "\r=1",
+        "\n=1",
+        "\uff1d1",
+        '=HYPERLINK("http://x","y")',
+        "plain",
+        "a=b",
+    ]
+    runs = [
+        replace(
+            run("trial 0", "screen", number, -2.0, params={"=x": text, "y": -1.5, "z": -3}), reason=text, folder=text
+        )
+        for number, text in enumerate(texts)
+    ]
+    rows = list(csv.DictReader(io.StringIO(study(*runs).to_csv(), newline="")))
+    for text, row in zip(texts, rows, strict=True):
+        safe = text if text in ("plain", "a=b") else f"'{text}".replace("\r", "\n")
+        assert (row["'=x"], row["reason"], row["folder"]) == (safe, safe, safe)
+        assert (row["y"], row["z"], row["value"]) == ("-1.5", "-3", "-2.0")
+
+
 def test_csv_holds_every_run_and_every_parameter() -> None:
     first = run("trial 0", "screen", 0, 1 / 3, scores={"auc": 2.5}, seconds=1.5, folder="a,b")
     second = run(

@@ -132,6 +132,31 @@ def points_of(summary: StudySummary) -> list[tuple[Any, ...]]:
     return [tuple(run.params[path] for path in sorted(run.params)) for run in summary.stage("screen")]
 
 
+@pytest.mark.parametrize(
+    ("typed", "pruner"),
+    [
+        ([], "MedianPruner"),
+        (["sampler=random"], "MedianPruner"),
+        (["sampler=grid"], "NopPruner"),
+        (["sampler=brute_force"], "NopPruner"),
+        (["sampler=grid", "pruner=asha"], "SuccessiveHalvingPruner"),
+        (["pruner=median", "sampler=brute_force"], "MedianPruner"),
+        (["sampler=grid", "pruner=wilcoxon"], "WilcoxonPruner"),
+    ],
+)
+def test_a_grid_runs_whole_unless_a_pruner_is_named(typed: list[str], pruner: str) -> None:
+    assert compose(config_loader(), "tune", typed).pruner._target_ == f"optuna.pruners.{pruner}"
+
+
+def test_an_experiment_may_name_both(tmp_path: Path) -> None:
+    (tmp_path / "experiment").mkdir()
+    for name, choices in (("whole", ("sampler: grid",)), ("pruned", ("sampler: grid", "pruner: asha"))):
+        lines = "".join(f"  - override /{choice}\n" for choice in choices)
+        (tmp_path / "experiment" / f"{name}.yaml").write_text(f"# @package _global_\ndefaults:\n{lines}")
+    pruners = [compose(config_loader(tmp_path), "tune", [f"experiment={name}"]).pruner for name in ("whole", "pruned")]
+    assert [pruner._target_.rpartition(".")[2] for pruner in pruners] == ["NopPruner", "SuccessiveHalvingPruner"]
+
+
 @pytest.mark.parametrize("choice", ["grid", "brute_force"])
 @pytest.mark.parametrize("parallel", [1, 3])
 def test_every_point_is_visited_exactly_once(tmp_path: Path, choice: str, parallel: int) -> None:
@@ -263,3 +288,24 @@ def test_tpe_is_joint_and_spreads_parallel_trials_out(monkeypatch: pytest.Monkey
     monkeypatch.setattr("optuna.samplers.TPESampler.__init__", lambda self, **arguments: seen.update(arguments))
     factory("sampler=tpe")(seed=1)
     assert seen == {"n_startup_trials": 10, "multivariate": True, "group": True, "constant_liar": True, "seed": 1}
+
+
+@pytest.mark.parametrize("name", ["random", "tpe", "nsga2"])
+def test_a_study_that_is_stopped_goes_on_to_draw_what_it_would_have_drawn(name: str) -> None:
+    straight = [arguments for arguments, _ in search(f"sampler={name}", num_trials=18)]
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    space = Space.from_config({"agent": HILL}, {"agent": AGENT})
+    study, stopped = optuna.create_study(direction="maximize"), []
+    for number in range(18):
+        study.sampler = make_sampler(factory(f"sampler={name}"), 0, number, space)
+        trial = study.ask()
+        if number % 3 == 2:  # the controller dies while the trial is being entered
+            first = space.parameters[0]
+            trial._suggest(first.name, first.distribution)
+            study.sampler = make_sampler(factory(f"sampler={name}"), 0, number + 1, space)
+            trial = optuna.Trial(study, trial._trial_id)
+        values = space.values(space.draw(trial._suggest), {"agent": AGENT})
+        stopped.append({path.removeprefix("agent."): value for path, value in values.items()})
+        study.tell(trial, Synthetic(**{**AGENT, **stopped[-1], "activation": "tanh"}).quality)
+    assert stopped == straight
+    assert len({str(arguments) for arguments in straight}) == 18

@@ -12,8 +12,9 @@ import pytest
 
 from tests.tuner.studies import FakeExecutor, run_study
 from tuner.errors import UserError
+from tuner.passwords import shown, without_password
 from tuner.study import StudyStore
-from tuner.study.storage import file_of, open_storage, repair_journal, shown, without_password
+from tuner.study.storage import file_of, open_storage, repair_journal
 
 
 def refusal(url: str) -> str:

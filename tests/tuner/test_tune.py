@@ -30,7 +30,7 @@ SMALL_STUDY = (
     *("study.num_trials=5", "study.num_candidates=2", "study.num_test_seeds=2", "study.num_race_seeds=0"),
     "study.name=mine",
 )
-NOT_JUDGED = ("seed", "checkpoint", "tracker", "resume")
+NOT_JUDGED = ("seed", "checkpoint", "tracker", "resume", "trust")
 
 
 @pytest.fixture(autouse=True)
@@ -72,6 +72,20 @@ def test_a_study_ends_with_a_verdict_and_ways_to_train_the_winner_again(tuner: C
     (page,) = line_after(answer, "look at everything")
     assert "trial" in Path(page).read_text()
     assert {path.name for path in Path("studies/mine").iterdir()} >= {"screen", "confirm", "test", "probe"}
+
+
+def test_failed_trials_are_told_in_the_last_line(tuner: CommandLine) -> None:
+    synthetic = ("agent=synthetic", "executor=inline", "agent.diverge_rate=0.5", "study.num_trials=8")
+    answer = tuner("tune", "tracker=jsonl", "storage=journal", *SMALL_STUDY, *synthetic)
+    assert answer.status == 0
+    last = answer.output.splitlines()[-1]
+    with StudyStore(STORAGE) as store:
+        failed = [run for run in summarise(store, "mine", tuner.folder / "studies" / "mine").runs if run.failed]
+    assert len(failed) > 1
+    assert last.startswith(f"{len([run for run in failed if run.stage == 'screen'])} of 8 trials")
+    assert f"failed ({len(failed)} diverged); most often: " in last
+    assert Path(last.rpartition("; see ")[2]).exists()
+    assert "failed" not in tune(tuner, "study.name=good").output.splitlines()[-1]
 
 
 VARIANTS = {

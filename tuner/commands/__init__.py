@@ -6,7 +6,9 @@ its primary config, absolute), and what was typed (of a sweep, what this run is 
 What the user did wrong is a `tuner.errors.UserError`; `tuner.cli` prints it.
 
 A module may also have `check(config, folder, overrides, config_dir)`, called before the folder is made
-(`has_check`), and `objective(config, trial) -> float`, what it is for a job of hydra/sweeper=optuna (`has_objective`).
+(`has_check`), `plan(config, overrides, config_dir) -> int`, which only says what would be done and writes nothing
+(`has_plan`, with `plan=true`), and `objective(config, trial) -> float`, what it is for a job of hydra/sweeper=optuna
+(`has_objective`).
 """
 
 import importlib
@@ -36,6 +38,9 @@ class CommandModule(Protocol):
     ) -> None:
         """Refuses what can be told to be wrong before anything is written."""
 
+    def plan(self, config: "DictConfig", overrides: Sequence[str], config_dir: str | Path | None) -> int:
+        """Says what would be done; writes nothing, and so is not run by Hydra. Returns the exit status."""
+
 
 @dataclass(frozen=True)
 class Command:
@@ -47,6 +52,7 @@ class Command:
         config_name: Its primary config in conf/.
         is_job: Run by Hydra, which makes its folder and offers --multirun; else called directly.
         has_check: Its module has a `check`.
+        has_plan: Its module has a `plan`, and its config the key.
         has_objective: Its module has an `objective`.
         positional: The config key that a bare word on the command line is given to (`tuner play RUN`).
         usage: What may follow the name, for the help page.
@@ -58,6 +64,7 @@ class Command:
     config_name: str
     is_job: bool = False
     has_check: bool = False
+    has_plan: bool = False
     has_objective: bool = False
     positional: str | None = None
     usage: str = "[KEY=VALUE ...]"
@@ -108,6 +115,7 @@ COMMANDS = {
             "tune",
             is_job=True,
             has_check=True,
+            has_plan=True,
             folder_key="study.folder",
         ),
         Command(

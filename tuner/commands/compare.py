@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from omegaconf import DictConfig
-from rich.console import Console
 
 from tuner.build import check_trackers
 from tuner.checks import resolve
 from tuner.comparison import ARMS, Comparison, check_known, compare, what_is_compared
+from tuner.console import PlainConsole
 from tuner.errors import UserError
 from tuner.runs import check_same
 from tuner.verdicts import MIN_SCORES_FOR_INTERVAL
@@ -28,7 +28,7 @@ def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     """Trains pairs of runs, says each score, then the difference and what it means."""
     del overrides
-    console = Console()
+    console = PlainConsole()
     scores: dict[str, list[float]] = {arm: [] for arm in ARMS}
     for arm, seed, score in compare(resolve(config), folder, config.num_seeds):
         scores[arm].append(score)

@@ -5,11 +5,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from omegaconf import DictConfig
-from rich.console import Console
 
+from tuner.commands.report import require_studies
+from tuner.console import PlainConsole
 from tuner.errors import UserError
+from tuner.passwords import shown
 from tuner.study import StudyStore, fill_in_missing
-from tuner.study.storage import IN_MEMORY, check_url, exists, file_of, open_storage, shown
+from tuner.study.storage import check_url, open_storage
 
 
 def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
@@ -24,17 +26,14 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     url = str(config.storage.url)
     if importlib.util.find_spec("optuna_dashboard") is None:
         raise UserError("tuner dashboard needs optuna-dashboard, which is not installed: pip install 'note-rl[report]'")
-    if url.startswith(("sqlite:", "journal:")) and not file_of(url).exists():
-        raise UserError(f"there is no {file_of(url)} here: run `tuner tune` first, or give the URL of another storage")
-    if url not in IN_MEMORY and not exists(url):
-        raise UserError(f"there is no study in {shown(url)} yet: run `tuner tune` first")
+    require_studies(url)
     with StudyStore(url) as store:
         fill_in_missing(store, Path(config.folder))
     storage = open_storage(url)
     from optuna_dashboard import run_server
 
     address = f"http://{config.host}:{config.port}"
-    Console().print(
+    PlainConsole().print(
         f"studies of {shown(url)} on [bold]{address}[/bold] (Ctrl-C ends it)", highlight=False, soft_wrap=True
     )
     try:

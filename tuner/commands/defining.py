@@ -1,7 +1,6 @@
 """What study a composed config describes, and what of it is refused before anything is written."""
 
 import re
-import shlex
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -18,12 +17,13 @@ from tuner.errors import UserError
 from tuner.functions import ENTRY as FUNCTION_ENTRY
 from tuner.functions import function_name, is_function
 from tuner.names import did_you_mean
+from tuner.passwords import command_line
 from tuner.preflight import compose_or_explain
 from tuner.schema import StudyConfig
 from tuner.space import Space
 from tuner.study import StudyDefinition, quiet_optuna
 from tuner.study.samplers import SamplerFactory, make_sampler, require_objectives, require_packages, require_pruner
-from tuner.study.storage import check_url, without_password
+from tuner.study.storage import check_url
 from tuner.study.store import BY_CHANCE
 from tuner.trial.messages import JsonDict
 from tuner.wording import describe_part
@@ -137,7 +137,7 @@ def define(config: DictConfig, overrides: Sequence[str] = (), config_dir: str | 
         configure=configure,
         warm_start=_starts(resolved, run_config, config_dir),
         facts={
-            "command": shlex.join(["tuner", "tune", *map(without_password, overrides)]),
+            "command": command_line(["tuner", "tune", *overrides]),
             "sampler": describe_part(resolved["sampler"]),
             "pruner": describe_part(resolved["pruner"]),
             **({} if _in_fixed_order(resolved["executor"]) else {BY_CHANCE: "as trials end"}),

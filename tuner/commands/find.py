@@ -1,6 +1,5 @@
 """`tuner find lr|optimizer|agent`: small studies that answer one question each, and what follows as a file."""
 
-import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -17,13 +16,16 @@ from tuner.commands.defining import check_workplace, run_config_of
 from tuner.commands.questions import Found, question
 from tuner.commands.tune import typed_config_dir
 from tuner.commands.winner import TrainingConfigs
+from tuner.console import PlainConsole
 from tuner.executors.base import Event
 from tuner.files import write_aside
 from tuner.finders.study import Workplace
+from tuner.passwords import command_line
 from tuner.records import RunRecord
 from tuner.study import StudyListener, StudyStopped
 from tuner.study.book import Run
 from tuner.trackers.base import TrackerGroup
+from tuner.trust import remember
 from tuner.wording import format_number, format_seconds
 
 EXIT_STOPPED = 130
@@ -39,12 +41,12 @@ def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     """Runs the study, or what is left of it, and says what it found."""
     del folder  # study.folder says where studies live
-    console = Console()
+    console = PlainConsole()
     try:
         found = find(config, overrides, console)
     except StudyStopped as stop:
         typed = [word for word in overrides if not word.startswith("finder=")]
-        again = escape(shlex.join(["tuner", "find", str(config.finder.kind), *typed]))
+        again = escape(command_line(["tuner", "find", str(config.finder.kind), *typed]))
         console.print(f"{stop}; the same command goes on:\n  [bold]{again}[/bold]", highlight=False, soft_wrap=True)
         return EXIT_STOPPED
     for sentence in found.sentences:
@@ -127,6 +129,7 @@ def _take_home(found: Found, overrides: Sequence[str]) -> dict[str, str]:
     ours += [] if found.choice is None else [found.choice]
     configs = TrainingConfigs(ours, typed_config_dir())
     config = run_config_of(resolve(found.config))
+    remember(config)
     followed = {**config, "schedule": OmegaConf.to_container(found.config.schedule, resolve=False)}
     folder = found.folder / "experiment"
     folder.mkdir(exist_ok=True)

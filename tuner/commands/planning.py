@@ -11,7 +11,7 @@ from tuner.study import StudyDefinition, StudyStore
 from tuner.study.plan import Speed, describe_plan, remembered_speed
 from tuner.study.probing import measure_speed
 from tuner.study.samplers import make_sampler, num_distinct
-from tuner.study.storage import exists
+from tuner.study.storage import has_studies
 from tuner.study.store import quiet_optuna
 from tuner.trial.messages import JsonDict
 
@@ -28,7 +28,7 @@ def make_plan(definition: StudyDefinition, resolved: JsonDict) -> str:
     url = resolved["storage"]["url"]
     if asked is not None:
         speed = Speed(asked, "study.steps_per_second")
-    elif exists(url):
+    elif has_studies(url):
         with StudyStore(url) as store:
             speed = remembered_speed(store, definition)
     if speed is None and definition.entry != FUNCTION_ENTRY:

@@ -6,20 +6,27 @@ from dataclasses import replace
 from pathlib import Path
 
 from omegaconf import DictConfig
-from rich.console import Console
 from rich.markup import escape
 
+from note_rl.environments import for_evaluation
+from note_rl.errors import SettingsError
+from note_rl.film import WriteFilm, film_writer, write_film
+from note_rl.threads import thread_variables
 from tuner import runs
 from tuner.build import BuiltRun, build_run
+from tuner.checks import resolve
 from tuner.config import RunConfig
-from tuner.film import draws_pictures, film_episode, write_gif
+from tuner.console import PlainConsole
+from tuner.errors import UserError
+from tuner.film import draws_pictures, film_episode
+from tuner.trust import trusted_modules
 from tuner.wording import format_number
 
 
 def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
     """Refuses a folder without a run that can be played."""
     del folder, overrides, config_dir
-    runs.read_run(Path(config.run))
+    runs.read_run(Path(config.run), trusted_modules(resolve(config).get("trust")))
     runs.checkpoint_of(Path(config.run))
 
 
@@ -27,9 +34,12 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     """Evaluates, films, and says both."""
     del folder, overrides
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pictures are drawn in memory: no screen is looked for
-    console = Console()
+    for name, value in thread_variables(1).items():
+        os.environ.setdefault(name, value)  # as in training
+    console = PlainConsole()
     run_folder = Path(config.run)
-    played = load_run(run_folder)
+    write = None if config.gif is None else find_writer(run_folder / config.gif)
+    played = load_run(run_folder, trusted_modules(resolve(config).get("trust")))
     evaluation = played.agent.evaluate(config.num_episodes, seed=config.seed)
     returns = evaluation.returns
     console.print(
@@ -39,24 +49,43 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         highlight=False,
         soft_wrap=True,
     )
-    if config.gif is not None and not draws_pictures(played.environment):
-        console.print(f"no film: {played.environment.id} draws no pictures (render_mode rgb_array)", highlight=False)
-    elif config.gif is not None:
+    environment = for_evaluation(played.environment)
+    if write is not None and not draws_pictures(environment):
+        console.print(f"no film: {environment.id} draws no pictures (render_mode rgb_array)", highlight=False)
+    elif write is not None:
         path = run_folder / config.gif
-        frames, fps = film_episode(played.player(), played.environment, config.seed, config.max_frames)
-        write_gif(path, frames, fps)
+        frames, fps = film_episode(played.player(), environment, config.seed, config.max_frames)
+        write_film(write, path, frames, fps)
         console.print(f"film of one episode: {escape(str(path))}", highlight=False, soft_wrap=True)
     return 0
 
 
-def load_run(folder: Path) -> BuiltRun:
-    """A trained run with its agent as it was at the newest checkpoint.
+def find_writer(path: Path) -> WriteFilm:
+    """What writes a film of the kind that its name says; asked before anything is played.
 
     Raises:
-        UserError: No run is in that folder, or it has no checkpoint yet.
+        UserError: There is no such kind, or it needs a package that is not installed.
+    """
+    try:
+        return film_writer(path)
+    except ModuleNotFoundError as error:
+        raise UserError(f"gif={path.name}: {error}") from error
+    except SettingsError as error:
+        raise UserError(f"gif={error}") from error
+
+
+def load_run(folder: Path, trust: Sequence[str] = ()) -> BuiltRun:
+    """A trained run with its agent as it was at the newest checkpoint.
+
+    Args:
+        folder: Of the run; it may come from anybody.
+        trust: Modules outside of `tuner` that it may name, see `tuner.trust`.
+
+    Raises:
+        UserError: No run is in that folder, it has no checkpoint yet, or it names code that nobody has vouched for.
         note_rl.errors.CheckpointError: The checkpoint is damaged.
     """
-    config = RunConfig.from_json(runs.read_run(folder))
+    config = RunConfig.from_json(runs.read_run(folder, trust))
     checkpoint = runs.checkpoint_of(folder)
     built = build_run(replace(config, backend=replace(config.backend, device="cpu")))
     built.agent.restore(checkpoint)

@@ -5,17 +5,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from omegaconf import DictConfig
-from rich.console import Console
 from rich.markup import escape
 
 from tuner.build import check_trackers
 from tuner.checks import resolve
+from tuner.console import PlainConsole
 from tuner.errors import UserError
+from tuner.passwords import shown
 from tuner.records import StudySummary
 from tuner.reporting import final_table, write_page
 from tuner.results import verdict
 from tuner.study import StudyStore, fill_dashboard, home_of, summarise
-from tuner.study.storage import IN_MEMORY, check_url, exists, file_of, shown
+from tuner.study.storage import IN_MEMORY, check_url, file_of, has_studies
 from tuner.trackers.wandb_report import publish_report
 
 
@@ -30,7 +31,7 @@ def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     """Writes the page and says where it is and what is in it."""
     del folder, overrides
-    console = Console()
+    console = PlainConsole()
     summary, home, others = find(str(config.storage.url), config.study.name, Path(config.study.folder))
     if others:
         console.print(f"{summary.name} is the latest study; there is also {', '.join(others)}", highlight=False)
@@ -45,6 +46,24 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         address = publish_report(summary, str(tracker.project), tracker.get("entity"))
         console.print(f"at W&B, as a draft: [bold]{escape(address)}[/bold]", highlight=False, soft_wrap=True)
     return 0
+
+
+def require_studies(url: str) -> None:
+    """Refuses a storage that nothing is in, and leaves it as it is.
+
+    Raises:
+        UserError: There is none, or it is empty.
+    """
+    if url.startswith(("sqlite:", "journal:")) and not file_of(url).exists():
+        raise UserError(
+            f"there is no {file_of(url)} here: run `tuner tune` first, or name another with storage.url=..."
+        )
+    if not has_studies(url):
+        raise UserError(_none_yet(url))
+
+
+def _none_yet(url: str) -> str:
+    return f"there is no study in {shown(url)} yet: run `tuner tune` first"
 
 
 def find(url: str, name: str | None, folder: Path) -> tuple[StudySummary, Path, list[str]]:
@@ -63,16 +82,11 @@ def find(url: str, name: str | None, folder: Path) -> tuple[StudySummary, Path, 
     """
     if url in IN_MEMORY:
         raise UserError("storage.url=memory keeps nothing to report of; name the storage that the study was run with")
-    if url.startswith(("sqlite:", "journal:")) and not file_of(url).exists():
-        raise UserError(
-            f"there is no {file_of(url)} here: run `tuner tune` first, or name another with storage.url=..."
-        )
-    if not exists(url):
-        raise UserError(f"there is no study in {shown(url)} yet: run `tuner tune` first")
+    require_studies(url)
     with StudyStore(url) as store:
         names = store.names()
         if not names:
-            raise UserError(f"there is no study in {shown(url)} yet: run `tuner tune` first")
+            raise UserError(_none_yet(url))
         chosen = str(name or names[0])
         others = [] if name else names[1:]
         home = home_of(store, chosen, folder / chosen)

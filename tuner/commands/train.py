@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
@@ -12,19 +14,23 @@ from note_rl.errors import DivergedError
 from note_rl.threads import thread_variables
 from tuner import runs
 from tuner.adaptation import describe_adaptation
-from tuner.build import build_trackers, check_trackers
+from tuner.build import build_run, build_trackers, check_trackers
 from tuner.checks import resolve
 from tuner.config import RunConfig
+from tuner.console import PlainConsole
 from tuner.errors import UserError
+from tuner.files import write_aside
 from tuner.functions import function_name, is_function, run_function
 from tuner.objective import Mixed
+from tuner.plain_text import MAX_TRACEBACK, describe_error, traceback_of
 from tuner.progress import NoProgress, Progress, make_progress
 from tuner.recorder import RunRecorder
+from tuner.threads import few_threads
 from tuner.trackers.base import RunInfo, TrackerGroup
 from tuner.trackers.jsonl import JsonlTracker
 from tuner.training import TrainOutcome, run_training
 from tuner.trial.context import TrialContext
-from tuner.trial.messages import JsonDict, Outcome, TrialInterrupted
+from tuner.trial.messages import OUTPUT_FILE, JsonDict, Outcome, TrialInterrupted
 from tuner.wording import format_number, format_seconds
 
 
@@ -42,12 +48,25 @@ def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir
     runs.resumed_config(folder, resolve(config), overrides)
 
 
+def check_fit(config: DictConfig) -> None:
+    """Builds a new run and lets its agent act once: what does not fit is refused before the run begins.
+
+    Raises:
+        UserError, note_rl.errors.NoteRLError: What `build_run` and `BuiltRun.try_out` refuse.
+    """
+    if config.resume is None and config.get("backend") is not None:
+        run = RunConfig.from_json(resolve(config))
+        with few_threads(run.backend):
+            build_run(run).try_out()
+
+
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     """Trains with a progress display and says where the run is."""
-    console = Console()
+    console = PlainConsole()
     if OmegaConf.select(config, "backend.device") == "cpu":
         for name, value in thread_variables(1).items():
             os.environ.setdefault(name, value)  # small networks are several times faster with one thread
+    check_fit(config)
     folder = _shortest(folder)
     console.print(f"training in {escape(str(folder))}", highlight=False, soft_wrap=True)
     outcome = train(config, folder, overrides, console=console)
@@ -79,15 +98,17 @@ def train(
         KeyboardInterrupt: After Ctrl-C, with a checkpoint written.
     """
     resolved = resolve(config)
+    is_new, trust = resolved.pop("resume", None) is None, resolved.pop("trust", None)
     put_back = _nothing
-    if resolved.pop("resume", None) is None:
+    if is_new:
         runs.begin(folder, resolved)
+        prepare = None
     else:
-        resolved = runs.resumed_config(folder, resolved, overrides)
+        resolved = runs.resumed_config(folder, {**resolved, "trust": trust}, overrides)
         put_back = runs.keep_as_it_is(folder)
-        runs.continue_with(folder, resolved)
+        prepare = partial(runs.continue_with, folder, resolved)
     progress = NoProgress() if console is None else make_progress(console, int(resolved["training"]["total_steps"]))
-    return _recorded(resolved, folder, progress, put_back)
+    return _recorded(resolved, folder, progress, prepare, put_back)
 
 
 def _nothing() -> None:
@@ -101,7 +122,8 @@ def objective(config: DictConfig, trial: TrialContext) -> float:
         The score that `tuner tune` goes by: half area under the curve of evaluations, half their final part.
     """
     resolved = resolve(config)
-    resolved.pop("resume", None)
+    for about_a_folder in ("resume", "trust"):
+        resolved.pop(about_a_folder, None)
     if not (trial.folder / runs.CONFIG_FILE).exists():  # it does if an earlier attempt crashed
         runs.begin(trial.folder, resolved)
     if is_function(resolved):
@@ -117,12 +139,26 @@ def _train(config: JsonDict, folder: Path, recorder: RunRecorder) -> TrainOutcom
     return run_training(RunConfig.from_json(config), folder, recorder, recorder.history)
 
 
-def _recorded(config: JsonDict, folder: Path, progress: Progress, put_back: Callable[[], None]) -> TrainOutcome:
-    """Trains; whatever the end, it is written down and the trackers are told. `put_back`: if it could not begin."""
+def _recorded(
+    config: JsonDict,
+    folder: Path,
+    progress: Progress,
+    prepare: Callable[[], None] | None,
+    put_back: Callable[[], None],
+) -> TrainOutcome:
+    """Trains; whatever the end, it is written down and the trackers are told.
+
+    Args:
+        config: Of the run, resolved.
+        folder: Of the run.
+        progress: Shown to the user.
+        prepare: What is done to the folder before it is read, once it is sure that nobody else trains there.
+        put_back: What undoes it, where the run could not begin.
+    """
     tracker = TrackerGroup([JsonlTracker(), *build_trackers(config.get("tracker")).values()])
     group = " ".join(filter(None, [function_name(config), config.get("env", {}).get("id")]))
     info = RunInfo(folder.name, group, config, folder)
-    recorder = RunRecorder(info, tracker, progress, runs.steps_done(folder))
+    recorder = RunRecorder(info, tracker, progress, runs.steps_done(folder), prepare)
     try:
         with recorder.stopping_on_signals():
             outcome = _train(config, folder, recorder)
@@ -130,15 +166,25 @@ def _recorded(config: JsonDict, folder: Path, progress: Progress, put_back: Call
         recorder.failed(Outcome.STOPPED, interruption.reason)
         raise KeyboardInterrupt(f"stopped; continue with: tuner train resume={folder}") from None
     except DivergedError as error:
-        recorder.failed(Outcome.DIVERGED, str(error))
+        recorder.failed(Outcome.DIVERGED, describe_error(error))
         raise
     except BaseException as error:
-        recorder.failed(Outcome.CRASHED, f"{type(error).__name__}: {error}")
+        recorder.failed(Outcome.CRASHED, describe_error(error))
+        _keep_long_traceback(error, folder)
         if not recorder.began:
             put_back()
         raise
     recorder.finished(outcome)
     return outcome
+
+
+def _keep_long_traceback(error: BaseException, folder: Path) -> None:
+    """Of a traceback that is too long to be shown, all is in the folder of the run; a note behind it says so."""
+    trace, path = traceback_of(error), folder / OUTPUT_FILE
+    if len(trace) > MAX_TRACEBACK:
+        with suppress(OSError):
+            write_aside(path, trace)
+            error.add_note(f"all of it is in {path}")
 
 
 def _shortest(folder: Path) -> Path:

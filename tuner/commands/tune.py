@@ -4,7 +4,7 @@ import importlib.util
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,10 @@ from tuner.checks import resolve
 from tuner.commands.defining import check_study, define, search_parts
 from tuner.commands.planning import make_plan
 from tuner.commands.winner import TrainingConfigs
+from tuner.console import PlainConsole
 from tuner.files import write_aside
+from tuner.insights.failures import failed_runs
+from tuner.passwords import command_line
 from tuner.records import StudySummary
 from tuner.reporting import final_table, write_page
 from tuner.results import verdict
@@ -35,9 +38,12 @@ from tuner.study import (
     summarise,
 )
 from tuner.study.display import study_display
+from tuner.study.ownership import refuse_another
 from tuner.study.patience import STORAGE_ERRORS, explained
+from tuner.study.storage import has_studies
 from tuner.study.study_run import StudyRunListener
 from tuner.study.tracking import TrackingListener
+from tuner.study.vetting import check_values
 from tuner.trackers.base import TrackerGroup
 from tuner.trial.messages import JsonDict
 from tuner.verdicts import Verdict
@@ -57,6 +63,7 @@ class TuneResult:
         experiment_file: The whole winning config as an experiment.
         experiment_command: The command line that trains from that file.
         folder: Of the study.
+        others: Of several objectives, the other members of the front.
     """
 
     summary: StudySummary
@@ -66,6 +73,7 @@ class TuneResult:
     experiment_file: Path
     experiment_command: str
     folder: Path
+    others: tuple[Winner, ...] = ()
 
     @property
     def best_params(self) -> Mapping[str, Any]:
@@ -75,22 +83,28 @@ class TuneResult:
 
 
 def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
-    """Refuses a search that cannot be, before anything is written."""
+    """Refuses a search that cannot be, or not go on as it began, before anything is written."""
     del folder
     check_study(config, overrides, config_dir)
+    if has_studies(url := str(config.storage.url)):
+        with StudyStore(url) as store:
+            refuse_another(store, define(config, overrides, config_dir))
+
+
+def plan(config: DictConfig, overrides: Sequence[str], config_dir: str | Path | None) -> int:
+    """Prints stages, trials, seeds, rungs and estimated minutes."""
+    PlainConsole().print(make_plan(define(config, overrides, config_dir), resolve(config)), highlight=False)
+    return 0
 
 
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     """Runs the study, or what is left of it, and says what it found."""
     del folder  # study.folder says where studies live
-    console = Console()
-    if config.plan:
-        console.print(make_plan(define(config, overrides, typed_config_dir()), resolve(config)), highlight=False)
-        return 0
+    console = PlainConsole()
     try:
         result = tune(config, overrides, config_dir=typed_config_dir(), console=console)
     except StudyStopped as stop:
-        again = escape(shlex.join(["tuner", "tune", *overrides]))
+        again = escape(command_line(["tuner", "tune", *overrides]))
         console.print(f"{stop}; the same command goes on:\n  [bold]{again}[/bold]", highlight=False, soft_wrap=True)
         return EXIT_STOPPED
     _show(result, console)
@@ -152,18 +166,29 @@ def typed_config_dir() -> Path | None:
 
 def _take_home(definition: StudyDefinition, store: StudyStore, configs: TrainingConfigs) -> TuneResult:
     """Writes down how to train the winner again, two ways; of several objectives, every member of the front too."""
-    winner = find_winner(store, definition.name)
+    winner = _winner(definition, store)
     assert winner is not None, "the study came to its end"
     overrides = configs.overrides_for(winner.config, winner.values)
     store.keep_fact(definition.name, "retrain", configs.command(overrides))
     folder = definition.study_folder
     summary = summarise(store, definition.name, folder, thorough=True)
-    for label in summary.front:
-        if (member := find_winner(store, definition.name, label)) is not None:
-            _write_experiment(definition, configs, member, _file_name(label))
+    found = (_winner(definition, store, label) for label in summary.front)
+    members = [member for member in found if member is not None]
+    for member in members:
+        _write_experiment(definition, configs, member, _file_name(member.label))
+    others = tuple(member for member in members if member.label != winner.label)
     experiment, use = _write_experiment(definition, configs, winner, "winner")
     fill_dashboard(store, summary, folder)
-    return TuneResult(summary, verdict(summary), winner.config, tuple(overrides), experiment, use, folder)
+    return TuneResult(summary, verdict(summary), winner.config, tuple(overrides), experiment, use, folder, others)
+
+
+def _winner(definition: StudyDefinition, store: StudyStore, label: str | None = None) -> Winner | None:
+    """As `find_winner`, with the config that these values give here: that in the storage may be anybody's."""
+    found = find_winner(store, definition.name, label)
+    if found is None:
+        return None
+    check_values(definition.space, found.values)
+    return replace(found, config=definition.run_config(found.values, definition.seed))
 
 
 def _file_name(label: str) -> str:
@@ -195,6 +220,9 @@ def _show(result: TuneResult, console: Console) -> None:
     lines["look at everything"] = _page(result)
     for what, line in lines.items():
         console.print(f"{what}:\n  [bold]{escape(line)}[/bold]", highlight=False, soft_wrap=True)
+    failed = failed_runs(result.summary)
+    if failed:
+        console.print(escape(failed), style="yellow", highlight=False, soft_wrap=True)
 
 
 def _page(result: TuneResult) -> str:

@@ -14,7 +14,7 @@ from tuner.config import compose, config_loader, to_json
 from tuner.overrides import to_hydra
 from tuner.trial.messages import JsonDict
 
-_OF_A_RUN_ONLY = ("seed", "checkpoint", "tracker", "resume")
+_OF_A_RUN_ONLY = ("seed", "checkpoint", "tracker", "resume", "trust")
 """Parts of a training config that are not part of what was found."""
 
 

@@ -16,6 +16,7 @@ from typing import Self
 
 from tuner.errors import UserError
 from tuner.executors.base import Event, TrialEnded, TrialFunction, TrialStarted, event_of
+from tuner.plain_text import describe_error, traceback_of
 from tuner.trial import folder as files
 from tuner.trial.context import TrialContext, set_current_trial
 from tuner.trial.messages import VERDICTS, Message, Outcome, Report, TrialResult, TrialSpec, Verdict
@@ -188,7 +189,10 @@ class _Turns:
 
     def _work(self) -> None:
         self._turn.acquire()
-        result = self._run_locked()
+        try:
+            result = self._run_locked()
+        except BaseException as error:  # noqa: BLE001 - the border of the thread: the controller waits for its end
+            result = TrialResult(Outcome.CRASHED, describe_error(error), traceback_of(error))
         self.is_over = True
         self._events.append(TrialEnded(self.spec.key, result))
         self._pause.release()
@@ -203,9 +207,6 @@ class _Turns:
             began = time.monotonic()
             self._context = TrialContext(self.spec, self._folder, self, began)
             result = run_entry(self._context, self._find, began)
-            if result.traceback:
-                with (self._folder / files.OUTPUT_FILE).open("a") as output:
-                    output.write(result.traceback)
             files.write_result(self._folder, result)
             return result
         except OSError as error:  # a full disk

@@ -14,11 +14,12 @@ from tuner.errors import UserError
 from tuner.executors.base import Event, TrialEnded, TrialFunction, event_of
 from tuner.executors.gpus import GpuChoice, choose_gpus, gpu_variables
 from tuner.executors.preload import Backend, Preload
-from tuner.trial import system
+from tuner.trial import orphans, system
 from tuner.trial.forkclient import ForkServer
 from tuner.trial.launch import SpawnLauncher
 from tuner.trial.messages import VERDICTS, Limits, TrialSpec, Verdict
 from tuner.trial.process import TrialProcess
+from tuner.trial.warden import Warden
 
 Isolation: TypeAlias = Literal["forkserver", "spawn"]
 
@@ -70,6 +71,8 @@ class LocalExecutor:
         self._memory_checked_at = 0.0
         self._is_closed = False
         self._selector = selectors.DefaultSelector()
+        self._session = orphans.new_session()
+        self._warden = Warden(self._session)
         self._launcher: ForkServer | SpawnLauncher
         if isolation == "spawn":
             self._launcher = SpawnLauncher()
@@ -178,10 +181,13 @@ class LocalExecutor:
                 self._turn(_TURN_S)
             self._launcher.close()
             self._selector.close()
+            orphans.end_marked(self._session)
+            self._warden.close()
 
     def _environment(self, threads: int) -> dict[str, str]:
         """Return the environment of a child: this process's, with threads held down and frameworks kept quiet."""
-        return {**_QUIET, **os.environ, **thread_variables(threads), **self._preload.variables}
+        mark = orphans.marked_with(self._session, os.environ)
+        return {**_QUIET, **os.environ, **thread_variables(threads), **self._preload.variables, **mark}
 
     def _turn(self, timeout_s: float) -> None:
         """Wait a short time for something to happen and take it into account."""
@@ -192,12 +198,20 @@ class LocalExecutor:
                 ready.data(mask)
         now = time.monotonic()
         self._check_memory(now)
+        self._warden.watch(self._at_work())
         for key, trial in list(self._trials.items()):
             for message in trial.advance(now):
                 self._events.append(event_of(key, message))
             if trial.result is not None:
                 del self._trials[key]
+                if trial.leaves_orphans:
+                    orphans.end_marked(self._session, self._at_work())
                 self._events.append(TrialEnded(key, trial.result))
+
+    def _at_work(self) -> list[int]:
+        """The processes that belong here: the fork server, and those of the trials."""
+        pids = (self.server_pid, *(trial.group for trial in self._trials.values()))
+        return [pid for pid in pids if pid is not None]
 
     def _check_memory(self, now: float) -> None:
         if self.limits.memory_mb is None or now - self._memory_checked_at < _MEMORY_INTERVAL_S:

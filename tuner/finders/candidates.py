@@ -14,6 +14,7 @@ from tuner.errors import UserError
 from tuner.finders.job import Measured
 from tuner.finders.subjects import ConfiguredSubject, LiveSubject, Subject
 from tuner.objective import AUC, Mixed
+from tuner.trackers.history import History
 from tuner.training import run_training
 from tuner.trial.context import TrialContext
 from tuner.trial.messages import JsonDict
@@ -135,9 +136,12 @@ class _Watch(Callback):
 
 def _configured(subject: ConfiguredSubject, seed: int, context: TrialContext) -> Measured:
     """Trains as `tuner train` does; a run that was stopped goes on from its checkpoint."""
-    outcome = run_training(RunConfig.from_json({**subject.config, "seed": seed}), context.folder, context)
+    history = History(context.folder)
+    outcome = run_training(RunConfig.from_json({**subject.config, "seed": seed}), context.folder, context, history)
+    history.close()
     curve = [(point.fraction, point.mean_return) for point in outcome.evaluations]
-    found = {"rewards": list(outcome.returns), "losses": [], "seconds": outcome.seconds}
+    rewards = [row.episode_reward for row in history.rows]  # those of earlier attempts included
+    found = {"rewards": rewards, "losses": [], "seconds": outcome.seconds}
     found |= {"num_env_steps": outcome.num_env_steps, "num_gradient_steps": outcome.num_gradient_steps}
     return Measured((Mixed()(curve),), found)
 

@@ -4,10 +4,12 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
-from tuner.records import TEST, RunRecord, StudySummary
+from tuner.records import SCREEN, TEST, RunRecord, StudySummary
 from tuner.statistics import probability_of_improvement
+from tuner.trial.folder import OUTPUT_FILE
 from tuner.trial.messages import Outcome
 from tuner.wording import counted, format_value, join_words
 
@@ -102,6 +104,26 @@ def failed_tests(summary: StudySummary) -> tuple[str, ...]:
     if lost:
         fate = f"{counted(lost, 'run')} without a score {'is' if lost == 1 else 'are'} missing from the figures."
     return (f"{len(failed)} of {len(runs)} test runs failed ({kinds_of(failed)}). {fate}",)
+
+
+def failed_runs(summary: StudySummary) -> str:
+    """How many runs of a study failed, with which kinds, and where to look; empty if none did."""
+    failed = [run for run in summary.runs if run.failed]
+    if not failed:
+        return ""
+    kind = failure_kinds(summary)[0]
+    output = Path(kind.runs[-1].folder) / OUTPUT_FILE
+    trials = summary.stage(SCREEN)
+    further = [run for run in summary.runs if run.stage != SCREEN]
+    shares = [
+        f"{sum(run.failed for run in runs)} of {counted(len(runs), noun)}"
+        for runs, noun in ((trials, "job" if summary.is_sweep else "trial"), (further, "further run"))
+        if any(run.failed for run in runs)
+    ]
+    return (
+        f"{join_words(shares)} failed ({kinds_of(failed)}); most often: {kind.reason}; "
+        f"see {output if output.exists() else output.parent}"
+    )
 
 
 def kinds_of(runs: Sequence[RunRecord]) -> str:

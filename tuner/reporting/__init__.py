@@ -1,7 +1,7 @@
 """What a study looks like: in the terminal while it runs and when it is done, and as a page to keep."""
 
 from tuner.reporting.page import write_page
-from tuner.reporting.progress import RunningRun, Schedule, StudyProgress, study_progress
+from tuner.reporting.progress import RunningRun, Schedule, StudyProgress, StudyTally
 from tuner.reporting.tables import FinalTable, LiveTable, final_table
 
 __all__ = [
@@ -10,7 +10,7 @@ __all__ = [
     "RunningRun",
     "Schedule",
     "StudyProgress",
+    "StudyTally",
     "final_table",
-    "study_progress",
     "write_page",
 ]

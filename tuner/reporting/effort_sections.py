@@ -8,6 +8,7 @@ from tuner.insights.method import checklist
 from tuner.records import STAGES, StudySummary
 from tuner.reporting.elements import copied_command, figure, note, number_cell, reason, section, table, text_cell
 from tuner.reporting.markup import Html, join, tag
+from tuner.reporting.thinning import MOST_ROWS
 from tuner.wording import format_seconds, format_value
 
 
@@ -23,6 +24,7 @@ def failures_section(summary: StudySummary) -> Html:
         parts = [tag("strong", count, class_="state failed"), f": {kind.reason}{same}. "]
         parts += [f"In common: {kind.common}. "] if kind.common else []
         listed.append(tag("li", *parts, tag("em", f"{kind.remedy[:1].upper()}{kind.remedy[1:]}.")))
+    failed = [run for kind in kinds for run in kind.runs]
     rows = [
         tag(
             "tr",
@@ -32,11 +34,11 @@ def failures_section(summary: StudySummary) -> Html:
             tag("td", run.reason or "no reason given", class_="wrap"),
             tag("td", tag("code", run.folder), class_="wrap"),
         )
-        for kind in kinds
-        for run in kind.runs
+        for run in failed[:MOST_ROWS]
     ]
     heads = ["run", "configuration", "kind", "reason", "files"]
-    every = tag("details", tag("summary", "All failed runs"), table("failure-table", heads, rows))
+    title = "All failed runs" if len(failed) <= MOST_ROWS else f"{MOST_ROWS:,} of {len(failed):,} failed runs"
+    every = tag("details", tag("summary", title), table("failure-table", heads, rows))
     return section("failures", "Failures", tag("ul", *listed, class_="kinds"), every)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from tuner.records import SCREEN, TEST, RunRecord, StudySummary
+from tuner.reporting.thinning import MOST_LINES, MOST_POINTS, thinned
 from tuner.trial.messages import JsonDict, Outcome
 from tuner.verdicts import Estimate, Verdict
 from tuner.wording import describe_params, format_number
@@ -90,30 +91,18 @@ def history_figure(summary: StudySummary) -> JsonDict | None:
     """Score of each screening trial in the order of their numbers, and the best so far."""
     runs = sorted(summary.stage(SCREEN), key=lambda run: run.number)
     complete = [run for run in runs if run.complete]
-    pruned = [run for run in runs if run.outcome is Outcome.PRUNED and _height(run) is not None]
-    failed = [run for run in runs if run.failed]
-    heights = [height for run in (*complete, *pruned) if (height := _height(run)) is not None]
+    compared = [run for run in runs if run.complete or run.outcome is Outcome.PRUNED]
+    heights = [height for run in compared if (height := _height(run)) is not None]
     if not heights:
         return None
     floor = min(heights) if summary.maximised else max(heights)
-    better = max if summary.maximised else min
+    best = _improvements(summary, complete)
     winner = [run for run in complete if run.label == summary.winner_label]
-    steps: list[tuple[int, float]] = []
-    for run in complete:
-        steps.append((run.number, better(run.score or 0.0, steps[-1][1]) if steps else run.score or 0.0))
-    best = {
-        "type": "scatter",
-        "mode": "lines",
-        "name": "best so far",
-        "x": [number for number, _ in steps],
-        "y": [height for _, height in steps],
-        "line": {"shape": "hv", "color": WINNER, "width": 1.5},
-        "hoverinfo": "skip",
-    }
+    drawn = thinned(runs, MOST_POINTS, kept=(*best, *winner))
     groups = [
-        _markers("complete", [run for run in complete if run not in winner], floor, TRIAL, "circle"),
-        _markers("pruned, at its last report", pruned, floor, TRIAL, "circle-open"),
-        _markers("failed", failed, floor, FAILED, "x"),
+        _markers("complete", [run for run in drawn if run.complete and run not in winner], floor, TRIAL, "circle"),
+        _markers("pruned, at its last report", [run for run in drawn if _is_pruned(run)], floor, TRIAL, "circle-open"),
+        _markers("failed", [run for run in drawn if run.failed], floor, FAILED, "x"),
         _markers("the winner", winner, floor, WINNER, "star"),
     ]
     layout = {
@@ -121,7 +110,33 @@ def history_figure(summary: StudySummary) -> JsonDict | None:
         "xaxis": {"title": {"text": "trial"}, "zeroline": False},
         "yaxis": {"title": {"text": "score"}, "zeroline": False},
     }
-    return {"data": [best, *(group for group in groups if group["x"])], "layout": layout}
+    return {"data": [_best_so_far(best, complete), *(group for group in groups if group["x"])], "layout": layout}
+
+
+def _is_pruned(run: RunRecord) -> bool:
+    return run.outcome is Outcome.PRUNED and _height(run) is not None
+
+
+def _improvements(summary: StudySummary, complete: Sequence[RunRecord]) -> list[RunRecord]:
+    """The complete runs that were better than all before them."""
+    found: list[RunRecord] = []
+    for run in complete:
+        if not found or (summary.merit(run) or 0.0) > (summary.merit(found[-1]) or 0.0):
+            found.append(run)
+    return found
+
+
+def _best_so_far(best: Sequence[RunRecord], complete: Sequence[RunRecord]) -> JsonDict:
+    """A line that steps up with each improvement and goes on to the last complete run."""
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": "best so far",
+        "x": [*(run.number for run in best), *(run.number for run in complete[-1:])],
+        "y": [*(run.score for run in best), *(run.score for run in best[-1:])],
+        "line": {"shape": "hv", "color": WINNER, "width": 1.5},
+        "hoverinfo": "skip",
+    }
 
 
 def _markers(name: str, runs: Sequence[RunRecord], floor: float, color: str, symbol: str) -> JsonDict:
@@ -154,7 +169,7 @@ def _height(run: RunRecord) -> float | None:
 
 def curves_figure(summary: StudySummary) -> JsonDict | None:
     """Learning curves: screening trials in the background, test runs of winner and default by seed and on average."""
-    screen = [run for run in summary.stage(SCREEN) if len(run.curve) > 1]
+    screen = thinned([run for run in summary.stage(SCREEN) if len(run.curve) > 1], MOST_LINES)
     data = [_lines("screening trials", screen, FAINT, 1.0)] if screen else []
     for label, color in ((summary.default_label, DEFAULT), (summary.winner_label, WINNER)):
         runs = [run for run in summary.stage(TEST, label) if len(run.curve) > 1] if label is not None else []

@@ -3,6 +3,8 @@
 import html
 from collections.abc import Iterable
 
+from tuner.plain_text import printable
+
 
 class Html(str):
     """Text that is HTML already."""
@@ -20,7 +22,7 @@ def tag(name: str, *children: str, **attributes: str | bool | None) -> Html:
             True is an attribute without a value; False and None are left out.
     """
     written = "".join(
-        f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{html.escape(str(value))}"')
+        f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{_escaped(str(value))}"')
         for key, value in attributes.items()
         if value is not None and value is not False
     )
@@ -29,4 +31,8 @@ def tag(name: str, *children: str, **attributes: str | bool | None) -> Html:
 
 def join(children: Iterable[str]) -> Html:
     """Elements and text one after the other."""
-    return Html("".join(child if isinstance(child, Html) else html.escape(child) for child in children))
+    return Html("".join(child if isinstance(child, Html) else _escaped(child) for child in children))
+
+
+def _escaped(text: str) -> str:
+    return html.escape(printable(text))

@@ -1,6 +1,9 @@
 "use strict";
 (() => {
-  const figures = JSON.parse(document.getElementById("figures").textContent);
+  const { figures, texts } = JSON.parse(document.getElementById("figures").textContent);
+  for (const trace of Object.values(figures).flatMap((figure) => figure.data)) {
+    if (trace.customdata) trace.customdata = trace.customdata.map((place) => (place === null ? null : texts[place]));
+  }
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
 
   /* Replaces "var(--name)" anywhere in a figure by the colour it stands for now. */
@@ -94,9 +97,31 @@
     });
   }
 
-  draw();
-  dark.addEventListener("change", draw);
-  window.addEventListener("beforeprint", () => print(true));
-  window.addEventListener("afterprint", () => print(false));
-  document.documentElement.dataset.ready = "true";
+  /* Plotly comes packed; as a script of its own it runs only because the page's policy knows what is in it. */
+  async function loadPlotly() {
+    const bytes = Uint8Array.from(atob(document.getElementById("plotly").textContent), (one) => one.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    const script = document.createElement("script");
+    script.textContent = await new Response(stream).text();
+    document.head.append(script);
+    script.remove();
+  }
+
+  function beginDrawing() {
+    draw();
+    dark.addEventListener("change", draw);
+    window.addEventListener("beforeprint", () => print(true));
+    window.addEventListener("afterprint", () => print(false));
+    document.documentElement.dataset.ready = "true";
+  }
+
+  function sayWhy(error) {
+    for (const name of Object.keys(figures)) {
+      const place = document.getElementById(name);
+      if (place) place.textContent = `This figure needs a browser from 2023 or later (${error.message}).`;
+    }
+    throw error;
+  }
+
+  loadPlotly().then(beginDrawing).catch(sayWhy);
 })();

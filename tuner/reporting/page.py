@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import json
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +17,7 @@ from tuner.reporting import (
     sections,
     study_figures,
 )
+from tuner.reporting.embedding import as_packed_script, as_script_data, packed_figures
 from tuner.reporting.markup import Html, join, tag
 from tuner.results import verdict
 from tuner.trial.messages import JsonDict
@@ -63,19 +63,20 @@ def render_page(summary: StudySummary) -> str:
     """
     found = verdict(summary)
     drawings = make_figures(summary, found)
-    scripts = (_plotly_source(), (_HERE / "page.js").read_text(encoding="utf-8"))
+    plotly, own = _plotly_source(), (_HERE / "page.js").read_text(encoding="utf-8")
     title = f"{summary.name}: {describe_subject(summary.agent, summary.env_id)}"
     head = tag(
         "head",
         Html('<meta charset="utf-8">'),
-        Html(f'<meta http-equiv="Content-Security-Policy" content="{_policy(scripts)}">'),
+        Html(f'<meta http-equiv="Content-Security-Policy" content="{_policy((plotly, own))}">'),
         Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
         Html('<meta name="color-scheme" content="light dark">'),
         tag("title", title),
         tag("style", Html((_HERE / "page.css").read_text(encoding="utf-8"))),
     )
-    data = tag("script", _embedded(drawings), type="application/json", id="figures")
-    body = tag("body", _main(summary, found, drawings), data, *(tag("script", Html(source)) for source in scripts))
+    data = tag("script", as_script_data(packed_figures(drawings)), type="application/json", id="figures")
+    packed = tag("script", as_packed_script(plotly), type="application/gzip", id="plotly")
+    body = tag("body", _main(summary, found, drawings), data, packed, tag("script", Html(own)))
     return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
 
 
@@ -105,9 +106,9 @@ def _main(summary: StudySummary, found: Verdict, drawings: dict[str, JsonDict]) 
         front_section.front_section(summary) if summary.others else "",
         parameter_sections.safe_ranges_section(summary),
         parameter_sections.importance_section(summary),
-        parameter_sections.parallel_section("parallel-figure" in drawings),
+        parameter_sections.parallel_section(summary, "parallel-figure" in drawings),
         sections.history_section(summary, "history-figure" in drawings),
-        sections.curves_section("curves-figure" in drawings),
+        sections.curves_section(summary, "curves-figure" in drawings),
         effort_sections.expected_best_section(summary),
         sections.trials_section(summary),
         effort_sections.failures_section(summary),
@@ -117,11 +118,6 @@ def _main(summary: StudySummary, found: Verdict, drawings: dict[str, JsonDict]) 
         effort_sections.footer(),
     ]
     return tag("main", join(parts))
-
-
-def _embedded(content: object) -> Html:
-    """JSON that can stand in a script element: no end tag and no comment can begin in it."""
-    return Html(json.dumps(content, allow_nan=False).replace("<", "\\u003c").replace(">", "\\u003e"))
 
 
 def _policy(scripts: tuple[str, ...]) -> str:
@@ -139,6 +135,4 @@ def _plotly_source() -> str:
         from plotly.offline import get_plotlyjs
     except ModuleNotFoundError as error:
         raise UserError("the page needs plotly, which is not installed\npip install 'note-rl[report]'") from error
-    source = str(get_plotlyjs())
-    assert "</script" not in source.lower()
-    return source
+    return str(get_plotlyjs())

@@ -8,6 +8,7 @@ from typing import Final
 from tuner.records import SCREEN, Scalar, StudySummary
 from tuner.reporting.figures import FAILED, FAINT, TRIAL, WINNER, hover_text
 from tuner.reporting.scales import CATEGORY, LOG, ONE_MINUS, Scale, as_number
+from tuner.reporting.thinning import MOST_POINTS, thinned
 from tuner.trial.messages import JsonDict
 from tuner.wording import format_value, short_names
 
@@ -60,7 +61,8 @@ def slices_figure(summary: StudySummary) -> JsonDict:
     known = [path for path in in_order if path in summary.importances]
     paths = sorted(known, key=lambda path: -summary.weights.get(path, 0.0))[:MAX_SLICES]
     names = short_names({path for run in summary.runs for path in run.params} | set(paths))
-    complete = [run for run in summary.stage(SCREEN) if run.complete]
+    every = [run for run in summary.stage(SCREEN) if run.complete]
+    complete = thinned(every, MOST_POINTS, kept=[run for run in every if run.label == summary.winner_label])
     layout: JsonDict = {
         "height": 230 * math.ceil(len(paths) / 3) + 50,
         "showlegend": False,

@@ -5,6 +5,7 @@ from tuner.records import SCREEN, StudySummary
 from tuner.reporting.elements import figure, note, number_cell, reason, section, table, value_cell
 from tuner.reporting.markup import Html, tag
 from tuner.reporting.scales import Scale
+from tuner.reporting.thinning import MOST_LINES, MOST_POINTS, drawn_note
 from tuner.wording import format_value, short_names
 
 MIN_TRIALS_FOR_IMPORTANCE = 8
@@ -78,7 +79,9 @@ def importance_section(summary: StudySummary) -> Html:
     if summary.importance_over_time:
         moments = "The same for the score after parts of the step budget. Open circles are within chance."
         parts.append(figure("importance-time-figure", moments))
+    complete = sum(run.complete for run in summary.stage(SCREEN))
     slices = "Score of each complete screening trial against the value of its parameter."
+    slices += drawn_note(complete, MOST_POINTS)
     return section("importance", title, *parts, figure("slices-figure", slices))
 
 
@@ -101,10 +104,11 @@ def importance_missing(summary: StudySummary) -> str:
     return "" if summary.importances else "The study has not worked out importances (too few or too equal trials)."
 
 
-def parallel_section(available: bool) -> Html:
+def parallel_section(summary: StudySummary, available: bool) -> Html:
     """How the parameters of good trials go together."""
     title = "All parameters at once"
     if not available:
         return section("parallel", title, reason("Too few trials with parameters are complete."))
     words = "Each line is a trial, each upright a parameter. A click in the legend hides or shows a group."
+    words += drawn_note(sum(run.outcome is not None for run in summary.stage(SCREEN)), MOST_LINES)
     return section("parallel", title, figure("parallel-figure", words))

@@ -1,9 +1,8 @@
-"""How far a study is: plain numbers, worked out from its runs, for whatever shows them."""
+"""How far a study is: plain numbers, kept up to date run by run, for whatever shows them."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean
 
 from tuner.records import SCREEN, STAGES, RunRecord
 from tuner.trial.messages import Outcome
@@ -95,67 +94,136 @@ class StudyProgress:
         return f"{format_number(self.best.iqm)}{interval} ({self.best_label}, {seeds})"
 
 
-def study_progress(
-    title: str,
-    runs: Sequence[RunRecord],
-    schedule: Schedule,
-    running: Sequence[RunningRun],
-    seconds: float,
-) -> StudyProgress:
-    """Work out the progress of a study.
+class StudyTally:
+    """Counts the runs of a study as they end. Taking one in costs the same, however many there are already."""
 
-    Args:
-        title: what is being tuned.
-        runs: that have ended, of all stages.
-        schedule: what there is to do.
-        running: under way, of the current stage.
-        seconds: since the study began.
-    """
-    own = [run for run in runs if run.stage == schedule.stage]
-    best, best_label = best_so_far(runs)
-    return StudyProgress(
-        title=title,
-        stage=schedule.stage,
-        num_ended=len(own),
-        num_total=schedule.totals[schedule.stage],
-        running=tuple(running),
-        num_complete=sum(run.complete for run in own),
-        num_pruned=sum(run.outcome is Outcome.PRUNED for run in own),
-        failures=Counter(run.outcome for run in runs if run.outcome is not None and run.failed),
-        best=best,
-        best_label=best_label,
-        seconds=seconds,
-        seconds_left=seconds_left(runs, running, schedule),
-    )
+    def __init__(self) -> None:
+        self._stages = {stage: _StageTally(_Best() if stage == SCREEN else _BestOverSeeds()) for stage in STAGES}
+        self._failures: Counter[Outcome] = Counter()
+        self._screened, self._complete = _Mean(), _Mean()
+
+    def add(self, run: RunRecord) -> None:
+        """Takes a run in; one that has not ended, or was taken in before, changes nothing."""
+        stage = self._stages[run.stage]
+        if run.outcome is None or run.number in stage.numbers:
+            return
+        stage.add(run)
+        if run.failed:
+            self._failures[run.outcome] += 1
+        elif run.stage == SCREEN:
+            self._screened.add(run.seconds)
+        if run.complete:
+            self._complete.add(run.seconds)
+
+    def progress(self, title: str, schedule: Schedule, running: Sequence[RunningRun], seconds: float) -> StudyProgress:
+        """How far the study is.
+
+        Args:
+            title: what is being tuned.
+            schedule: what there is to do.
+            running: under way, of the current stage.
+            seconds: since the study began.
+        """
+        own = self._stages[schedule.stage]
+        best, best_label = self.best()
+        return StudyProgress(
+            title=title,
+            stage=schedule.stage,
+            num_ended=len(own.numbers),
+            num_total=schedule.totals[schedule.stage],
+            running=tuple(running),
+            num_complete=own.num_complete,
+            num_pruned=own.num_pruned,
+            failures=dict(self._failures),
+            best=best,
+            best_label=best_label,
+            seconds=seconds,
+            seconds_left=self.seconds_left(schedule, running),
+        )
+
+    def best(self) -> tuple[Estimate | None, str]:
+        """Scores and name of the best configuration in the newest stage with complete runs."""
+        for stage in reversed(STAGES):
+            found = self._stages[stage].best
+            if found.estimate is not None:
+                return found.estimate, f"{found.label}, {stage}"
+        return None, ""
+
+    def seconds_left(self, schedule: Schedule, running: Sequence[RunningRun]) -> float | None:
+        """Estimate of the time until the last stage is finished; None with too few runs to go by.
+
+        A screening run to come lasts as long as screening runs do on average, pruned ones included; a run of a later
+        stage is never pruned and lasts as long as complete runs do. Runs under way count with the part that is not
+        done.
+        """
+        if self._complete.count < MIN_RUNS_FOR_TIME_LEFT:
+            return None
+        full = self._complete.value
+        screened = self._screened.value if self._screened.count else full
+        work = sum(
+            max(0, total - len(self._stages[stage].numbers)) * (screened if stage == SCREEN else full)
+            for stage, total in schedule.totals.items()
+        )
+        begun = sum((run.progress or 0.0) * full for run in running)
+        return max(0.0, work - begun) / max(1, schedule.parallel)
 
 
-def best_so_far(runs: Sequence[RunRecord]) -> tuple[Estimate | None, str]:
-    """Scores and name of the best configuration in the newest stage with complete runs."""
-    for stage in reversed(STAGES):
-        groups: dict[str, list[float]] = {}
-        for run in runs:
-            if run.stage == stage and run.complete and run.score is not None:
-                groups.setdefault(run.label, []).append(run.score)
-        if groups:
-            estimates = {label: estimate(scores) for label, scores in groups.items()}
-            label = max(estimates, key=lambda name: estimates[name].iqm)
-            return estimates[label], f"{label}, {stage}"
-    return None, ""
+class _Best:
+    """The best configuration of a stage in which each has one run. Others are forgotten: there may be many."""
+
+    def __init__(self) -> None:
+        self.estimate: Estimate | None = None
+        self.label = ""
+
+    def add(self, label: str, score: float) -> None:
+        """Takes a score in; of equals the first stays."""
+        if self.estimate is None or score > self.estimate.iqm:
+            self.estimate, self.label = estimate([score]), label
 
 
-def seconds_left(runs: Sequence[RunRecord], running: Sequence[RunningRun], schedule: Schedule) -> float | None:
-    """Estimate of the time until the last stage is finished; None with too few runs to go by.
+class _BestOverSeeds(_Best):
+    """The best of a few configurations, each with several runs: a further score may also lower one."""
 
-    A screening run to come lasts as long as screening runs do on average, pruned ones included; a run of a later stage
-    is never pruned and lasts as long as complete runs do. Runs under way count with the part that is not done.
-    """
-    screened = [run.seconds for run in runs if run.stage == SCREEN and not run.failed]
-    complete = [run.seconds for run in runs if run.complete]
-    if len(complete) < MIN_RUNS_FOR_TIME_LEFT:
-        return None
-    ended = Counter(run.stage for run in runs)
-    full = fmean(complete)
-    each = {stage: fmean(screened) if stage == SCREEN and screened else full for stage in schedule.totals}
-    work = sum(max(0, total - ended[stage]) * each[stage] for stage, total in schedule.totals.items())
-    begun = sum((run.progress or 0.0) * full for run in running)
-    return max(0.0, work - begun) / max(1, schedule.parallel)
+    def __init__(self) -> None:
+        super().__init__()
+        self._estimates: dict[str, Estimate] = {}
+
+    def add(self, label: str, score: float) -> None:
+        """Takes a score in."""
+        before = self._estimates[label].points if label in self._estimates else ()
+        self._estimates[label] = estimate([*before, score])
+        self.label = max(self._estimates, key=lambda name: self._estimates[name].iqm)
+        self.estimate = self._estimates[self.label]
+
+
+@dataclass
+class _StageTally:
+    """The runs of one stage that have ended."""
+
+    best: _Best
+    numbers: set[int] = field(default_factory=set)
+    num_complete: int = 0
+    num_pruned: int = 0
+
+    def add(self, run: RunRecord) -> None:
+        self.numbers.add(run.number)
+        self.num_complete += run.complete
+        self.num_pruned += run.outcome is Outcome.PRUNED
+        if run.complete and run.score is not None:
+            self.best.add(run.label, run.score)
+
+
+@dataclass
+class _Mean:
+    """A mean that grows."""
+
+    count: int = 0
+    total: float = 0.0
+
+    def add(self, value: float) -> None:
+        self.count += 1
+        self.total += value
+
+    @property
+    def value(self) -> float:
+        return self.total / self.count

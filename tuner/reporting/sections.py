@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from tuner.records import CONFIRM, RACE, SCREEN, TEST, RunRecord, StudySummary
-from tuner.reporting.elements import figure, number_cell, reason, section, table, text_cell, value_cell
+from tuner.reporting.elements import figure, note, number_cell, reason, section, table, text_cell, value_cell
 from tuner.reporting.markup import Html, join, tag
+from tuner.reporting.thinning import MOST_LINES, MOST_POINTS, MOST_ROWS, drawn_note
 from tuner.verdicts import Finding, Verdict, estimate
 from tuner.wording import describe_subject, format_seconds, format_signed, short_names
 
@@ -75,30 +76,33 @@ def comparison_section(summary: StudySummary, found: Verdict) -> Html:
             tag("tr", text_cell(run.label), number_cell(run.seed, str(run.seed)), number_cell(run.score), *scores)
         )
     runs = tag("details", tag("summary", "All test runs"), table("test-runs", heads, rows))
-    note = "Each point is one run on a seed that was used for nothing else. The diamond is the interquartile mean."
-    return section("comparison", title, figure("comparison-figure", note), runs)
+    words = "Each point is one run on a seed that was used for nothing else. The diamond is the interquartile mean."
+    return section("comparison", title, figure("comparison-figure", words), runs)
 
 
 def history_section(summary: StudySummary, available: bool) -> Html:
     """The search."""
     if not available:
         return section("history", "The search", reason("No trial has a score."))
-    note = (
+    words = (
         f"Score: {summary.metric_name}{'' if summary.is_sweep else ', in screening on one seed per trial'}. "
         "Pruned trials stand at their last report."
+        f"{drawn_note(len(summary.stage(SCREEN)), MOST_POINTS)}"
     )
-    return section("history", "The search", figure("history-figure", note))
+    return section("history", "The search", figure("history-figure", words))
 
 
-def curves_section(available: bool) -> Html:
+def curves_section(summary: StudySummary, available: bool) -> Html:
     """Learning curves."""
     if not available:
         return section("curves", "Learning curves", reason("No run has reported more than one value."))
-    return section("curves", "Learning curves", figure("curves-figure", "Thin lines are single runs."))
+    with_curve = sum(len(run.curve) > 1 for run in summary.stage(SCREEN))
+    words = f"Thin lines are single runs.{drawn_note(with_curve, MOST_LINES)}"
+    return section("curves", "Learning curves", figure("curves-figure", words))
 
 
 def trials_section(summary: StudySummary) -> Html:
-    """All screening trials with their parameters, sortable by a click on a heading."""
+    """The screening trials with their parameters, sortable by a click on a heading; of very many the best."""
     runs = summary.stage(SCREEN)
     if not runs:
         return section("trials", "Trials", reason("No trial has been started."))
@@ -109,8 +113,11 @@ def trials_section(summary: StudySummary) -> Html:
     ordered = sorted(
         runs, key=lambda run: (not run.complete, -(summary.merit(run) or 0.0) if run.complete else run.number)
     )
-    rows = [_trial_row(summary, run, stages, list(names)) for run in ordered]
-    hint = tag("p", "Click a heading to sort. The columns of later stages show interquartile means.", class_="note")
+    rows = [_trial_row(summary, run, stages, list(names)) for run in ordered[:MOST_ROWS]]
+    words = "Click a heading to sort. The columns of later stages show interquartile means."
+    if len(ordered) > MOST_ROWS:
+        words += f" These are the best {MOST_ROWS:,} of {len(ordered):,} trials; trials.csv has all."
+    hint = note(words)
     return section("trials", "Trials", hint, table("trial-table", heads, rows, titles={v: k for k, v in names.items()}))
 
 

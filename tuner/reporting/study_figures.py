@@ -8,6 +8,7 @@ from tuner.insights.effort import expected_best
 from tuner.records import SCREEN, RunRecord, StudySummary
 from tuner.reporting.figures import DEFAULT, FAINT, TRIAL, WINNER, hover_text
 from tuner.reporting.scales import LINEAR, Scale
+from tuner.reporting.thinning import MOST_LINES, thinned
 from tuner.results_of_fronts import front_members, objectives_of
 from tuner.trial.messages import JsonDict
 from tuner.wording import short_names
@@ -34,11 +35,15 @@ def parallel_figure(summary: StudySummary) -> JsonDict | None:
     quarter, tenth = max(2, len(ranked) // 4), max(1, len(ranked) // 10)
     front = [run for run in ranked if run.label in summary.front]
     winner = [run for run in ranked if run.label == summary.winner_label]
-    groups = (
+    drawn = {run.number for run in thinned(ended, MOST_LINES)}
+    every = (
         ("pruned or failed", [run for run in ended if not run.complete], "var(--grid)", 1.0),
         ("complete", ranked[quarter:], FAINT, 1.0),
         ("best quarter", ranked[tenth:quarter], TRIAL, 1.5),
         ("best tenth", ranked[:tenth], DEFAULT, 2.0),
+    )
+    groups = (
+        *((name, [run for run in runs if run.number in drawn], color, width) for name, runs, color, width in every),
         ("the front" if front else "the winner", front or winner, WINNER, 3.5),
     )
     data = [_group(name, runs, scales, scores, (color, width)) for name, runs, color, width in groups if runs]

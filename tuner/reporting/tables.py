@@ -13,13 +13,14 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from tuner.console import PlainConsole
 from tuner.reporting.final import FinalTable, final_table
 from tuner.reporting.progress import RunningRun, StudyProgress
 from tuner.wording import format_number, format_seconds
 
 __all__ = ["FinalTable", "LiveTable", "final_table", "progress_line", "render_progress"]
 
-REDRAW_INTERVAL_S = 0.1
+REDRAW_INTERVAL_S = 0.25
 LINE_INTERVAL_S = 15.0
 _BAR_WIDTH = 24
 
@@ -41,7 +42,7 @@ class LiveTable:
         line_interval_s: float = LINE_INTERVAL_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._console = console or Console()
+        self._console = console or PlainConsole()
         self._line_interval_s = line_interval_s
         self._clock = clock
         self._live: Live | None = None

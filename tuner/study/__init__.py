@@ -9,7 +9,7 @@ from tuner.study.listener import Listeners, StudyListener
 from tuner.study.notes import fill_dashboard, fill_in_missing
 from tuner.study.runner import StudyRunner
 from tuner.study.store import StudyStore, quiet_optuna
-from tuner.study.summary import Winner, find_winner, home_of, summarise
+from tuner.study.summary import Winner, find_winner, home_of, recorded_home, summarise
 
 __all__ = [
     "Listeners",
@@ -25,5 +25,6 @@ __all__ = [
     "find_winner",
     "home_of",
     "quiet_optuna",
+    "recorded_home",
     "summarise",
 ]

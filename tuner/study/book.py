@@ -22,9 +22,12 @@ from tuner.study.reading import (
     OUTCOME_ATTRIBUTE,
     RUN_ATTRIBUTE,
     START_ATTRIBUTE,
+    carry_values,
+    packed_curve,
     read_records,
     record_of,
 )
+from tuner.study.vetting import check_values
 from tuner.trial.messages import JsonDict, Outcome
 
 _LARGEST = 2**31 - 1
@@ -148,11 +151,9 @@ class Book(ABC):
 
     def tell(self, run: Run, ending: Ending) -> RunRecord:
         """Closes a run. Everything but the closing itself can be done twice, so a kill in between costs nothing."""
-        curve = [list(point) for point in run.points]
+        ended = {"reason": ending.reason, "seconds": round(ending.seconds, 3), "curve": packed_curve(run.points)}
         run.trial.set_user_attr(OUTCOME_ATTRIBUTE, ending.outcome.value)
-        run.trial.set_user_attr(
-            ENDING_ATTRIBUTE, {"reason": ending.reason, "seconds": round(ending.seconds, 3), "curve": curve}
-        )
+        run.trial.set_user_attr(ENDING_ATTRIBUTE, ended)
         if ending.outcome is Outcome.PRUNED:
             told = self.study.tell(run.trial, state=TrialState.PRUNED)
         elif ending.value is None:
@@ -217,7 +218,8 @@ class ScreenBook(Book):
         values = self._definition.space.values(drawn, self._definition.config)
         label = f"trial {trial.number}"
         if RUN_ATTRIBUTE not in trial.user_attrs:
-            trial.set_user_attr(RUN_ATTRIBUTE, {"label": label, "seed": self._seed, "values": values})
+            carry_values(trial, values)
+            trial.set_user_attr(RUN_ATTRIBUTE, {"seed": self._seed})
         config = self._definition.run_config(values, self._seed)
         attempts = list(trial.user_attrs.get(ATTEMPTS_ATTRIBUTE, []))
         return Run(trial, SCREEN, label, self._seed, values, config, self._folder(trial), attempts=attempts)
@@ -262,7 +264,8 @@ class SeedBook(Book):
             candidate = self._wanted.pop((number, seed))
             config = self._definition.run_config(candidate.values, seed)
             about = {"label": candidate.label, "seed": seed, "values": candidate.values, "config": config}
-            self.study.enqueue_trial({"candidate": number, "seed": seed}, user_attrs={RUN_ATTRIBUTE: about})
+            shown = {"configuration": candidate.label, **candidate.values}
+            self.study.enqueue_trial({"candidate": number, "seed": seed}, user_attrs={**shown, RUN_ATTRIBUTE: about})
         else:
             return None
         return self._run(self.study.ask(_SEED_DISTRIBUTIONS))
@@ -272,7 +275,9 @@ class SeedBook(Book):
             trial._suggest(name, distribution)
         about = trial.user_attrs[RUN_ATTRIBUTE]
         attempts = list(trial.user_attrs.get(ATTEMPTS_ATTRIBUTE, []))
-        label, seed, values, config = (about[key] for key in ("label", "seed", "values", "config"))
+        label, seed, values = (about[key] for key in ("label", "seed", "values"))
+        check_values(self._definition.space, values)
+        config = self._definition.run_config(values, seed)  # that in the storage may be anybody's
         return Run(trial, self.stage, label, seed, values, config, self._folder(trial), attempts=attempts)
 
 

@@ -1,13 +1,13 @@
 """What a study is: the search, the configuration it varies, how much of it, and what a run of it is called."""
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from tuner.errors import UserError
-from tuner.objective import Metric, make_metric, make_others
+from tuner.objective import Metric, make_metric, make_others, missing_points
 from tuner.protocol import StudySettings
 from tuner.records import Objective, RunRecord, Scalar
 from tuner.space import Space
@@ -17,6 +17,10 @@ from tuner.wording import describe_subject
 DEFAULT_LABEL = "default"
 DEFAULT_CANDIDATE = -1
 """Stands for the default configuration where other candidates are known by their screening number."""
+TRAINING_ENTRY = "tuner.training:run_trial"
+"""What the process of a trial calls that trains an agent."""
+
+_LONGEST_NAME = 200
 _UNJUDGED = ("checkpoint", "tracker", "seed")
 """Parts of a run config that do not change what a run scores (the study's own seed is compared apart)."""
 
@@ -50,7 +54,7 @@ class StudyDefinition:
     agent: str = ""
     folder: Path = Path("studies")
     configure: Callable[[JsonDict], JsonDict] | None = None
-    entry: str = "tuner.training:run_trial"
+    entry: str = TRAINING_ENTRY
     function: Callable[..., Any] | bytes | None = None
     probe: str | None = "tuner.probe:run_probe"
     warm_start: Mapping[str, JsonDict] = field(default_factory=dict)
@@ -58,8 +62,10 @@ class StudyDefinition:
 
     def __post_init__(self) -> None:
         """Refuses names that cannot be a folder, unknown metrics and ways to start, and a start outside the space."""
-        if not self.name or "/" in self.name or self.name.startswith("."):
+        if not self.name or "/" in self.name or self.name.startswith(".") or not self.name.isprintable():
             raise UserError(f"study.name={self.name!r} must be a plain name without slashes, as it is a folder too")
+        if len(self.name.encode()) > _LONGEST_NAME:
+            raise UserError(f"study.name={self.name[:20]}... is too long for a folder: {_LONGEST_NAME} bytes at most")
         make_metric(self.settings.metric)
         make_others(self.settings.others, self.settings.metric)
         self.starts()
@@ -102,6 +108,16 @@ class StudyDefinition:
     def num_points(self) -> int:
         """Evaluations of a run: the grid on which runs report."""
         return int(self.config.get("evaluation", {}).get("num_points", 9))
+
+    def missing_evaluations(self, config: JsonDict, steps: Iterable[float]) -> list[float]:
+        """Fractions of the budget at which a run with this config should have reported besides these.
+
+        Agents report on a grid; when anything else does is its own business.
+        """
+        if self.function is not None or self.entry != TRAINING_ENTRY:
+            return []
+        num_points = int(config["evaluation"]["num_points"])
+        return [point / num_points for point in missing_points(steps, num_points)]
 
     @property
     def env_id(self) -> str:

@@ -3,10 +3,11 @@
 import math
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from tuner.executors.base import Event, Executor, TrialBuilt, TrialEnded, TrialReported
+from tuner.files import sweep_asides
 from tuner.objective import other_values
 from tuner.protocol import RETRIED
 from tuner.records import RunRecord
@@ -20,7 +21,9 @@ from tuner.study.guard import Guard
 from tuner.study.listener import StudyListener
 from tuner.study.penalties import Penalties
 from tuner.trial import folder as files
+from tuner.trial import orphans
 from tuner.trial.messages import Limits, Outcome, TrialResult, TrialSpec, Verdict
+from tuner.trust import remember
 from tuner.wording import counted
 
 POLL_S = 0.5
@@ -92,15 +95,18 @@ class Dispatcher:
         desk = _Desk(book, judge, after)
         try:
             self._run_all(desk)
-        except KeyboardInterrupt:  # a second Ctrl-C: at once
+        except KeyboardInterrupt:  # a second Ctrl-C: at once, and without the storage, which may be what hangs
             for run in self._active.values():
                 files.end_leftover(run.folder, grace_s=0.0)
             self._executor.close()
-            raise StudyStopped(book.num_open, self._interrupts.reason) from None
+            raise StudyStopped(len(self._active) + len(self._queue), self._interrupts.reason) from None
 
     def _run_all(self, desk: "_Desk") -> None:
-        for run in desk.book.open_runs():
+        open_runs = desk.book.open_runs()
+        sessions = files.sessions_of(run.folder for run in open_runs)
+        for run in open_runs:
             self._take_over(desk, run)
+        orphans.end_deserted(sessions)
         while True:
             self._sign()
             if self._interrupts.requested:
@@ -124,6 +130,7 @@ class Dispatcher:
             self._listener.on_note(f"{run.key} is still running since an earlier session; waiting for it to checkpoint")
         if not files.wait_until_free(run.folder, LEFTOVER_PATIENCE_S):
             files.end_leftover(run.folder)
+        sweep_asides(run.folder)
         state = files.read_trial(run.folder)
         if not is_of(state.spec, run):
             self._set_aside(run)
@@ -164,6 +171,7 @@ class Dispatcher:
             config=run.config,
             entry=self._definition.entry,
         )
+        remember(run.config)
         self._active[run.key] = run
         self._executor.start(spec, run.folder, self._definition.function)
         self._listener.on_start(run)
@@ -188,6 +196,7 @@ class Dispatcher:
 
     def _judge_end(self, desk: "_Desk", run: Run, result: TrialResult) -> None:
         """Closes the run, or sees to it that it goes on."""
+        result = self._without_holes(run, result)
         seconds = result.seconds + sum(attempt["seconds"] for attempt in run.attempts)
         if result.outcome is Outcome.CRASHED and ended_by_full_disk(result):
             self._abandon(desk)
@@ -208,6 +217,18 @@ class Dispatcher:
             self._close(desk, run, self._complete(run, seconds))
         else:
             self._close(desk, run, self._penalties.ending(run, result.outcome, result.reason, seconds))
+
+    def _without_holes(self, run: Run, result: TrialResult) -> TrialResult:
+        """A run that has not reported all that it should have is not complete: its score would be that of another."""
+        if result.outcome is not Outcome.COMPLETE or not run.curve:
+            return result
+        missing = self._definition.missing_evaluations(run.config, run.curve)
+        if not missing:
+            return result
+        where = ", ".join(f"{fraction:.3g}" for fraction in missing)
+        return replace(
+            result, outcome=Outcome.CRASHED, reason=f"it ended without its evaluation at {where} of its budget"
+        )
 
     def _complete(self, run: Run, seconds: float) -> Ending:
         if not run.curve:

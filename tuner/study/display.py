@@ -10,7 +10,7 @@ from rich.console import Console
 from tuner.executors.base import Event, TrialProgress, TrialReported
 from tuner.protocol import RETRIED, plan_stages
 from tuner.records import SCREEN, RunRecord
-from tuner.reporting.progress import RunningRun, Schedule, study_progress
+from tuner.reporting.progress import RunningRun, Schedule, StudyTally
 from tuner.reporting.tables import LiveTable
 from tuner.study.book import Run
 from tuner.study.definition import StudyDefinition
@@ -52,7 +52,7 @@ class LiveDisplay(StudyListener):
         self._settings = definition.settings
         self._schedule = Schedule(SCREEN, self._planned(definition.settings.num_trials), parallel)
         self._began = time.monotonic()
-        self._records: dict[tuple[str, int], RunRecord] = {}
+        self._tally = StudyTally()
         self._rows: dict[str, _Row] = {}
 
     def on_note(self, text: str) -> None:
@@ -65,7 +65,7 @@ class LiveDisplay(StudyListener):
         shown = stage if num_runs else self._schedule.stage
         self._schedule = replace(self._schedule, stage=shown, totals={**totals, stage: num_runs})
         for record in records:
-            self._keep(record)
+            self._tally.add(record)
         self._update()
 
     def on_start(self, run: Run) -> None:
@@ -93,7 +93,7 @@ class LiveDisplay(StudyListener):
     def on_end(self, run: Run, record: RunRecord) -> None:
         """The row goes, the run counts; a failure is noted."""
         self._rows.pop(run.key, None)
-        self._keep(record)
+        self._tally.add(record)
         if record.failed and record.outcome is not None:
             self._table.note(f"{run.key} {record.outcome.value.replace('_', ' ')}: {record.reason}")
         self._update()
@@ -103,15 +103,10 @@ class LiveDisplay(StudyListener):
         settings = replace(self._settings, num_trials=num_trials)
         return {plan.stage: plan.num_runs for plan in plan_stages(settings, study_seed=0, total_steps=0)}
 
-    def _keep(self, record: RunRecord) -> None:
-        if record.outcome is not None:
-            self._records[record.stage, record.number] = record
-
     def _update(self) -> None:
         now = time.monotonic()
         running = [
             RunningRun(row.run.label, row.run.seed, row.progress, row.value, now - row.began)
             for row in self._rows.values()
         ]
-        runs = list(self._records.values())
-        self._table.update(study_progress(self._title, runs, self._schedule, running, now - self._began))
+        self._table.update(self._tally.progress(self._title, self._schedule, running, now - self._began))

@@ -1,6 +1,7 @@
 """What the folder and the objects of a run tell about it."""
 
 from tuner.paths import get_path
+from tuner.plain_text import MAX_NAME, one_line
 from tuner.study.book import Run
 from tuner.trial.messages import JsonDict, TrialResult, TrialSpec
 
@@ -20,13 +21,17 @@ def echo_complaint(values: JsonDict, used: JsonDict) -> str:
             what = (
                 "is not in what the run says it used"
                 if found is _MISSING
-                else f"is {found} in the objects that were built"
+                else f"is {_shown(found)} in the objects that were built"
             )
-            return f"{path} was sampled as {value} but {what}: the config does not reach the object"
+            return f"{path} was sampled as {_shown(value)} but {what}: the config does not reach the object"
     return ""
 
 
 _MISSING = object()
+
+
+def _shown(value: object) -> str:
+    return one_line(str(value), MAX_NAME)
 
 
 def _found(config: JsonDict, path: str) -> object:

@@ -11,7 +11,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from tuner.objective import Curve, Metric
 from tuner.records import Importances
-from tuner.study.reading import ENDING_ATTRIBUTE, OUTCOME_ATTRIBUTE
+from tuner.study.reading import ENDING_ATTRIBUTE, OUTCOME_ATTRIBUTE, curve_of
 from tuner.trial.messages import JsonDict, Outcome
 
 MIN_TRIALS = 10
@@ -53,7 +53,7 @@ def over_time(study: optuna.Study, space: JsonDict, metric: Metric) -> tuple[Imp
     trials: list[FrozenTrial] = []
     curves: list[Curve] = []
     for trial in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)):
-        curve = trial.user_attrs.get(ENDING_ATTRIBUTE, {}).get("curve", ())
+        curve = curve_of(trial.user_attrs.get(ENDING_ATTRIBUTE, {}))
         if (
             trial.user_attrs.get(OUTCOME_ATTRIBUTE) == Outcome.COMPLETE
             and curve

@@ -9,11 +9,15 @@ from typing import Final
 
 import optuna
 
-from tuner.records import STAGES, StudySummary
+from tuner.records import SCREEN, STAGES, RunRecord, StudySummary
 from tuner.results import verdict
 from tuner.study import store as attributes
 from tuner.study.store import StudyStore, quiet_optuna, study_name
 from tuner.study.summary import home_of, summarise
+from tuner.trial.messages import JsonDict
+
+WINNERS: Final = "winners"
+"""Attribute of a study: label of its winner, or of each member of its front -> its trial and its values as typed."""
 
 _SIGNATURE: Final = "*Written by `tuner`; once you change this note it is left alone.*"
 
@@ -34,7 +38,11 @@ def fill_dashboard(store: StudyStore, summary: StudySummary, home: Path) -> None
         if study.metric_names != names:
             with quiet_optuna():
                 study.set_metric_names(names)
-        _write_note(study, _study_note(summary, home) if stage == STAGES[0] else _stage_note(summary, stage))
+        if stage == SCREEN:
+            _write_note(study, _study_note(summary, home))
+            _mark_winners(study, summary)
+        else:
+            _write_note(study, _stage_note(summary, stage))
 
 
 def fill_in_missing(store: StudyStore, folder: Path) -> None:
@@ -73,7 +81,31 @@ def _stage_note(summary: StudySummary, stage: str) -> str:
     )
 
 
-def _note_of(study: optuna.Study) -> str:
+def _mark_winners(study: optuna.Study, summary: StudySummary) -> None:
+    """Says on the trial of the winner, or of each member of a front, that it is; takes that back where it no longer is.
+
+    Optuna lets nobody change the attributes of a trial that has ended: the study has an attribute that names them with
+    their values, and the trials have notes.
+    """
+    chosen = summary.front or tuple(filter(None, [summary.winner_label]))
+    runs = {run.label: run for run in summary.stage(SCREEN) if run.label in chosen}
+    before: JsonDict = study.user_attrs.get(WINNERS, {})
+    now = {label: {"trial": run.number, "values": dict(run.params)} for label, run in runs.items()}
+    if now != before:
+        study.set_user_attr(WINNERS, now)
+    trials = study.get_trials(deepcopy=False)
+    for label, about in {**before, **now}.items():
+        text = _winner_note(summary, runs[label]) if label in runs else ""
+        _write_note(optuna.Trial(study, trials[about["trial"]]._trial_id), text)
+
+
+def _winner_note(summary: StudySummary, run: RunRecord) -> str:
+    what = "The winner of the study." if not summary.front else "One of the front: no other one beats it in everything."
+    values = "\n".join(f"- `{path}={value}`" for path, value in run.params.items())
+    return f"**{what}** Its values as they are typed:\n\n{values}\n\n{_SIGNATURE}"
+
+
+def _note_of(study: optuna.Study | optuna.Trial) -> str:
     if importlib.util.find_spec("optuna_dashboard") is None:
         return ""
     from optuna_dashboard import get_note
@@ -81,7 +113,7 @@ def _note_of(study: optuna.Study) -> str:
     return str(get_note(study))
 
 
-def _write_note(study: optuna.Study, text: str) -> None:
+def _write_note(study: optuna.Study | optuna.Trial, text: str) -> None:
     if importlib.util.find_spec("optuna_dashboard") is None:
         return
     from optuna_dashboard import save_note

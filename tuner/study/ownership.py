@@ -4,13 +4,16 @@ import os
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import optuna
 
 from tuner.errors import UserError
+from tuner.study.definition import StudyDefinition
 from tuner.study.patience import STORAGE_ERRORS, StorageLostError
+from tuner.study.presence import StorageFile
+from tuner.study.store import StudyStore, check_continues
 from tuner.trial.messages import JsonDict
 from tuner.trial.system import start_time
 
@@ -22,16 +25,35 @@ _SILENT_S = 4 * SIGN_INTERVAL_S
 """A controller on another machine of which nothing was heard for so long counts as dead."""
 
 
+def refuse_another(store: StudyStore, definition: StudyDefinition, folder: Path | None = None) -> None:
+    """Refuses to go on with a study that began otherwise, is run by somebody else, or lies elsewhere. Writes nothing.
+
+    Args:
+        store: Where it would be kept.
+        definition: The study as it is asked for.
+        folder: Where its runs would lie, if not where the definition says.
+
+    Raises:
+        UserError: Says which of it, and what to type.
+    """
+    study = store.find(definition.name)
+    if study is not None:
+        Ownership(study, folder or definition.study_folder, store.file).check()
+        check_continues(study, definition, store.url)
+
+
 class Ownership:
     """This process's claim on a study.
 
     Args:
         study: Of the screening stage.
         folder: Where its runs lie.
+        file: Of its storage.
     """
 
-    def __init__(self, study: optuna.Study, folder: Path) -> None:
+    def __init__(self, study: optuna.Study, folder: Path, file: StorageFile) -> None:
         self._study = study
+        self._file = file
         self._mark: JsonDict = {
             "host": socket.gethostname(),
             "pid": os.getpid(),
@@ -40,6 +62,10 @@ class Ownership:
         }
         self._last_sign = 0.0
 
+    def check(self) -> None:
+        """Refuses a study that another process runs, or whose runs lie in another folder of this machine."""
+        self._refuse_second(self._study.user_attrs.get(OWNER))
+
     @contextmanager
     def claimed(self) -> Iterator[None]:
         """Owns the study for the time of a block.
@@ -47,20 +73,26 @@ class Ownership:
         Raises:
             UserError: Another process runs it, or its runs lie in another folder of this machine.
         """
-        self._refuse_second(self._study.user_attrs.get(OWNER))
+        self.check()
         self._write()
-        self._refuse_second(self._study.user_attrs.get(OWNER))  # of two that begin at once, the later one stays
+        self.check()  # of two that begin at once, the later one stays
         try:
             yield
         except (*STORAGE_ERRORS, StorageLostError):
             raise  # nothing can be written down now
         except BaseException:
-            self._release()
+            with suppress(StorageLostError):
+                self._release()
             raise
         self._release()
 
     def sign(self) -> None:
-        """Called often: says now and then that this process lives."""
+        """Called often: says now and then that this process lives, and sees to it that the storage is there.
+
+        Raises:
+            StorageLostError: It is not.
+        """
+        self._file.check()
         if time.monotonic() - self._last_sign > SIGN_INTERVAL_S:
             self._write()
 

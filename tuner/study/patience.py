@@ -14,15 +14,19 @@ import sqlalchemy.exc
 from optuna.exceptions import OptunaError, StorageInternalError, UpdateFinishedTrialError
 from optuna.storages import RDBStorage
 from optuna.trial import TrialState
+from sqlalchemy.engine import make_url
 
 from tuner.errors import UserError
-from tuner.study.disk import is_full
+from tuner.files import is_full
+from tuner.passwords import hidden
+from tuner.study.line import GivenUpError, Line
 
 PATIENCE_S = 300.0
 """How long a study waits for its database. Runs under way wait with it, at their next report."""
 
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 30.0
+_GIVEN_UP = "stopped while the database did not answer; once it does, the same command goes on"
 _log = logging.getLogger(__name__)
 
 _Arguments = ParamSpec("_Arguments")
@@ -33,8 +37,27 @@ class StorageLostError(UserError):
     """The storage has not answered for too long, or takes nothing more."""
 
 
+def _is_of_interest(record: logging.LogRecord) -> bool:
+    """Not what Optuna says of a lost connection, with the whole statement: it is answered here."""
+    text = record.getMessage()
+    return not ("Falling back to a slower" in text and "sqlite3" not in text)
+
+
+logging.getLogger(RDBStorage.__module__).addFilter(_is_of_interest)
+
+
 class PatientStorage(RDBStorage):
-    """An RDBStorage whose calls wait for a database server that does not answer."""
+    """An RDBStorage whose calls wait for a database server that does not answer, until the user has had enough.
+
+    Attributes:
+        line: To the server.
+    """
+
+    def __init__(self, url: str, line: Line) -> None:
+        self.line = line
+        with line.call():
+            super().__init__(url, engine_kwargs=line.engine_options(make_url(url)))
+        line.watch_connecting(self.engine)
 
     def set_trial_state_values(self, trial_id: int, state: TrialState, values: Any = None) -> bool:
         """Closes a trial. If the database took it and was gone before it could say so, that is noticed."""
@@ -49,18 +72,27 @@ class PatientStorage(RDBStorage):
                     return True
                 raise
 
-        return patiently(close)()
+        return patiently(close, self.line)()
 
 
-def patiently(call: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-    """The same function, tried again for as long as the connection to the database is the trouble."""
+def patiently(call: Callable[_Arguments, _Result], line: Line | None = None) -> Callable[_Arguments, _Result]:
+    """The same function, tried again for as long as the connection to the database is the trouble.
+
+    Args:
+        call: A method of `PatientStorage`, or any other function.
+        line: To the database; None: that of the storage whose method this is.
+    """
 
     @wraps(call)
     def waiting(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
         began, pause = time.monotonic(), _FIRST_PAUSE_S
+        way = line or (args[0].line if args and isinstance(args[0], PatientStorage) else Line())
         while True:
             try:
-                return call(*args, **kwargs)
+                with way.call():
+                    return call(*args, **kwargs)
+            except GivenUpError:
+                raise StorageLostError(_GIVEN_UP) from None
             except (OptunaError, sqlalchemy.exc.SQLAlchemyError) as error:
                 if not is_connection_lost(error):
                     raise
@@ -71,7 +103,8 @@ def patiently(call: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Resu
                         "Nothing that was finished is lost; once it answers, the same command goes on."
                     ) from error
                 _log.warning("the database does not answer (%s); trying again in %g s", cause, pause)
-            time.sleep(pause)
+            with way.pause():
+                time.sleep(pause)
             pause = min(2.0 * pause, _LONGEST_PAUSE_S)
 
     return waiting
@@ -112,7 +145,7 @@ def is_connection_lost(error: BaseException) -> bool:
 def cause_of(error: BaseException) -> str:
     """What the database said, in one line."""
     database = _database_error(error)
-    return str(getattr(database, "orig", None) or database or error).strip().partition("\n")[0]
+    return hidden(str(getattr(database, "orig", None) or database or error).strip().partition("\n")[0])
 
 
 def _database_error(error: BaseException | None) -> sqlalchemy.exc.SQLAlchemyError | None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tuner.objective import SECONDS, Metric, make_metric
-from tuner.protocol import penalty
+from tuner.protocol import penalty, robust_worst
 from tuner.records import Objective, RunRecord
 from tuner.study.book import Ending, Run
 from tuner.trial.messages import Outcome
@@ -24,13 +24,14 @@ class Penalties:
         self._metric = metric
         self._others = others
         self._random_return = random_return
-        self._scores: list[float] = []
+        self._finished: list[float] = []
+        self._told: list[float] = []
         self._rows: list[tuple[float, ...]] = []
 
     def see(self, record: RunRecord) -> None:
         """Takes a run into account."""
         if record.score is not None:
-            self._scores.append(record.score)
+            (self._finished if record.complete else self._told).append(record.score)
         values = record.objectives(self._others)
         if values is not None:
             self._rows.append(values[1:])
@@ -40,10 +41,10 @@ class Penalties:
 
         Without a score if there is nothing to compare with.
         """
-        seen = [*self._scores, *(self._metric([point]) for point in run.points)]
+        seen = [*self._told, *(self._metric([point]) for point in run.points)]
         # a policy that learns nothing is as good all along
         learnt_nothing = None if self._random_return is None else self._metric([(1.0, self._random_return)])
-        value = penalty(learnt_nothing, seen)
+        value = penalty(learnt_nothing, self._finished, seen)
         return Ending(outcome, value, reason, seconds, () if value is None else self._worst_others(seconds))
 
     def _worst_others(self, seconds: float) -> tuple[float, ...]:
@@ -55,5 +56,8 @@ class Penalties:
                 column.append(seconds)
             elif self._random_return is not None:
                 column.append(make_metric(other.name)([(1.0, self._random_return)]))
-            worst.append((min if other.maximised else max)(column, default=0.0))
+            sign = 1.0 if other.maximised else -1.0
+            merits = [sign * value for value in column]
+            lowest = min(merits) if other.name == SECONDS else robust_worst(merits, merits)  # times are our own measure
+            worst.append(sign * (lowest or 0.0))
         return tuple(worst)

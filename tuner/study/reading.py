@@ -1,5 +1,11 @@
-"""What Optuna's trials say of our runs, as records."""
+"""What Optuna's trials say of our runs, as records.
 
+A trial's parameters are coordinates (`1-agent.gamma`), so it carries the values besides, as attributes under the names
+of the command line (`agent.gamma`). Optuna keeps all attributes of all trials in memory: what is not for people is kept
+short.
+"""
+
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -7,8 +13,9 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from tuner.objective import AUC, Final
+from tuner.plain_text import MAX_REASON, plain
 from tuner.records import RunRecord, Scalar
-from tuner.trial.messages import JsonDict, Outcome
+from tuner.trial.messages import OUTPUT_FILE, JsonDict, Outcome
 
 RUN_ATTRIBUTE = "run"
 OUTCOME_ATTRIBUTE = "outcome"
@@ -16,6 +23,8 @@ ENDING_ATTRIBUTE = "ending"
 ATTEMPTS_ATTRIBUTE = "attempts"
 START_ATTRIBUTE = "warm_start"
 """Of a screening trial: what the configuration is called that the search was started with."""
+
+_OWN_ATTRIBUTES = frozenset({RUN_ATTRIBUTE, OUTCOME_ATTRIBUTE, ENDING_ATTRIBUTE, ATTEMPTS_ATTRIBUTE, START_ATTRIBUTE})
 
 JOB_FOLDER = "subdir"
 """Of a job of a sweep, among what is known of its run: its folder in that of the sweep."""
@@ -25,6 +34,31 @@ def read_records(study: optuna.Study, stage: str, folder: Path, others: Sequence
     """All runs of a stage that have been started, by number; arguments as of `record_of`."""
     states = (TrialState.RUNNING, TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
     return tuple(record_of(trial, stage, folder, others) for trial in study.get_trials(deepcopy=False, states=states))
+
+
+def carry_values(trial: optuna.Trial, values: JsonDict) -> None:
+    """Writes values beside a trial's coordinates, but for one whose name would hide what we keep ourselves."""
+    for path, value in values.items():
+        if path not in _OWN_ATTRIBUTES:
+            trial.set_user_attr(path, value)
+
+
+def carried_values(attributes: JsonDict) -> JsonDict:
+    """The values of a trial by config path; those of older studies and of later stages stand with its run."""
+    known: JsonDict | None = attributes.get(RUN_ATTRIBUTE, {}).get("values")
+    return {path: attributes[path] for path in attributes if path not in _OWN_ATTRIBUTES} if known is None else known
+
+
+def packed_curve(curve: Sequence[tuple[float, float]]) -> str:
+    """A curve in a third of the memory that lists of numbers take."""
+    return json.dumps([list(point) for point in curve], separators=(",", ":"))
+
+
+def curve_of(ending: JsonDict) -> tuple[tuple[float, float], ...]:
+    """The curve kept with a run's end, packed or as older studies have it."""
+    curve = ending.get("curve", ())
+    points = json.loads(curve) if isinstance(curve, str) else curve
+    return tuple((float(step), float(value)) for step, value in points)
 
 
 _OUTCOMES = {TrialState.COMPLETE: Outcome.COMPLETE, TrialState.PRUNED: Outcome.PRUNED, TrialState.FAIL: Outcome.CRASHED}
@@ -45,7 +79,7 @@ def record_of(trial: FrozenTrial, stage: str, folder: Path, others: Sequence[str
     outcome = None
     if trial.state.is_finished():
         outcome = Outcome(attributes.get(OUTCOME_ATTRIBUTE, _OUTCOMES[trial.state]))
-    curve = tuple((float(step), float(value)) for step, value in ending.get("curve", ()))
+    curve = curve_of(ending)
     job: str | None = about.get(JOB_FOLDER)
     measured = outcome is Outcome.COMPLETE and curve and job is None  # steps of a job may be anything
     scores = {metric.name: metric(curve) for metric in (Final(), AUC())} if measured else {}
@@ -55,10 +89,10 @@ def record_of(trial: FrozenTrial, stage: str, folder: Path, others: Sequence[str
         stage=stage,
         label=about.get("label", f"trial {trial.number}"),
         seed=about.get("seed", 0),
-        params={path: _as_scalar(value) for path, value in about.get("values", {}).items()},
+        params={path: _as_scalar(value) for path, value in carried_values(attributes).items()},
         outcome=outcome,
         value=values[0] if values else None,
-        reason=ending.get("reason", ""),
+        reason=plain(str(ending.get("reason", "")), MAX_REASON, OUTPUT_FILE),  # studies of before may have anything
         curve=curve,
         seconds=ending.get("seconds", 0.0),
         folder=str(folder / stage / str(trial.number) if job is None else folder / job),

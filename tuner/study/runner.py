@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 
 import optuna
 from optuna.pruners import BasePruner, NopPruner
@@ -27,7 +28,7 @@ from tuner.study.dispatch import Dispatcher
 from tuner.study.errors import StudyError
 from tuner.study.guard import further_trials
 from tuner.study.listener import StudyListener
-from tuner.study.ownership import Ownership
+from tuner.study.ownership import Ownership, refuse_another
 from tuner.study.patience import STORAGE_ERRORS, StorageLostError, explained
 from tuner.study.probing import PROBE, run_probe
 from tuner.study.pruning import RungJudge, decisions_from_json, decisions_to_json, describe_decisions
@@ -64,7 +65,7 @@ class StudyRunner:
         self._make_sampler = make_sampler
         self._pruner = NopPruner() if pruner is None or definition.others else pruner  # Optuna prunes by one value
         self._listener = listener or StudyListener()
-        self._interrupts = Interrupts()
+        self._interrupts = Interrupts(store)
 
     def run(self) -> StudySummary:
         """Runs the study, or what is left of it.
@@ -78,6 +79,7 @@ class StudyRunner:
             StorageLostError: The database does not answer, or the disk is full; the same call goes on later.
             UserError: It cannot begin, or not go on as it began.
         """
+        refuse_another(self._store, self._definition)
         with sole_controller(self._definition.study_folder), self._interrupts.heeded():
             try:
                 self._run()
@@ -89,7 +91,7 @@ class StudyRunner:
         began = time.monotonic()
         definition = self._definition
         screen = self._store.open(definition.name, SCREEN, pruner=self._pruner, directions=definition.directions)
-        ownership = Ownership(screen, definition.study_folder)
+        ownership = Ownership(screen, definition.study_folder, self._store.file)
         with ownership.claimed():
             self._begin(screen)
             self._run_owned(screen, ownership, began)
@@ -100,7 +102,8 @@ class StudyRunner:
         except (*STORAGE_ERRORS, StorageLostError):
             raise  # nothing can be written down now
         except BaseException:
-            self._note_seconds(screen, began)
+            with suppress(StorageLostError):
+                self._note_seconds(screen, began)
             raise
         self._note_seconds(screen, began)
 
@@ -183,7 +186,8 @@ class StudyRunner:
     def _screen(self, study: optuna.Study, dispatcher: Dispatcher) -> tuple[RunRecord, ...]:
         definition = self._definition
         seed = stage_seeds(definition.seed, SCREEN, 1)[0]
-        book = ScreenBook(study, definition, seed, num_distinct(study.sampler, definition.space))
+        distinct = num_distinct(study.sampler, definition.space)
+        book = ScreenBook(study, definition, seed, distinct)
         if book.num_open or book.num_entered < book.total:
             study.set_user_attr(attributes.WINNER, None)  # more trials may bring another
             study.set_user_attr(attributes.FRONT, [])
@@ -192,6 +196,11 @@ class StudyRunner:
             self._listener.on_note(
                 f"{book.num_entered} trials are there already; "
                 f"study.num_trials={definition.settings.num_trials} asks for no further one"
+            )
+        if distinct is not None and distinct > book.total:
+            self._listener.on_note(
+                f"{book.total} of the {distinct} points of the grid are tried; "
+                f"study.num_trials={distinct} tries all of them"
             )
         judge, after = self._judge(study, book)
         dispatcher.run_stage(book, judge, after)

@@ -10,10 +10,14 @@ import numpy as np
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.pruners import BasePruner
 from optuna.samplers import BaseSampler, BruteForceSampler, CmaEsSampler, GridSampler, QMCSampler
+from optuna.samplers._lazy_random_state import LazyRandomState
+from optuna.study import Study
+from optuna.trial import FrozenTrial
 
 from tuner.errors import UserError
 from tuner.protocol import sampler_seed
 from tuner.space import Space
+from tuner.study.cma import read_carefully
 from tuner.study.store import quiet_optuna
 
 SamplerFactory = Callable[..., BaseSampler]
@@ -76,12 +80,53 @@ def make_sampler(factory: SamplerFactory, study_seed: int, num_trials: int, spac
         given["space"] = space
     try:
         with quiet_optuna():
-            made = factory(**given)
+            sampler = factory(**given)
     except (TypeError, ValueError) as error:
         raise UserError(f"sampler ({getattr(target, '__name__', target)}) cannot be built: {error}") from error
-    if not isinstance(made, BaseSampler):
-        raise UserError(f"sampler builds {type(made).__name__}, which is no sampler of Optuna's: choose sampler=tpe")
-    return made
+    if not isinstance(sampler, BaseSampler):
+        raise UserError(f"sampler builds {type(sampler).__name__}, which is no sampler of Optuna's: choose sampler=tpe")
+    if isinstance(sampler, CmaEsSampler):
+        read_carefully(sampler)
+    return drawing_by_trial(sampler, study_seed)
+
+
+def drawing_by_trial(sampler: BaseSampler, study_seed: int) -> BaseSampler:
+    """The sampler, seeded anew for each trial, and for each parameter that it draws on its own.
+
+    What is proposed then follows from the seed, the number of the trial and the results that are known, and not from
+    how often and where the study was stopped, be it between two trials or while one was being entered.
+    """
+    states = list(_random_states(sampler))
+
+    def before_trial(study: Study, trial: FrozenTrial) -> None:
+        reseed(trial.number)
+        kind.before_trial(sampler, study, trial)
+
+    def sample_relative(study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]) -> dict[str, Any]:
+        reseed(trial.number)
+        return kind.sample_relative(sampler, study, trial, search_space)
+
+    def sample_independent(study: Study, trial: FrozenTrial, name: str, distribution: BaseDistribution) -> Any:
+        reseed(trial.number, name)
+        return kind.sample_independent(sampler, study, trial, name, distribution)
+
+    def reseed(number: int, name: str = "") -> None:
+        for state in states:
+            state.rng.seed(sampler_seed(study_seed, number, name))
+
+    kind = type(sampler)
+    for method in (before_trial, sample_relative, sample_independent):
+        setattr(sampler, method.__name__, method)
+    return sampler
+
+
+def _random_states(sampler: BaseSampler) -> Iterator[LazyRandomState]:
+    """Those of Optuna's samplers, and of the samplers within them. One of another make has none, and is left alone."""
+    for value in vars(sampler).values():
+        if isinstance(value, LazyRandomState):
+            yield value
+        elif isinstance(value, BaseSampler):
+            yield from _random_states(value)
 
 
 def require_objectives(factory: SamplerFactory, num_objectives: int) -> None:

@@ -17,8 +17,8 @@ from optuna.storages._rdb import models
 from optuna.trial import FrozenTrial, TrialState
 
 from tuner.errors import UserError
+from tuner.files import is_full
 from tuner.kinds import conform
-from tuner.study.disk import is_full
 from tuner.study.patience import cause_of, is_connection_lost
 from tuner.trial.messages import JsonDict, Outcome
 

@@ -10,17 +10,21 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import optuna
 import sqlalchemy.exc
+from optuna.exceptions import StorageInternalError
 from optuna.storages import BaseStorage, InMemoryStorage, JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
 from optuna.storages.journal._storage import JournalOperation
+from sqlalchemy import create_engine, inspect
 from sqlalchemy.engine import make_url
 
 from tuner.errors import UserError
+from tuner.files import is_full
 from tuner.names import did_you_mean
+from tuner.passwords import shown
+from tuner.study.line import Line
 from tuner.study.patience import PatientStorage, cause_of
 from tuner.study.soundness import check_tables, readable
 
@@ -29,10 +33,10 @@ JOURNAL_LOCK_GRACE_S = 5
 """An append takes milliseconds; a lock file older than this was left by a process that was killed."""
 
 IN_MEMORY = ("memory", "sqlite://", "sqlite:///:memory:")
-_OVERRIDES_OF_STORAGE = ("storage.url", "hydra.sweeper.storage")  # which may hold a password
 _SQLITE_HEADER = b"SQLite format 3\0"
 _ATTEMPTS = 5
 _PAUSE_S = 0.2
+_ROOM_TO_READ = 64 * 1024
 _DIALECTS = ("sqlite", "postgresql", "mysql", "mariadb")
 _PACKAGES = {"psycopg": "'psycopg[binary]'", "psycopg2": "psycopg2-binary", "MySQLdb": "mysqlclient"}
 """What to install for a driver module whose package is called otherwise."""
@@ -89,21 +93,9 @@ def _dialect_of(url: str) -> str:
         raise UserError(
             f"storage.url={shown(url)}: no kind of database is called {dialect}{did_you_mean(dialect, _DIALECTS)}"
         ) from None
+    if "@" in (parsed.host or ""):  # the end of the password was taken for the host, and would be named as such
+        raise UserError(f"storage.url={shown(url)}: write %40 for each @ in the password")
     return parsed.get_backend_name()
-
-
-def shown(url: str) -> str:
-    """The URL as it may be printed and stored: without its password."""
-    try:
-        return make_url(url).render_as_string(hide_password=True)
-    except (sqlalchemy.exc.ArgumentError, ValueError):
-        return url
-
-
-def without_password(override: str) -> str:
-    """An override as it may be written down."""
-    key, equals, value = override.partition("=")
-    return f"{key}{equals}{shown(value)}" if key.lstrip("+") in _OVERRIDES_OF_STORAGE else override
 
 
 def file_of(url: str) -> Path:
@@ -111,26 +103,49 @@ def file_of(url: str) -> Path:
     return Path(url.partition(":")[2].removeprefix("///").partition("?")[0])
 
 
-def exists(url: str) -> bool:
-    """Whether there may be studies at that URL. Makes nothing."""
+def has_studies(url: str) -> bool:
+    """Whether there may be studies at that URL: to open a storage makes one. Changes nothing.
+
+    What cannot be looked into counts as one that has; opening it says what is wrong.
+    """
     if url in IN_MEMORY:
         return False
     if not url.startswith(("sqlite:", "journal:")):
+        return _server_has_studies(url)
+    path = file_of(url)
+    if not path.is_file() or path.stat().st_size == 0:
+        return False
+    if url.startswith("journal:"):
         return True
-    return file_of(url).is_file() and file_of(url).stat().st_size > 0
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            return connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is not None
+    except sqlite3.Error:
+        return True
+
+
+def _server_has_studies(url: str) -> bool:
+    try:
+        engine = create_engine(url)
+    except (sqlalchemy.exc.SQLAlchemyError, ImportError):
+        return True
+    try:
+        return inspect(engine).has_table("studies")
+    except sqlalchemy.exc.SQLAlchemyError:
+        return True
+    finally:
+        engine.dispose()
 
 
 def _open_database(url: str) -> BaseStorage:
     check_url(url)
     dialect = _dialect_of(url)
-    engine: dict[str, Any] = {"pool_pre_ping": True}
     if dialect == "sqlite":
         path = file_of(url)
         _require_usable(path)
         _check_sqlite(path)
-        engine = {"connect_args": {"timeout": BUSY_TIMEOUT_S}, "pool_events": [(_use_write_ahead_log, "connect")]}
     try:
-        return _connect(url, engine)
+        return _connect(url)
     except ImportError as error:
         module = getattr(error.__cause__, "name", None) or dialect
         raise UserError(
@@ -139,24 +154,32 @@ def _open_database(url: str) -> BaseStorage:
         ) from error
     except RuntimeError as error:  # Optuna's word for tables of another version
         raise UserError(f"storage.url={shown(url)} was written by another version of Optuna: {error}") from error
-    except sqlalchemy.exc.SQLAlchemyError as error:
+    except (sqlalchemy.exc.SQLAlchemyError, StorageInternalError) as error:
+        if is_full(error):
+            raise UserError(f"storage.url={shown(url)} cannot be opened: the disk is full; make room") from error
         raise UserError(
             f"storage.url={shown(url)} cannot be opened: {cause_of(error)}; "
             "check the address, that it runs, and your rights"
         ) from error
 
 
-def _connect(url: str, engine: dict[str, Any]) -> RDBStorage:
+def _connect(url: str) -> RDBStorage:
     """Connects, and makes the tables of a new database; of two processes that do so at once, one has to try again."""
-    kind = RDBStorage if url.startswith("sqlite") else PatientStorage
     for _ in range(_ATTEMPTS - 1):
         try:
-            return kind(url, engine_kwargs=engine)
+            return _opened(url)
         except sqlalchemy.exc.DBAPIError as error:
             if not (isinstance(error, sqlalchemy.exc.IntegrityError) or "already exists" in str(error)):
                 raise
             time.sleep(_PAUSE_S)
-    return kind(url, engine_kwargs=engine)
+    return _opened(url)
+
+
+def _opened(url: str) -> RDBStorage:
+    if not url.startswith("sqlite"):
+        return PatientStorage(url, Line())
+    options = {"connect_args": {"timeout": BUSY_TIMEOUT_S}, "pool_events": [(_use_write_ahead_log, "connect")]}
+    return RDBStorage(url, engine_kwargs=options)
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection, record: object) -> None:
@@ -212,8 +235,16 @@ def _inspect(path: Path) -> tuple[str, set[str]]:
             if verdict == "ok" and "studies" in tables:
                 check_tables(f"the storage file {path}", connection)
     except sqlite3.DatabaseError as error:
+        if isinstance(error, sqlite3.OperationalError):  # says nothing of the file
+            raise UserError(f"the storage file {path} cannot be read: {error}{_room_left(path)}") from error
         return str(error), set()
     return " ".join(verdict.split()), tables
+
+
+def _room_left(path: Path) -> str:
+    """A hint if there is none: to read a database that was written to, SQLite has to make a small file beside it."""
+    full = shutil.disk_usage(path.parent).free < _ROOM_TO_READ
+    return "; the disk is full: make room" if full else ""
 
 
 def _open_journal(path: Path, log: Callable[[str], None]) -> BaseStorage:

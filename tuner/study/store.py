@@ -16,11 +16,14 @@ from optuna.storages import BaseStorage, RDBStorage
 
 from tuner.errors import UserError
 from tuner.names import did_you_mean
+from tuner.passwords import shown
 from tuner.records import SCREEN
 from tuner.study.definition import StudyDefinition, config_difference
+from tuner.study.patience import PatientStorage
+from tuner.study.presence import StorageFile
 from tuner.study.revision import code_revision
 from tuner.study.soundness import check_study, readable
-from tuner.study.storage import open_storage, shown
+from tuner.study.storage import open_storage
 from tuner.trial.messages import JsonDict
 
 FORMAT = 1
@@ -42,11 +45,17 @@ _BACKEND_PACKAGES = {"torch": {"torch"}, "keras": {"tensorflow", "keras"}}
 
 
 class StudyStore:
-    """Access to the studies of a storage. Study NAME has its later stages in studies NAME/confirm and NAME/test."""
+    """Access to the studies of a storage. Study NAME has its later stages in studies NAME/confirm and NAME/test.
+
+    Attributes:
+        url: Of the storage, as it may be shown.
+        file: Behind it, if there is one.
+    """
 
     def __init__(self, url: str, log: Callable[[str], None] = lambda message: None) -> None:
         self.url = shown(url)
         self._storage: BaseStorage = open_storage(url, log)
+        self.file = StorageFile(url, self._storage)
         self._sound: set[int] = set()
 
     def __enter__(self) -> "StudyStore":
@@ -59,9 +68,20 @@ class StudyStore:
 
     def close(self) -> None:
         """Closes connections; the store cannot be used any more."""
+        if isinstance(self._storage, PatientStorage):
+            self._storage.line.close()
         self._storage.remove_session()
         if isinstance(self._storage, RDBStorage):
             self._storage.engine.dispose()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether an answer of the database is waited for at this moment."""
+        return isinstance(self._storage, PatientStorage) and self._storage.line.is_waiting
+
+    def give_up(self) -> bool:
+        """Waits no longer for that answer, nor for any other. Returns whether the call ends by itself now."""
+        return isinstance(self._storage, PatientStorage) and self._storage.line.give_up()
 
     def names(self) -> list[str]:
         """Names of all studies, the one with the latest activity first."""
@@ -148,6 +168,20 @@ def study_name(name: str, stage: str) -> str:
     return name if stage == SCREEN else f"{name}/{stage}"
 
 
+def check_continues(study: optuna.Study, definition: StudyDefinition, url: str) -> None:
+    """Sees to it that a study can go on as it began; writes nothing.
+
+    Raises:
+        UserError: As `begin_or_continue`.
+    """
+    if not _is_new(study):
+        _check_continues(_check_ours(study, url), definition)
+
+
+def _is_new(study: optuna.Study) -> bool:
+    return DEFINITION not in study.user_attrs and not study.get_trials(deepcopy=False)
+
+
 def _check_ours(study: optuna.Study, url: str) -> JsonDict:
     definition: JsonDict | None = study.user_attrs.get(DEFINITION)
     if definition is None:
@@ -190,7 +224,8 @@ def begin_or_continue(study: optuna.Study, definition: StudyDefinition, url: str
     Raises:
         UserError: It was begun with another space, configuration, seed or metric; says with which.
     """
-    new = DEFINITION not in study.user_attrs and not study.get_trials(deepcopy=False)
+    check_continues(study, definition, url)
+    new = _is_new(study)
     if new:
         for key in (
             "fingerprint",
@@ -202,8 +237,6 @@ def begin_or_continue(study: optuna.Study, definition: StudyDefinition, url: str
         ):  # for readers such as the dashboard
             study.set_user_attr(key, describe(definition)[key])
         study.set_user_attr(DEFINITION, describe(definition))
-    else:
-        _check_continues(_check_ours(study, url), definition)
     study.set_user_attr(SETTINGS, settings_to_json(definition))
     revision = code_revision(Path())
     facts = {**definition.facts, **({} if revision is None else {"code": revision})}

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Final, Self
 
+from tuner.plain_text import message_of, one_line
 from tuner.records import SCREEN, STAGES, RunRecord, StudySummary
 from tuner.results import verdict
 from tuner.study.book import Run
@@ -29,7 +30,9 @@ class StudyRunListener(StudyListener):
         self._tracker = tracker
         self._definition = definition
         self._run: RunTracker | None = None
-        self._known: dict[tuple[str, int], RunRecord] = {}
+        self._known: dict[str, set[int]] = {stage: set() for stage in STAGES}  # numbers of runs that have ended
+        self._num_failed = self._num_pruned = 0
+        self._best_screened: float | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -39,7 +42,7 @@ class StudyRunListener(StudyListener):
     ) -> None:
         if error is not None:
             outcome = Outcome.STOPPED if isinstance(error, StudyStopped) else Outcome.CRASHED
-            self._finish(1, {"outcome": outcome.value, "reason": str(error).partition("\n")[0]})
+            self._finish(1, {"outcome": outcome.value, "reason": one_line(message_of(error))})
 
     def on_stage(self, stage: str, num_runs: int, records: Sequence[RunRecord]) -> None:
         """Opens the run at the first stage; takes in what earlier sessions have done."""
@@ -47,23 +50,22 @@ class StudyRunListener(StudyListener):
             self._take_in(record)
         if self._run is None:
             self._run = self._tracker.start_run(_info_of(self._definition))
-        self._run.log(len(self._known), {"study/stage": STAGES.index(stage), "study/runs_planned": num_runs})
+        self._run.log(self._num_known, {"study/stage": STAGES.index(stage), "study/runs_planned": num_runs})
 
     def on_end(self, run: Run, record: RunRecord) -> None:
         """One row of the history for each run that has ended."""
         self._take_in(record)
         assert self._run is not None
-        screened = [one.score for one in self._known.values() if one.stage == SCREEN and one.score is not None]
         row = {
             "study/seconds_of_run": record.seconds,
-            "study/num_failed": float(sum(one.failed for one in self._known.values())),
-            "study/num_pruned": float(sum(one.outcome is Outcome.PRUNED for one in self._known.values())),
+            "study/num_failed": float(self._num_failed),
+            "study/num_pruned": float(self._num_pruned),
         }
         if record.value is not None:
             row[f"study/{record.stage}_score"] = record.value
-        if screened:
-            row["study/best_screening_score"] = max(screened)
-        self._run.log(len(self._known), row)
+        if self._best_screened is not None:
+            row["study/best_screening_score"] = self._best_screened
+        self._run.log(self._num_known, row)
 
     def on_result(self, summary: StudySummary, config: JsonDict) -> None:
         """Closes the run with what the study has found.
@@ -94,8 +96,19 @@ class StudyRunListener(StudyListener):
         self._finish(0, content)
 
     def _take_in(self, record: RunRecord) -> None:
-        if record.outcome is not None:
-            self._known[record.stage, record.number] = record
+        if record.outcome is None or record.number in self._known[record.stage]:
+            return
+        self._known[record.stage].add(record.number)
+        self._num_failed += record.failed
+        self._num_pruned += record.outcome is Outcome.PRUNED
+        if record.stage == SCREEN and record.score is not None:
+            self._best_screened = max(
+                record.score, record.score if self._best_screened is None else self._best_screened
+            )
+
+    @property
+    def _num_known(self) -> int:
+        return sum(map(len, self._known.values()))
 
     def _finish(self, exit_code: int, summary: dict[str, object]) -> None:
         if self._run is not None:

@@ -8,14 +8,16 @@ from optuna.study import StudyDirection
 
 from tuner.coordinates import OneMinus, PowerOfTwo
 from tuner.objective import make_metric, make_others
+from tuner.passwords import hidden
 from tuner.records import CONFIRM, SCREEN, STAGES, Objective, RunRecord, StudySummary
 from tuner.study import store as attributes
 from tuner.study.definition import DEFAULT_LABEL
 from tuner.study.importance import PERMUTATIONS, importances, over_time
+from tuner.study.ownership import OWNER
 from tuner.study.pruning import decisions_from_json, describe_decisions
 from tuner.study.reading import RUN_ATTRIBUTE, START_ATTRIBUTE, read_records
 from tuner.study.store import StudyStore
-from tuner.study.sweep import SWEEP_FOLDER, best_jobs
+from tuner.study.sweep import SWEEP_FOLDER, best_jobs, folder_of_sweep
 from tuner.study.sweep_book import other_objectives
 from tuner.trial.messages import JsonDict
 from tuner.wording import describe_domain, join_words
@@ -71,7 +73,13 @@ def summarise(store: StudyStore, name: str, folder: Path, *, thorough: bool = Fa
 
 def home_of(store: StudyStore, name: str, folder: Path) -> Path:
     """The folder of a study; of a sweep that which it began in."""
-    return Path(store.require(name).user_attrs.get(SWEEP_FOLDER, folder))
+    return folder_of_sweep(store.require(name), folder)
+
+
+def recorded_home(store: StudyStore, name: str) -> Path | None:
+    """The folder of a study as its controller has noted it; None where that was on another machine."""
+    folder = store.require(name).user_attrs.get(OWNER, {}).get("folder")
+    return Path(folder) if folder is not None and Path(folder).is_dir() else None
 
 
 def _summarise_sweep(study: optuna.Study, thorough: bool) -> StudySummary:
@@ -116,7 +124,7 @@ def _shared(study: optuna.Study) -> JsonDict:
         "versions": definition["versions"],
         "seed": definition["seed"],
         "budget": {words: size for words, size in sizes.items() if size is not None},
-        "study_command": str(facts.get("command", "")),
+        "study_command": hidden(str(facts.get("command", ""))),  # studies of earlier versions may hold a password
         "space": {one["path"]: describe_domain(name, one) for name, one in definition["space"].items()},
         "scales": {one["path"]: _scale(one) for one in definition["space"].values()},
         **{key: str(facts.get(key, "")) for key in ("sampler", "pruner", "code")},

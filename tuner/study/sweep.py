@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 import optuna
-from optuna.pruners import BasePruner, MedianPruner, NopPruner
+from optuna.pruners import BasePruner, NopPruner
 from optuna.samplers import BaseSampler, BruteForceSampler, GridSampler
 from optuna.study import StudyDirection
 from optuna.trial import TrialState
@@ -20,12 +20,13 @@ from tuner.errors import UserError
 from tuner.executors.base import Executor
 from tuner.insights.front import front_of
 from tuner.records import SCREEN
-from tuner.study.control import Interrupts, sole_controller
+from tuner.study.control import LOCK_FILE, Interrupts, sole_controller
 from tuner.study.definition import StudyDefinition
 from tuner.study.listener import StudyListener
-from tuner.study.ownership import Ownership
+from tuner.study.ownership import Ownership, refuse_another
+from tuner.study.patience import StorageLostError
 from tuner.study.reading import OUTCOME_ATTRIBUTE, RUN_ATTRIBUTE
-from tuner.study.samplers import SamplerFactory, make_sampler, require_objectives
+from tuner.study.samplers import SamplerFactory, drawing_by_trial, make_sampler, require_objectives
 from tuner.study.store import StudyStore, begin_or_continue
 from tuner.study.sweep_book import JobJudge, Jobs, SweepBook, SweepDispatcher
 from tuner.trial.messages import JsonDict, Outcome
@@ -35,6 +36,7 @@ Direction: TypeAlias = Literal["minimize", "maximize"]
 SWEEP_FOLDER: Final = "sweep_folder"
 """Attribute of the study: where the folders of its jobs are."""
 
+DEFAULT_NUM_TRIALS: Final = 20
 _EXHAUSTIBLE = (GridSampler, BruteForceSampler)
 
 
@@ -53,6 +55,17 @@ class JobResult:
     params: JsonDict
     values: tuple[float, ...]
     subdir: str
+
+
+def folder_of_sweep(study: optuna.Study, otherwise: Path) -> Path:
+    """Where the jobs of a sweep are.
+
+    Args:
+        study: Of the sweep.
+        otherwise: Where the storage names no folder, or one in which no sweep ever ran.
+    """
+    named = Path(study.user_attrs.get(SWEEP_FOLDER, otherwise))
+    return named if (named / LOCK_FILE).is_file() else otherwise
 
 
 def best_jobs(study: optuna.Study) -> list[JobResult]:
@@ -99,11 +112,16 @@ class SweepSampler:
         kind = getattr(self.factory, "func", self.factory)
         return kind if isinstance(kind, type) else object
 
-    def total(self, num_trials: int) -> int:
-        """How many jobs there will be: of a sampler that tries each once, no more than there are different ones."""
+    def total(self, num_trials: int | None) -> int:
+        """How many jobs there will be: of a sampler that tries each once, no more than there are different ones.
+
+        Args:
+            num_trials: As many as asked for; None: all that there are, or 20 where there is no end to them.
+        """
         if not issubclass(self._kind, _EXHAUSTIBLE):
-            return num_trials
-        return min(num_trials, math.prod(len(points) for points in self.grid.values() if points is not None))
+            return DEFAULT_NUM_TRIALS if num_trials is None else num_trials
+        num_distinct = math.prod(len(points) for points in self.grid.values() if points is not None)
+        return num_distinct if num_trials is None else min(num_trials, num_distinct)
 
     def make(self, seed: int, num_trials: int) -> BaseSampler:
         """The sampler of a study that has so many trials already.
@@ -120,7 +138,7 @@ class SweepSampler:
                     f"give it steps, as in {endless[0]}=range(0,1,0.1), or choose another hydra/sweeper/sampler"
                 )
             if issubclass(kind, GridSampler):
-                return kind(self.grid, seed=seed)  # type: ignore[arg-type]  # the same order in every session
+                return drawing_by_trial(kind(self.grid, seed=seed), seed)  # type: ignore[arg-type]
         require_objectives(self.factory, self.num_objectives)
         try:
             return make_sampler(self.factory, seed, num_trials, None)
@@ -147,7 +165,7 @@ class Sweep:
         directions: minimize or maximize, for each objective.
         jobs: Of the application.
         sampler: Makes its sampler.
-        pruner: Optuna's; None: Optuna's default for one objective, none for several.
+        pruner: Optuna's; None: every job runs to its end, and what it reports is only kept.
     """
 
     definition: StudyDefinition
@@ -178,7 +196,7 @@ class SweepRunner:
         self._store = store
         self._make_executor = make_executor
         self._listener = listener
-        self._interrupts = Interrupts()
+        self._interrupts = Interrupts(store)
 
     def run(self, folder: Path) -> list[JobResult]:
         """Runs the sweep, or what is left of it.
@@ -195,14 +213,15 @@ class SweepRunner:
         """
         definition = self._sweep.definition
         single = len(self._sweep.directions) == 1
-        pruner = self._sweep.pruner or (MedianPruner() if single else NopPruner())
+        pruner = self._sweep.pruner or NopPruner()
+        refuse_another(self._store, definition, self._began_in(folder))
         study = self._store.open(definition.name, SCREEN, pruner=pruner, directions=self._sweep.directions)
-        began_in = Path(study.user_attrs.get(SWEEP_FOLDER, folder))
-        if began_in.is_dir() and began_in != folder:
+        began_in = self._began_in(folder)
+        if began_in != folder:
             with suppress(OSError):  # if the new one was made, it is not needed; something may be in it
                 folder.rmdir()
             folder = began_in
-        ownership = Ownership(study, folder)
+        ownership = Ownership(study, folder, self._store.file)
         with sole_controller(folder), self._interrupts.heeded(), ownership.claimed():
             begin_or_continue(study, definition, self._store.url)
             study.set_user_attr(SWEEP_FOLDER, str(folder))
@@ -215,9 +234,18 @@ class SweepRunner:
             try:
                 if not book.is_done:
                     self._dispatch(book, JobJudge() if single else None, ownership)
-            finally:
-                self._listener.on_results(folder, best_jobs(study))
-            return best_jobs(study)
+            except BaseException:
+                with suppress(StorageLostError):
+                    self._listener.on_results(folder, best_jobs(study))
+                raise
+            best = best_jobs(study)
+            self._listener.on_results(folder, best)
+            return best
+
+    def _began_in(self, folder: Path) -> Path:
+        """The folder of a sweep that is continued, if it is still there; else this one."""
+        study = self._store.find(self._sweep.definition.name)
+        return folder if study is None else folder_of_sweep(study, folder)
 
     def _dispatch(self, book: SweepBook, judge: JobJudge | None, ownership: Ownership) -> None:
         with self._make_executor() as executor:

@@ -10,7 +10,7 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from tuner.executors.base import Event, TrialBuilt
-from tuner.protocol import PENALISED
+from tuner.protocol import PENALISED, robust_worst
 from tuner.records import SCREEN, RunRecord
 from tuner.study.book import Book, Ending, Run
 from tuner.study.definition import StudyDefinition, flatten
@@ -18,11 +18,14 @@ from tuner.study.dispatch import Dispatcher, _Desk
 from tuner.study.evidence import echo_complaint
 from tuner.study.reading import (
     ATTEMPTS_ATTRIBUTE,
+    OUTCOME_ATTRIBUTE,
     RUN_ATTRIBUTE,
+    carry_values,
     record_of,
 )
+from tuner.study.vetting import inside
 from tuner.trial import folder as files
-from tuner.trial.messages import JsonDict, Outcome, TrialResult, Verdict
+from tuner.trial.messages import MAX_COUNT, JsonDict, Outcome, TrialResult, Verdict
 
 _STEPS_OF_A_FRACTION = 1000
 
@@ -73,24 +76,26 @@ class SweepBook(Book):
 
     def _run(self, trial: optuna.Trial) -> Run:
         drawn = {name: trial._suggest(name, distribution) for name, distribution in self._distributions.items()}
+        space = self._definition.space
+        values = {parameter.path: parameter.value(drawn[parameter.name], {}) for parameter in space.parameters}
+        overrides = self._jobs.overrides(values)  # those in the storage may be anybody's
         about: JsonDict | None = trial.user_attrs.get(RUN_ATTRIBUTE)
         if about is None:
-            space = self._definition.space
-            values = {parameter.path: parameter.value(drawn[parameter.name], {}) for parameter in space.parameters}
-            overrides = self._jobs.overrides(values)
             subdir = self._own_subdir(trial.number, overrides)
             about = {"label": f"trial {trial.number}", "seed": 0, "values": values}
             about |= {"overrides": overrides, "subdir": subdir}
+            carry_values(trial, values)
             trial.set_user_attr(RUN_ATTRIBUTE, about)
-        config = {"overrides": about["overrides"], "sweep_dir": str(self._sweep_folder), "subdir": about["subdir"]}
+        subdir = inside(about["subdir"])
+        config = {"overrides": overrides, "sweep_dir": str(self._sweep_folder), "subdir": subdir}
         return Run(
             trial,
             SCREEN,
             label=about["label"],
             seed=about["seed"],
-            values={"overrides": about["overrides"]},  # by these a folder is known to be this job's
+            values={"overrides": overrides},  # by these a folder is known to be this job's
             config=config,
-            folder=self._sweep_folder / about["subdir"],
+            folder=self._sweep_folder / subdir,
             attempts=list(trial.user_attrs.get(ATTEMPTS_ATTRIBUTE, [])),
         )
 
@@ -108,13 +113,18 @@ class SweepBook(Book):
         return tuple(map(self._record, self.study.get_trials(deepcopy=False)))
 
     def worst(self) -> tuple[float, ...]:
-        """The worst value seen of each objective; empty if none was."""
-        finished = self.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-        return tuple(
-            (max if direction is StudyDirection.MINIMIZE else min)(trial.values[index] for trial in finished)
-            for index, direction in enumerate(self.study.directions)
-            if finished
-        )
+        """The worst value seen of each objective, see `robust_worst`; empty if none was."""
+        trials = self.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        finished = [trial for trial in trials if trial.user_attrs.get(OUTCOME_ATTRIBUTE) == Outcome.COMPLETE]
+        worst = []
+        for index, direction in enumerate(self.study.directions):
+            sign = -1.0 if direction is StudyDirection.MINIMIZE else 1.0
+            usual, seen = ([sign * trial.values[index] for trial in some] for some in (finished, trials))
+            lowest = robust_worst(usual, seen)
+            if lowest is None:
+                return ()
+            worst.append(sign * lowest)
+        return tuple(worst)
 
     def _record(self, trial: FrozenTrial) -> RunRecord:
         return record_of(trial, SCREEN, self._sweep_folder, other_objectives(self.study))
@@ -136,6 +146,7 @@ class JobJudge:
         """The verdict on a job that has just reported."""
         in_fractions = any(not float(known).is_integer() for known in run.curve)
         point = round(step * _STEPS_OF_A_FRACTION) if in_fractions else int(step)
+        point = -1 if point > MAX_COUNT else point  # no database stores it
         return "prune" if point >= 0 and book.report(run, point, run.curve[step]) else "continue"
 
     def catch_up(self, book: Book, run: Run) -> None:

@@ -7,8 +7,9 @@ from typing import Any
 from hydra.core.singleton import Singleton
 from hydra.core.utils import run_job, setup_globals
 from hydra.types import HydraContext, TaskFunction
-from omegaconf import DictConfig, open_dict
+from omegaconf import DictConfig, OmegaConf, flag_override, open_dict
 
+from tuner.passwords import shown, without_password
 from tuner.trial.context import TrialContext
 from tuner.trial.folder import write_objective
 from tuner.trial.messages import JsonDict
@@ -64,14 +65,33 @@ class SweepJob:
         with open_dict(config):
             config.hydra.sweep.dir = asked["sweep_dir"]
             config.hydra.sweep.subdir = asked["subdir"]
-        done = run_job(
+        done = run_job(  # which writes the config down
             task_function=self.app.task_function,
-            config=config,
+            config=without_passwords(config),
             job_dir_key="hydra.sweep.dir",
             job_subdir_key="hydra.sweep.subdir",
             hydra_context=self.app.context,
         )
         write_objective(context.folder, objective_of(done.return_value, self.num_objectives))
+
+
+def without_passwords(config: DictConfig) -> DictConfig:
+    """A copy of an application's config in which Hydra's own part, which it keeps in files, holds no passwords."""
+    config = config.copy()
+    plain = OmegaConf.to_container(config.hydra, resolve=False)
+    assert isinstance(plain, dict)
+    storage = plain.get("sweeper", {}).get("storage")
+    told = {kind: [without_password(word) for word in words or ()] for kind, words in plain["overrides"].items()}
+    with (
+        flag_override(config, ["readonly", "struct"], False),
+        flag_override(config.hydra, ["readonly", "struct"], False),
+    ):
+        OmegaConf.update(config, "hydra.overrides", told)
+        if isinstance(storage, str):
+            OmegaConf.update(config, "hydra.sweeper.storage", shown(storage))
+        elif isinstance(storage, dict) and "url" in storage:
+            OmegaConf.update(config, "hydra.sweeper.storage.url", shown(str(storage["url"])))
+    return config
 
 
 def objective_of(returned: object, num_objectives: int) -> JsonDict:

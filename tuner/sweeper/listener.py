@@ -6,10 +6,12 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
+from tuner.plain_text import printable
 from tuner.protocol import RETRIED
 from tuner.records import RunRecord
 from tuner.study.book import Run
 from tuner.study.sweep import JobResult, SweepListener
+from tuner.sweeper.job import without_passwords
 from tuner.sweeper.results import RESULTS_FILE, results_of, write_results
 from tuner.trial.messages import Outcome
 from tuner.wording import format_number
@@ -38,7 +40,7 @@ class SweepLog(SweepListener):
     def on_folder(self, folder: Path) -> None:
         """Keeps the config, as every sweeper does."""
         _log.info("Jobs are in %s", folder)
-        OmegaConf.save(self._config, folder / "multirun.yaml")
+        OmegaConf.save(without_passwords(self._config), folder / "multirun.yaml")
 
     def on_stage(self, stage: str, num_runs: int, records: Sequence[RunRecord]) -> None:
         """Says how many jobs there are to do."""
@@ -47,7 +49,7 @@ class SweepLog(SweepListener):
 
     def on_start(self, run: Run) -> None:
         """One line with the overrides."""
-        _log.info("\t#%d : %s", run.number, " ".join(run.config["overrides"][self._num_fixed :]))
+        _log.info("\t#%d : %s", run.number, printable(" ".join(run.config["overrides"][self._num_fixed :])))
 
     def on_pause(self, run: Run, reason: str) -> None:
         """Said: a Hydra application starts from the beginning unless it keeps checkpoints of its own."""
@@ -73,4 +75,5 @@ class SweepLog(SweepListener):
             write_results(folder, results)
             for job in best:
                 values = ", ".join(map(format_number, job.values))
-                _log.info("Best: %s with %s, job #%d; see %s", values, job.params, job.number, folder / RESULTS_FILE)
+                params = printable(str(job.params))
+                _log.info("Best: %s with %s, job #%d; see %s", values, params, job.number, folder / RESULTS_FILE)

@@ -27,8 +27,11 @@ from tuner.config import HYDRA_KEYS
 from tuner.errors import UserError
 from tuner.executors.local import LocalExecutor, pickle_function
 from tuner.executors.preload import Backend, Preload
+from tuner.insights.failures import failed_runs
 from tuner.names import did_you_mean
+from tuner.passwords import command_line
 from tuner.protocol import StudySettings
+from tuner.records import StudySummary
 from tuner.reporting.page import write_page
 from tuner.study import (
     StudyDefinition,
@@ -41,7 +44,6 @@ from tuner.study import (
 )
 from tuner.study.guard import further_trials
 from tuner.study.samplers import SamplerFactory, require_packages
-from tuner.study.storage import without_password
 from tuner.study.store import BY_CHANCE
 from tuner.study.sweep import Sweep, SweepRunner, SweepSampler
 from tuner.sweeper.grammar import SweepSpace, parse_sweep
@@ -123,7 +125,7 @@ def _run(app: HydraApp, settings: SweepSettings, arguments: Sequence[str]) -> Js
     sampler = SweepSampler(_sampler(settings.sampler), space.grid(), num_objectives)
     sampler.make(settings.seed, 0)  # refused now, if it cannot be made
     sweep = Sweep(
-        definition=_define(app, settings, space, job),
+        definition=_define(app, settings, space, job, sampler.total(settings.num_trials)),
         directions=settings.directions,
         jobs=_Jobs(app, space),
         sampler=sampler,
@@ -135,7 +137,7 @@ def _run(app: HydraApp, settings: SweepSettings, arguments: Sequence[str]) -> Js
     with StudyStore(settings.storage, listener.on_note) as store:
         best = SweepRunner(sweep, store, lambda: _executor(settings, backend), listener).run(folder)
         if best:
-            _write_report(store, sweep.definition.name, folder)
+            _say_how_it_went(store, sweep.definition.name, folder)
         num_jobs = len(store.require(sweep.definition.name).get_trials(deepcopy=False))
     if not best:
         again = further_trials(num_jobs, num_jobs, num_jobs)
@@ -146,13 +148,21 @@ def _run(app: HydraApp, settings: SweepSettings, arguments: Sequence[str]) -> Js
     return results_of(best, num_objectives)
 
 
-def _write_report(store: StudyStore, name: str, folder: Path) -> None:
-    """The page of the sweep, beside its results; without plotly only how to get one."""
+def _say_how_it_went(store: StudyStore, name: str, folder: Path) -> None:
+    """Writes the page of the sweep, beside its results, and says where it is and how many jobs failed."""
     home = home_of(store, name, folder)
     summary = summarise(store, name, home, thorough=True)
     fill_dashboard(store, summary, home)
+    _write_report(summary, home)
+    failed = failed_runs(summary)
+    if failed:
+        _log.warning("%s", failed)
+
+
+def _write_report(summary: StudySummary, home: Path) -> None:
+    """Without plotly, only how to get one."""
     if importlib.util.find_spec("plotly") is None:
-        _log.info("For a report: pip install 'note-rl[report]' && tuner report %s", shlex.quote(name))
+        _log.info("For a report: pip install 'note-rl[report]' && tuner report %s", shlex.quote(summary.name))
         return
     try:
         _log.info("Look at everything: %s", write_page(summary, home))
@@ -185,7 +195,7 @@ def _check_variants(app: HydraApp, space: SweepSpace) -> None:
             raise UserError(f"no job can have {' '.join(overrides[len(space.fixed) :])}: {reason}") from error
 
 
-def _define(app: HydraApp, settings: SweepSettings, space: SweepSpace, job: bytes) -> StudyDefinition:
+def _define(app: HydraApp, settings: SweepSettings, space: SweepSpace, job: bytes, num_trials: int) -> StudyDefinition:
     name = str(app.config.hydra.job.name)
     config = {"directions": list(settings.directions), "overrides": sorted(space.fixed)}
     return StudyDefinition(
@@ -194,7 +204,7 @@ def _define(app: HydraApp, settings: SweepSettings, space: SweepSpace, job: byte
         space=space.space,
         settings=StudySettings(
             metric="final",
-            num_trials=settings.num_trials,
+            num_trials=num_trials,
             retries=settings.retries,
             max_failures=settings.max_failures,
         ),
@@ -203,7 +213,7 @@ def _define(app: HydraApp, settings: SweepSettings, space: SweepSpace, job: byte
         function=job,
         probe=None,
         facts={
-            "command": shlex.join([Path(sys.argv[0]).name, *map(without_password, sys.argv[1:])]),
+            "command": command_line([Path(sys.argv[0]).name, *sys.argv[1:]]),
             "sampler": describe_part(settings.sampler),
             "pruner": describe_part(settings.pruner) if settings.pruner else "",
             **({BY_CHANCE: "as jobs end"} if settings.parallel > 1 else {}),

@@ -46,11 +46,11 @@ class SweepSettings:
         directions: What is done to each objective: minimize or maximize.
         params: The search by config path, in Hydra's sweep grammar.
         sampler: Node of Optuna's sampler, without what is not set.
-        pruner: Node of Optuna's pruner; None: Optuna's default for one objective, no pruning for several.
+        pruner: Node of Optuna's pruner; None: no job is pruned.
         seed: Of the sampler.
         name: Of the study; None: made of the application's name and what is searched.
         storage: URL.
-        num_trials: Jobs in all, those of earlier sessions included.
+        num_trials: Jobs in all, those of earlier sessions included; None: all of a grid, otherwise 20.
         parallel: Jobs at a time.
         retries: How often a job that crashed is started again.
         max_failures: So many failures in a row end the sweep.
@@ -67,7 +67,7 @@ class SweepSettings:
     seed: int = 0
     name: str | None = None
     storage: str = "memory"
-    num_trials: int = 20
+    num_trials: int | None = None
     parallel: int = 2
     retries: int = 1
     max_failures: int = 5

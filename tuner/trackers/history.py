@@ -1,13 +1,13 @@
 """The training history: one row per finished episode, as Parquet."""
 
 import logging
-import os
 import time
 from collections.abc import Callable
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
 from tuner.errors import UserError
+from tuner.files import aside_of
 
 logger = logging.getLogger(__name__)
 
@@ -145,9 +145,8 @@ def _write_history(path: Path, rows: list[HistoryRow]) -> None:
 
     columns = dict(zip(_COLUMNS, zip(*(astuple(row) for row in rows), strict=True), strict=True))
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    pyarrow.parquet.write_table(pyarrow.table(columns), aside)
-    aside.replace(path)
+    with aside_of(path) as aside:
+        pyarrow.parquet.write_table(pyarrow.table(columns), aside)
 
 
 _COLUMNS = [field.name for field in fields(HistoryRow)]

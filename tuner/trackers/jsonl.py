@@ -8,7 +8,7 @@ import io
 import json
 import logging
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from tuner.files import parse_json, write_aside
@@ -24,26 +24,31 @@ class JsonlTracker:
     """Appends `{"step": 128, "train/loss": 0.5}` to metrics.jsonl of each run; finishing a run writes summary.json."""
 
     def __init__(self) -> None:
-        self._runs: list[JsonlRun] = []
+        self._open: set[JsonlRun] = set()
 
     def start_run(self, info: RunInfo) -> "JsonlRun":
         """Begin or continue the file of a run; a last line torn by a kill is cut off first."""
-        run = JsonlRun(info)
-        self._runs.append(run)
+        run = JsonlRun(info, self._open.discard)
+        self._open.add(run)
         return run
 
     def close(self, timeout_s: float = 10.0) -> None:
         """Close the files of runs that nobody finished. Nothing is ever under way."""
-        for run in self._runs:
+        for run in list(self._open):
             run.close()
-        self._runs.clear()
 
 
 class JsonlRun:
-    """One run's metrics.jsonl. A disk that refuses is one warning, and the run goes on."""
+    """One run's metrics.jsonl. A disk that refuses is one warning, and the run goes on.
 
-    def __init__(self, info: RunInfo) -> None:
+    Args:
+        info: what is tracked.
+        closed: told when nothing more is written, so that nobody holds on to it.
+    """
+
+    def __init__(self, info: RunInfo, closed: Callable[["JsonlRun"], None]) -> None:
         self._info = info
+        self._closed = closed
         self._file: io.FileIO | None = None
         path = info.folder / METRICS_FILE
         try:
@@ -82,6 +87,7 @@ class JsonlRun:
         if self._file is not None:
             self._file.close()
             self._file = None
+        self._closed(self)
 
     def _give_up(self, error: OSError) -> None:
         self.close()

@@ -5,7 +5,6 @@ one logged warning. If the server cannot be reached, this run and all later ones
 with `wandb sync`; if even that fails, W&B is off for the rest of the session.
 """
 
-import copy
 import logging
 import os
 import threading
@@ -15,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from tuner.plain_text import printable_copy
 from tuner.trackers.background import BackgroundCalls
 from tuner.trackers.base import RunInfo, Table
 from tuner.trackers.wandb_local import RUN_ID_FILE, Mode, check_settings, resolve_mode, run_id_of
@@ -89,8 +89,8 @@ class WandbRun:
     def __init__(self, session: "_Session", calls: BackgroundCalls, info: RunInfo) -> None:
         self._session = session
         self._calls = calls
-        # A copy, as the caller may go on using its dictionary while the call waits.
-        self._slot = _Slot(replace(info, config=copy.deepcopy(info.config)))
+        # A copy, as the caller may go on using its dictionary while the call waits; W&B takes no halves of characters.
+        self._slot = _Slot(replace(info, config=printable_copy(info.config)))
         if session.mode != "disabled" and calls.submit(lambda: session.open(self._slot)):
             session.runs_queued += 1
 
@@ -108,7 +108,7 @@ class WandbRun:
     def finish(self, exit_code: int = 0, summary: Mapping[str, object] | None = None) -> None:
         """Queue the end of the run."""
         if self._session.mode != "disabled":
-            values = copy.deepcopy(dict(summary or {}))
+            values = {name: printable_copy(value) for name, value in (summary or {}).items()}
             self._calls.submit(lambda: self._session.finish(self._slot, exit_code, values))
 
 

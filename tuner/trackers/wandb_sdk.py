@@ -4,6 +4,7 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from tuner.plain_text import printable_copy
 from tuner.trackers.base import Table
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def table_of(table: Table) -> "wandb.Table":
     """A table of ours as W&B's; a column may hold numbers and texts."""
     import wandb
 
-    rows = [list(row) for row in table.rows]
+    rows = printable_copy([list(row) for row in table.rows])
     return wandb.Table(columns=list(table.columns), data=rows, allow_mixed_types=True)
 
 

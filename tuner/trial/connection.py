@@ -3,10 +3,12 @@
 import selectors
 import socket
 
-from tuner.trial.messages import Message, decode
+from tuner.trial.messages import Message
+from tuner.trial.wire import MAX_LINE_BYTES, decode
 
 _CHUNK = 65536
 _CHUNKS_PER_TURN = 16  # so that one talkative child does not keep the others from being heard
+_LAST_CHUNKS = 2 * MAX_LINE_BYTES // _CHUNK  # of a dead child: a process that it has left behind could go on for ever
 
 
 class Connection:
@@ -25,7 +27,9 @@ class Connection:
         self._selector = selector
         self._socket, self.child_end = socket.socketpair()
         self._socket.setblocking(False)
-        self._inbox = self._outbox = b""
+        self._outbox = b""
+        self._lines: list[bytes] = []
+        self._rest = bytearray()
         self.is_open = True
         selector.register(self._socket, selectors.EVENT_READ, self._on_ready)
 
@@ -36,26 +40,32 @@ class Connection:
 
     def receive(self, to_the_end: bool = False) -> None:
         """Take in what is there; `to_the_end` for a child that is dead, whose last words are limited."""
-        num_chunks = 0
-        while self.is_open and (to_the_end or num_chunks < _CHUNKS_PER_TURN):
-            num_chunks += 1
+        for _ in range(_LAST_CHUNKS if to_the_end else _CHUNKS_PER_TURN):
+            if not self.is_open or len(self._rest) > MAX_LINE_BYTES:
+                return
             try:
                 data = self._socket.recv(_CHUNK)
             except BlockingIOError:
                 return
             except OSError:
                 data = b""
-            self._inbox += data
             if not data:
                 self._leave()
+            *lines, rest = data.split(b"\n")
+            for line in lines:
+                self._lines.append(bytes(self._rest) + line)
+                self._rest.clear()
+            self._rest += rest
 
     def take_messages(self) -> list[Message]:
         """Return what has come, in order.
 
         Raises:
-            ValueError: A line that is not a message.
+            ValueError: A line that is not a message, or one that does not end.
         """
-        *lines, self._inbox = self._inbox.split(b"\n")
+        lines, self._lines = self._lines, []
+        if len(self._rest) > MAX_LINE_BYTES:
+            raise ValueError(f"a line of more than {MAX_LINE_BYTES:,} bytes")
         return [decode(line) for line in lines]
 
     def close(self) -> None:

@@ -5,6 +5,7 @@ import math
 import socket
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import NoReturn
 
@@ -13,7 +14,6 @@ from tuner.trial.messages import (
     Alive,
     Built,
     JsonDict,
-    Launch,
     Log,
     Message,
     Outcome,
@@ -21,10 +21,9 @@ from tuner.trial.messages import (
     TrialInterrupted,
     TrialSpec,
     Verdict,
-    decode_verdict,
-    encode,
 )
 from tuner.trial.reporter import ControllerLine, Reporter
+from tuner.trial.wire import Launch, decode_verdict, encode
 
 ALIVE_INTERVAL_S = 1.0
 _POLL_INTERVAL_S = 0.1
@@ -158,18 +157,17 @@ class TrialContext:
         Raises:
             TrialInterrupted: PRUNED or STOPPED as the controller says, STOPPED if it has gone, DIVERGED if the value
                 is not finite.
-            ValueError: The step is not finite.
+            ValueError: The step is not finite, or larger than 2**31.
         """
         self._raise_again()
         step, value = float(step), float(value)
-        if not math.isfinite(step):
-            raise ValueError(f"report() needs a finite step, not {step}")
-        if not math.isfinite(value):
+        if math.isfinite(step) and not math.isfinite(value):
             self._interrupt(Outcome.DIVERGED, f"the value reported at step {step:g} is {value}")
+        report = Report(step, self._recorded.get(step, value))
         if step not in self._recorded:
-            files.append_line(self._reports, {"step": step, "value": value}, durable=True)
+            files.append_line(self._reports, asdict(report), durable=True)
             self._recorded[step] = value
-        self._line.send(Report(step, self._recorded[step]))
+        self._line.send(report)
         verdict = self._line.wait_for_verdict()
         if verdict == "prune":
             self._interrupt(Outcome.PRUNED, f"pruned at step {step:g} with {self._recorded[step]:g}")
@@ -184,10 +182,10 @@ class TrialContext:
         Raises:
             TrialInterrupted: STOPPED, if the controller asks for it or has gone.
         """
-        values = {name: float(value) for name, value in metrics.items()}
-        written = {name: value if math.isfinite(value) else None for name, value in values.items()}
-        files.append_line(self._metrics, {"step": int(step), **written}, durable=False)
-        self._line.send(Log(int(step), values))
+        log = Log(int(step), {str(name): float(value) for name, value in metrics.items()})
+        written = {name: value if math.isfinite(value) else None for name, value in log.metrics.items()}
+        files.append_line(self._metrics, {"step": log.step, **written}, durable=False)
+        self._line.send(log)
         self.check()
 
     def built(self, config: JsonDict) -> None:

@@ -33,6 +33,10 @@ class Ending:
     step: Step
     next_at: float = 0.0
 
+    def overrules(self, written: TrialResult) -> bool:
+        """Whether it counts, and not what the child wrote after it had been decided on."""
+        return self.outcome in (Outcome.HUNG, Outcome.CRASHED) or written.outcome is Outcome.STOPPED
+
     def signal_child(self, pid: int, pidfd: int | None) -> None:
         """Do the step, so far as it consists of signals."""
         if self.step is Step.TERMINATE:
@@ -50,7 +54,8 @@ def judge(
     """Return the result of a child that has ended.
 
     What the child wrote itself counts, except that a child which left orderly because a limit was reached was not just
-    stopped. Otherwise the outcome is that of whoever ended it.
+    stopped, and that one which was given up (it hung, or sent nonsense) comes to no good end after that. Otherwise the
+    outcome is that of whoever ended it.
 
     Args:
         written: The child's result.json, if it is complete.
@@ -59,7 +64,7 @@ def judge(
         output: The last lines of its output.
         seconds: Its wall time.
     """
-    if written is not None and (ending is None or written.outcome is not Outcome.STOPPED):
+    if written is not None and (ending is None or not ending.overrules(written)):
         return written
     if ending is None:
         return TrialResult(Outcome.CRASHED, describe_exit(exit_code), output, seconds)

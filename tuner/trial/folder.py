@@ -11,22 +11,24 @@ import json
 import os
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.errors import UserError
-from tuner.files import parse_json, write_aside
-from tuner.trial import system
-from tuner.trial.messages import JsonDict, TrialResult, TrialSpec
+from tuner.files import sweep_asides, write_aside
+from tuner.plain_text import MAX_REASON, plain
+from tuner.trial import orphans, system
+from tuner.trial.foreign import build, parse_object, read_file
+from tuner.trial.messages import OUTPUT_FILE as OUTPUT_FILE
+from tuner.trial.messages import JsonDict, Report, TrialResult, TrialSpec
 
 SPEC_FILE = "trial.json"
 REPORTS_FILE = "reports.jsonl"
 METRICS_FILE = "metrics.jsonl"
 RESULT_FILE = "result.json"
 OBJECTIVE_FILE = "objective.json"
-OUTPUT_FILE = "output.log"
 CHECKPOINT_FILE = "checkpoint.safetensors"
 LOCK_FILE = "lock"
 PID_FILE = "pid"
@@ -34,6 +36,7 @@ PID_FILE = "pid"
 _POLL_S = 0.02
 _KILL_PATIENCE_S = 5.0  # a killed process ends at once, unless the disk it waits for does not answer
 _TAIL_BYTES = 8192
+_MAX_BYTES = 100_000_000  # of a file that a trial has written: far more than any of ours takes
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,7 @@ class FolderState:
 def read_trial(folder: Path) -> FolderState:
     """Read the folder of a trial, whatever state it was left in. Changes nothing and never waits."""
     try:
-        spec = TrialSpec.from_json((folder / SPEC_FILE).read_text())
+        spec = TrialSpec.from_json(_text(folder / SPEC_FILE))
     except (OSError, ValueError):
         spec = None
     return FolderState(spec, tuple(read_reports(folder)), read_result(folder), is_locked(folder), _living_pid(folder))
@@ -105,6 +108,12 @@ def end_leftover(folder: Path, grace_s: float = 10.0) -> bool:
     return now is not None or bool(members)
 
 
+def sessions_of(folders: Iterable[Path]) -> set[str]:
+    """Return the marks (`tuner.trial.orphans`) of the processes that last worked in these folders."""
+    found = {_noted(folder).get("session") for folder in folders}
+    return {session for session in found if isinstance(session, str) and session.count("/") == 2}
+
+
 def prepare(folder: Path, spec: TrialSpec) -> None:
     """Make the folder of a trial and write its trial.json.
 
@@ -147,7 +156,7 @@ def acquire_lock(folder: Path, patience_s: float) -> int | None:
 def is_locked(folder: Path) -> bool:
     """Whether a process works in the folder."""
     try:
-        descriptor = os.open(folder / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(folder / LOCK_FILE, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return False
     try:
@@ -162,25 +171,27 @@ def is_locked(folder: Path) -> bool:
 def claim(folder: Path) -> None:
     """Note this process in the pid file and clear what an earlier attempt left unfinished. The lock must be held."""
     pid = os.getpid()
-    write_aside(folder / PID_FILE, json.dumps({"pid": pid, "start_time": system.start_time(pid)}))
+    about = {"pid": pid, "start_time": system.start_time(pid), "session": orphans.own_session()}
+    write_aside(folder / PID_FILE, json.dumps(about))
     clear_unfinished(folder)
 
 
 def clear_unfinished(folder: Path) -> None:
     """Clear what an earlier attempt left unfinished. The lock must be held."""
+    sweep_asides(folder)
     (folder / RESULT_FILE).unlink(missing_ok=True)
     for name in (REPORTS_FILE, METRICS_FILE):
         cut_torn_tail(folder / name)
 
 
 def read_reports(folder: Path) -> list[tuple[float, float]]:
-    """Return the (step, value) pairs reported so far; a line cut short is passed over."""
+    """Return the (step, value) pairs reported so far; a line that is cut short, or no report, is passed over."""
     pairs = []
     for line in _lines(folder / REPORTS_FILE):
-        with suppress(ValueError, KeyError, TypeError):
-            entry = parse_json(line)
+        with suppress(ValueError):
             if line.endswith(b"\n"):
-                pairs.append((float(entry["step"]), float(entry["value"])))
+                report = build(Report, parse_object(line))
+                pairs.append((report.step, report.value))
     return pairs
 
 
@@ -199,23 +210,23 @@ def cut_torn_tail(path: Path) -> None:
     Damage before it is no torn write and stays as it is: readers pass over it.
     """
     lines = _lines(path)
-    if not lines or (lines[-1].endswith(b"\n") and _is_json(lines[-1])):
-        return
-    os.truncate(path, sum(map(len, lines[:-1])))
-
-
-def _is_json(line: bytes) -> bool:
-    try:
-        parse_json(line)
-    except ValueError:
-        return False
-    return True
+    sound = 0
+    for line in lines:
+        try:
+            parse_object(line)
+        except ValueError:
+            break
+        if not line.endswith(b"\n"):
+            break
+        sound += len(line)
+    if sound < sum(map(len, lines)):
+        os.truncate(path, sound)
 
 
 def read_result(folder: Path) -> TrialResult | None:
     """Return the trial's result, or None if there is none that is complete."""
     try:
-        return TrialResult.from_json((folder / RESULT_FILE).read_text())
+        return TrialResult.from_json(_text(folder / RESULT_FILE))
     except (OSError, ValueError):
         return None
 
@@ -231,20 +242,20 @@ def write_objective(folder: Path, objective: JsonDict) -> None:
 
 
 def read_objective(folder: Path) -> JsonDict:
-    """Return what `write_objective` wrote; a complaint if that is missing."""
+    """Return what `write_objective` wrote; a complaint if that is missing or something else."""
     try:
-        objective: JsonDict = parse_json((folder / OBJECTIVE_FILE).read_text())
-    except (OSError, ValueError):
+        objective = parse_object(_text(folder / OBJECTIVE_FILE))
+        if "complaint" in objective:
+            return {"complaint": plain(str(objective["complaint"]), MAX_REASON, OUTPUT_FILE)}
+        return {"values": [float(value) for value in objective["values"]]}
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
         return {"complaint": f"its process left no {OBJECTIVE_FILE}"}
-    return objective
 
 
 def tail_of_output(folder: Path, num_lines: int = 20) -> str:
     """Return the last lines of the trial's output."""
     try:
-        with (folder / OUTPUT_FILE).open("rb") as file:
-            file.seek(-min(_TAIL_BYTES, file.seek(0, os.SEEK_END)), os.SEEK_END)
-            text = file.read().decode(errors="replace")
+        text = read_file(folder / OUTPUT_FILE, _TAIL_BYTES).decode(errors="replace")
     except OSError:
         return ""
     return "\n".join(text.splitlines()[-num_lines:])
@@ -252,17 +263,28 @@ def tail_of_output(folder: Path, num_lines: int = 20) -> str:
 
 def _lines(path: Path) -> list[bytes]:
     try:
-        return path.read_bytes().splitlines(keepends=True)
+        return read_file(path, _MAX_BYTES).splitlines(keepends=True)
     except OSError:
         return []
 
 
+def _text(path: Path) -> bytes:
+    return read_file(path, _MAX_BYTES)
+
+
 def _noted_process(folder: Path) -> tuple[int, str] | None:
+    noted = _noted(folder)
     try:
-        noted = parse_json((folder / PID_FILE).read_text())
         return int(noted["pid"]), str(noted["start_time"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError):
         return None
+
+
+def _noted(folder: Path) -> JsonDict:
+    try:
+        return parse_object(_text(folder / PID_FILE))
+    except (OSError, ValueError):
+        return {}
 
 
 def _living_pid(folder: Path) -> int | None:

@@ -113,6 +113,10 @@ class ForkServer:
         elif child.unknown and child.pid is not None:
             system.kill_group(child.pid)
 
+    def inherits_from(self, child: Child) -> bool:
+        """The server does, as long as it lives."""
+        return system.ON_LINUX and self._instead is None and not child.unknown
+
     def close(self) -> None:
         """End the server. Children that still run lose their parent, nothing else."""
         for request in self._queue:

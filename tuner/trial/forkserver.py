@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from tuner.trial import system, worker
+from tuner.trial import orphans, system, worker
 
 _MAX_FDS = 16
 
@@ -54,6 +54,7 @@ def main(descriptor: int) -> None:
     sys.stdout.flush()
     gc.collect()
     gc.freeze()  # the collector of a child does not touch, and so copy, the pages it shares with this process
+    orphans.become_subreaper()  # of what a killed trial leaves
     server = _Server(connection, hello.orphan_grace_s)
     server.tell({"ready": {"threads": _thread_names(), "missing": missing}})
     server.run()
@@ -100,6 +101,7 @@ class _Server:
         self._received = b""
         self._descriptors: list[int] = []
         self._children: set[int] = set()
+        self._own = {pid for pid, parent in system.parents().items() if parent == os.getpid()}
         self._kill_at = float("inf")
         self._wake_reader, self._wake_writer = socket.socketpair()
         for end in (self._wake_reader, self._wake_writer):
@@ -187,11 +189,11 @@ class _Server:
                 pass
 
     def _reap(self) -> None:
-        for pid in list(self._children):
-            code = system.reap(pid)
-            if code is not None:
-                self._children.remove(pid)
-                self.tell({"exited": pid, "code": code})
+        codes = {pid: code for pid in self._children if (code := system.reap(pid)) is not None}
+        self._children -= codes.keys()
+        orphans.end_children(spared=self._children | self._own)  # what a trial leaves has become this process's
+        for pid, code in codes.items():
+            self.tell({"exited": pid, "code": code})
 
 
 def hello_line(hello: Hello) -> bytes:

@@ -50,6 +50,10 @@ class Launcher(Protocol):
         """Kill what is left of the group of a child that has ended, and learn its exit code if nobody else tells it."""
         ...
 
+    def inherits_from(self, child: Child) -> bool:
+        """Whether what a child leaves behind is ended by a process that this launcher keeps running."""
+        ...
+
     def close(self) -> None:
         """End what the launcher itself keeps running."""
         ...
@@ -99,6 +103,11 @@ class SpawnLauncher:
         child.exit_code = system.reap(child.pid)
         if child.exit_code is not None:
             self._processes.pop(child.pid).returncode = child.exit_code  # or it would warn that it is still running
+
+    def inherits_from(self, child: Child) -> bool:
+        """Nobody does."""
+        del child
+        return False
 
     def close(self) -> None:
         """Nothing is kept running."""

@@ -2,15 +2,19 @@
 
 Standard library only, as the fork server loads this before anything else. Everything that crosses the pipe is one
 line of JSON; the same values, written to the trial's folder, outlive both processes.
+
+This is the border between the two: a trial runs foreign code and may send or leave anything. What is read here has the
+types it claims, finite numbers, and texts that are short and plain; all else is a ValueError.
 """
 
 import json
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+import math
+from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any, Literal, TypeAlias, TypeVar, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
-from tuner.files import parse_json
+from tuner.plain_text import MAX_NAME, MAX_REASON, MAX_TRACEBACK, plain
+from tuner.trial.foreign import build, parse_object
 
 JsonDict: TypeAlias = dict[str, Any]
 """A JSON object: strings to None, bool, int, float, str, lists and objects of these. The form of a composed config."""
@@ -19,6 +23,12 @@ Verdict: TypeAlias = Literal["continue", "prune", "stop"]
 """The controller's answer to a report."""
 
 VERDICTS: tuple[str, ...] = get_args(Verdict)
+
+OUTPUT_FILE: Final = "output.log"
+"""Where all that a trial printed is, and the whole of a traceback that is kept in part."""
+
+MAX_COUNT: Final = 2**31 - 1
+"""Of steps, as databases store whole numbers."""
 
 
 class Outcome(StrEnum):
@@ -82,23 +92,26 @@ class TrialSpec:
         return json.dumps(asdict(self), indent=2)
 
     @classmethod
-    def from_json(cls, text: str) -> "TrialSpec":
+    def from_json(cls, text: str | bytes) -> "TrialSpec":
         """Read the text of a trial.json.
 
         Raises:
             ValueError: The text is not a trial's.
         """
-        return _build(cls, parse_json(text))
+        return build(cls, parse_object(text))
 
 
 @dataclass(frozen=True)
 class TrialResult:
     """How a trial ended and why.
 
+    Its texts are made plain, whoever makes it.
+
     Attributes:
         outcome: The kind of end.
         reason: One sentence for the user, empty where there is nothing to say.
-        traceback: The traceback of an exception, or the last lines of the output of a child that was killed.
+        traceback: The traceback of an exception, or the last lines of the output of a child that was killed. Of a long
+            one the beginning and the end.
         seconds: Wall time of the trial.
         deterministic: Whether it would end so again, being a mistake in what was asked for.
     """
@@ -109,21 +122,25 @@ class TrialResult:
     seconds: float = 0.0
     deterministic: bool = False
 
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.seconds):
+            raise ValueError(f"a result cannot have taken {self.seconds} s")
+        object.__setattr__(self, "reason", plain(self.reason, MAX_REASON, OUTPUT_FILE))
+        object.__setattr__(self, "traceback", plain(self.traceback, MAX_TRACEBACK, OUTPUT_FILE))
+
     def to_json(self) -> str:
         """Return the text of a result.json."""
         return json.dumps(asdict(self), indent=2)
 
     @classmethod
-    def from_json(cls, text: str) -> "TrialResult":
+    def from_json(cls, text: str | bytes) -> "TrialResult":
         """Read the text of a result.json.
 
         Raises:
             ValueError: The text is not a result's.
         """
-        fields = parse_json(text)
-        if not isinstance(fields, dict):
-            raise ValueError(f"a result is a JSON object, not {text!r}")
-        return _build(cls, fields | {"outcome": Outcome(str(fields.get("outcome")))})
+        content = parse_object(text)
+        return build(cls, content | {"outcome": Outcome(str(content.get("outcome")))})
 
 
 @dataclass(frozen=True)
@@ -156,9 +173,17 @@ class Limits:
 
 @dataclass(frozen=True)
 class Started:
-    """The child holds the folder's lock and is about to call its entry."""
+    """The child holds the folder's lock and is about to call its entry.
+
+    Raises:
+        ValueError: A number that no child can have: signals are sent to it.
+    """
 
     pid: int
+
+    def __post_init__(self) -> None:
+        if not 1 < self.pid <= MAX_COUNT:
+            raise ValueError(f"{self.pid} is not the number of a trial's process")
 
 
 @dataclass(frozen=True)
@@ -166,6 +191,9 @@ class Refused:
     """The child could not have the folder, because another process runs this trial."""
 
     reason: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reason", plain(self.reason, MAX_REASON))
 
 
 @dataclass(frozen=True)
@@ -178,99 +206,49 @@ class Built:
 
 @dataclass(frozen=True)
 class Report:
-    """An intermediate value. The child waits for the verdict."""
+    """An intermediate value. The child waits for the verdict.
+
+    Raises:
+        ValueError: A number that is not finite, or a step that no database can store.
+    """
 
     step: float
     value: float
 
+    def __post_init__(self) -> None:
+        for name, number in (("step", self.step), ("value", self.value)):
+            if not math.isfinite(number):
+                raise ValueError(f"report() needs a finite {name}, not {number}")
+        if abs(self.step) > MAX_COUNT:
+            raise ValueError(f"report() needs a step of at most {MAX_COUNT:,}, not {self.step:g}")
+
 
 @dataclass(frozen=True)
 class Log:
-    """Metrics to track; nothing is answered."""
+    """Metrics to track, their names made plain; nothing is answered.
+
+    Raises:
+        ValueError: A step that no database can store.
+    """
 
     step: int
     metrics: dict[str, float]
 
+    def __post_init__(self) -> None:
+        if abs(self.step) > MAX_COUNT:
+            raise ValueError(f"log() needs a step of at most {MAX_COUNT:,}")
+        plainly = {plain(name, MAX_NAME): float(value) for name, value in self.metrics.items()}
+        object.__setattr__(self, "metrics", plainly)
+
 
 @dataclass(frozen=True)
 class Alive:
-    """A sign of life, with the done part of the work in [0, 1]."""
+    """A sign of life, with the done part of the work, kept to [0, 1]."""
 
     progress: float
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "progress", min(max(0.0, self.progress), 1.0))  # not a number counts as nothing done
+
 
 Message: TypeAlias = Started | Refused | Built | Report | Log | Alive
-_T = TypeVar("_T")
-_KINDS: dict[str, Callable[..., Message]] = {
-    kind.__name__.lower(): kind for kind in (Started, Refused, Built, Report, Log, Alive)
-}
-
-
-@dataclass(frozen=True)
-class Launch:
-    """First line from the controller to a child: where to work. The bytes of the function, if any, follow it.
-
-    Attributes:
-        folder: The trial's folder, absolute.
-        cwd: Working directory.
-        path: `sys.path` of the controller.
-        environment: The whole environment of the child.
-        asked_at: `time.monotonic()` of the controller when it asked for the child.
-        function_size: Bytes of a pickled function to call in place of the spec's entry, 0 for none.
-    """
-
-    folder: str
-    cwd: str
-    path: list[str]
-    environment: dict[str, str] = field(repr=False)
-    asked_at: float
-    function_size: int = 0
-
-    def encode(self) -> bytes:
-        """Return the line, newline included."""
-        return json.dumps(asdict(self)).encode() + b"\n"
-
-    @classmethod
-    def decode(cls, line: bytes) -> "Launch":
-        """Read a line made by `encode`."""
-        return _build(cls, json.loads(line))
-
-
-def encode(message: Message) -> bytes:
-    """Return a message as one line of JSON, newline included."""
-    return json.dumps({"kind": type(message).__name__.lower(), **asdict(message)}).encode() + b"\n"
-
-
-def decode(line: bytes) -> Message:
-    """Read a line made by `encode`.
-
-    Raises:
-        ValueError: The line is not a message.
-    """
-    fields = json.loads(line)
-    kind = _KINDS.get(fields.pop("kind", "")) if isinstance(fields, dict) else None
-    if kind is None:
-        raise ValueError(f"not a message of a trial: {line[:200]!r}")
-    return _build(kind, fields)
-
-
-def encode_verdict(verdict: Verdict) -> bytes:
-    """Return a verdict as one line of JSON, newline included."""
-    return json.dumps({"verdict": verdict}).encode() + b"\n"
-
-
-def decode_verdict(line: bytes) -> Verdict:
-    """Read a line made by `encode_verdict`."""
-    verdict: Verdict = json.loads(line)["verdict"]
-    assert verdict in VERDICTS, verdict
-    return verdict
-
-
-def _build(kind: Callable[..., _T], fields: object) -> _T:
-    """Call a dataclass with decoded fields; anything that does not fit is a ValueError."""
-    if not isinstance(fields, dict):
-        raise ValueError(f"expected a JSON object, not {fields!r}")
-    try:
-        return kind(**fields)
-    except TypeError as error:
-        raise ValueError(str(error)) from error

@@ -12,13 +12,13 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from tuner.files import sweep_asides
 from tuner.trial import folder as files
 from tuner.trial import system
 from tuner.trial.connection import Connection
 from tuner.trial.ending import Ending, Step, judge
 from tuner.trial.launch import Launcher, module_path
 from tuner.trial.messages import (
-    Launch,
     Limits,
     Message,
     Outcome,
@@ -28,8 +28,8 @@ from tuner.trial.messages import (
     TrialResult,
     TrialSpec,
     Verdict,
-    encode_verdict,
 )
+from tuner.trial.wire import Launch, encode_verdict
 
 _log = logging.getLogger(__name__)
 
@@ -83,6 +83,7 @@ class TrialProcess:
         self._started_pid: int | None = None
         self._refused = ""
         self._awaits_verdict = False
+        self._is_broken = False
         self._forked_at = self._died_at = self._last_heard = 0.0
         files.prepare(self.folder, spec)
         self._launch()
@@ -96,6 +97,11 @@ class TrialProcess:
     def is_ending(self) -> bool:
         """Whether this side has decided to end the child."""
         return self._ending is not None
+
+    @property
+    def leaves_orphans(self) -> bool:
+        """Whether nobody inherits what the child has started and left behind."""
+        return not self._launcher.inherits_from(self._child)
 
     def answer(self, verdict: Verdict) -> None:
         """Answer the open report.
@@ -188,21 +194,29 @@ class TrialProcess:
         self._drop_pidfd()
 
     def _take_messages(self, now: float) -> list[Message]:
-        try:
-            messages = self._connection.take_messages()
-        except ValueError as error:
-            self._end(Outcome.CRASHED, f"it sent something unreadable: {error}", Step.KILL)
+        if self._is_broken:
             return []
-        for message in messages:
-            self._last_heard = now
-            match message:
-                case Started(pid):
-                    self._started_pid = pid
-                case Refused(reason):
-                    self._refused = reason
-                case Report():
-                    self._awaits_verdict = True
+        messages: list[Message] = []
+        try:
+            for message in self._connection.take_messages():
+                self._last_heard = now
+                self._take(message)
+                messages.append(message)
+        except ValueError as error:
+            self._is_broken = True
+            self._end(Outcome.CRASHED, f"it sent something unreadable: {error}", Step.KILL)
         return [message for message in messages if not isinstance(message, Refused)]
+
+    def _take(self, message: Message) -> None:
+        match message:
+            case Started(pid):
+                self._started_pid = pid
+            case Refused(reason):
+                self._refused = reason
+            case Report(step) if self._awaits_verdict:
+                raise ValueError(f"a report at {step:g} before the verdict on its last one")
+            case Report():
+                self._awaits_verdict = True
 
     def _check_times(self, now: float) -> None:
         limits = self.limits
@@ -214,6 +228,8 @@ class TrialProcess:
         elif limits.wall_s is not None and now - self._forked_at > limits.wall_s:
             self._end(Outcome.TIMED_OUT, f"it ran longer than limits.wall_s={limits.wall_s:g} s", Step.ASK)
         elif limits.silence_s is not None and not self._awaits_verdict and now - self._last_heard > limits.silence_s:
+            if self._started_pid is not None and files.read_result(self.folder) is not None:
+                return  # it is not silent but done, and about to end
             reason = f"nothing was heard from it for longer than limits.silence_s={limits.silence_s:g} s"
             self._end(Outcome.HUNG, reason, Step.TERMINATE)
 
@@ -264,6 +280,7 @@ class TrialProcess:
         else:
             output = files.tail_of_output(self.folder)
             self.result = judge(written, self._ending, self._child.exit_code, output, seconds)
+        sweep_asides(self.folder)  # it may have been killed while it was writing a checkpoint
         if self._started_pid is not None and self.result != written:
             try:
                 files.write_result(self.folder, self.result)

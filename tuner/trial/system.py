@@ -27,6 +27,35 @@ def start_time(pid: int) -> str | None:
     return f"{_boot_id()}:{fields[19]}"
 
 
+def parents() -> dict[int, int]:
+    """Return the parent of each process, zombies included."""
+    if not ON_LINUX:
+        return _parents_elsewhere()
+    found = {}
+    for pid in _pids():
+        fields = _stat(pid)
+        if fields is not None:
+            found[pid] = int(fields[1])
+    return found
+
+
+def variable_of(pid: int, name: str) -> str | None:
+    """Return an environment variable that a process, or the one it was forked from, was started with.
+
+    None if there is none, the process is gone, or its environment may not be read.
+    """
+    if not ON_LINUX:
+        return _variable_elsewhere(pid, name)
+    try:
+        variables = (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return None
+    prefix = f"{name}=".encode()
+    return next(
+        (one.removeprefix(prefix).decode(errors="replace") for one in variables if one.startswith(prefix)), None
+    )
+
+
 def group_members(group: int) -> list[int]:
     """Return the numbers of the living processes of a process group, zombies excluded."""
     return [pid for pid in _pids() if _group_of(pid) == group and start_time(pid) is not None]
@@ -99,6 +128,8 @@ def same_boot(started: str) -> bool:
 
 
 def _pids() -> list[int]:
+    if ON_LINUX:
+        return [int(name) for name in os.listdir(_PROC) if name.isdecimal()]
     import psutil
 
     return psutil.pids()
@@ -125,6 +156,21 @@ def _boot_id() -> str:
         return (_PROC / "sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         return ""
+
+
+def _parents_elsewhere() -> dict[int, int]:
+    import psutil
+
+    return {one.pid: one.info["ppid"] for one in psutil.process_iter(["ppid"]) if one.info["ppid"] is not None}
+
+
+def _variable_elsewhere(pid: int, name: str) -> str | None:
+    import psutil
+
+    try:
+        return psutil.Process(pid).environ().get(name)
+    except psutil.Error:
+        return None
 
 
 def _start_time_elsewhere(pid: int) -> str | None:

@@ -22,9 +22,12 @@ from pathlib import Path
 from typing import NoReturn, TypeAlias
 
 from tuner.errors import UserError
+from tuner.plain_text import describe_error, message_of, traceback_of
 from tuner.trial import folder as files
+from tuner.trial import orphans
 from tuner.trial.context import Line, TrialContext, current_trial, set_current_trial
-from tuner.trial.messages import Launch, Outcome, Refused, Started, TrialInterrupted, TrialResult, TrialSpec
+from tuner.trial.messages import Outcome, Refused, Started, TrialInterrupted, TrialResult, TrialSpec
+from tuner.trial.wire import Launch
 
 __all__ = [
     "EXIT_FAILED",
@@ -56,11 +59,13 @@ def main(control: int, began: float = math.nan) -> NoReturn:
         began: `time.monotonic()` just before the fork; not given, the time when the controller asked for the child.
     """
     assert os.getpgrp() == os.getpid(), "a trial's process leads its own group: it ends the whole of it"
+    orphans.become_subreaper()
     try:
         _work(Line(socket.socket(fileno=control)), began)
     except BaseException:  # noqa: BLE001 - the border of the process: a failure of the worker itself, such as a full disk
         traceback.print_exc()
     finally:
+        orphans.end_children()
         os._exit(EXIT_FAILED)
 
 
@@ -86,15 +91,15 @@ def _work(line: Line, began: float) -> NoReturn:
     signal.signal(signal.SIGTERM, lambda *_: line.end("stopped by SIGTERM"))
     line.send(Started(os.getpid()))
     result = run_entry(context, lambda: _resolve(spec, function), began)
-    sys.stderr.write(result.traceback)
     _flush()
     files.write_result(folder, result)
+    orphans.end_children()  # also those that have left the group
     os.killpg(os.getpgrp(), signal.SIGKILL)  # takes along whatever the trial has started; the result is written
     raise AssertionError("still alive after SIGKILL")
 
 
 def run_entry(context: TrialContext, find: Callable[[], TrialEntry], began: float) -> TrialResult:
-    """Run a trial's entry to whatever end it comes.
+    """Run a trial's entry to whatever end it comes. A traceback goes whole to the output, and cut into the result.
 
     Args:
         context: The trial.
@@ -112,7 +117,8 @@ def run_entry(context: TrialContext, find: Callable[[], TrialEntry], began: floa
     except BaseException as error:  # noqa: BLE001 - the border of the process: every end of the entry becomes a result
         outcome, reason = _classify(error)
         deterministic = isinstance(error, UserError)
-        trace = "" if isinstance(error, TrialInterrupted) else traceback.format_exc()
+        trace = "" if isinstance(error, TrialInterrupted) else traceback_of(error)
+        _append_to_output(context.folder, trace)
     context.close()
     return TrialResult(outcome, reason, trace, time.monotonic() - began, deterministic)
 
@@ -121,15 +127,22 @@ def _classify(error: BaseException) -> tuple[Outcome, str]:
     """Name an exception. By class names, as the frameworks' own classes cannot be imported here."""
     if isinstance(error, TrialInterrupted):
         return error.outcome, error.reason
-    reason = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}".removesuffix(": ")
+    reason = describe_error(error, whole=files.OUTPUT_FILE)
     names = {kind.__name__ for kind in type(error).__mro__}
     if names & _OUT_OF_MEMORY_NAMES:
         return Outcome.OUT_OF_MEMORY, reason
-    if isinstance(error, RuntimeError) and any(text in str(error) for text in _OUT_OF_MEMORY_TEXTS):
+    if isinstance(error, RuntimeError) and any(text in message_of(error) for text in _OUT_OF_MEMORY_TEXTS):
         return Outcome.OUT_OF_MEMORY, reason
     if names & _DIVERGED_NAMES:
         return Outcome.DIVERGED, reason
     return Outcome.CRASHED, reason
+
+
+def _append_to_output(folder: Path, trace: str) -> None:
+    _flush()
+    path = folder / files.OUTPUT_FILE
+    with contextlib.suppress(OSError), path.open("a", encoding="utf-8", errors="backslashreplace") as output:
+        output.write(trace)  # if the disk is full, that is told by what follows
 
 
 def _resolve(spec: TrialSpec, function: bytes) -> TrialEntry:

@@ -3,6 +3,7 @@
 import tensorflow as tf
 
 from note_rl.agents.keras.dqn import DQN
+from note_rl.learners.keras_modes import evaluating
 
 
 class DoubleDQN(DQN):
@@ -13,5 +14,6 @@ class DoubleDQN(DQN):
 
     def next_value(self, next_s: tf.Tensor) -> tf.Tensor:
         """Q_target(s', argmax_a Q(s', a)) [B] (the target of the paper's section on Double DQN)."""
-        chosen = tf.argmax(self.q_net(next_s), axis=1)  # [B]
+        with evaluating():
+            chosen = tf.argmax(self.q_net(next_s), axis=1)  # [B]
         return tf.gather(self.target_q_net(next_s), chosen, axis=1, batch_dims=1)

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from note_rl.agents.joint_spaces import joint_spaces
 from note_rl.agents.keras.networks import MLP, MakeNetwork, soft_update
+from note_rl.learners.keras_modes import evaluating
 from note_rl.rl import RL
 
 _FORBIDDEN = -1e9  # logit of an action that an agent does not have
@@ -110,7 +111,8 @@ class MADDPG(RL):
         s, next_s = (tf.reshape(x, (x.shape[0], self.num_agents, self.spaces.obs_size)) for x in (s, next_s))
         if self.discrete:
             a = tf.one_hot(a, self.action_size)
-        now, then = self._chosen(self.actors, s), self._chosen(self.target_actors, next_s)
+        with evaluating():
+            now, then = self._chosen(self.actors, s), self._chosen(self.target_actors, next_s)
         values = [self._value(self.target_critics, next_s, then, i) for i in range(self.num_agents)]
         targets = tf.stop_gradient(r + self.discount * tf.stack(values, 1))  # [B, n]
         errors = [self._value(self.critics, s, a, i) - targets[:, i] for i in range(self.num_agents)]
@@ -126,7 +128,8 @@ class MADDPG(RL):
         own = self._act(self.actors, s[:, i], i)  # [B, A]
         if not self.discrete:
             return -self._value(self.critics, s, _replaced(a, i, own), i)
-        values = tf.stop_gradient(self._values_of_choices(s, a, i))
+        with evaluating():
+            values = tf.stop_gradient(self._values_of_choices(s, a, i))
         entropy = -tf.reduce_sum(own * tf.math.log(tf.maximum(own, 1e-9)), -1)
         return -tf.reduce_sum(own * values, -1) - self.entropy_coef * entropy
 

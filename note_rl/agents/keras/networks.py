@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from note_rl.agents.spaces import ContinuousSpaces, image_shape
+from note_rl.agents.spaces import ContinuousSpaces, image_shape, say_if_pixels
 from note_rl.errors import SettingsError
 from note_rl.learners.mirror import DenseLayer, scaled_tanh
 from note_rl.types import Activation
@@ -52,6 +52,7 @@ class MLP(keras.Sequential):  # type: ignore[misc]  # Keras ships no types
     ) -> None:
         if activation not in _ACTIVATIONS:
             raise SettingsError(f"unknown activation {activation!r}; known are {', '.join(_ACTIVATIONS)}")
+        say_if_pixels(input_shape)
         widths = [math.prod(input_shape), *hidden_sizes]
         hidden = [keras.layers.Dense(o, activation, **small_uniform(i)) for i, o in pairwise(widths)]
         last = keras.layers.Dense(num_outputs, **small_uniform(widths[-1]))
@@ -163,6 +164,11 @@ class QNetwork(keras.Model):  # type: ignore[misc]
 
 
 def soft_update(target: keras.Model, online: keras.Model, tau: float) -> None:
-    """Target <- target + tau * (online - target); tau = 1 copies (Lillicrap et al. 2016, section 3)."""
+    """Target <- target + tau * (online - target); tau = 1 copies (Lillicrap et al. 2016, section 3).
+
+    Running statistics, as those of batch normalisation, are copied: they follow the data, not the gradient.
+    """
+    learned = {id(variable) for variable in online.trainable_variables}
     for mine, theirs in zip(target.weights, online.weights, strict=True):
-        mine.assign(mine + tau * (theirs - mine))
+        copying = id(theirs) not in learned or (isinstance(tau, float | int) and tau == 1)
+        mine.assign(theirs if copying else mine + tau * (theirs - mine))

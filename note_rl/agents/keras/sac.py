@@ -8,6 +8,7 @@ import tensorflow as tf
 from note_rl.agents.keras.networks import MLP, MakeNetwork, QNetwork, soft_update
 from note_rl.agents.spaces import continuous_spaces
 from note_rl.environments import EnvLike
+from note_rl.learners.keras_modes import evaluating
 from note_rl.learners.mirror import DenseLayer
 from note_rl.policy import Policy, SquashedGaussianPolicy
 from note_rl.policy.continuous import LOG_STD_RANGE
@@ -91,7 +92,8 @@ class SAC(RL):
     def __call__(self, s: tf.Tensor, a: tf.Tensor, next_s: tf.Tensor, r: tf.Tensor, d: tf.Tensor) -> list[tf.Tensor]:
         """Losses [B] of actor (eq. 7), critics (eq. 5) and, where it is learned, log alpha (eq. 18)."""
         alpha = tf.stop_gradient(tf.exp(self.log_alpha))
-        next_a, next_log_prob = self._sample(next_s, self.next_noise)
+        with evaluating():
+            next_a, next_log_prob = self._sample(next_s, self.next_noise)
         next_q = tf.minimum(self.target_critic_1(next_s, next_a), self.target_critic_2(next_s, next_a))
         target = tf.stop_gradient(r + self.discount * (next_q - alpha * next_log_prob))  # [B]
         error_1 = self.critic_1(s, a) - target

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from note_rl.agents.joint_spaces import joint_spaces
-from note_rl.agents.pytorch.networks import MLP, MakeNetwork, indicators, soft_update
+from note_rl.agents.pytorch.networks import MLP, MakeNetwork, evaluating, indicators, soft_update
 from note_rl.rl_pytorch import RL_pytorch
 
 _FORBIDDEN = -1e9  # logit of an action that an agent does not have
@@ -113,7 +113,7 @@ class MADDPG(RL_pytorch):
         s, next_s = s.flatten(2), next_s.flatten(2)
         if self.discrete:
             a = indicators(a, self.action_size)
-        with torch.no_grad():
+        with torch.no_grad(), evaluating(self.actors):
             now, then = self._chosen(self.actors, s), self._chosen(self.target_actors, next_s)
             values = [self._value(self.target_critics, next_s, then, i) for i in range(self.num_agents)]
             targets = r + self.discount * torch.stack(values, 1)  # [B, n]
@@ -130,7 +130,7 @@ class MADDPG(RL_pytorch):
         own = self._act(self.actors, s[:, i], i)  # [B, A]
         if not self.discrete:
             return -self._value(self.critics, s, _replaced(a, i, own), i)
-        with torch.no_grad():
+        with torch.no_grad(), evaluating(self.critics):
             values = self._values_of_choices(s, a, i)
         entropy = -(own * own.clamp_min(1e-9).log()).sum(-1)
         return -(own * values).sum(-1) - self.entropy_coef * entropy

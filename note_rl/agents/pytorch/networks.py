@@ -1,14 +1,15 @@
 """Networks in PyTorch."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import cast
 
 import torch
 from torch import Tensor, nn
 
-from note_rl.agents.spaces import ContinuousSpaces, image_shape
+from note_rl.agents.spaces import ContinuousSpaces, image_shape, say_if_pixels
 from note_rl.errors import SettingsError
 from note_rl.learners.mirror import DenseLayer, scaled_tanh
 from note_rl.types import Activation
@@ -45,6 +46,7 @@ class MLP(nn.Module):
         super().__init__()
         if activation not in _ACTIVATIONS:
             raise SettingsError(f"unknown activation {activation!r}; known are {', '.join(_ACTIVATIONS)}")
+        say_if_pixels(input_shape)
         self.activation = activation
         sizes = [math.prod(input_shape), *hidden_sizes, num_outputs]
         self.linears = [nn.Linear(i, o) for i, o in pairwise(sizes)]
@@ -163,6 +165,35 @@ def indicators(chosen: Tensor, size: int) -> Tensor:
 
 
 def soft_update(target: nn.Module, online: nn.Module, tau: float) -> None:
-    """Target <- target + tau * (online - target); tau = 1 copies (Lillicrap et al. 2016, section 3)."""
+    """Target <- target + tau * (online - target); tau = 1 copies (Lillicrap et al. 2016, section 3).
+
+    Running statistics, as those of batch normalisation, are copied: they follow the data, not the gradient.
+    """
+    (mine, my_buffers), (theirs, their_buffers) = _parameters_and_buffers(target), _parameters_and_buffers(online)
     with torch.no_grad():
-        torch._foreach_lerp_(list(target.parameters()), list(online.parameters()), tau)
+        torch._foreach_lerp_(mine, theirs, tau)
+        if my_buffers:
+            torch._foreach_copy_(my_buffers, their_buffers)
+
+
+def _parameters_and_buffers(network: nn.Module) -> tuple[list[Tensor], list[Tensor]]:
+    """Each once, in one walk, as this is done after every gradient step."""
+    parameters: dict[int, Tensor] = {}
+    buffers: dict[int, Tensor] = {}
+    for layer in network.modules():
+        parameters.update((id(one), one) for one in layer._parameters.values() if one is not None)
+        buffers.update((id(one), one) for one in layer._buffers.values() if one is not None)
+    return list(parameters.values()), list(buffers.values())
+
+
+@contextmanager
+def evaluating(*networks: nn.Module) -> Iterator[None]:
+    """Networks in eval mode while they say what to aim at, within a loss that trains them."""
+    before = [(layer, layer.training) for network in networks for layer in network.modules()]
+    for layer, _ in before:
+        layer.training = False
+    try:
+        yield
+    finally:
+        for layer, training in before:
+            layer.training = training

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from note_rl.agents.pytorch.networks import MLP, MakeNetwork, QNetwork, soft_update
+from note_rl.agents.pytorch.networks import MLP, MakeNetwork, QNetwork, evaluating, soft_update
 from note_rl.agents.spaces import continuous_spaces
 from note_rl.environments import EnvLike
 from note_rl.learners.mirror import DenseLayer
@@ -94,7 +94,7 @@ class SAC(RL_pytorch):
     def __call__(self, s: Tensor, a: Tensor, next_s: Tensor, r: Tensor, d: Tensor) -> list[Tensor]:
         """Losses [B] of actor (eq. 7), critics (eq. 5) and, where it is learned, log alpha (eq. 18)."""
         alpha = self.log_alpha.detach().exp()
-        with torch.no_grad():
+        with torch.no_grad(), evaluating(self.actor):
             next_a, next_log_prob = self._sample(next_s, self.next_noise)
             next_q = torch.minimum(self.target_critic_1(next_s, next_a), self.target_critic_2(next_s, next_a))
             target = r + self.discount * (next_q - alpha * next_log_prob)  # [B]

@@ -15,8 +15,8 @@ from note_rl.rl_pytorch import RL_pytorch
 class TD3(RL_pytorch):
     """`DDPG` with the smaller of two critics' values, smoothed targets and a delayed actor.
 
-    The actor learns only in the gradient steps after which targets are updated: the delay of the paper is
-    `update_batches=2`.
+    The actor learns only in the gradient steps after which targets are updated: every 2, which is the delay of the
+    paper, unless set() is given another `update_batches`.
 
     Args:
         hidden_size: Width of the hidden layers, one number or one per layer; a single number means two layers.
@@ -31,6 +31,7 @@ class TD3(RL_pytorch):
     """
 
     groups_at_sync = (0,)
+    default_update_batches = 2
     traceable = True
 
     def __init__(

@@ -111,7 +111,7 @@ def test_noise_of_gradients_sets_several_optimizers(framework: Framework) -> Non
     ("call", "words"),
     [
         (lambda agent: agent.adjust_batch_size(batch_parms={}), "did you mean batch_params"),
-        (lambda agent: agent.adabatch(0), "num_samples of at least 1"),
+        (lambda agent: agent.adabatch(0), "num_samples must be at least 1, got 0"),
         (lambda agent: agent.adjust(target_noise=1.0), "needs num_samples"),
         (lambda agent: agent.adabatch(2, batch_params={}, lr_params={}), "leave lr_params out"),
         (lambda agent: agent.adjust_window_size(scale=0.0), "must be above 0"),

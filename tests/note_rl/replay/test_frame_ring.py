@@ -128,6 +128,25 @@ def test_state_round_trip_goes_on_in_the_same_place(stored):
     np.testing.assert_array_equal(one.next_obs(slots), other.next_obs(slots))
 
 
+@pytest.mark.parametrize("num_frames", [1, 4])
+def test_state_round_trip_before_any_episode_has_ended(num_frames):
+    """In files of former versions, the last frames of no episode at all had no shape."""
+    story = film(RNG(5), 60, 2, end_probability=0.0)
+    one, other, former = (FrameRing(30, num_frames) for _ in range(3))
+    one.add(part(story, 0, 5))
+    state = {name: values.copy() for name, values in one.get_state().items()}
+    assert state["frames/final"].shape == (0, 2, 3)
+    other.set_state(state)
+    former.set_state({**state, "frames/final": np.zeros(0)})
+    later = film(RNG(6), 40, 2)
+    for ring in (one, other, former):
+        ring.add(later)
+    slots = one.slots(np.arange(30))
+    for ring in (other, former):
+        np.testing.assert_array_equal(ring.obs(slots), one.obs(slots))
+        np.testing.assert_array_equal(ring.next_obs(slots), one.next_obs(slots))
+
+
 @pytest.mark.parametrize("priority", [None, Priority()])
 @pytest.mark.parametrize("n", [1, 3])
 def test_stacks_with_n_steps_and_priorities(n, priority):

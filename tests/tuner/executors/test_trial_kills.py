@@ -19,7 +19,7 @@ from tuner.trial import Outcome, end_leftover, read_trial, wait_until_free
 from tuner.trial import folder as files
 from tuner.trial.forkserver import Hello, hello_line
 from tuner.trial.launch import module_path, program
-from tuner.trial.messages import Launch
+from tuner.trial.wire import Launch
 
 CONTROLLER = """
 import sys

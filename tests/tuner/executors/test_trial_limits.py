@@ -20,6 +20,18 @@ def test_silent_trial_has_hung_and_shows_where_it_hangs(driver):
     assert read_trial(driver.folder / "0").result == result
 
 
+def test_what_a_trial_says_after_the_verdict_that_it_hung_comes_too_late(driver):
+    with LocalExecutor(limits=Limits(silence_s=0.3, grace_s=10.0)) as executor:
+        result = driver.run(executor, "sleep_too_long", seconds=1.0)
+    assert result.outcome is Outcome.HUNG
+    assert read_trial(driver.folder / "0").result == result, "and it is not found complete by the next controller"
+
+
+def test_a_trial_that_has_written_its_result_has_not_hung(driver):
+    with LocalExecutor(limits=Limits(silence_s=0.3, grace_s=GRACE_S)) as executor:
+        assert driver.run(executor, "stay_silent_at_the_end", seconds=1.0).outcome is Outcome.COMPLETE
+
+
 def test_waiting_for_a_verdict_is_not_silence(driver):
     with LocalExecutor(limits=Limits(silence_s=0.3, grace_s=GRACE_S)) as executor:
         driver.start(executor, "wait_for_verdict")

@@ -12,7 +12,8 @@ import sys
 import time
 
 from tuner.errors import UserError
-from tuner.trial import TrialContext, TrialInterrupted, current_trial
+from tuner.trial import Outcome, TrialContext, TrialInterrupted, TrialResult, current_trial
+from tuner.trial.folder import write_result
 
 
 class DivergedError(ArithmeticError):
@@ -87,6 +88,18 @@ def hang(context: TrialContext) -> None:
         time.sleep(1)
 
 
+def sleep_too_long(context: TrialContext) -> None:
+    """Silent for a while, then as if nothing had been."""
+    context.report(0.5, 1.0)
+    time.sleep(context.spec.config["seconds"])
+
+
+def stay_silent_at_the_end(context: TrialContext) -> None:
+    """Done, with its result written, but slow to leave; as on a machine that is busy."""
+    write_result(context.folder, TrialResult(Outcome.COMPLETE))
+    time.sleep(context.spec.config["seconds"])
+
+
 def stay_alive(context: TrialContext) -> None:
     """Go on until told to stop; then checkpoint, like training does."""
     try:
@@ -133,6 +146,44 @@ def breed(context: TrialContext) -> None:
         os._exit(1)
     if context.spec.config["end"] == "wait":
         hang(context)
+
+
+def daemon(command: list[str], environment: dict[str, str] | None = None) -> int:
+    """Start a program that has left this process's session and group and has no parent; return its number."""
+    reading, writing = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.write(writing, str(os.getpid()).encode())
+            os.execvpe(command[0], command, os.environ if environment is None else environment)
+        os._exit(0)
+    os.wait()
+    os.close(writing)
+    pid = int(os.read(reading, 32))
+    os.close(reading)
+    return pid
+
+
+def scatter(context: TrialContext) -> None:
+    """Start processes in sessions of their own, without parents, without an environment; end as the config says."""
+    apart = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+    deep = subprocess.Popen(["sh", "-c", "setsid sh -c 'sleep 1000 & sleep 1001' & sleep 1002"], start_new_session=True)
+    pids = [apart.pid, deep.pid, daemon(["sleep", "1000"])]
+    if os.fork() == 0:  # and one that is no other program
+        os.setsid()
+        pid = os.fork()
+        (context.folder / "forked").write_text(str(pid)) if pid else time.sleep(1000)
+        os._exit(0)
+    os.wait()
+    pids.append(int((context.folder / "forked").read_text()))
+    if context.spec.config.get("bare", True):
+        pids.append(daemon(["sleep", "1000"], environment={}))
+    note(context, pids=pids)
+    if context.spec.config["end"] == "exit":
+        os._exit(1)
+    while context.spec.config["end"] == "wait":
+        context.alive(0.5)
+        time.sleep(0.01)
 
 
 def look_around(context: TrialContext) -> None:

@@ -1,13 +1,14 @@
 """What the report says besides who won, on small studies counted by hand."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.tuner.reporting.summaries import full_study, run
 from tuner.insights.effort import costs, expected_best
-from tuner.insights.failures import failure_kinds
+from tuner.insights.failures import failed_runs, failure_kinds
 from tuner.insights.front import front_of, spread_over_front
 from tuner.insights.noise import seed_noise
 from tuner.insights.safe_ranges import good_trials, safe_ranges
@@ -83,6 +84,23 @@ def test_failures_are_counted_by_kind_with_what_they_have_in_common() -> None:
     assert "learning rate" in diverged.remedy
     assert (crashed.outcome, crashed.common, crashed.reason) == (Outcome.CRASHED, "", "KeyError: 'x'")
     assert failure_kinds(study(*good)) == ()
+
+
+def test_how_many_runs_failed_and_where_to_look(tmp_path: Path) -> None:
+    good = [trial(n, 10.0) for n in range(2)]
+    bad = [replace(trial(n, None), reason="KeyError: 'x'", folder=str(tmp_path / f"screen/{n}")) for n in (2, 3)]
+    assert failed_runs(study(*good, tests=(1.0, 2.0))) == ""
+    said = failed_runs(study(*good, *bad, tests=(1.0, 2.0)))
+    assert said == f"2 of 4 trials failed (2 crashed); most often: KeyError: 'x'; see {tmp_path}/screen/3"
+    (tmp_path / "screen/3").mkdir(parents=True)
+    (tmp_path / "screen/3/output.log").touch()
+    lost = run("trial 0", "test", 0.0, seed=9, outcome=Outcome.DIVERGED, reason="the loss became nan")
+    summary = study(*good, *bad, lost)
+    assert failed_runs(summary) == (
+        "2 of 4 trials and 1 of 1 further run failed (2 crashed and 1 diverged); most often: KeyError: 'x'; "
+        f"see {tmp_path}/screen/3/output.log"
+    )
+    assert failed_runs(replace(summary, is_sweep=True)).startswith("2 of 4 jobs and")
 
 
 # Effort

@@ -17,10 +17,12 @@ pytestmark = pytest.mark.browser
 
 
 def instrumented(page: Path, script: str) -> Path:
-    """A copy with a script of our own at its end, for which the policy has to go."""
+    """A copy with a script of our own, run once all is drawn; for it the policy has to go."""
     text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page.read_text())
     copy = page.with_name("instrumented.html")
-    copy.write_text(text.replace("</body>", f"<script>{script}</script></body>"))
+    ready = "document.documentElement.dataset.ready"
+    waiting = f"(function wait() {{ if (!{ready}) return setTimeout(wait, 20);\n{script}\n}})();"
+    copy.write_text(text.replace("</body>", f"<script>{waiting}</script></body>"))
     return copy
 
 

@@ -1,4 +1,7 @@
 import io
+import random
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
@@ -6,10 +9,10 @@ from rich.console import Console
 
 from tests.tuner.reporting.summaries import full_study, run
 from tuner.insights.safe_ranges import safe_ranges
-from tuner.records import StudySummary
+from tuner.records import STAGES, RunRecord, StudySummary
 from tuner.reporting.final import final_table
 from tuner.reporting.parameter_figures import slices_figure
-from tuner.reporting.progress import RunningRun, Schedule, StudyProgress, best_so_far, seconds_left, study_progress
+from tuner.reporting.progress import RunningRun, Schedule, StudyProgress, StudyTally
 from tuner.reporting.study_figures import parallel_figure
 from tuner.reporting.tables import LiveTable, progress_line
 from tuner.results import verdict
@@ -28,6 +31,13 @@ def text_of(summary: StudySummary, width: int) -> str:
     return text
 
 
+def tally_of(runs: Iterable[RunRecord]) -> StudyTally:
+    tally = StudyTally()
+    for record in runs:
+        tally.add(record)
+    return tally
+
+
 class Clock:
     """Seconds that pass only when told."""
 
@@ -40,7 +50,7 @@ class Clock:
 
 def test_progress_counts_the_stage_and_all_failures() -> None:
     runs = [record for record in full_study().runs if record.stage == "screen"][:11]
-    progress = study_progress("poles", runs, Schedule("screen", TOTALS, 2), [RunningRun("trial 11", 1, 0.5)], 60.0)
+    progress = tally_of(runs).progress("poles", Schedule("screen", TOTALS, 2), [RunningRun("trial 11", 1, 0.5)], 60.0)
     assert (progress.stage, progress.num_ended, progress.num_total) == ("screen", 11, 12)
     assert (progress.num_complete, progress.num_pruned) == (9, 1)
     assert progress.failures == {Outcome.CRASHED: 1}
@@ -55,19 +65,52 @@ def test_progress_counts_the_stage_and_all_failures() -> None:
 def test_the_current_stage_is_told_and_not_guessed() -> None:
     runs = full_study().runs[:14]  # 2 of confirm
     schedule = Schedule("confirm", {**TOTALS, "race": 4})  # the race left nothing behind
-    now = study_progress("poles", runs, schedule, [], 0.0)
+    now = tally_of(runs).progress("poles", schedule, [], 0.0)
     assert (now.stage, now.num_ended, now.num_total) == ("confirm", 2, 4)
 
 
 def test_best_is_over_seeds_in_the_newest_stage() -> None:
     runs = full_study().runs
-    confirmed, label = best_so_far(runs[:16])
+    confirmed, label = tally_of(runs[:16]).best()
     assert (confirmed, label) == (Estimate(70.0, None, None, 2, (70.0, 70.0)), "trial 8, confirm")
-    tested, label = best_so_far(runs)
+    tested, label = tally_of(runs).best()
     assert label == "trial 8, test"
     assert tested is not None
     assert tested.low is not None
-    assert best_so_far([]) == (None, "")
+    assert StudyTally().best() == (None, "")
+
+
+def worked_out(runs: list[RunRecord], stage: str) -> tuple[object, ...]:
+    """What a tally has to say, from scratch."""
+    own = [one for one in runs if one.stage == stage]
+    best: tuple[Estimate | None, str] = (None, "")
+    for newest in STAGES:
+        groups: dict[str, list[float]] = {}
+        for one in runs:
+            if one.stage == newest and one.complete and one.score is not None:
+                groups.setdefault(one.label, []).append(one.score)
+        if groups:
+            label = max(groups, key=lambda name: estimate(groups[name]).iqm)
+            best = estimate(groups[label]), f"{label}, {newest}"
+    pruned = sum(one.outcome is Outcome.PRUNED for one in own)
+    return len(own), sum(one.complete for one in own), pruned, Counter(o.outcome for o in runs if o.failed), best
+
+
+def test_a_tally_says_after_each_run_what_all_of_them_say() -> None:
+    rng, tally, ended = random.Random(0), StudyTally(), list[RunRecord]()
+    outcomes = [Outcome.COMPLETE] * 4 + [Outcome.PRUNED, Outcome.CRASHED, Outcome.DIVERGED]
+    for number in range(120):
+        stage = STAGES[number // 30]
+        label = f"trial {number if stage == 'screen' else rng.randrange(4)}"
+        value, outcome = float(rng.randrange(20)), rng.choice(outcomes)
+        one = replace(run(label, stage, value, outcome=outcome, seconds=rng.random()), number=number)
+        ended.append(one)
+        for _ in range(rng.choice([1, 2])):  # a study that goes on tells of a run again
+            tally.add(one)
+        tally.add(replace(one, number=number + 1000, outcome=None))  # one under way
+        now = tally.progress("poles", Schedule(stage, dict.fromkeys(STAGES, 30)), [], 0.0)
+        counts = now.num_ended, now.num_complete, now.num_pruned, now.failures, (now.best, now.best_label)
+        assert counts == worked_out(ended, stage)
 
 
 def test_time_left_by_hand() -> None:
@@ -76,10 +119,9 @@ def test_time_left_by_hand() -> None:
     screen.append(run("trial 3", "screen", None, seconds=0.1, outcome=Outcome.CRASHED))  # says nothing about run time
     running = [RunningRun("trial 4", 1, 0.4), RunningRun("trial 5", 1, None)]
     # 3 screening runs of (10 + 20 + 3) / 3 = 11 s and 2 confirm runs of 15 s, less 0.4 * 15 s done; two at a time.
-    assert seconds_left(screen, running, Schedule("screen", {"screen": 7, "confirm": 2}, 2)) == pytest.approx(
-        (33 + 30 - 6) / 2
-    )
-    assert seconds_left(screen[:1], running, Schedule("screen", {"screen": 7}, 2)) is None
+    schedule = Schedule("screen", {"screen": 7, "confirm": 2}, 2)
+    assert tally_of(screen).seconds_left(schedule, running) == pytest.approx((33 + 30 - 6) / 2)
+    assert tally_of(screen[:1]).seconds_left(schedule, running) is None
 
 
 def progress(**changes: object) -> StudyProgress:

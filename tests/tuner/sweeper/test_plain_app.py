@@ -24,6 +24,7 @@ SWEEP = (
     *("-m", "hydra/sweeper=optuna", "x=interval(-3,3)", "model=choice('the, good',bad)"),
     *("hydra.sweeper.direction=minimize", "hydra.sweeper.study_name=quadratic", "hydra.sweeper.sampler.seed=1"),
     *(f"hydra.sweeper.n_trials={NUM_TRIALS}", "hydra.sweeper.retries=0", "hydra.sweep.subdir=job_${hydra.job.num}"),
+    "hydra/sweeper/pruner=median",
 )
 
 
@@ -144,11 +145,11 @@ def test_the_same_command_adds_nothing_and_another_one_is_refused(swept: App) ->
     assert len(swept.study("quadratic").trials) == NUM_TRIALS
 
 
-def test_a_sweep_goes_on_after_ctrl_c_and_kill_9(tmp_path: Path) -> None:
+def test_a_grid_without_a_pruner_runs_whole_and_goes_on_after_ctrl_c_and_kill_9(tmp_path: Path) -> None:
     app = App(tmp_path)
     sweep = (
-        *("-m", "hydra/sweeper=optuna", "x=range(10,15)", "seconds=0.4", "accidents=false", "hydra.sweeper.name=grid"),
-        *("hydra/sweeper/sampler=grid", "hydra.sweeper.direction=minimize", "hydra/sweeper/pruner=none"),
+        *("-m", "hydra/sweeper=optuna", "x=range(10,20)", "seconds=0.4", "accidents=false", "hydra.sweeper.name=grid"),
+        *("hydra/sweeper/sampler=grid", "hydra.sweeper.direction=minimize"),
         "hydra.sweeper.params={model: 'choice(bad)'}",
     )
     for number, status in ((signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)):
@@ -160,13 +161,14 @@ def test_a_sweep_goes_on_after_ctrl_c_and_kill_9(tmp_path: Path) -> None:
         assert process.returncode == status, output
     app(*sweep)
     study = app.study("grid")
-    assert sorted(trial.params["x"] for trial in study.trials) == [10, 11, 12, 13, 14], "smaller than n_trials"
+    assert sorted(trial.params["x"] for trial in study.trials) == list(range(10, 20)), "smaller than n_trials"
     assert set(outcomes(study).values()) == {"complete"}
     for trial in study.trials:
         folder = app.sweep_folder / str(trial.number)
         assert (folder / "finished").read_text() == "bad\n", "no job that had finished was run again"
         assert trial.value == (trial.params["x"] - 1.0) ** 2 + 0.5
         assert len((folder / "reports.jsonl").read_text().splitlines()) == 5
+        assert sorted(trial.intermediate_values) == [0, 1, 2, 3, 4], "what is reported is kept all the same"
 
 
 def wait_for(condition: Callable[[], Any], timeout_s: float = 300.0) -> None:

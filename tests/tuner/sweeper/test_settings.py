@@ -3,6 +3,8 @@
 from typing import Any
 
 import pytest
+from hydra import compose, initialize
+from omegaconf import OmegaConf
 
 from tuner.errors import UserError
 from tuner.sweeper.job import objective_of
@@ -45,7 +47,7 @@ def test_a_config_written_for_hydra_optuna_sweeper_is_understood() -> None:
 
 def test_what_is_not_set_has_a_default() -> None:
     settings = settings_of(num_trials=None, wall_s=None)
-    assert (settings.num_trials, settings.parallel, settings.retries, settings.seed) == (20, 2, 1, 0)
+    assert (settings.num_trials, settings.parallel, settings.retries, settings.seed) == (None, 2, 1, 0)
     assert settings.limits == Limits(grace_s=3.0)
     assert settings.sampler == {"_target_": TPE["_target_"]}, "Optuna's defaults hold"
 
@@ -125,3 +127,26 @@ def test_what_a_task_function_may_return(returned: object, num: int, expected: A
 @pytest.mark.parametrize(("node", "gpus"), [({}, "auto"), ({"gpus": [0]}, [0]), ({"gpus": None}, None)])
 def test_gpus_are_dealt_out_unless_they_are_to_be_left_alone(node: dict[str, Any], gpus: object) -> None:
     assert settings_of(**node).gpus == gpus
+
+
+@pytest.mark.parametrize(
+    ("choice", "pruner"),
+    [
+        (None, None),
+        ("none", "NopPruner"),
+        ("median", "MedianPruner"),
+        ("percentile", "PercentilePruner"),
+        ("asha", "SuccessiveHalvingPruner"),
+        ("hyperband", "HyperbandPruner"),
+        ("threshold", "ThresholdPruner"),
+    ],
+)
+def test_the_pruner_that_is_named_is_the_one_there_is_and_without_a_name_there_is_none(choice, pruner):
+    named = [] if choice is None else [f"hydra/sweeper/pruner={choice}"]
+    overrides = ["hydra/sweeper=optuna", "hydra.sweeper.direction=minimize", *named]
+    with initialize(version_base=None):
+        config = compose(overrides=overrides, return_hydra_config=True)
+    node = OmegaConf.to_container(config.hydra.sweeper)
+    settings = translate({key: value for key, value in node.items() if not key.startswith("_")})
+    assert settings.sampler["_target_"] == "optuna.samplers.TPESampler"
+    assert (settings.pruner or {}).get("_target_") == (pruner and f"optuna.pruners.{pruner}")

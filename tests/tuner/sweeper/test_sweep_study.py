@@ -7,7 +7,7 @@ from pathlib import Path
 
 import optuna
 import pytest
-from optuna.samplers import CmaEsSampler, NSGAIISampler
+from optuna.samplers import BruteForceSampler, CmaEsSampler, GridSampler, NSGAIISampler, TPESampler
 
 import tuner
 from tuner.coordinates import Interval, Range
@@ -21,6 +21,7 @@ from tuner.results_of_fronts import front_members
 from tuner.space import Parameter, Space
 from tuner.study import StudyDefinition, StudyStore, home_of, summarise
 from tuner.study.book import Ending
+from tuner.study.control import LOCK_FILE
 from tuner.study.store import begin_or_continue
 from tuner.study.sweep import SWEEP_FOLDER, Direction, SweepSampler, best_jobs
 from tuner.study.sweep_book import JobJudge, SweepBook
@@ -123,6 +124,21 @@ class SpaceJobs:
         return str(number)
 
 
+@pytest.mark.parametrize(
+    ("kind", "asked", "total"),
+    [
+        (GridSampler, None, 60),
+        (BruteForceSampler, None, 60),
+        (GridSampler, 7, 7),
+        (GridSampler, 100, 60),
+        (TPESampler, None, 20),
+        (TPESampler, 100, 100),
+    ],
+)
+def test_a_grid_is_run_whole_unless_a_number_is_asked_for(kind: type, asked: int | None, total: int) -> None:
+    assert SweepSampler(kind, {"x": list(range(30)), "y": ["a", "b"]}).total(asked) == total
+
+
 def test_samplers_that_cannot_do_it_are_refused() -> None:
     with pytest.raises(UserError, match="knows one objective only"):
         SweepSampler(CmaEsSampler, {"x": None}, num_objectives=2).make(0, 0)
@@ -143,6 +159,7 @@ def reported(tmp_path: Path, directions: tuple[Direction, ...], returned: Sequen
         study = store.open("s", "screen", directions=directions)
         begin_or_continue(study, sweep, store.url)
         study.set_user_attr(SWEEP_FOLDER, str(tmp_path))
+        (tmp_path / LOCK_FILE).touch()
         book = SweepBook(study, sweep, SameFolder("job"), tmp_path, total=len(returned))
         for values in returned:
             run = book.next_run()

@@ -120,6 +120,17 @@ def test_two_concurrent_runs_one_completes_and_one_crashes(tmp_path: Path, capfd
     assert capfd.readouterr() == ("", "")
 
 
+def test_halves_of_characters_and_escapes_are_written_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    tracker = WandbTracker()
+    run = tracker.start_run(info(tmp_path, config={"kind": "half \ud800", "list": ["\x1b[2J"]}))
+    run.finish(1, {"reason": "\ud800", "params": {"kind": "\x9b"}})
+    tracker.close(60)
+    (written,) = delivered_runs(tmp_path)
+    assert written.config == {"kind": "half \\ud800", "list": ["\\x1b[2J"]}
+    assert (written.summary["reason"], written.summary["params"]) == ("\\ud800", {"kind": "\\x9b"})
+    assert warnings(caplog) == []
+
+
 def test_files_lie_in_the_runs_folder_the_studys_or_the_directory_given(tmp_path: Path) -> None:
     own, shared = WandbTracker(), WandbTracker(directory=tmp_path / "shared")
     own.start_run(info(tmp_path / "own")).finish()

@@ -10,7 +10,8 @@ import pytest
 from tuner.trial import Outcome, TrialContext, TrialInterrupted, TrialSpec, current_trial, read_trial
 from tuner.trial import folder as files
 from tuner.trial.context import Line
-from tuner.trial.messages import Alive, Log, Report, decode, encode_verdict
+from tuner.trial.messages import Alive, Log, Report
+from tuner.trial.wire import decode, encode_verdict
 
 
 class Controller:

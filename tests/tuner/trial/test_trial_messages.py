@@ -5,7 +5,6 @@ import pytest
 from tuner.trial.messages import (
     Alive,
     Built,
-    Launch,
     Log,
     Outcome,
     Refused,
@@ -14,11 +13,8 @@ from tuner.trial.messages import (
     TrialInterrupted,
     TrialResult,
     TrialSpec,
-    decode,
-    decode_verdict,
-    encode,
-    encode_verdict,
 )
+from tuner.trial.wire import Launch, decode, decode_verdict, encode, encode_verdict
 
 
 @pytest.mark.parametrize(

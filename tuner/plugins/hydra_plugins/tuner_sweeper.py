@@ -102,11 +102,11 @@ _store(
     "hydra/sweeper",
     "optuna",
     {
-        "defaults": [{"sampler": "tpe"}, {"pruner": None}],
+        "defaults": ["_self_", {"sampler": "tpe"}, {"pruner": None}],  # behind what stands here, or its null would win
         "_target_": f"{OptunaSweeper.__module__}.{OptunaSweeper.__name__}",
         "_recursive_": False,  # samplers and pruners are made when the sweep begins
         "_convert_": "all",
-        "pruner": None,
+        "pruner": None,  # every job runs to its end
         **_SETTINGS,
     },
 )

@@ -1,0 +1,71 @@
+"""Whether XLA compiles the functions of an agent written in Keras."""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from note_rl.telling import say_once
+
+_log = logging.getLogger(__name__)
+
+# On CPUs, XLA turns these into plain loops. Measured on one core against TensorFlow's own kernels, per gradient step:
+# convolutions take 3 times as long on pictures of 7 pixels a side, 5 times at 36 and 27 times at 84; in one dimension
+# 12, in three 6, depthwise 10 times; gradients of maximum pooling 3 times. Dense, recurrent and attention layers,
+# normalisation, dropout and average pooling are 1 to 4 times faster with it.
+_SLOW_ON_CPU = ("Conv2D", "Conv3D", "DepthwiseConv2d", "MaxPoolGrad", "MaxPool3DGrad")
+_SLOW_ON_CPU_EXACTLY = ("Conv",)
+
+
+class Compilation:
+    """Traces functions, for XLA where that was asked for or pays.
+
+    It goes by the operations that were traced, wherever they come from: a layer of a model within a model, or a plain
+    function. Nothing is measured, as the same run has to give the same results, and compiled code rounds otherwise.
+
+    Args:
+        asked: True, False, or "auto": where it pays.
+        on_cpu: Whether the parameters are in the memory of the CPU.
+        owner: Whose functions they are, for messages.
+
+    Attributes:
+        uses_xla: Whether functions are traced for XLA, as far as is known by now.
+    """
+
+    def __init__(self, asked: bool | str, on_cpu: bool, owner: str) -> None:
+        self.uses_xla = bool(asked)
+        self._choosing = asked == "auto" and on_cpu
+        self._owner = owner
+
+    def traced(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """The function as a concrete one for arguments like these; it is compiled when it is first called."""
+        traced = tf.function(function, jit_compile=self.uses_xla).get_concrete_function(*arguments)
+        slow = slow_operations(traced) if self.uses_xla and self._choosing else []
+        if not slow:
+            return traced
+        self.uses_xla = False
+        say_once(
+            _log,
+            f"jit_compile='auto': {self._owner} is trained without XLA, which is several times slower than TensorFlow "
+            f"itself at {', '.join(slow)} on a CPU; jit_compile=True asks for it all the same",
+        )
+        return tf.function(function).get_concrete_function(*arguments)
+
+    def give_up(self) -> None:
+        """XLA cannot compile what was traced."""
+        self.uses_xla = False
+
+
+def slow_operations(function: Any) -> list[str]:
+    """Kinds of operations in a concrete function, those it calls included, that XLA does slowly on CPUs."""
+    definition = function.graph.as_graph_def()
+    nodes = [*definition.node, *(node for one in definition.library.function for node in one.node_def)]
+    return sorted({node.op for node in nodes if node.op in _SLOW_ON_CPU_EXACTLY or node.op.startswith(_SLOW_ON_CPU)})
+
+
+def is_on_cpu(variable: Any) -> bool:
+    """Whether a variable of Keras or TensorFlow is in the memory of the CPU."""
+    held = variable.value if isinstance(variable, keras.Variable) else variable
+    return "CPU" in str(held.device)

@@ -1,0 +1,33 @@
+"""What losses are asked of torch tensors; see `note_rl.learners.losses`."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+class TorchArithmetic:
+    """Of tensors; see `Arithmetic`."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+
+    def is_tensor(self, value: object) -> bool:
+        """Of any kind."""
+        return isinstance(value, Tensor)
+
+    def can_be_learned(self, loss: Tensor) -> bool:
+        """Whether it has a history."""
+        return loss.requires_grad
+
+    def ones(self, num: int) -> Tensor:
+        """[num]."""
+        return torch.ones(num, device=self._device)
+
+    def mean(self, values: Tensor) -> Tensor:
+        """[]."""
+        return values.mean()
+
+    def total(self, losses: Sequence[Tensor]) -> Tensor:
+        """[]."""
+        return torch.stack(list(losses)).sum()

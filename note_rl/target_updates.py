@@ -1,0 +1,41 @@
+"""How often update_param() is called where set() was not told."""
+
+import logging
+from dataclasses import replace
+from typing import Any
+
+from note_rl.learners.base import Learner
+from note_rl.settings import ReplaySettings, Settings
+from note_rl.telling import say_once
+
+_log = logging.getLogger(__name__)
+_COPYING = 100  # gradient steps
+
+
+def with_target_updates(settings: Settings, agent: Any, learner: Learner) -> Settings:
+    """The settings with a number for what was left open.
+
+    Target networks that are moved by a small share lag behind by themselves. Where they are copied, there is no lag
+    unless they are copied seldom, and without one Q-learning diverges (Mnih et al. 2015, table 3).
+
+    Args:
+        settings: What set() was told.
+        agent: May say in `default_update_batches` what suits it.
+        learner: Knows what update_param() does.
+    """
+    experience = settings.experience
+    if not isinstance(experience, ReplaySettings):
+        return settings
+    if experience.target_update_interval is not None or experience.target_update_env_steps is not None:
+        return settings
+    name, interval = type(agent).__name__, agent.default_update_batches
+    if interval is None and learner.copies_targets():
+        interval = _COPYING
+        say_once(
+            _log,
+            f"{name}.update_param() copies, and set() was not told how often: targets are updated every {interval} "
+            "gradient steps; give update_batches (or update_steps, in environment steps) to set() for another number",
+        )
+    if interval is None:
+        return settings
+    return replace(settings, experience=replace(experience, target_update_interval=interval))

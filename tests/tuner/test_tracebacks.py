@@ -1,0 +1,102 @@
+"""Whose error a crash is said to be."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import wrappers
+
+from note_rl.environments import EnvFactory, VectorEnvironment
+from tests.tuner.command_line import SMALL, CommandLine
+from tuner.tracebacks import describe_crash
+
+
+def crash(*made: Any, env_id: str = "CartPole-v1", training: bool = False) -> str:
+    """What is said of an error while such an environment is made or stepped."""
+    factory = EnvFactory(env_id, **{"training_wrappers" if training else "wrappers": made})
+    try:
+        VectorEnvironment([factory()], 0).step(np.zeros(1, np.int64))
+    except Exception as error:  # noqa: BLE001 - any, as at the border of the program
+        return describe_crash(error)
+    raise AssertionError("nothing failed")
+
+
+class Passing(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """One of the user's own."""
+
+    def step(self, action: Any) -> Any:
+        return self.env.step(action)
+
+
+class Failing(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Another."""
+
+    def step(self, action: Any) -> Any:
+        raise KeyError("own")
+
+
+def too_bright(reward: Any) -> Any:
+    raise ZeroDivisionError("reward")
+
+
+AT_THE_MAKING = "the wrapper gymnasium.wrappers.transform_observation.GrayscaleObservation:"
+WHEN_CALLED = "the wrapper gymnasium.wrappers.transform_reward.TransformReward:"
+CRASHES: dict[str, tuple[Callable[[], str], str, str]] = {
+    "made": (lambda: crash(wrappers.GrayscaleObservation), AT_THE_MAKING, "ValueError: GrayscaleObservation requires"),
+    "made for training": (lambda: crash(wrappers.GrayscaleObservation, training=True), AT_THE_MAKING, "ValueError: "),
+    "called wrongly": (
+        lambda: crash(partial(wrappers.ResizeObservation)),
+        "the wrapper gymnasium.wrappers.transform_observation.ResizeObservation:",
+        "TypeError: ResizeObservation.__init__() missing",
+    ),
+    "stepped": (lambda: crash(partial(wrappers.TransformReward, func=3)), WHEN_CALLED, "TypeError: 'int' object"),
+    "stepped below one of the user's": (
+        lambda: crash(partial(wrappers.TransformReward, func=3), Passing),
+        WHEN_CALLED,
+        "TypeError: 'int' object",
+    ),
+    "the user's": (lambda: crash(Failing), "your own code, test_tracebacks.py line ", "KeyError: 'own'"),
+    "the user's below an installed one": (
+        lambda: crash(Failing, wrappers.RecordEpisodeStatistics),
+        "your own code, test_tracebacks.py line ",
+        "KeyError: 'own'",
+    ),
+    "the user's function in an installed one": (
+        lambda: crash(partial(wrappers.TransformReward, func=too_bright)),
+        "your own code, test_tracebacks.py line ",
+        "ZeroDivisionError: reward",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CRASHES)
+def test_the_part_that_failed_is_named(name: str) -> None:
+    happen, whose, what = CRASHES[name]
+    lines = happen().splitlines()
+    assert lines[0].startswith(f"The error comes from {whose}")
+    assert lines[-1].startswith(what)
+    assert "Nobody foresaw" not in " ".join(lines)
+
+
+def test_an_installed_environment_is_named() -> None:
+    try:
+        EnvFactory("CartPole-v1", {"render_mode": "rgb_array"})().unwrapped.step(7)
+    except AssertionError as error:
+        said = describe_crash(error)
+    assert said.startswith("The error comes from the environment gymnasium.envs.classic_control.cartpole.CartPoleEnv:")
+
+
+def test_what_nobody_foresaw_is_shown_whole() -> None:
+    assert "Nobody foresaw this" in describe_crash(RuntimeError("anything"))
+
+
+def test_on_the_command_line_nothing_is_left(tuner: CommandLine) -> None:
+    gray = "+wrapper.gray={_target_: gymnasium.wrappers.GrayscaleObservation, _partial_: true}"
+    answer = tuner("train", *SMALL, gray, "hydra.run.dir=mine")
+    assert answer.status == 1
+    assert answer.errors.startswith(f"The error comes from {AT_THE_MAKING}")
+    assert not Path("mine").exists()

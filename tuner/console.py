@@ -1,0 +1,18 @@
+"""The terminal as commands write to it: values of a configuration, names and paths are shown, but never obeyed."""
+
+from collections.abc import Iterable
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+from tuner.plain_text import printable
+
+
+class PlainConsole(Console):
+    r"""A console that writes control characters in what it shows as `\x1b`; its own colours stay."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Rich's own way from anything to text; tables and the like come by here with every cell."""
+        for segment in super().render(renderable, options):
+            text = segment.text if segment.control else printable(segment.text)
+            yield segment if text == segment.text else Segment(text, segment.style)

@@ -1,0 +1,184 @@
+"""What a study found, at hand in Python: `tuner.load`."""
+
+import importlib
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+from tuner.commands.play import load_run
+from tuner.commands.tune import TuneResult
+from tuner.commands.winner import TrainingConfigs
+from tuner.errors import UserError
+from tuner.functions import is_function
+from tuner.overrides import to_hydra
+from tuner.passwords import shown
+from tuner.player import Player
+from tuner.records import CONFIRM, RACE, SCREEN, TEST, RunRecord, Scalar, StudySummary
+from tuner.results import verdict
+from tuner.runs import CONFIG_FILE, read_config
+from tuner.study import StudyStore, Winner, find_winner, home_of, recorded_home, summarise
+from tuner.study.storage import IN_MEMORY, file_of
+from tuner.trial.folder import CHECKPOINT_FILE
+from tuner.trial.messages import JsonDict
+from tuner.verdicts import Verdict
+
+DEFAULT_STORAGE: Final = "sqlite:///studies.db"
+_STORAGE_FILES: Final = {"studies.db": "sqlite", "studies.journal": "journal"}
+"""What the storages of conf/storage are called, to be found from a study's folder."""
+
+
+@dataclass(frozen=True)
+class StudyResult:
+    """A study, finished or not. Of a sweep the winner is its best job; of several objectives there is a front.
+
+    Attributes:
+        summary: Everything known of it, every run included.
+        folder: Its files.
+        winners: The configuration it chose; of several objectives the front, the best in score first. None yet: empty.
+    """
+
+    summary: StudySummary
+    folder: Path
+    winners: tuple[Winner, ...]
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """All runs of all stages as dictionaries, with the columns of trials.csv; parameters as they are typed."""
+        return [_row(run) for run in self.summary.runs]
+
+    @property
+    def trials(self) -> Any:
+        """The same as a pandas.DataFrame.
+
+        Raises:
+            UserError: pandas is not installed.
+        """
+        try:
+            pandas = importlib.import_module("pandas")
+        except ModuleNotFoundError as error:
+            raise UserError("trials is a table of pandas: pip install pandas, or use rows, a list of dicts") from error
+        return pandas.DataFrame(self.rows)
+
+    @property
+    def winner(self) -> Winner:
+        """What was chosen: its label, its values by config path, its whole config; of a front the best in score.
+
+        Raises:
+            UserError: Nothing is chosen yet.
+        """
+        if not self.winners:
+            raise UserError(
+                f"study {self.summary.name} has no winner yet. {self.verdict.sentence}\n"
+                f"Go on with it: {self.summary.study_command or 'the command it was started with'}"
+            )
+        return self.winners[0]
+
+    @cached_property
+    def overrides(self) -> tuple[str, ...]:
+        """What `tuner.train` and `tuner train` need to train the winner again."""
+        winner = self.winner
+        if self.summary.is_sweep:
+            return tuple(f"{path}={to_hydra(value)}" for path, value in winner.values.items())
+        if self.summary.retrain_command:
+            words = shlex.split(self.summary.retrain_command)[2:]
+            return tuple(words[2:] if words[:1] == ["--config-dir"] else words)
+        typed = shlex.split(self.summary.study_command)[2:]
+        return tuple(TrainingConfigs(typed).overrides_for(winner.config, winner.values))
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """What may be said of the winner; `verdict.sentence` in one sentence."""
+        return verdict(self.summary)
+
+    def agent(self, label: str | None = None, seed: int | None = None) -> Player:
+        """The trained agent of a configuration, on the CPU: `action, _ = result.agent().predict(obs)`.
+
+        Of its runs on several seeds that of the last stage with the highest score is taken. Being the best of a few, it
+        is likely to be somewhat worse than its score: what to expect of the configuration is in `verdict`.
+
+        Args:
+            label: Of the configuration, "trial 7" or "default"; None: the winner.
+            seed: Of the run to take; None: the one with the highest score.
+
+        Raises:
+            UserError: There is no winner yet, no such run, no checkpoint of it, or a function was tuned.
+            note_rl.errors.CheckpointError: The checkpoint is damaged.
+        """
+        label = self.winner.label if label is None else label
+        runs = [run for run in self.summary.runs if run.label == label and seed in (None, run.seed)]
+        kept = [run for run in runs if (Path(run.folder) / CHECKPOINT_FILE).is_file()]
+        if not kept:
+            raise UserError(self._why_no_agent(label, seed, runs))
+        stages = (SCREEN, RACE, CONFIRM, TEST)
+        best = max(kept, key=lambda run: (run.complete, stages.index(run.stage), self.summary.merit(run) or 0.0))
+        return Player(load_run(Path(best.folder)))
+
+    def _why_no_agent(self, label: str, seed: int | None, runs: list[RunRecord]) -> str:
+        name = self.summary.name
+        if not runs:
+            known = sorted({run.label for run in self.summary.runs})[:5]
+            what = label if seed is None else f"{label} with seed {seed}"
+            return f"study {name} has no run of {what}; it has {', '.join(known)}, ..."
+        if self.winners and is_function(self.winners[0].config) and self.winners[0].config:
+            return f"study {name} tunes a function, which leaves no agent behind; its result is in winner.values"
+        where = ", ".join(run.folder for run in runs[:3])
+        return f"no run of {label} in study {name} has a checkpoint (looked in {where}): train it again with overrides"
+
+
+def _row(run: RunRecord) -> dict[str, Any]:
+    outcome = None if run.outcome is None else run.outcome.value
+    about: Mapping[str, Scalar] = {"stage": run.stage, "number": run.number, "label": run.label, "seed": run.seed}
+    result = {"outcome": outcome, "value": run.value, **run.scores, "seconds": run.seconds}
+    return {**about, **result, **run.params, "reason": run.reason, "folder": run.folder}
+
+
+def load(study: str | Path | TuneResult | None, storage: str | None) -> StudyResult:
+    """See `tuner.load`."""
+    if isinstance(study, TuneResult):
+        summary, label = study.summary, study.summary.winner_label
+        assert label is not None
+        winners = (Winner(label, dict(study.best_params), study.config), *study.others)
+        return StudyResult(summary, study.folder, winners)
+    folder = Path(study) if isinstance(study, Path) or (study is not None and "/" in study) else None
+    url = storage or (DEFAULT_STORAGE if folder is None else _storage_of(folder))
+    if url in IN_MEMORY:
+        raise UserError("storage=memory keeps nothing: give the result of tuner.tune itself")
+    if url.startswith(("sqlite:", "journal:")) and not file_of(url).exists():
+        raise UserError(f"there is no {file_of(url)} here: name the storage of the study, storage='sqlite:///...'")
+    with StudyStore(url) as store:
+        names = store.names()
+        if not names:
+            raise UserError(f"there is no study in {shown(url)} yet: run `tuner tune` first")
+        name = names[0] if study is None else str(study) if folder is None else folder.resolve().name
+        home = folder or home_of(store, name, recorded_home(store, name) or Path("studies") / name)
+        summary = summarise(store, name, home)
+        return StudyResult(summary, home, _winners(store, summary))
+
+
+def _storage_of(folder: Path) -> str:
+    """The storage that lies where the command was given which made the folder of a study."""
+    if not folder.is_dir():
+        raise UserError(f"there is no folder {folder}; give the name of a study, its folder, or a result of tuner.tune")
+    for place in (Path(), *folder.resolve().parents[:2]):
+        for file, kind in _STORAGE_FILES.items():
+            if (place / file).is_file():
+                return f"{kind}:///{place / file}"
+    raise UserError(f"neither beside {folder} nor here is a studies.db: name the storage, storage='sqlite:///...'")
+
+
+def _winners(store: StudyStore, summary: StudySummary) -> tuple[Winner, ...]:
+    chosen = [summary.winner_label] if summary.winner_label else []
+    labels = dict.fromkeys([*chosen, *summary.front])
+    if summary.is_sweep:
+        runs = {run.label: run for run in summary.runs if run.label in labels}
+        return tuple(Winner(label, dict(runs[label].params), _config_in(runs[label])) for label in labels)
+    found = (find_winner(store, summary.name, label) for label in labels)
+    return tuple(winner for winner in found if winner is not None)
+
+
+def _config_in(job: RunRecord) -> JsonDict:
+    """Of a job of `tuner train -m`, the config it ran with; jobs of other applications have none of ours."""
+    return read_config(Path(job.folder)) if (Path(job.folder) / CONFIG_FILE).is_file() else {}

@@ -1,0 +1,37 @@
+"""How much of a large study its page shows: thousands of points are slow to draw and tell no more than hundreds."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from tuner.records import RunRecord
+
+MOST_POINTS: Final = 1000
+"""Trials as points in one plot."""
+
+MOST_LINES: Final = 300
+"""Trials as lines in one plot."""
+
+MOST_ROWS: Final = 1000
+"""Of a table."""
+
+
+def thinned(runs: Sequence[RunRecord], most: int, kept: Iterable[RunRecord] = ()) -> list[RunRecord]:
+    """No more than so many of the runs, at even distances, so that the share of each kind of run stays as it is.
+
+    Args:
+        runs: in the order in which they are to be thinned.
+        most: of them.
+        kept: those that must not be missing; they come on top.
+    """
+    if len(runs) <= most:
+        return list(runs)
+    chosen = {round(index * (len(runs) - 1) / max(1, most - 1)) for index in range(most)}
+    always = {(run.stage, run.number) for run in kept}
+    return [run for index, run in enumerate(runs) if index in chosen or (run.stage, run.number) in always]
+
+
+def drawn_note(total: int, most: int, what: str = "trials") -> str:
+    """What a caption says of a figure that does not show all there is; nothing if it does."""
+    if total <= most:
+        return ""
+    return f" {most:,} of {total:,} {what} are drawn, taken evenly, and the winner; trials.csv has all."

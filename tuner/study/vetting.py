@@ -1,0 +1,48 @@
+"""What is taken from a storage before anything is built with it: somebody else may have written it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from tuner.coordinates import Interval, as_number
+from tuner.errors import UserError
+from tuner.space import Space
+
+
+def check_values(space: Space, values: Mapping[str, object]) -> None:
+    """Refuses values that no run of this search can have.
+
+    Args:
+        space: What is searched.
+        values: By config path. How far a number may go is left to what is built with it.
+
+    Raises:
+        UserError: A path that is not searched, no number where one is, a choice that was not offered.
+    """
+    parameters = {parameter.path: parameter for parameter in space.parameters}
+    for path, value in values.items():
+        try:
+            if path not in parameters:
+                raise ValueError("it is not searched")
+            if isinstance(parameters[path].coordinate.domain, Interval):
+                as_number(value)
+            else:
+                parameters[path].coordinate.to_drawn(value)
+        except ValueError as error:
+            raise UserError(
+                f"the storage holds a run with {path}={value}, which this search cannot have drawn ({error}): "
+                "somebody has edited it. Begin another study with another study.name or storage.url"
+            ) from error
+
+
+def inside(subdir: str) -> str:
+    """A folder in that of a sweep, as a storage names it.
+
+    Raises:
+        UserError: It leads out of there.
+    """
+    if Path(subdir).is_absolute() or ".." in Path(subdir).parts:
+        raise UserError(
+            f"the storage holds a job whose folder {subdir} is not in that of its sweep: somebody has edited it. "
+            "Begin another study with another storage.url"
+        )
+    return subdir

@@ -1,0 +1,72 @@
+"""Reading what another process has written: JSON as values of the types that it claims to be, or a ValueError.
+
+Standard library only, as the fork server loads this before anything else.
+"""
+
+import os
+import stat
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, TypeVar, get_origin
+
+from tuner.files import parse_json
+from tuner.plain_text import printable
+
+_T = TypeVar("_T")
+
+
+def read_file(path: Path, limit: int) -> bytes:
+    """The content of a file that a trial may have put anything in the place of. Never waits.
+
+    Args:
+        path: Of the file.
+        limit: Bytes; of a longer file the last ones are returned.
+
+    Raises:
+        OSError: There is no such file, or something else is there: a pipe would have to be waited for.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:
+        about = os.fstat(descriptor)
+        if not stat.S_ISREG(about.st_mode):
+            raise OSError(f"{path} is no file")
+        file.seek(max(0, about.st_size - limit))
+        return file.read(limit)
+
+
+def parse_object(text: str | bytes) -> dict[str, Any]:
+    """Read a JSON object.
+
+    Raises:
+        ValueError: It is none, or nested so deeply that it cannot be read.
+    """
+    content = parse_json(text)
+    if not isinstance(content, dict):
+        raise ValueError(f"expected a JSON object, not {text[:200]!r}")
+    return content
+
+
+def build(kind: Callable[..., _T], content: dict[str, Any]) -> _T:
+    """Call a dataclass with decoded fields.
+
+    Raises:
+        ValueError: A field is missing, unknown, or of another type than it is annotated with.
+    """
+    annotated: dict[str, Any] = {part.name: part.type for part in fields(kind)}  # type: ignore[arg-type]
+    try:
+        return kind(**{name: _fit(name, value, annotated.get(name)) for name, value in content.items()})
+    except (TypeError, OverflowError) as error:
+        raise ValueError(str(error)) from error
+
+
+def _fit(name: str, value: object, annotation: Any) -> object:
+    """A decoded value as its field wants it; a whole number may stand for a float."""
+    kind = get_origin(annotation) or annotation
+    if not isinstance(kind, type):
+        return value  # of an unknown name, which the dataclass refuses
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise ValueError(f"{printable(name)} must be {kind.__name__}, not {type(value).__name__}")
+    return value

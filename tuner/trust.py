@@ -1,0 +1,245 @@
+"""Which code a configuration found in a run folder may name: what comes with `tuner`, what was run here, what is named.
+
+A folder may come from anybody, and its config says what is imported and called. So a config that is read from a folder
+builds only the parts listed here. Anything else is the user's own code: it is refused until its module is named
+(`trust=my_rl`). What runs of this machine have used is remembered in the user's state directory, outside of any folder,
+by the digest of the whole node: a node that was edited, or that came with another folder, is not found there.
+"""
+
+import hashlib
+import json
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tuner.errors import UserError
+from tuner.signatures import home_of
+
+_AGENTS = ("DDPG", "DQN", "DoubleDQN", "DuelingDQN", "GAIL", "MADDPG", "PPO", "SAC", "TD3")
+_PARTS: Mapping[str, tuple[str, ...]] = {
+    **{f"note_rl.agents.{package}": _AGENTS for package in ("keras", "pytorch")},
+    **{f"note_rl.agents.{package}.networks": ("CNN", "MLP") for package in ("keras", "pytorch")},
+    **{f"note_rl.optimizers.{package}": ("adam", "adamw", "rmsprop", "sgd") for package in ("keras", "pytorch")},
+    "note_rl.settings": (
+        *("Adaptive", "Hindsight", "Priority", "ReplaySettings", "RolloutPriority", "RolloutSettings", "Window"),
+        "WorkerSettings",
+    ),
+    "note_rl.policy": (
+        *("AdaptiveEpsGreedyPolicy", "BoltzmannGumbelQPolicy", "BoltzmannQPolicy", "EpsGreedyQPolicy"),
+        *("GaussianPolicy", "GreedyQPolicy", "GumbelSoftmaxPolicy", "MaxBoltzmannQPolicy", "NoisyPolicy"),
+        *("SoftmaxPolicy", "SquashedGaussianPolicy"),
+    ),
+    "note_rl.noise": ("GaussianWhiteNoiseProcess", "OrnsteinUhlenbeckProcess"),
+    "note_rl.schedules": ("Constant", "Exponential", "Linear"),
+    "note_rl.examples.experts": ("cartpole_expert",),
+    "gymnasium.wrappers": (
+        *("AtariPreprocessing", "ClipAction", "ClipReward", "FlattenObservation", "FrameStackObservation"),
+        *("GrayscaleObservation", "MaxAndSkipObservation", "NormalizeObservation", "NormalizeReward"),
+        *("RescaleAction", "RescaleObservation", "ResizeObservation", "StickyAction", "TimeAwareObservation"),
+    ),
+    "tuner.simulator": ("Synthetic",),
+    "tuner.trackers.wandb": ("WandbTracker",),
+}
+TARGETS: Final = frozenset(f"{module}.{name}" for module, names in _PARTS.items() for name in names)
+"""What a folder's config may have built: one by one, as `note_rl.noise.np.load` begins with note_rl, too."""
+
+ENV_MODULES: Final = frozenset(
+    {f"note_rl.examples.{name}" for name in ("coordination", "environments", "simple_spread")}
+    | {"gymnasium_robotics", "ale_py"}
+)
+"""Modules before the colon of an environment's id."""
+
+_FRAMEWORKS = ("torch", "tensorflow")
+_ENVPOOL = re.compile(r"envpool:[\w.-]+")
+_MAKES_OTHERS = re.compile(r"GymV2[16]Environment(-v\d+)?")  # of Gymnasium: imports what its arguments name
+_NAME = re.compile(r"[A-Za-z_][\w.:/-]*")
+_REFERENCE = "${"
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """A place of a config that names code which does not come with `tuner`.
+
+    Attributes:
+        path: Of the setting.
+        name: The class, function, module or environment.
+        mark: By which it is known again: the digest of the setting with all its arguments.
+        is_module: Whether it is imported only; else it is a name in a module.
+    """
+
+    path: str
+    name: str
+    mark: str
+    is_module: bool = False
+
+    def is_within(self, trusted: Iterable[str]) -> bool:
+        """Whether it comes from one of these modules, and does not only pass through it (`my_rl.agents.os.system`)."""
+        for module in trusted:
+            if self.name == module:
+                return True
+            if _within(self.name, module):
+                home = self.name if self.is_module else home_of(self.name)
+                return home is not None and _within(home, module)
+        return False
+
+    def asked_for(self, trusted: Iterable[str]) -> str:
+        """What is to be named to have it: its package, or, where that is not enough, itself."""
+        return self.name if any(_within(self.name, module) for module in trusted) else self.name.partition(".")[0]
+
+
+def trusted_modules(given: object) -> tuple[str, ...]:
+    """The modules that a setting `trust` names.
+
+    Raises:
+        UserError: It names none.
+    """
+    listed = given if isinstance(given, list | tuple) else [] if given is None else [given]
+    for name in listed:
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise UserError(f"trust={name} must name a module, or several: trust=my_rl or trust=[my_rl,other]")
+    return tuple(listed)
+
+
+def admit(config: Mapping[str, Any], source: Path | str, trust: Iterable[str] = ()) -> None:
+    """Refuses a config from a folder that names code nobody has vouched for; imports nothing.
+
+    Args:
+        config: As read, nothing resolved.
+        source: Where it was read, for messages.
+        trust: Modules that the user has named. What is used of them is remembered.
+
+    Raises:
+        UserError: Names the code, and what to type if it is to be run.
+    """
+    _refuse_references(config, source)
+    admit_code(list(foreign_code(config)), source, trust)
+
+
+def admit_code(found: Sequence[Foreign], source: Path | str, trust: Iterable[str] = ()) -> None:
+    """Refuses such code unless it was used here before, or its module is named; then it is remembered.
+
+    Raises:
+        UserError: Names the code, and what to type if it is to be run.
+    """
+    if not found:
+        return
+    trust = tuple(trust)
+    if os.getcwd() not in sys.path:
+        sys.path.append(
+            os.getcwd()
+        )  # where modules of one's own lie; behind what is installed, which it cannot replace
+    known = _remembered()
+    unknown = [code for code in found if code.mark not in known and not code.is_within(trust)]
+    if unknown:
+        names = list(dict.fromkeys([*trust, *(code.asked_for(trust) for code in unknown)]))
+        typed = names[0] if len(names) == 1 else f"[{','.join(names)}]"
+        listed = ", ".join(f"{code.path}={code.name}" for code in unknown[:3])
+        raise UserError(
+            f"{source} asks for code that does not come with tuner and was not used here before: {listed}.\n"
+            f"It would run with all your rights. If you know it and who made that folder, add trust={typed}"
+        )
+    _note(code.mark for code in found)
+
+
+def remember(config: Mapping[str, Any]) -> None:
+    """Notes the code of the user's own that a run made here names, so that its folder is continued without a question.
+
+    Where there is no place for notes (a read-only home), the question is asked.
+    """
+    _note(code.mark for code in foreign_code(config))
+
+
+def _note(marks: Iterable[str]) -> None:
+    marks, path = set(marks), _record_file()
+    if path is None or not marks or not (new := sorted(marks - _remembered())):
+        return
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "w") as file:
+            file.write("".join(f"{mark}\n" for mark in new))
+
+
+def foreign_code(config: Mapping[str, Any]) -> Iterator[Foreign]:
+    """All places of a config that name code which does not come with `tuner`.
+
+    Raises:
+        UserError: A `_target_` that is no name.
+    """
+    for path, node in _nodes("", config):
+        target = node["_target_"]
+        if not isinstance(target, str):
+            raise UserError(f"{path}._target_={target} must be the dotted path of a class or function")
+        if target not in TARGETS:
+            yield Foreign(f"{path}._target_", target, _mark(node))
+    env, backend = config.get("env"), config.get("backend")
+    if isinstance(env, Mapping) and isinstance(env.get("id"), str):
+        yield from _of_environment(env)
+    if isinstance(backend, Mapping) and backend.get("module", "torch") not in _FRAMEWORKS:
+        yield Foreign("backend.module", str(backend["module"]), _mark(backend), is_module=True)
+
+
+def _of_environment(env: Mapping[str, Any]) -> Iterator[Foreign]:
+    name = env["id"]
+    module, colon, rest = name.partition(":")
+    if _REFERENCE in name:
+        yield Foreign("env.id", name, _mark(env), is_module=True)
+    elif colon and not _ENVPOOL.fullmatch(name) and (module not in ENV_MODULES or ":" in rest):
+        yield Foreign("env.id", module if ":" not in rest else name, _mark(env), is_module=True)
+    elif _MAKES_OTHERS.fullmatch(rest if colon else name):
+        yield Foreign("env.id", name, _mark(env), is_module=True)
+
+
+def _nodes(path: str, node: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Everything that has a `_target_`, at any depth."""
+    if isinstance(node, Mapping):
+        if "_target_" in node:
+            yield path, node
+        for key, value in node.items():
+            yield from _nodes(f"{path}.{key}" if path else str(key), value)
+    elif isinstance(node, list):
+        for index, value in enumerate(node):
+            yield from _nodes(f"{path}[{index}]", value)
+
+
+def _refuse_references(node: object, source: Path | str, path: str = "") -> None:
+    """The config of a run is written resolved; what refers to an environment variable came in later."""
+    if isinstance(node, Mapping):
+        for key, value in node.items():
+            _refuse_references(str(key), source, path)
+            _refuse_references(value, source, f"{path}.{key}" if path else str(key))
+    elif isinstance(node, list):
+        for value in node:
+            _refuse_references(value, source, path)
+    elif isinstance(node, str) and _REFERENCE in node:
+        raise UserError(
+            f"{source} refers to something else in {path or 'a key'} ({node}), and tuner writes configs without "
+            "references: somebody has edited it. Put the value there"
+        )
+
+
+def _within(name: str, module: str) -> bool:
+    return name == module or name.startswith(f"{module}.")
+
+
+def _mark(node: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(node, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _record_file() -> Path | None:
+    """In the state directory of the XDG Base Directory Specification; None: this user has no place of that kind."""
+    given = os.environ.get("XDG_STATE_HOME", "")
+    folder = given if os.path.isabs(given) else os.path.expanduser("~/.local/state")
+    return Path(folder) / "note-rl" / "code-run-here" if os.path.isabs(folder) else None
+
+
+def _remembered() -> frozenset[str]:
+    path = _record_file()
+    try:
+        return frozenset() if path is None else frozenset(path.read_text().split())
+    except (OSError, ValueError):
+        return frozenset()
