@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,8 @@ FloatArray = NDArray[np.floating[Any]]
 BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.integer[Any]]
 Scalar = float | int | str | bool | None
+Activation = Literal["relu", "tanh", "elu", "silu"]
+"""Of the hidden layers of the built-in networks, in every framework."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,10 +162,15 @@ def conform(path: str, value: object, annotation: str | None, *, finite: bool = 
 def written(value: object) -> str:
     """A value as it may be shown in a message: short, and on one line."""
     text = "null" if value is None else "''" if value == "" else " ".join(str(value).split()) or repr(value)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    return shortened(text, _LONGEST_VALUE)
 
 
-_LONGEST = 60
+def shortened(text: str, length: int = 300) -> str:
+    """A text that may have any length, as far as somebody would read it."""
+    return text if len(text) <= length else f"{text[:length]}..."
+
+
+_LONGEST_VALUE = 60
 
 
 @lru_cache(maxsize=1024)

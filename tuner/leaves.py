@@ -88,6 +88,9 @@ def _bound(path: str, leaf: dict[str, object], key: str) -> float:
 def _parse_choices(path: str, values: object) -> Choices:
     if not isinstance(values, list) or not values:
         raise UserError(f"space.{path}.choices={values} must be a list of values, for example [32, 64, 128]")
+    for value in values:
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UserError(f"space.{path}.choices={values}: {value:g} is no value that a run can have; leave it out")
     labels = [(type(label_of(value)), label_of(value)) for value in values]
     if len(set(labels)) < len(labels):
         raise UserError(f"space.{path}.choices={values} names a value twice")

@@ -6,7 +6,7 @@ from typing import Any
 
 from tuner.config import HYDRA_KEYS
 from tuner.errors import UserError
-from tuner.kinds import conform, written
+from tuner.kinds import conform, shortened, written
 from tuner.names import did_you_mean
 from tuner.paths import get_path
 from tuner.schema import Part, Schema
@@ -75,9 +75,6 @@ def check_parts(resolved: JsonDict, schema: Schema, choices: Choices) -> Iterato
     Raises:
         UserError: The first one.
     """
-    for name, part in schema.parts.items():
-        if name in resolved:
-            _check_shape(name, resolved[name], part, choices)
     for path, node in targets_in("", resolved):
         target = node["_target_"]
         if not isinstance(target, str):
@@ -85,9 +82,12 @@ def check_parts(resolved: JsonDict, schema: Schema, choices: Choices) -> Iterato
         try:
             signature = signature_of(target)
         except UserError as error:
-            raise UserError(f"{path}._target_: {error}") from error
+            raise UserError(f"{path}._target_: {shortened(str(error))}") from error
         if signature is not None:
             yield from _check_arguments(path, node, signature, target, _filled_in(path, schema))
+    for name, part in schema.parts.items():
+        if name in resolved:
+            _check_shape(name, resolved[name], part, choices)
 
 
 def targets_in(path: str, node: object) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -1,6 +1,7 @@
 """Hydra's composition without reading and merging the same files again for every line."""
 
 import copy
+import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -25,7 +26,7 @@ def remembering_files() -> Iterator[None]:
     """
     read: dict[str, ConfigResult | None] = {}
     options: dict[tuple[str, ObjectType | None], list[str]] = {}
-    merged: dict[str, DictConfig] = {}
+    merged: dict[str, bytes] = {}
     listed: dict[tuple[str, tuple[str, ...]], DefaultsList] = {}
     list_defaults = config_loader_impl.create_defaults_list
     merge = ConfigLoaderImpl._compose_config_from_defaults_list
@@ -55,8 +56,9 @@ def remembering_files() -> Iterator[None]:
     def merge_once(loader: ConfigLoaderImpl, defaults: list[ResultDefault], repo: Any) -> DictConfig:
         key = "\n".join(map(repr, defaults))
         if key not in merged:
-            merged[key] = merge(loader, defaults, CachingConfigRepository(repo.delegate))
-        return copy.deepcopy(merged[key])
+            merged[key] = pickle.dumps(merge(loader, defaults, CachingConfigRepository(repo.delegate)))
+        found: DictConfig = pickle.loads(merged[key])
+        return found
 
     with (
         mock.patch.object(config_loader_impl, "CachingConfigRepository", Repository),

@@ -326,7 +326,7 @@ def _mutate_attribute(path: Path, rng: random.Random) -> None:
 
 
 _TEXT = (".yaml", ".json", ".jsonl", ".journal")
-DAMAGES: Mapping[str, tuple[tuple[str, ...], Damage]] = {
+DAMAGES: dict[str, tuple[tuple[str, ...], Damage]] = {
     "truncated": ((), _rewrite(lambda content, rng: content[: rng.randrange(len(content) or 1)])),
     "empty": ((), _rewrite(lambda content, rng: b"")),
     "random": ((), _rewrite(lambda content, rng: rng.randbytes(len(content)))),

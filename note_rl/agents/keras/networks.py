@@ -11,6 +11,7 @@ import tensorflow as tf
 from note_rl.agents.spaces import ContinuousSpaces, image_shape, say_if_pixels
 from note_rl.errors import SettingsError
 from note_rl.learners.mirror import DenseLayer, scaled_tanh
+from note_rl.types import Activation
 
 _ACTIVATIONS = ("relu", "tanh", "elu", "silu")
 
@@ -47,7 +48,7 @@ class MLP(keras.Sequential):  # type: ignore[misc]  # Keras ships no types
         input_shape: tuple[int, ...],
         num_outputs: int,
         hidden_sizes: Sequence[int] = (64, 64),
-        activation: str = "relu",
+        activation: Activation = "relu",
     ) -> None:
         if activation not in _ACTIVATIONS:
             raise SettingsError(f"unknown activation {activation!r}; known are {', '.join(_ACTIVATIONS)}")

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from note_rl.agents.spaces import ContinuousSpaces, image_shape, say_if_pixels
 from note_rl.errors import SettingsError
 from note_rl.learners.mirror import DenseLayer, scaled_tanh
+from note_rl.types import Activation
 
 _ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "elu": nn.ELU, "silu": nn.SiLU}
 
@@ -40,7 +41,7 @@ class MLP(nn.Module):
         input_shape: tuple[int, ...],
         num_outputs: int,
         hidden_sizes: Sequence[int] = (64, 64),
-        activation: str = "relu",
+        activation: Activation = "relu",
     ) -> None:
         super().__init__()
         if activation not in _ACTIVATIONS:
