@@ -4,6 +4,8 @@ import math
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tuner.errors import UserError
 from tuner.objective import Final
@@ -163,6 +165,37 @@ def test_the_penalty_is_the_lower_of_random_and_worst() -> None:
     assert penalty(9.0, [5.0, math.nan, -math.inf]) == 5.0
     assert penalty(None, [20.0, 5.0]) == 5.0
     assert penalty(None, []) is None
+
+
+@pytest.mark.parametrize(
+    ("random_score", "finished", "seen", "expected"),
+    [
+        (None, [20.0, 5.0, -1.7e308], [], 5.0),  # an overflow is no score
+        (9.0, [20.0, 500.0, -1.7e308], [], 9.0),
+        (None, [-1.7e308], [], None),
+        (None, [], [-1.7e308], None),
+        (None, [-1.7e308, 1.7e308], [-3.0], -3.0),
+        (None, [100.0, 110.0, 120.0, -1e30], [], 110.0 - 100 * 110.0),  # one on its way to infinity
+        (None, [100.0, 110.0, 120.0], [-1e30], 110.0 - 100 * 110.0),  # of a failed run itself
+        (None, [-1e30, 100.0], [], 100.0 - 100 * 100.0),
+        (0.0, [0.0, 0.0, 0.0], [-5.0], -5.0),
+        (-200.0, [-200.0] * 8 + [-110.0], [-350.0], -350.0),
+        (-1200.0, [-150.0, -160.0, -900.0, -1600.0], [-1700.0], -1700.0),
+        (None, [50.0, 120.0, 250.0, -3000.0], [], -3000.0),
+        (None, [0.5, 0.6, 0.7, 0.0], [-1.0], -1.0),
+    ],
+)
+def test_the_penalty_is_the_worst_but_nothing_absurd(
+    random_score: float | None, finished: list[float], seen: list[float], expected: float | None
+) -> None:
+    assert penalty(random_score, finished, seen) == expected
+
+
+@given(st.lists(st.floats(-1e4, 1e4), min_size=3, max_size=20), st.floats(allow_nan=True, allow_infinity=True))
+def test_no_single_score_moves_the_penalty_out_of_sight(scores: list[float], odd: float) -> None:
+    told = penalty(None, [*scores, odd])
+    assert told is not None
+    assert -1e4 - 100 * 2e4 <= told <= 1e4
 
 
 def test_the_plan_counts_runs_and_steps() -> None:

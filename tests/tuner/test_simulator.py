@@ -246,6 +246,14 @@ def single(width):
 
 def by_epochs(width):
     tuner.report(3, width)
+
+def stops_early(width, returned=None):
+    tuner.report(0.1, width)
+    tuner.report(0.2, width)
+    return returned
+
+def sums_tenths(width):
+    tuner.report(0.1 * 3 + 0.7 - 1e-12, width)
 """
 CONF = {
     "agent": "# @package _global_\ndefaults: [function]\n"
@@ -282,6 +290,24 @@ def test_a_function_of_the_users_own_is_trained_and_tuned(tuner: CommandLine) ->
     epochs = tuner("train", "agent=function", *by_epochs, *mine[2:])
     assert epochs.status == 2
     assert "after epoch 3 of 10 write tuner.report(3 / 10, ...)" in epochs.errors
+
+
+def test_a_function_that_ends_early_without_a_score_says_so(tuner: CommandLine) -> None:
+    (tuner.folder / "mine_to_tune.py").write_text(FUNCTION)
+    mine = ("agent=function", "agent._target_=mine_to_tune.stops_early", "+agent.width=3", "tracker=jsonl")
+    early = tuner("train", *mine, "hydra.run.dir=early")
+    assert early.status == 2
+    assert "stops_early ended at 20% of its budget without a score: let it return one" in early.errors
+    words = tuner("train", *mine, "+agent.returned=done", "hydra.run.dir=words")
+    assert "without a score (it returned 'done'): let it return one" in words.errors
+    assert tuner("train", *mine, "+agent.returned=5", "hydra.run.dir=returned").status == 0
+    rounded = ("agent._target_=mine_to_tune.sums_tenths", "hydra.run.dir=rounded")
+    assert tuner("train", mine[0], *rounded, *mine[2:]).status == 0
+    study = ("+space.agent.width={low: 1, high: 9}", "executor=inline", "study.num_trials=3", "study.max_failures=3")
+    answer = tuner("tune", *mine, *study)
+    assert answer.status == 2
+    assert "3 runs in a row failed" in answer.errors
+    assert "ended at 20% of its budget without a score" in answer.errors
 
 
 def test_an_argument_that_is_added_on_the_command_line_can_be_searched(tuner: CommandLine) -> None:

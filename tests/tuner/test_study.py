@@ -563,6 +563,21 @@ def test_configurations_that_diverge_in_a_row_do_not_end_a_study_in_which_some_l
     assert len([run for run in summary.stage("screen") if run.outcome is Outcome.DIVERGED]) == 10
 
 
+def test_one_absurd_score_is_not_what_all_failed_runs_are_told(tmp_path: Path) -> None:
+    def behave(spec: TrialSpec, attempt: int) -> Script:
+        if spec.key == "screen/2":
+            return Script([(1.0, -1.7e308)])
+        if spec.stage == "screen" and spec.number > 2:
+            return Script([], TrialResult(Outcome.DIVERGED, "nan"))
+        return learn(spec, attempt)
+
+    screened = run_study(tmp_path, FakeExecutor(behave=behave), num_trials=8).stage("screen")
+    usual = [run.value for run in screened[:2]]
+    assert screened[2].value == -1.7e308, "what it said is kept"
+    assert [run.outcome for run in screened[3:]] == [Outcome.DIVERGED] * 5
+    assert {run.value for run in screened[3:]} == {min(usual)}
+
+
 def test_that_some_have_learnt_is_known_after_a_restart(tmp_path: Path) -> None:
     run_study(tmp_path, num_trials=6)
     executor = FakeExecutor(

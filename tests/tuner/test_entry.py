@@ -1,0 +1,61 @@
+"""Ctrl-C before anything has begun: at once, in silence, with the status that shells give it."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tuner import entry
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def interrupts() -> Iterator[None]:
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("slow", ["hydra", "numpy", "rich"])
+def test_ctrl_c_while_modules_are_imported(tmp_path: Path, slow: str) -> None:
+    (tmp_path / "shadow" / slow).mkdir(parents=True)
+    (tmp_path / "shadow" / slow / "__init__.py").write_text(
+        "import sys, time\nprint('importing', flush=True)\ntry:\n    time.sleep(60)\n"
+        "except BaseException as error:\n    raise ImportError('as C extensions have it') from error\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tuner", "train"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path / 'shadow'}{os.pathsep}{ROOT}"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "importing\n"
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=60)
+    assert (process.returncode, output, errors) == (130, "", "")
+    assert [path.name for path in tmp_path.iterdir()] == ["shadow"]
+
+
+@pytest.mark.usefixtures("interrupts")
+def test_work_is_interrupted_as_usual() -> None:
+    signal.signal(signal.SIGINT, entry._leave)
+    entry.begin_work()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.usefixtures("interrupts")
+def test_who_ignores_ctrl_c_goes_on_ignoring_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    monkeypatch.setattr(sys, "argv", ["tuner", "--version"])
+    assert entry.main() == 0
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    entry.begin_work()
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
