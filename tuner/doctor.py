@@ -48,6 +48,8 @@ try:
     found = {"state": storage_state(os.environ["TUNER_DOCTOR_STORAGE"])}
 except UserError as error:
     found = {"broken": str(error).partition("\\n")[0]}
+except ValueError:  # it may quote a part of the password
+    found = {"broken": "storage.url is not a URL"}
 print(json.dumps(found))
 """
 _VARIABLES: Final = (

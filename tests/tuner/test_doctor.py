@@ -48,10 +48,11 @@ def test_the_same_as_json(tuner: CommandLine) -> None:
 
 
 def test_a_missing_extra_is_named_with_what_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    fine, poor = "here>=1; extra == 'fine'", "gone[deep]>=2 ; extra == 'poor'"
     needs = {
-        "note-rl": ["numpy>=1", "here>=1; extra == 'fine'", "gone[deep]>=2 ; extra == 'poor'", "note-rl[fine]; extra == 'all'"],
+        "note-rl": ["numpy>=1", fine, poor, "note-rl[fine]; extra == 'all'"],
         "gone": ["deeper; extra == 'deep'", "unasked; extra == 'other'"],
-    }  # fmt: skip
+    }
     versions = {"note-rl": "1", "numpy": "2", "here": "3", "gone": "4"}
     monkeypatch.setattr(doctor.metadata, "requires", needs.get)
     monkeypatch.setattr(doctor, "_version", lambda name: versions.get(name, ""))
