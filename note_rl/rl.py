@@ -33,7 +33,10 @@ class RL(Agent):
     - optionally `reward(self, s, a, next_s)`: the learned reward [B] (IRL=True), with demonstrations at hand in
       `__call__` as `self.expert_obs` and `self.expert_action`;
     - with several agents (MARL=True) `action(self, s, i)` of agent i;
-    - optionally `update_param(self)`: updates target networks;
+    - optionally `update_param(self)`: updates target networks; where it copies, and set() is not told how often, it is
+      called every 100 gradient steps;
+    - layers are called with `training=True` within `__call__`, if their network learns, and with False otherwise: in
+      `action`, `value` and `reward`, and target networks always. What you write yourself holds;
     - optionally `adjust_func(self)`: called after each training phase, for `adjust(...)` and its like; and
       `window_size_func(self, p)`, or `window_size_fn`: how many transitions to keep, or what
       `adjust_window_size(...)` gives;

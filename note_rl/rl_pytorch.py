@@ -17,6 +17,9 @@ class RL_pytorch(Agent):  # noqa: N801 (the manuals' name)
 
     Further:
 
+    - networks are in train mode within `__call__`, if they learn, and in eval mode otherwise: in `action`, `value` and
+      `reward`, and target networks always. Layers that you put into eval mode within a network stay so, and all are as
+      you left them afterwards;
     - optionally the class attribute `traceable = True`: `__call__` does the same with every minibatch and reads nothing
       but tensors, scheduled values and plain numbers of the agent, so that jit_compile="auto" may record its steps.
       Each class says it for itself, as a subclass may override what is recorded.

@@ -1,6 +1,5 @@
 """What an agent goes back to when a burst of gradient steps has spoiled it."""
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import is_
 from typing import Any
@@ -39,16 +38,18 @@ class Kept:
 
     def begin(self, num_gradient_steps: int) -> bool:
         """A burst of so many gradient steps follows; gives whether it may go on whatever its losses are."""
-        tensors = self._look()
-        short = num_gradient_steps == 1 or tensors.num_elements > _SMALL
-        copying = not short or self._steps_since + num_gradient_steps > _SELDOM or tensors.device.type != "cpu"
-        if copying:
-            spare = self._copies.pop() if len(self._copies) == 2 else _Copy(tensors)
-            self._copies.insert(0, spare if spare.tensors is tensors else _Copy(tensors))
-            self._copies[0].take()
-            self._steps_since = 0
         self._steps_since += num_gradient_steps
-        return copying and num_gradient_steps > 1
+        seldom = self._steps_since <= _SELDOM and self._optimizers[0][1][0].device.type == "cpu"
+        if seldom and num_gradient_steps == 1:
+            return False
+        tensors = self._look()
+        if seldom and tensors.num_elements > _SMALL:
+            return False
+        spare = self._copies.pop() if len(self._copies) == 2 else _Copy(tensors)
+        self._copies.insert(0, spare if spare.tensors is tensors else _Copy(tensors))
+        self._copies[0].take()
+        self._steps_since = num_gradient_steps
+        return True
 
     def go_back(self) -> None:
         """To what was before the burst, or before a former one if the parameters were not finite then, either."""
@@ -58,8 +59,8 @@ class Kept:
                 return
 
     def is_sound(self) -> bool:
-        """Whether all parameters that learn are finite."""
-        return all(bool(one.isfinite().all()) for _, parameters in self._optimizers for one in parameters)
+        """Whether the agent could go on as it is."""
+        return _Copy(self._look()).is_sound()
 
     def _look(self) -> "_Tensors":
         """What there is to be copied; looked up anew where other objects hold it."""
@@ -78,22 +79,26 @@ class _Tensors:
     """Those that a burst may change.
 
     Attributes:
-        flat: As vectors that share their memory, by type and place.
+        flat: As vectors that share their memory, by type and place; what learns comes first.
+        learning: How many numbers of these learn.
         other: Those that are not laid out so.
         num_elements: Numbers in all of them.
     """
 
     def __init__(self, agent: Any, optimizers: Optimizers) -> None:
-        self.learning = [one.detach() for _, parameters in optimizers for one in parameters]
-        self.device = self.learning[0].device
+        learning = [one.detach() for _, parameters in optimizers for one in parameters]
         self.without_slots = [optimizer for optimizer, _ in optimizers if not optimizer.state]
-        found = [tensor.detach() for _, tensor in named_tensors(agent)]
+        found = [*learning, *(tensor.detach() for _, tensor in named_tensors(agent))]
         found += [slot for optimizer, _ in optimizers for slot in _slots_of(optimizer)]
+        places = {one.data_ptr() for one in learning}
         self.flat: dict[Any, list[Tensor]] = {}
+        self.learning: dict[Any, int] = {}
         self.other: list[Tensor] = []
         for tensor in {(one.data_ptr(), one.shape): one for one in found}.values():
             if tensor.is_contiguous():
-                self.flat.setdefault((tensor.dtype, tensor.device), []).append(tensor.view(-1))
+                key = (tensor.dtype, tensor.device)
+                self.flat.setdefault(key, []).append(tensor.view(-1))
+                self.learning[key] = self.learning.get(key, 0) + tensor.numel() * (tensor.data_ptr() in places)
             else:
                 self.other.append(tensor)
         self.num_elements = sum(one.numel() for one in self._all())
@@ -132,8 +137,11 @@ class _Copy:
             optimizer.state.clear()
 
     def is_sound(self) -> bool:
-        """Whether all numbers are finite."""
-        return all(math.isfinite(float(copy.double().abs().sum())) for copy in (*self._flat, *self._other))
+        """Whether what learns is finite, and all else is a number: masks, for one, may hold infinite ones."""
+        learning = [copy[:size] for copy, size in zip(self._flat, self.tensors.learning.values(), strict=True)]
+        return all(bool(one.isfinite().all()) for one in learning) and not any(
+            bool(copy.isnan().any()) for copy in (*self._flat, *self._other)
+        )
 
 
 def _slots_of(optimizer: torch.optim.Optimizer) -> Iterable[Tensor]:

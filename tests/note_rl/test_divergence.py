@@ -122,6 +122,32 @@ def test_a_gradient_alone_that_is_not_finite_is_found_out(framework):
     assert_as(learner.get_state(), sound)
 
 
+def test_masks_may_hold_infinite_numbers(framework):
+    agent = agent_with(framework, squares(framework))
+    agent.mask = framework.variable([0.0, -np.inf])
+    learner = learner_of(framework, agent)
+    learner.update(sample(4, 4), {})
+    before = learner.get_state()
+    assert learner.update(spoiled(4, 2), {}).diverged
+    assert_as(learner.get_state(), before)
+
+
+@pytest.mark.parametrize("size", [1, 40])
+def test_single_steps_of_infinite_length_are_taken_back(framework, size):
+    """The loss is finite and its gradient is not, in bursts of one step, which have no copy of their own."""
+
+    def loss(self, s, r):
+        return framework.mean(((s @ self.w)[:, 0] ** 2) ** 0.5)
+
+    learner = learner_of(framework, agent_with(framework, loss, width=size), "sgd")
+    for seed in range(3):
+        learner.update(sample(1, 4, seed=seed), {})
+    bad = sample(1, 4, seed=7)
+    bad.obs[:] = 0.0
+    assert learner.update(bad, {}).diverged or learner.update(sample(1, 4, seed=8), {}).diverged
+    assert all(np.isfinite(values).all() for values in learner.get_state().values())
+
+
 def test_train_raises_and_leaves_an_agent_that_acts_and_can_be_saved(framework, tmp_path):
     seed_everything(0)
     agent = framework.agents.DQN(hidden_size=(8,))
