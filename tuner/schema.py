@@ -4,14 +4,23 @@ One table for all commands. A section is a dataclass whose fields are its keys a
 out of range; a part is an object described by a `_target_` and its arguments, whose signature says what it takes.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from tuner.config import SECTIONS, require
-from tuner.errors import UserError
-from tuner.objective import make_metric, make_others
-from tuner.protocol import Pruning, StudySettings
-from tuner.trial.messages import JsonDict
+from tuner.config import BUILT_MAPPINGS, SECTIONS
+from tuner.section_types import (
+    CompareValues,
+    DashboardValues,
+    PlayValues,
+    PruningConfig,
+    ReportValues,
+    RunValues,
+    StorageConfig,
+    StudyConfig,
+    StudyPlace,
+    TrainValues,
+    TuneValues,
+)
 
 
 @dataclass(frozen=True)
@@ -48,233 +57,6 @@ class Schema:
     optional: tuple[str, ...] = ("checkpoint",)
 
 
-@dataclass(frozen=True)
-class StudyPlace:
-    """The study that a command reads, or makes for itself."""
-
-    name: str | None = None
-    folder: str = "studies"
-
-    def __post_init__(self) -> None:
-        """Refuses names that cannot be a folder."""
-        name = self.name
-        plain = name is None or (name == name.strip() and name.isprintable() and not set(name) & set("/\\"))
-        require(
-            plain and name != "" and not (name or "").startswith(".") and len(name or "") <= _LONGEST_NAME,
-            "study.name",
-            repr(name),
-            f"a plain name of at most {_LONGEST_NAME} letters, without slashes, as it is a folder too",
-        )
-        require(bool(self.folder.strip()) and "\0" not in self.folder, "study.folder", repr(self.folder), "a folder")
-
-
-_LONGEST_NAME = 128
-
-
-@dataclass(frozen=True)
-class PruningConfig:
-    """When a run may be ended early; ranges are those of `tuner.protocol.Pruning`."""
-
-    rungs: Sequence[float] = Pruning.rungs
-    min_trials: int = Pruning.min_trials
-    min_rank_agreement: float = Pruning.min_rank_agreement
-    min_rank_bound: float = Pruning.min_rank_bound
-
-    def settings(self) -> Pruning:
-        """The same, out of range refused."""
-        return Pruning(tuple(self.rungs), self.min_trials, self.min_rank_agreement, self.min_rank_bound)
-
-
-@dataclass(frozen=True)
-class StudyConfig(StudyPlace):
-    """The study that is to be made; see `tuner.protocol.StudySettings`, whose fields it has, with several metrics."""
-
-    size: str = "quick"
-    metric: str | Sequence[str] = StudySettings.metric
-    over_seeds: str = StudySettings.over_seeds
-    num_trials: int = StudySettings.num_trials
-    num_race: int | None = StudySettings.num_race
-    num_race_seeds: int = StudySettings.num_race_seeds
-    num_candidates: int = StudySettings.num_candidates
-    num_select_seeds: int = StudySettings.num_select_seeds
-    num_test_seeds: int = StudySettings.num_test_seeds
-    retries: int = StudySettings.retries
-    max_failures: int = StudySettings.max_failures
-    steps_per_second: float | None = StudySettings.steps_per_second
-    pruning: JsonDict = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        """Refuses sizes and metrics that make no study."""
-        super().__post_init__()
-        settings = self.settings()
-        make_metric(settings.metric)
-        make_others(settings.others, settings.metric)
-
-    def settings(self) -> StudySettings:
-        """What the engine goes by. With several metrics there is no race, which goes by one score."""
-        metric, *others = [self.metric] if isinstance(self.metric, str) else self.metric or [""]
-        return StudySettings(
-            metric=metric,
-            others=tuple(others),
-            num_race_seeds=0 if others else self.num_race_seeds,
-            pruning=PruningConfig(**self.pruning).settings() if self.pruning else Pruning(),
-            **{name: getattr(self, name) for name in _SAME_NAMED},
-        )
-
-
-_SAME_NAMED = (
-    *("num_trials", "num_race", "num_candidates", "num_select_seeds", "num_test_seeds", "over_seeds", "retries"),
-    *("max_failures", "steps_per_second"),
-)
-
-
-@dataclass(frozen=True)
-class StorageConfig:
-    """Where studies are kept. Whether the address makes sense is found out by `tuner.study.storage`."""
-
-    url: str
-
-
-@dataclass(frozen=True)
-class RunValues:
-    """At the top of every run's configuration."""
-
-    seed: int
-
-    def __post_init__(self) -> None:
-        """Refuses a negative seed."""
-        require(self.seed >= 0, "seed", self.seed, "0 or more")
-
-
-@dataclass(frozen=True)
-class TrainValues(RunValues):
-    """Of `tuner train`."""
-
-    resume: str | None = None
-
-
-@dataclass(frozen=True)
-class TuneValues(RunValues):
-    """Of `tuner tune`. A bare on or off is a truth value in YAML."""
-
-    warm_start: str | bool | Sequence[str] = "off"
-    plan: bool = False
-
-
-@dataclass(frozen=True)
-class CompareValues(RunValues):
-    """Of `tuner compare`."""
-
-    num_seeds: int
-    margin: float
-
-    def __post_init__(self) -> None:
-        """Refuses what compares nothing."""
-        super().__post_init__()
-        require(self.num_seeds >= 2, "num_seeds", self.num_seeds, "at least 2")
-        require(0.0 <= self.margin < 1.0, "margin", self.margin, "in [0, 1)")
-
-
-@dataclass(frozen=True)
-class PlayValues:
-    """Of `tuner play`."""
-
-    run: str
-    num_episodes: int
-    seed: int
-    gif: str | None
-    max_frames: int
-
-    def __post_init__(self) -> None:
-        """Refuses values out of range."""
-        require(self.num_episodes >= 1, "num_episodes", self.num_episodes, "at least 1")
-        require(self.seed >= 0, "seed", self.seed, "0 or more")
-        require(self.max_frames >= 1, "max_frames", self.max_frames, "at least 1")
-        name = self.gif
-        require(name is None or bool(name.strip("/ \n\0.")), "gif", repr(name), "the name of a file, or null for none")
-
-
-@dataclass(frozen=True)
-class ReportValues:
-    """Of `tuner report`."""
-
-    publish: bool
-
-
-@dataclass(frozen=True)
-class DashboardValues:
-    """Of `tuner dashboard`."""
-
-    host: str
-    port: int
-    folder: str
-
-    def __post_init__(self) -> None:
-        """Refuses what is no address."""
-        require(bool(self.host.strip()) and self.host.isprintable(), "host", repr(self.host), "a name or an address")
-        require(1 <= self.port <= _LAST_PORT, "port", self.port, f"from 1 to {_LAST_PORT}")
-
-
-_LAST_PORT = 65535
-
-
-@dataclass(frozen=True)
-class RateFinder:
-    """`tuner find lr`; its ranges are those of `tuner.finders.rate_tests.RateSettings`."""
-
-    kind: str
-    mode: str
-    start_lr: float
-    end_lr: float
-    num_steps: int
-    num_rates: int | None
-    num_seeds: int
-    skip_begin: int
-    skip_end: int
-    group: int | None = None
-
-    def __post_init__(self) -> None:
-        """Refuses points left out by less than none."""
-        for name in ("skip_begin", "skip_end"):
-            require(getattr(self, name) >= 0, f"finder.{name}", getattr(self, name), "0 or more")
-
-
-@dataclass(frozen=True)
-class AgentFinder:
-    """`tuner find agent`."""
-
-    kind: str
-    candidates: Sequence[str]
-    num_seeds: int
-
-    def __post_init__(self) -> None:
-        """Refuses what compares nothing."""
-        require(self.num_seeds >= 1, "finder.num_seeds", self.num_seeds, "at least 1")
-        if len(set(self.candidates)) < max(len(self.candidates), 2):
-            raise UserError(
-                f"finder.candidates=[{','.join(self.candidates)}] must name at least two different choices of "
-                f"{self.kind}"
-            )
-
-
-@dataclass(frozen=True)
-class OptimizerFinder(AgentFinder):
-    """`tuner find optimizer`."""
-
-    metric: str
-    num_gradient_steps: int
-    num_rates: int
-
-    def __post_init__(self) -> None:
-        """Refuses values out of range."""
-        super().__post_init__()
-        require(self.num_gradient_steps >= 1, "finder.num_gradient_steps", self.num_gradient_steps, "at least 1")
-        require(self.num_rates >= 0, "finder.num_rates", self.num_rates, "0 or more")
-
-
-FINDERS: Mapping[str, type] = {"lr": RateFinder, "optimizer": OptimizerFinder, "agent": AgentFinder}
-"""The section `finder`, by its kind."""
-
 _RUN_PARTS: Mapping[str, Part] = {
     "agent": Part(filled_in=("env", "network", "device", "state_dim", "action_dim")),
     "network": Part(filled_in=("input_shape", "num_outputs")),
@@ -284,9 +66,7 @@ _RUN_PARTS: Mapping[str, Part] = {
     "noise": Part(optional=True),
     "collector": Part(optional=True),
     "adaptive": Part(optional=True),
-    "wrapper": Part(several=True, filled_in=("env",)),
-    "schedule": Part(several=True),
-    "tracker": Part(several=True),
+    **{name: Part(several=True, filled_in=("env",)) for name in BUILT_MAPPINGS},
 }
 _OF_A_FUNCTION = frozenset({"training", "evaluation", "agent", "tracker", "checkpoint"})
 _STUDY_SECTIONS: Mapping[str, type] = {"storage": StorageConfig, "study": StudyPlace}

@@ -22,10 +22,12 @@ HOMES = {
     "pandas": ("tuner/loaded.py",),
     "hydra": (
         *("tuner/cli.py", "tuner/config.py", "tuner/build.py", "tuner/preflight.py", "tuner/overrides.py"),
+        "tuner/explaining.py",
         *("tuner/commands/", "tuner/sweeper/", "tuner/plugins/"),
     ),
     "omegaconf": (
         *("tuner/cli.py", "tuner/config.py", "tuner/build.py", "tuner/preflight.py", "tuner/checks.py"),
+        "tuner/explaining.py",
         *("tuner/commands/", "tuner/sweeper/", "tuner/plugins/"),
     ),
     "torch": (
@@ -114,12 +116,13 @@ NOTE_RL_LAYERS = (
 )
 TUNER_LAYERS = (
     ("entry", "errors", "names", "passwords", "plain_text", "quiet"),
-    ("files",),
-    ("trial", "signatures"),
+    ("files", "sources"),
+    ("trial", "signatures", "kinds"),
     ("console",),
     ("records", "config", "trust"),
-    ("config_folders",),
-    ("wording",),
+    ("config_folders", "explaining", "section_types"),
+    ("wording", "schema"),
+    ("sections",),
     ("executors", "trackers", "player"),
     ("doctor",),
     ("commands",),

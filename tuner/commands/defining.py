@@ -19,7 +19,7 @@ from tuner.functions import function_name, is_function
 from tuner.names import did_you_mean
 from tuner.passwords import command_line
 from tuner.preflight import compose_or_explain
-from tuner.schema import StudyConfig
+from tuner.section_types import StudyConfig
 from tuner.space import Space
 from tuner.study import StudyDefinition, quiet_optuna
 from tuner.study.samplers import SamplerFactory, make_sampler, require_objectives, require_packages, require_pruner

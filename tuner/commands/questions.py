@@ -27,7 +27,7 @@ from tuner.functions import is_function
 from tuner.kinds import written
 from tuner.names import did_you_mean
 from tuner.preflight import check_command
-from tuner.schema import FINDERS
+from tuner.section_types import FINDERS
 from tuner.sections import check_section
 from tuner.selection import MIN_RACE_SEEDS
 from tuner.trial.messages import JsonDict

@@ -1,0 +1,144 @@
+"""What Hydra finds wrong with what was typed, in words that name what may have been meant."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import ConfigCompositionException, MissingConfigException, OverrideParseException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from tuner.config import BUILT_MAPPINGS, HYDRA_KEYS, compose
+from tuner.errors import UserError
+from tuner.names import nearest
+from tuner.passwords import without_password
+
+
+def parse_overrides(overrides: Sequence[str], loader: ConfigLoaderImpl | None = None) -> list[Override]:
+    """What was typed, read by Hydra's grammar.
+
+    Raises:
+        UserError: It cannot be read.
+    """
+    try:
+        return OverridesParser.create(config_loader=loader).parse_overrides(list(overrides))
+    except OverrideParseException as error:
+        raise UserError(
+            f"cannot read {without_password(str(error.override))!r}: settings are written KEY=VALUE; quote a value "
+            "with spaces, commas or brackets twice: 'key=\"a, b\"'"
+        ) from error
+
+
+def explain(loader: ConfigLoaderImpl, config_name: str, overrides: Sequence[str], error: Exception) -> UserError:
+    """What the user should be told instead of Hydra's message."""
+    if isinstance(error, MissingConfigException) and error.missing_cfg_file == config_name:
+        return UserError(f"there is no configuration {config_name}.yaml; leave --config-name out")
+    culprit, before = _culprit(loader, config_name, overrides)
+    if culprit is None:
+        return UserError(first_sentence(error))
+    if isinstance(error, MissingConfigException):
+        return _explain_choice(loader, culprit, error)
+    key = culprit.key_or_group
+    value = "null" if culprit.value() is None else culprit.get_value_element_as_str()
+    if culprit.is_delete():
+        return UserError(f"~{key} removes nothing: there is no {key}{_names_there(key, before)}")
+    there = _node_at(before, key)
+    if OmegaConf.is_dict(there) and not isinstance(culprit.value(), dict):
+        return UserError(
+            f"{key}={value} is not possible: {key} is a group of settings; set one of them{_listed(there)}"
+        )
+    if OmegaConf.is_list(there) and isinstance(culprit.value(), dict):
+        return UserError(f"{key}={value} is not possible: {key} is a list, {key}=[...]")
+    if isinstance(error.__cause__, OmegaConfBaseException) and there is not None:
+        return UserError(f"{key}={value} is not possible: {first_sentence(error.__cause__)}")
+    if culprit.is_add() or culprit.is_force_add():
+        return UserError(f"+{key}={value}: {key} is there already; drop the +")
+    return _explain_key(loader, key, value, before)
+
+
+def _culprit(
+    loader: ConfigLoaderImpl, config_name: str, overrides: Sequence[str]
+) -> tuple[Override | None, DictConfig]:
+    """The first override that makes the composition fail, and the configuration without it; groups are chosen first."""
+    groups = set(loader.list_groups(""))
+    parsed = sorted(parse_overrides(overrides, loader), key=lambda override: override.key_or_group not in groups)
+    accepted: list[str] = []
+    before = compose(loader, config_name, accepted)
+    for override in parsed:
+        try:
+            before = compose(loader, config_name, [*accepted, str(override.input_line)])
+        except (ConfigCompositionException, OmegaConfBaseException, ValueError):
+            return override, before
+        accepted.append(str(override.input_line))
+    return None, before
+
+
+def _explain_choice(loader: ConfigLoaderImpl, culprit: Override, error: MissingConfigException) -> UserError:
+    group, _, choice = str(error.missing_cfg_file).rpartition("/")
+    options = sorted(loader.get_group_options(group)) if group else []
+    close = nearest(choice, options)
+    hint = f"; did you mean {' or '.join(f'{group}={name}' for name in close)}?" if close else ""
+    listed = f" (there is {', '.join(options)})" if options else ""
+    return UserError(f"there is no {group or culprit.key_or_group}={choice}{hint}{listed}")
+
+
+def _explain_key(loader: ConfigLoaderImpl, key: str, value: str, before: DictConfig) -> UserError:
+    """An override of something that does not exist."""
+    parent, _, name = key.rpartition(".")
+    if parent == "env.kwargs" or (parent in BUILT_MAPPINGS and "." not in parent):
+        return UserError(f"{parent} has no {name} yet: to add one, type +{key}={value}")
+    groups = [] if "." in key else loader.list_groups("")
+    own = _node_at(before, f"{parent}._target_") if parent and not nearest(key, _paths(before)) else None
+    if isinstance(own, str) and not own.startswith(("note_rl.", "tuner.", "optuna.")):
+        return UserError(f"{parent} has no {name} yet: to hand it to {own}, type +{key}={value}")
+    return UserError(f"unknown key {key}{_names_there(key, before, groups)}")
+
+
+def _names_there(key: str, config: DictConfig, groups: Sequence[str] = ()) -> str:
+    """What may have been meant: the nearest names, or those that the innermost existing part of the path has."""
+    close = nearest(key, [*_paths(config), *groups])
+    if close:
+        return f"; did you mean {' or '.join(close)}?"
+    parent = key.rpartition(".")[0]
+    while parent:
+        node = _node_at(config, parent)
+        if OmegaConf.is_dict(node):
+            return f"; {parent} has {', '.join(name for name in map(str, node) if name not in HYDRA_KEYS)}"
+        parent = parent.rpartition(".")[0]
+    return "; --cfg job shows all there are"
+
+
+def _node_at(config: DictConfig, path: str) -> Any:
+    """What stands at a path; None if there is nothing, or no path could be like that."""
+    try:
+        return OmegaConf.select(config, path)
+    except OmegaConfBaseException:  # a path through a value, a reference to nothing
+        return None
+
+
+def _listed(group: DictConfig) -> str:
+    names = [name for name in map(str, group) if name not in HYDRA_KEYS]
+    return f": {', '.join(names)}" if names else ""
+
+
+def _paths(config: DictConfig, prefix: str = "") -> list[str]:
+    """Dotted paths of all nodes, Hydra's own left out."""
+    paths = []
+    for key, node in config.items_ex(resolve=False):
+        name = str(key)
+        if (not prefix and name == "hydra") or name in HYDRA_KEYS:
+            continue
+        path = f"{prefix}.{name}" if prefix else name
+        paths.append(path)
+        if OmegaConf.is_dict(node) and not OmegaConf.is_interpolation(config, name) and not node._is_none():
+            paths.extend(_paths(node, path))
+    return paths
+
+
+def first_sentence(error: BaseException) -> str:
+    """Hydra's message without its hints."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    kept = [line for line in lines if line and "use +" not in line and "https://" not in line and line[-1:] != ":"]
+    return kept[0].rstrip(".") if kept else type(error).__name__
