@@ -205,8 +205,8 @@ def _extras() -> Iterator[tuple[str, str]]:
     """Each extra (and the base): there, or what of it is missing and how to get it."""
     needed: dict[str, list[str]] = {"base": []}
     for line in metadata.requires(DISTRIBUTION) or () if _version(DISTRIBUTION) else ():
-        extra = re.search(r"extra == ['\"]([\w-]+)", line)
-        needed.setdefault(extra[1] if extra else "base", []).append(line)
+        marker = re.search(r"extra == ['\"]([\w-]+)", line)
+        needed.setdefault(marker[1] if marker else "base", []).append(line)
     for extra, lines in needed.items():
         names = {name for line in lines for name in _distributions(line)} - {DISTRIBUTION}
         missing = sorted(name for name in names if not _version(name))

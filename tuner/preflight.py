@@ -94,7 +94,7 @@ def admit_groups(config_dir: str | Path | None, overrides: Sequence[str]) -> Non
         admit_folder(Path(config_dir), trusted_modules(typed[-1] if typed else None))
 
 
-def compose_orexplain(loader: ConfigLoaderImpl, config_name: str, overrides: Sequence[str]) -> DictConfig:
+def compose_or_explain(loader: ConfigLoaderImpl, config_name: str, overrides: Sequence[str]) -> DictConfig:
     """Composes; what Hydra refuses becomes a UserError.
 
     Raises:
@@ -113,7 +113,7 @@ def _check(
 ) -> Preflight:
     from tuner import checks  # brings Gymnasium, which --help can do without
 
-    config = compose_orexplain(loader, config_name, overrides)
+    config = compose_or_explain(loader, config_name, overrides)
     resolved = checks.check_config(config, known, config_name, loader.get_group_options)
     if with_run and "training" in resolved:
         checks.check_run(resolved)
@@ -157,7 +157,7 @@ def _refuse_strange_choices(loader: ConfigLoaderImpl, overrides: Sequence[str]) 
 @cache
 def _known_keys(config_name: str, config_dir: str | Path | None) -> frozenset[str]:
     """Top-level keys of the primary config as it is written; a run's own always belong to them."""
-    plain = compose_orexplain(config_loader(config_dir), config_name, [])
+    plain = compose_or_explain(config_loader(config_dir), config_name, [])
     return frozenset(str(key) for key in plain if key != "hydra")
 
 
