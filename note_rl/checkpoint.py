@@ -54,7 +54,9 @@ def write_checkpoint(path: str | os.PathLike[str], arrays: Mapping[str, Array], 
     except OSError as error:
         raise CheckpointError(f"cannot write a checkpoint to {target}: {error.strerror}") from error
     except SafetensorError as error:  # so it is written by a library that knows no OSError
-        raise CheckpointError(f"cannot write a checkpoint to {target}: {error}") from _as_os_error(error)
+        cause = _as_os_error(error)
+        words = cause.strerror if isinstance(cause, OSError) else cause
+        raise CheckpointError(f"cannot write a checkpoint to {target}: {words}") from cause
     finally:
         temporary.unlink(missing_ok=True)
 

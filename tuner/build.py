@@ -16,7 +16,7 @@ from hydra.utils import get_object, instantiate
 
 from note_rl.environments import EnvFactory, flat_observations, for_evaluation
 from note_rl.environments.in_process import as_stored
-from note_rl.errors import NoteRLError
+from note_rl.errors import EnvironmentMismatchError, NoteRLError
 from note_rl.evaluation import Greedy
 from note_rl.learners.base import Learner
 from note_rl.normalise import ObservationNormaliser
@@ -115,14 +115,16 @@ class BuiltRun:
         refusals: tuple[type[Exception], ...] = (ValueError, TypeError, RuntimeError)
         if self.config.backend.name == "keras":  # TensorFlow's errors about shapes are of no usual kind
             refusals += (importlib.import_module("tensorflow").errors.OpError,)
+        question = f"does its network ({self.config.network.get('_target_')}) take them?"
         try:
             self.player()(obs[None])
+        except EnvironmentMismatchError as error:
+            raise UserError(f"{error}; {question}") from error
         except NoteRLError:
             raise
         except refusals as error:
             raise UserError(
-                f"the agent cannot act upon observations of the shape {list(obs.shape)}; does its network "
-                f"({self.config.network.get('_target_')}) take them? {_in_short(error)}"
+                f"the agent cannot act upon observations of the shape {list(obs.shape)}; {question} {_in_short(error)}"
             ) from error
 
 

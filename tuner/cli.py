@@ -22,10 +22,10 @@ from omegaconf import DictConfig, OmegaConf
 from note_rl.errors import DivergedError, NoteRLError
 from tuner.commands import COMMANDS, Command
 from tuner.config import conf_folder, config_loader, prepare_hydra
-from tuner.entry import EXIT_INTERRUPTED, begin_work
 from tuner.errors import UserError
 from tuner.files import is_full
 from tuner.folders import make_folder
+from tuner.interrupts import EXIT_INTERRUPTED, begin_work
 from tuner.names import did_you_mean
 from tuner.passwords import hidden, without_password
 from tuner.plain_text import MAX_MESSAGE, message_of, one_line, plain

@@ -88,7 +88,8 @@ def examine(
         "wandb": _wandb(),
         "variables": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
     }
-    return _without_home(report)
+    told: dict[str, Any] = _without_home(report)
+    return told
 
 
 def is_sound(report: Mapping[str, Any]) -> bool:
@@ -118,7 +119,8 @@ def storage_state(url: str) -> str:
     Raises:
         UserError: It does not.
     """
-    from tuner.study.storage import IN_MEMORY, answers, file_of, shown
+    from tuner.passwords import shown
+    from tuner.study.storage import IN_MEMORY, answers, file_of
     from tuner.study.store import StudyStore
 
     if url in IN_MEMORY:

@@ -1,13 +1,6 @@
-"""The console script, before anything is imported: Ctrl-C in the seconds that takes ends it at once and in silence.
+"""The console script: whatever is imported is imported in `main`, where Ctrl-C is dealt with."""
 
-Standard library only.
-"""
-
-import os
-import signal
-from types import FrameType
-
-EXIT_INTERRUPTED = 130
+from tuner.interrupts import begin_imports
 
 
 def main() -> int:
@@ -16,19 +9,7 @@ def main() -> int:
     Returns:
         The exit status.
     """
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is ignored, as behind `nohup`
-        signal.signal(signal.SIGINT, _leave)
+    begin_imports()
     from tuner.cli import main as run
 
     return run()
-
-
-def begin_work() -> None:
-    """From here on there is something to be brought to an end: Ctrl-C is a KeyboardInterrupt again."""
-    if signal.getsignal(signal.SIGINT) is _leave:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def _leave(number: int, frame: FrameType | None) -> None:
-    """Nothing has been begun, and an exception within an import may come out as anything."""
-    os._exit(EXIT_INTERRUPTED)

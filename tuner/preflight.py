@@ -144,11 +144,13 @@ def _refuse_search(config_name: str, overrides: Sequence[str], known: frozenset[
 
 
 def _refuse_strange_choices(loader: ConfigLoaderImpl, overrides: Sequence[str]) -> None:
-    """A choice of a group is a name, or a list of names; Hydra falls over anything else, or explains it badly."""
+    """A choice of a group is a name, or a list of names, and {...} are settings; Hydra falls over anything else."""
     for override in parse_overrides(overrides):
         key, value = override.key_or_group, override.value()
-        is_choice = isinstance(value, str) or (isinstance(value, list) and all(isinstance(one, str) for one in value))
-        if is_choice or override.is_delete() or override.is_sweep_override() or key not in loader.list_groups(""):
+        of_names = isinstance(value, list) and all(isinstance(one, str) for one in value)
+        if isinstance(value, str | dict) or of_names or override.is_delete() or override.is_sweep_override():
+            continue
+        if key not in loader.list_groups(""):
             continue
         options = ", ".join(sorted(loader.get_group_options(key)))
         raise UserError(f"{override.input_line} is not possible: choose one of {options}")

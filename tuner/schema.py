@@ -11,6 +11,7 @@ from tuner.config import BUILT_MAPPINGS, SECTIONS
 from tuner.section_types import (
     CompareValues,
     DashboardValues,
+    DoctorValues,
     PlayValues,
     PruningConfig,
     ReportValues,
@@ -69,6 +70,7 @@ _RUN_PARTS: Mapping[str, Part] = {
     **{name: Part(several=True, filled_in=("env",)) for name in BUILT_MAPPINGS},
 }
 _OF_A_FUNCTION = frozenset({"training", "evaluation", "agent", "tracker", "checkpoint"})
+_CORE = frozenset({"backend", "env", "network", "optimizer", "buffer", "policy"})
 _STUDY_SECTIONS: Mapping[str, type] = {"storage": StorageConfig, "study": StudyPlace}
 
 SCHEMAS: Mapping[str, Schema] = {
@@ -84,6 +86,7 @@ SCHEMAS: Mapping[str, Schema] = {
     "play": Schema(PlayValues),
     "report": Schema(ReportValues, _STUDY_SECTIONS, {"tracker": Part(several=True)}),
     "dashboard": Schema(DashboardValues, {"storage": StorageConfig}),
+    "doctor": Schema(DoctorValues, {"storage": StorageConfig}, {"executor": Part()}),
 }
 """By primary config."""
 
@@ -94,11 +97,11 @@ def schema_of(command: str, present: Collection[str]) -> Schema:
     Args:
         command: Its primary config; one of the user's own is that of a training run.
         present: The parts that there are. A function in the place of an agent has no framework, and no environment,
-            network and so on either.
+            network and so on either; where only some of these are missing, they have been forgotten.
     """
     schema = SCHEMAS.get(command, SCHEMAS["train"])
     run = {*SECTIONS, *_RUN_PARTS} - _OF_A_FUNCTION
-    if run.intersection(present) or "agent" not in schema.parts:
+    if len(_CORE.intersection(present)) > 1 or "agent" not in schema.parts:
         return schema
     return replace(
         schema,

@@ -187,6 +187,18 @@ _LAST_PORT = 65535
 
 
 @dataclass(frozen=True)
+class DoctorValues:
+    """Of `tuner doctor`."""
+
+    json: bool = False
+    timeout_s: float = 120.0
+
+    def __post_init__(self) -> None:
+        """Refuses a time that is none."""
+        require(0 < self.timeout_s < float("inf"), "timeout_s", self.timeout_s, "a number of seconds above 0")
+
+
+@dataclass(frozen=True)
 class RateFinder:
     """`tuner find lr`; its ranges are those of `tuner.finders.rate_tests.RateSettings`."""
 

@@ -132,10 +132,11 @@ def _apart(columns: Mapping[str, Array], scale: float) -> tuple[dict[str, Array]
 
 def _compare(found: Sequence[FloatArray], again: FloatArray, turned: FloatArray, which: str, num_samples: int) -> None:
     """One loss."""
-    neither, second, first, both = found
+    neither, second, first, both = found = [np.asarray(one, np.float64) for one in found]
     size = max(float(np.linalg.norm(one)) for one in found)
     unlike, rounding = (float(np.linalg.norm(one - neither)) for one in (again, turned))
-    if not np.isfinite([size, unlike, rounding]).all() or size == 0.0 or unlike > _TOLERANCE * size:
+    sound = np.isfinite([again, turned, *found]).all()
+    if not sound or size == 0.0 or unlike > _TOLERANCE * size:
         return  # among them losses that draw numbers of their own, of which no two calls get the same
     if rounding > _RANDOM * size:
         rounding = 0.0

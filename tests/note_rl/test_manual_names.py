@@ -32,7 +32,14 @@ QUIET = {"p": 0, "jit_compile": False}
 
 def dqn(framework, env=lambda: Counting(5), kind=None, **settings):
     agent = (kind or framework.agents.DQN)(hidden_size=(4,), env=env)
-    told = {"policy": EpsGreedyQPolicy(0.1), "pool_size": 50, "batch": 4, "num_updates": 1, "seed": 1}
+    told = {
+        "policy": EpsGreedyQPolicy(0.1),
+        "pool_size": 50,
+        "batch": 4,
+        "num_updates": 1,
+        "update_batches": 1,
+        "seed": 1,
+    }
     agent.set(**{**told, **settings})
     return agent
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.parametrize("framework", frameworks()[:1])  # all of it
 def dqn(framework, env=lambda: Counting(5), **settings):
     make_agent = framework.agents.DQN
     agent = make_agent(hidden_size=(4,), env=env)
-    agent.set(policy=EpsGreedyQPolicy(0.1), pool_size=50, batch=4, num_updates=1, seed=1, **settings)
+    agent.set(policy=EpsGreedyQPolicy(0.1), pool_size=50, batch=4, num_updates=1, update_batches=1, seed=1, **settings)
     return agent, framework.optimizers.adam(agent.param, 1e-2)
 
 

@@ -111,9 +111,13 @@ def test_what_cannot_be_built_is_a_users_error() -> None:
         build_node("sampler", {"_target_": f"{__name__}.Picky", "width": 4})
 
 
-def test_a_missing_framework_names_its_extra() -> None:
+def test_a_missing_framework_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*modules: str) -> None:
+        raise ModuleNotFoundError(f"No module named {modules[0]!r}", name=modules[0])
+
+    monkeypatch.setattr("tuner.build.quiet_import", fail)
     with pytest.raises(UserError, match=r"pip install 'note-rl\[torch\]'"):
-        import_framework(BackendConfig("torch", "pytorch", "no_such_framework"))
+        import_framework(BackendConfig("torch", "pytorch", "torch"))
 
 
 def test_a_gpu_that_is_not_there_is_a_users_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from tuner.config import compose, conf_folder, config_loader
 from tuner.errors import UserError
 
 CONF = conf_folder()
-PRIMARY = ("train", "tune", "find", "compare", "play", "report", "dashboard")
+PRIMARY = ("train", "tune", "find", "compare", "play", "report", "dashboard", "doctor")
 RUN_GROUPS = (
     "agent",
     "backend",

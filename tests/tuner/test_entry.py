@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tuner import entry
+from tuner import entry, interrupts
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def interrupts() -> Iterator[None]:
+def signals_as_before() -> Iterator[None]:
     before = signal.getsignal(signal.SIGINT)
     yield
     signal.signal(signal.SIGINT, before)
@@ -44,18 +44,18 @@ def test_ctrl_c_while_modules_are_imported(tmp_path: Path, slow: str) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["shadow"]
 
 
-@pytest.mark.usefixtures("interrupts")
+@pytest.mark.usefixtures("signals_as_before")
 def test_work_is_interrupted_as_usual() -> None:
-    signal.signal(signal.SIGINT, entry._leave)
-    entry.begin_work()
+    signal.signal(signal.SIGINT, interrupts._leave)
+    interrupts.begin_work()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-@pytest.mark.usefixtures("interrupts")
+@pytest.mark.usefixtures("signals_as_before")
 def test_who_ignores_ctrl_c_goes_on_ignoring_it(monkeypatch: pytest.MonkeyPatch) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     monkeypatch.setattr(sys, "argv", ["tuner", "--version"])
     assert entry.main() == 0
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    entry.begin_work()
+    interrupts.begin_work()
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN

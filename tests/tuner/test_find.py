@@ -107,7 +107,7 @@ def test_a_function_is_no_agent(tuner: CommandLine) -> None:
     [
         (("rate",), "there is no finder=rate"),
         (("lr", "finder.mode=k"), "mode (metrics) 'k' is unknown; there is auto, kl, loss, return"),
-        (("lr", "+finder.num_step=3"), "unknown key finder.num_step; did you mean finder.num_steps"),
+        (("lr", "+finder.num_step=3"), "finder has no num_step; did you mean finder.num_steps?"),
         (("lr", "finder.mode=kl"), "finder.mode=kl is for agents that learn from rollouts"),
         (("lr", "schedule=linear_lr", "schedule.learning_rate.start=0.1"), "sets the rate whatever optimizer.learning"),
         (("optimizer", "finder.candidates=[adam]"), "must name at least two different choices of optimizer"),

@@ -34,7 +34,7 @@ WRITTEN = {
     ),
 }
 REFUSALS = {
-    "too_narrow": "observations of the shape [4]; does its network (my_networks.too_narrow) take them?",
+    "too_narrow": "does its network (my_networks.too_narrow) take them?",
     "too_many": "action() returned 3 numbers per observation",
 }
 

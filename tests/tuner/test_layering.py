@@ -115,7 +115,7 @@ NOTE_RL_LAYERS = (
     ("examples",),
 )
 TUNER_LAYERS = (
-    ("entry", "errors", "names", "passwords", "plain_text", "quiet"),
+    ("errors", "interrupts", "names", "passwords", "plain_text", "quiet"),
     ("files", "sources"),
     ("trial", "signatures", "kinds"),
     ("console",),
@@ -127,6 +127,7 @@ TUNER_LAYERS = (
     ("doctor",),
     ("commands",),
     ("cli", "loaded"),
+    ("entry", "__main__"),
 )
 
 

@@ -198,7 +198,7 @@ class Deleting(FakeExecutor):
 def test_a_database_deleted_while_a_study_runs_is_noticed_and_saved(tmp_path: Path, replace: bool) -> None:
     path = tmp_path / "studies.db"
     with pytest.raises(StorageLostError, match=r"studies\.db was deleted or replaced") as caught:
-        run_study(tmp_path, Deleting(path, 40, replace), url=sqlite(tmp_path))
+        run_study(tmp_path, Deleting(path, 100, replace), url=sqlite(tmp_path))
     (saved,) = tmp_path.glob("studies.db.saved-*")
     assert str(saved) in str(caught.value)
     for stale in tmp_path.glob("studies.db*"):
@@ -212,7 +212,7 @@ def test_a_database_deleted_while_a_study_runs_is_noticed_and_saved(tmp_path: Pa
 
 def test_a_journal_deleted_while_a_study_runs_is_noticed(tmp_path: Path) -> None:
     with pytest.raises(StorageLostError, match=r"studies\.journal was deleted or replaced(.|\n)*Put it back"):
-        run_study(tmp_path, Deleting(tmp_path / "studies.journal", 40, False), url=journal(tmp_path))
+        run_study(tmp_path, Deleting(tmp_path / "studies.journal", 100, False), url=journal(tmp_path))
 
 
 # Commands that write nothing

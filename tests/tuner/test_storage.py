@@ -139,7 +139,7 @@ def test_a_journal_of_a_newer_optuna_is_refused_and_left_untouched(tmp_path: Pat
 def test_a_folder_that_cannot_be_used_is_refused(tmp_path: Path, kind: str) -> None:
     (tmp_path / "file").write_text("in the way")
     assert "cannot be written" in refusal(f"{kind}:///{tmp_path}/file/studies")
-    assert "cannot be written: Is a directory" in refusal(f"{kind}:///{tmp_path}")
+    assert "names no file; write sqlite:///studies.db or journal:///" in refusal(f"{kind}:///{tmp_path}")
     with pytest.raises(UserError, match=r"study folder .* cannot be used"):
         run_study(tmp_path / "file", url="memory")
 

@@ -14,9 +14,13 @@ MOST_LINES: Final = 300
 MOST_ROWS: Final = 1000
 """Of a table."""
 
+_GOLDEN: Final = 0.6180339887498949
+
 
 def thinned(runs: Sequence[RunRecord], most: int, kept: Iterable[RunRecord] = ()) -> list[RunRecord]:
-    """No more than so many of the runs, at even distances, so that the share of each kind of run stays as it is.
+    """No more than so many of the runs, one out of each of equal parts, so that the share of each kind stays as it is.
+
+    Which one of its part goes by the golden ratio, as runs of one kind may follow each other at equal distances.
 
     Args:
         runs: in the order in which they are to be thinned.
@@ -25,7 +29,7 @@ def thinned(runs: Sequence[RunRecord], most: int, kept: Iterable[RunRecord] = ()
     """
     if len(runs) <= most:
         return list(runs)
-    chosen = {round(index * (len(runs) - 1) / max(1, most - 1)) for index in range(most)}
+    chosen = {int((index + index * _GOLDEN % 1.0) * len(runs) / most) for index in range(most)}
     always = {(run.stage, run.number) for run in kept}
     return [run for index, run in enumerate(runs) if index in chosen or (run.stage, run.number) in always]
 

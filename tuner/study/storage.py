@@ -57,9 +57,8 @@ def open_storage(url: str, log: Callable[[str], None] = lambda message: None) ->
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     if url in IN_MEMORY:
         return InMemoryStorage()
-    if url.startswith("journal:"):
-        return _open_journal(file_of(url), log)
-    return _open_database(url)
+    check_url(url)
+    return _open_journal(file_of(url), log) if url.startswith("journal:") else _open_database(url)
 
 
 def check_url(url: str) -> None:
@@ -84,15 +83,15 @@ def _dialect_of(url: str) -> str:
     try:
         parsed = make_url(url)
         parsed.get_dialect()
-    except (sqlalchemy.exc.ArgumentError, ValueError):  # ValueError: a port that is no number
-        raise UserError(
-            f"storage.url={shown(url)} is not a URL; write sqlite:///studies.db, journal:///studies.journal, memory or "
-            "postgresql://..."
-        ) from None
     except sqlalchemy.exc.NoSuchModuleError:
         dialect = url.partition(":")[0]
         raise UserError(
             f"storage.url={shown(url)}: no kind of database is called {dialect}{did_you_mean(dialect, _DIALECTS)}"
+        ) from None
+    except (sqlalchemy.exc.ArgumentError, ValueError):  # ValueError: a port that is no number
+        raise UserError(
+            f"storage.url={shown(url)} is not a URL; write sqlite:///studies.db, journal:///studies.journal, memory or "
+            "postgresql://..."
         ) from None
     if "@" in (parsed.host or ""):  # the end of the password was taken for the host, and would be named as such
         raise UserError(f"storage.url={shown(url)}: write %40 for each @ in the password")
@@ -154,7 +153,6 @@ def answers(url: str) -> None:
 
 
 def _open_database(url: str) -> BaseStorage:
-    check_url(url)
     dialect = _dialect_of(url)
     if dialect == "sqlite":
         path = file_of(url)
@@ -225,17 +223,30 @@ def _check_sqlite(path: Path) -> None:
     """Refuses a file that is no database, damaged, or somebody else's; reads only."""
     if path.stat().st_size == 0:
         return
-    verdict, tables = _inspect(path)
+    for _ in range(_ATTEMPTS):
+        try:
+            verdict, tables = _inspect(path)
+            break
+        except UserError:
+            if time.time() - path.stat().st_mtime > _BEING_MADE_S:
+                raise
+            time.sleep(_PAUSE_S)  # somebody may be making its tables just now
+    else:
+        verdict, tables = _inspect(path)
     if verdict != "ok":
         raise UserError(
             f"the storage file {path} is not a sound SQLite database ({verdict}); it is left untouched.\n"
             "Restore a copy of it, or start a new one with storage.url=sqlite:///another.db"
         )
-    if tables and "studies" not in tables:
+    if tables and not tables & _OWN_TABLES:
         raise UserError(
             f"the SQLite database {path} holds something else than studies (table {min(tables)}); "
             "it is left untouched.\nChoose another file with storage.url=sqlite:///studies.db"
         )
+
+
+_BEING_MADE_S = 5.0
+_OWN_TABLES = frozenset({"studies", "version_info"})
 
 
 def _inspect(path: Path) -> tuple[str, set[str]]:
@@ -248,7 +259,7 @@ def _inspect(path: Path) -> tuple[str, set[str]]:
         with closing(sqlite3.connect(address, uri=True, timeout=BUSY_TIMEOUT_S)) as connection:
             verdict = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
             tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-            if verdict == "ok" and "studies" in tables:
+            if verdict == "ok" and tables & _OWN_TABLES:
                 check_tables(f"the storage file {path}", connection)
     except sqlite3.DatabaseError as error:
         if isinstance(error, sqlite3.OperationalError):  # says nothing of the file

@@ -41,6 +41,9 @@ class CountingLearner:
     def prepare(self, *arguments: Any) -> None:
         pass
 
+    def copies_targets(self) -> bool:
+        return False
+
     def optimizer_numbers(self) -> list[Any]:
         return []
 

@@ -11,7 +11,7 @@ EVIL = "</script><script>alert('x')</script>&\"'"
 
 
 def run(label: str, stage: str, value: float | None, **changes: Any) -> RunRecord:
-    number = int(label.split()[1]) if label.startswith("trial ") and stage == "screen" else changes.pop("number", 0)
+    number = changes.pop("number", int(label.split()[1]) if label.startswith("trial ") and stage == "screen" else 0)
     params: Mapping[str, Scalar] = {} if label == "default" else {"optimizer.learning_rate": 1e-3, "agent.gamma": 0.98}
     fields: dict[str, Any] = {"seed": 1, "params": params, "outcome": Outcome.COMPLETE, "curve": CURVE, "seconds": 10.0}
     return RunRecord(number=number, stage=stage, label=label, value=value, **{**fields, **changes})
@@ -25,11 +25,13 @@ def full_study(**changes: Any) -> StudySummary:
         run("trial 10", "screen", None, outcome=Outcome.CRASHED, reason=f"RuntimeError: {EVIL}", curve=()),
         run("trial 11", "screen", 9.0, outcome=Outcome.DIVERGED, reason="the loss became nan"),
     ]
-    confirm = [run(label, "confirm", 70.0, seed=seed) for label in ("trial 8", "trial 7") for seed in (50, 51)]
+    confirm = [
+        run(label, "confirm", 70.0, seed=50 + number % 2, number=number)
+        for number, label in enumerate(("trial 8", "trial 8", "trial 7", "trial 7"))
+    ]
     test = [
-        run(label, "test", base + seed, seed=seed)
-        for label, base in (("trial 8", 80.0), ("default", 20.0))
-        for seed in range(5)
+        run(label, "test", base + number % 5, seed=number % 5, number=number)
+        for number, (label, base) in enumerate(5 * [("trial 8", 80.0)] + 5 * [("default", 20.0)])
     ]
     fields: dict[str, Any] = {
         "runs": (*screen, *confirm, *test),
