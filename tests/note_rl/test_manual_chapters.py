@@ -95,8 +95,8 @@ def test_the_learning_rate_of_the_constructor_is_that_of_the_optimizers_not_give
         one.param_groups[0]["lr"] if framework == "pytorch" else float(one.learning_rate) for one in model.optimizer
     ]
     np.testing.assert_allclose(rates, [0.005, 0.005], rtol=1e-6)
-    model.set(batch=8, num_updates=1)
-    assert model.train(episodes=1, p=0, jit_compile=False).num_gradient_steps > 0
+    model.set(batch=2, num_updates=1)
+    assert model.train(episodes=3, p=0, jit_compile=False).num_gradient_steps > 0
 
 
 def test_an_environment_without_its_time_limit_is_allowed():

@@ -96,15 +96,16 @@ def test_what_built_in_agents_begin_with(framework, name):
         how = {"policy": agent.default_policy()}
     agent.set(**how)
     assert interval_of(framework, agent) == expected
-    agent.set(update_batches=7)
-    assert interval_of(framework, agent) == 7
+    if kind == "DQN":
+        agent.set(update_batches=7)
+        assert interval_of(framework, agent) == 7
 
 
 def interval_of(framework, agent):
     several = isinstance(agent.param[0], list)
     make = framework.optimizers.adam
     optimizer = [make(group, 1e-3) for group in agent.param] if several else make(agent.param, 1e-3)
-    agent.train(optimizer=optimizer, total_steps=agent.num_env_steps + 1, p=0)
+    agent.train(optimizer=optimizer, total_steps=agent.num_env_steps + 1, p=0, jit_compile=False)
     return agent._trainer.experience.settings.target_update_interval
 
 

@@ -77,6 +77,8 @@ class CommandLine:
 def tuner(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[CommandLine]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
+    for module in ("summary", "importance"):
+        monkeypatch.setattr(f"tuner.study.{module}.PERMUTATIONS", 4)  # what chance makes of importances takes seconds
     _keep_streams_open()
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level

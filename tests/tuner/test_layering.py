@@ -127,7 +127,8 @@ TUNER_LAYERS = (
     ("doctor",),
     ("commands",),
     ("cli", "loaded"),
-    ("entry", "__main__"),
+    ("entry",),
+    ("__main__",),
 )
 
 
