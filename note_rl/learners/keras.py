@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from note_rl.adaptive.gradient_noise import NoiseMoments
-from note_rl.errors import SettingsError
+from note_rl.errors import AgentContractError, SettingsError
 from note_rl.learners.adjustable import LEARNING_RATE, OptimizerNumbers, minibatch_in_parts, of_the_agent
 from note_rl.learners.base import (
     check_holds,
@@ -258,7 +258,16 @@ class KerasLearner:
         return losses if len(losses) == 1 else self._losses.per_optimizer(losses)
 
     def _sync_targets(self) -> int:
-        self.agent.update_param()
+        try:
+            self.agent.update_param()
+        except NotImplementedError as error:  # TensorFlow's word for numbers that are asked for while tracing
+            name = type(self.agent).__name__
+            self._step.refusal = AgentContractError(
+                f"{name}.update_param() is part of the compiled update and cannot read numbers, as get_weights() and "
+                "numpy() do: write `for target, weight in zip(self.target.weights, self.network.weights): "
+                f"target.assign(weight)` with your networks' names ({error})"
+            )
+            raise
         return 0
 
     def copies_targets(self) -> bool:

@@ -127,7 +127,7 @@ def check(folder: Path, known: dict[tuple[str, int], RunRecord], num_trials: int
 COMMON = (
     *("sampler=random", "pruner=none", "tracker=jsonl", "executor.parallel=2", "network.hidden_sizes=[32]"),
     *("study.num_race_seeds=0", "study.num_candidates=2", "study.num_select_seeds=1", "study.num_test_seeds=1"),
-    *("study.retries=1000", "study.max_failures=1000", "study.num_trials=6"),
+    *("study.retries=1000", "study.max_failures=1000", "study.num_trials=12"),
 )
 REAL = {
     "dqn": ("agent=dqn", "training.total_steps=5000", "buffer.learning_starts=300"),
@@ -146,7 +146,7 @@ def disturb(case: str, rounds: int, folder: Path) -> tuple[Counter[str], int]:
     alone.run()
     seed = CASES.index(case)
     disturbed = Chaos(folder / f"{case}-disturbed", arguments, seed, lambda line: print(f"{case} {line}", flush=True))
-    disturbed.run(random.Random(seed).choices(KINDS, k=rounds), longest_wait_s=6.0)
+    disturbed.run(random.Random(seed).choices(KINDS, k=rounds), longest_wait_s=3.0)
     assert_equal(disturbed, alone)
     print(f"{case}: {len(alone.records())} runs and {len(alone.parameters())} arrays are equal", flush=True)
     return disturbed.counted, disturbed.num_sessions
