@@ -94,12 +94,15 @@ def tune(
     return command.tune(checked.config, overrides, config_dir=config_dir, console=console)
 
 
-def load(study: "str | Path | TuneResult | None" = None, *, storage: str | None = None) -> "StudyResult":
+def load(
+    study: "str | Path | TuneResult | None" = None, *, storage: str | None = None, trust: Sequence[str] = ()
+) -> "StudyResult":
     """What a study or a sweep found, finished or not: its trials, its winner, the trained agent. Changes nothing.
 
     Args:
         study: Its name, its folder (a `Path`, or text with a slash), or what `tune` returned; None: the latest.
         storage: URL of its storage; by default studies.db in this folder, or that which the study's folder belongs to.
+        trust: Modules outside of `tuner` that the study may name, as `trust=` on the command line.
 
     Returns:
         With `.trials`, `.winner`, `.overrides`, `.verdict` and `.agent()`.
@@ -108,8 +111,9 @@ def load(study: "str | Path | TuneResult | None" = None, *, storage: str | None 
         tuner.errors.UserError: There is no such study or storage.
     """
     from tuner.loaded import load as load_study
+    from tuner.trust import trusted_modules
 
-    return load_study(study, storage)
+    return load_study(study, storage, trusted_modules(list(trust)))
 
 
 def report(step: float, value: float) -> bool:

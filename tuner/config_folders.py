@@ -14,7 +14,10 @@ import yaml
 from tuner.errors import UserError
 from tuner.trust import admit_code, foreign_code
 
-_MADE_BY_TUNER: Final = ("checkpoint.safetensors", "metrics.jsonl", "trial.json", "controller.lock")
+_MADE_BY_TUNER: Final = (
+    *("checkpoint.safetensors", "metrics.jsonl", "trial.json", "controller.lock"),
+    *("report.json", "trials.csv", "experiment/winner.yaml"),
+)
 _RESOLVER = re.compile(r"\$\{[^{}]*:")  # ${oc.env:...} and its like; ${optimizer.learning_rate} is no harm
 _PACKAGE: Final = "${backend.package}"
 

@@ -42,6 +42,8 @@ def explain(loader: ConfigLoaderImpl, config_name: str, overrides: Sequence[str]
         return _explain_choice(loader, culprit, error)
     key = culprit.key_or_group
     value = "null" if culprit.value() is None else culprit.get_value_element_as_str()
+    if culprit.is_delete() and key in _paths(before):
+        return UserError(f"~{key} removes nothing: {key} is null already; leave ~{key} out")
     if culprit.is_delete():
         return UserError(f"~{key} removes nothing: there is no {key}{_names_there(key, before)}")
     there = _node_at(before, key)

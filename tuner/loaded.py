@@ -2,7 +2,7 @@
 
 import importlib
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +11,8 @@ from typing import Any, Final
 from tuner.commands.play import load_run
 from tuner.commands.tune import TuneResult
 from tuner.commands.winner import TrainingConfigs
+from tuner.config import compose, config_loader, to_json
+from tuner.config_folders import admit_folder
 from tuner.errors import UserError
 from tuner.functions import is_function
 from tuner.overrides import to_hydra
@@ -23,6 +25,7 @@ from tuner.study import StudyStore, Winner, find_winner, home_of, recorded_home,
 from tuner.study.storage import IN_MEMORY, file_of
 from tuner.trial.folder import CHECKPOINT_FILE
 from tuner.trial.messages import JsonDict
+from tuner.trust import admit
 from tuner.verdicts import Verdict
 
 DEFAULT_STORAGE: Final = "sqlite:///studies.db"
@@ -38,11 +41,13 @@ class StudyResult:
         summary: Everything known of it, every run included.
         folder: Its files.
         winners: The configuration it chose; of several objectives the front, the best in score first. None yet: empty.
+        trust: Modules outside of `tuner` that the study may name.
     """
 
     summary: StudySummary
     folder: Path
     winners: tuple[Winner, ...]
+    trust: tuple[str, ...] = ()
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -78,7 +83,34 @@ class StudyResult:
 
     @cached_property
     def overrides(self) -> tuple[str, ...]:
-        """What `tuner.train` and `tuner train` need to train the winner again."""
+        """What `tuner.train` and `tuner train` need to train the winner again.
+
+        Raises:
+            UserError: There is no winner yet; or it names code that was not used here before, see `tuner.trust`.
+        """
+        overrides = self._overrides
+        if not self.summary.is_sweep:
+            self._admit(overrides)
+        return overrides
+
+    def _admit(self, overrides: Sequence[str]) -> None:
+        """A storage may be somebody else's, and so may be what it says was typed."""
+        source = f"the storage of study {self.summary.name}"
+        if any(word.lstrip("+~").startswith("hydra") for word in overrides):
+            raise UserError(f"{source} changes how Hydra runs: somebody has edited it")
+        folder = self._config_dir
+        if folder is not None and folder.is_dir():
+            admit_folder(folder, self.trust)
+        admit(to_json(compose(config_loader(folder), "train", overrides)), source, self.trust)
+
+    @property
+    def _config_dir(self) -> Path | None:
+        """The user's folder of groups that the study was started with."""
+        words = shlex.split(self.summary.retrain_command)[2:4]
+        return Path(words[1]) if words[:1] == ["--config-dir"] else None
+
+    @property
+    def _overrides(self) -> tuple[str, ...]:
         winner = self.winner
         if self.summary.is_sweep:
             return tuple(f"{path}={to_hydra(value)}" for path, value in winner.values.items())
@@ -114,7 +146,7 @@ class StudyResult:
             raise UserError(self._why_no_agent(label, seed, runs))
         stages = (SCREEN, RACE, CONFIRM, TEST)
         best = max(kept, key=lambda run: (run.complete, stages.index(run.stage), self.summary.merit(run) or 0.0))
-        return Player(load_run(Path(best.folder)))
+        return Player(load_run(Path(best.folder), self.trust))
 
     def _why_no_agent(self, label: str, seed: int | None, runs: list[RunRecord]) -> str:
         name = self.summary.name
@@ -135,13 +167,13 @@ def _row(run: RunRecord) -> dict[str, Any]:
     return {**about, **result, **run.params, "reason": run.reason, "folder": run.folder}
 
 
-def load(study: str | Path | TuneResult | None, storage: str | None) -> StudyResult:
+def load(study: str | Path | TuneResult | None, storage: str | None, trust: tuple[str, ...] = ()) -> StudyResult:
     """See `tuner.load`."""
     if isinstance(study, TuneResult):
         summary, label = study.summary, study.summary.winner_label
         assert label is not None
         winners = (Winner(label, dict(study.best_params), study.config), *study.others)
-        return StudyResult(summary, study.folder, winners)
+        return StudyResult(summary, study.folder, winners, trust)
     folder = Path(study) if isinstance(study, Path) or (study is not None and "/" in study) else None
     url = storage or (DEFAULT_STORAGE if folder is None else _storage_of(folder))
     if url in IN_MEMORY:
@@ -155,7 +187,7 @@ def load(study: str | Path | TuneResult | None, storage: str | None) -> StudyRes
         name = names[0] if study is None else str(study) if folder is None else folder.resolve().name
         home = folder or home_of(store, name, recorded_home(store, name) or Path("studies") / name)
         summary = summarise(store, name, home)
-        return StudyResult(summary, home, _winners(store, summary))
+        return StudyResult(summary, home, _winners(store, summary), trust)
 
 
 def _storage_of(folder: Path) -> str:

@@ -21,6 +21,7 @@ _SCHEME = r"[A-Za-z][A-Za-z0-9+.-]*"
 _BEFORE_HOST = re.compile(rf"(\b(?!https?:){_SCHEME}:/+[^\s:/]*:)((?:(?!\b{_SCHEME}://)[^\n])*)@")
 _BEFORE_WEB_HOST = re.compile(r"(https?://[^\s:/@]*:)([^\s/@]*)@")
 _WITHOUT = re.compile(rf"\b{_SCHEME}://[^\s:@]*@[^@]*$")
+_NO_PORT = re.compile(rf"(\b(?!https?:){_SCHEME}://[^\s:/@]+:)(?=[^\s/@]*[^\s/@\d])[^\s/@]+(?=/|\s|$)")  # no host
 _PARAMETER = re.compile(r"([?&;\s'\"({,]|^)([\w%]+)=('[^'\n]*'|\"[^\"\n]*\"|[^&;\s'\"})]*)")
 _SECRET = re.compile(r"(?i)\w*(password|passwd|passphrase|pwd|secret)|pass")
 
@@ -29,6 +30,7 @@ def hidden(text: str) -> str:
     """A text without the passwords of the URLs in it."""
     text = _BEFORE_HOST.sub(rf"\1{_HIDDEN}@", text)
     text = _BEFORE_WEB_HOST.sub(rf"\1{_HIDDEN}@", text)
+    text = _NO_PORT.sub(rf"\1{_HIDDEN}", text)
     return _PARAMETER.sub(_without_secret, text)
 
 

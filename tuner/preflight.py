@@ -86,12 +86,17 @@ def check_command(
 def admit_groups(config_dir: str | Path | None, overrides: Sequence[str]) -> None:
     """Refuses a `--config-dir` of a run or study that names code nobody has vouched for; only what is typed vouches.
 
+    So it is with folders that are added to `hydra.searchpath`.
+
     Raises:
         UserError: See `tuner.config_folders`.
     """
-    if config_dir is not None and Path(config_dir).is_dir():
-        typed = [override.value() for override in parse_overrides(overrides) if override.key_or_group == "trust"]
-        admit_folder(Path(config_dir), trusted_modules(typed[-1] if typed else None))
+    typed = {override.key_or_group: override.value() for override in parse_overrides(overrides)}
+    added = typed.get("hydra.searchpath")
+    listed = added if isinstance(added, list) else [added]
+    for place in [config_dir, *(str(one).removeprefix("file://") for one in listed if one is not None)]:
+        if place is not None and (folder := Path(place)).is_dir():
+            admit_folder(folder, trusted_modules(typed.get("trust")))
 
 
 def compose_or_explain(loader: ConfigLoaderImpl, config_name: str, overrides: Sequence[str]) -> DictConfig:

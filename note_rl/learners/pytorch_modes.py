@@ -99,12 +99,17 @@ class Modes:
         self._networks = networks
         layers = {id(layer): layer for network in networks for layer in network.modules()}
         self._states = [vars(layer) for layer in layers.values()]
-        targets = {id(layer): layer for one in networks if self._is_target(one) for layer in one.modules()}
+        targets = {id(layer): layer for one in networks for layer in self._layers_of_targets(one)}
         self._targets = [vars(layer) for layer in targets.values()]
 
-    def _is_target(self, network: nn.Module) -> bool:
-        parameters = list(network.parameters())
-        return bool(parameters) and not any(id(parameter) in self._learning for parameter in parameters)
+    def _layers_of_targets(self, network: nn.Module) -> Iterator[nn.Module]:
+        """Of the largest parts in which nothing learns; a network may hold another and its target."""
+        learns = [id(parameter) in self._learning for parameter in network.parameters()]
+        if learns and not any(learns):
+            yield from network.modules()
+        elif not all(learns):
+            for part in network.children():
+                yield from self._layers_of_targets(part)
 
 
 def _networks_in(values: Iterable[Any]) -> Iterator[nn.Module]:

@@ -101,6 +101,7 @@ MISTAKES = {
     "~training": ("train", "there is no training, and train needs one: leave ~training out"),
     "~evaluation.num_points": ("train", "evaluation.num_points is missing, and evaluation needs it"),
     "~num_episodes": ("play", "num_episodes is missing: type num_episodes=..."),
+    "~study.name": ("tune", "~study.name removes nothing: study.name is null already; leave ~study.name out"),
     "study.folder=null": ("tune", "study.folder=null must be a word"),
     "study.name=a/b": ("tune", "study.name='a/b' is not possible: it must be a plain name"),
     "study.pruning=yes": ("tune", "study.pruning=yes must be a group of settings"),

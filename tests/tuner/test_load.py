@@ -146,3 +146,19 @@ def test_the_winners_agent_acts_and_can_be_trained_again(here: Path) -> None:
     assert again.num_env_steps == result.config["training"]["total_steps"]
     with pytest.raises(UserError, match=r"has the shape \[4\].*this one has \[7\]"):
         agent.predict(np.zeros(7))
+
+
+def test_what_a_strangers_storage_says_was_typed_is_looked_at_before_it_is_used(here: Path) -> None:
+    (here / "evil_load.py").write_text("import os\nos.mkdir('owned')\ndef train(**options):\n    return 1.0\n")
+    commands = {
+        "evil_load.train": "tuner train agent=function agent._target_=evil_load.train",
+        "changes how Hydra runs": "tuner train 'hydra.searchpath=[file:///tmp]'",
+    }
+    for number, (word, command) in enumerate(commands.items()):
+        run_study(here / str(number), facts={"retrain": command})
+        result = tuner.load("study", storage=journal(here / str(number)))
+        with pytest.raises(UserError, match=word):
+            _ = result.overrides
+    assert not (here / "owned").exists()
+    trusting = tuner.load("study", storage=journal(here / "0"), trust=["evil_load"])
+    assert trusting.overrides == ("agent=function", "agent._target_=evil_load.train")

@@ -100,6 +100,11 @@ def test_what_holds_no_password_stays_as_it_is(text: str) -> None:
     assert without_password(text) == text
 
 
+def test_without_a_host_the_password_stands_where_the_port_would() -> None:
+    assert hidden("storage.url=postgresql://me:hunter2") == "storage.url=postgresql://me:***"
+    assert hidden("postgresql://host:5432/db") == "postgresql://host:5432/db"
+
+
 def test_of_several_urls_each_is_kept_apart() -> None:
     text = "from postgresql://a:hunter2@one/x to mysql://b:hunter2@two/y"
     assert hidden(text) == "from postgresql://a:***@one/x to mysql://b:***@two/y"

@@ -257,10 +257,9 @@ def test_a_trial_of_a_study_made_here_is_known(tuner: CommandLine, own: str) -> 
 
 @pytest.fixture
 def study(tuner: CommandLine) -> Path:
-    """What `tuner tune` leaves, as far as --config-dir is concerned."""
+    """What `tuner tune` leaves, as far as --config-dir is concerned; `experiment/winner.yaml` is how it is known."""
     folder = tuner.folder / "stranger"
     (folder / "experiment").mkdir(parents=True)
-    (folder / "controller.lock").touch()
     (folder / "hidden.py").write_text("import os\nos.mkdir('owned')\n")
     return folder
 

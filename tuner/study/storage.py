@@ -7,8 +7,8 @@ import json
 import shutil
 import sqlite3
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import optuna
@@ -126,15 +126,24 @@ def has_studies(url: str) -> bool:
 
 def _server_has_studies(url: str) -> bool:
     try:
-        engine = create_engine(url)
+        with _asking(url) as engine:
+            return inspect(engine).has_table("studies")
     except (sqlalchemy.exc.SQLAlchemyError, ImportError):
         return True
+
+
+@contextmanager
+def _asking(url: str) -> Iterator[sqlalchemy.Engine]:
+    """A server for a question or two; one that hangs is given up as in a study."""
+    line = Line()
+    engine = create_engine(url, **line.engine_options(make_url(url)))
+    line.watch_connecting(engine)
     try:
-        return inspect(engine).has_table("studies")
-    except sqlalchemy.exc.SQLAlchemyError:
-        return True
+        with line.call():
+            yield engine
     finally:
         engine.dispose()
+        line.close()
 
 
 def answers(url: str) -> None:
@@ -144,10 +153,8 @@ def answers(url: str) -> None:
         UserError: It does not answer, or cannot be asked.
     """
     try:
-        engine = sqlalchemy.create_engine(url)
-        with closing(engine.connect()):
+        with _asking(url) as engine, closing(engine.connect()):
             pass
-        engine.dispose()
     except (sqlalchemy.exc.SQLAlchemyError, ImportError) as error:
         raise UserError(f"storage.url={shown(url)} does not answer: {cause_of(error)}") from error
 
