@@ -145,11 +145,18 @@ def disturb(case: str, rounds: int, folder: Path) -> tuple[Counter[str], int]:
     alone = Chaos(folder / f"{case}-alone", arguments)
     alone.run()
     seed = CASES.index(case)
-    disturbed = Chaos(folder / f"{case}-disturbed", arguments, seed, lambda line: print(f"{case} {line}", flush=True))
-    disturbed.run(random.Random(seed).choices(KINDS, k=rounds), longest_wait_s=3.0)
-    assert_equal(disturbed, alone)
-    print(f"{case}: {len(alone.records())} runs and {len(alone.parameters())} arrays are equal", flush=True)
-    return disturbed.counted, disturbed.num_sessions
+    waiting, counted, num_sessions = random.Random(seed).choices(KINDS, k=rounds), Counter[str](), 0
+    for copy in range(rounds):  # a study that is over before is followed by another
+        place = folder / f"{case}-disturbed-{copy}"
+        disturbed = Chaos(place, arguments, seed + copy, lambda line: print(f"{case} {line}", flush=True))
+        waiting = disturbed.run(waiting, longest_wait_s=3.0)
+        assert_equal(disturbed, alone)
+        counted += disturbed.counted
+        num_sessions += disturbed.num_sessions
+        print(f"{case}: {len(alone.records())} runs and {len(alone.parameters())} arrays are equal", flush=True)
+        if not waiting:
+            break
+    return counted, num_sessions
 
 
 def disturb_real_agents(rounds: int, cases: Sequence[str]) -> None:

@@ -16,7 +16,7 @@ def test_a_disturbed_study_of_dqn_equals_the_one_that_was_left_alone(tmp_path: P
     kinds = ["trial", "ctrl-c", "forkserver", "everything"]
     alone, disturbed = Chaos(tmp_path / "alone", DQN), Chaos(tmp_path / "disturbed", DQN, seed=1)
     alone.run()
-    disturbed.run(kinds, longest_wait_s=0.4)
+    assert disturbed.run(kinds, longest_wait_s=0.4) == []
     assert_equal(disturbed, alone)
     assert disturbed.counted.total() == len(kinds)
     assert len(alone.parameters()) > 20
