@@ -14,7 +14,7 @@ _ENVIRONMENT = {
     "PYGAME_HIDE_SUPPORT_PROMPT": "1",
 }
 # TensorFlow 2.21 writes these before it reads the level
-_CHATTER = re.compile(rb"WARNING: All log messages before absl::InitializeLog|I\d{4} .*cudart_stub\.cc")
+_CHATTER = re.compile(rb"WARNING: All log messages before absl::InitializeLog|I\d{4} .*(cudart_stub|port)\.cc")
 
 
 def quiet_import(*modules: str) -> None:
