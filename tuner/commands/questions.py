@@ -22,14 +22,13 @@ from tuner.finders.rate_trials import Rated, rates_around, run_rated
 from tuner.finders.rates import RateSearch, chosen_mode, search_rates
 from tuner.finders.study import Workplace
 from tuner.finders.subjects import ConfiguredSubject
-from tuner.finders.verdicts import Standing
+from tuner.finders.verdicts import FEWEST_FOR_INTERVAL, Standing
 from tuner.functions import is_function
 from tuner.kinds import written
 from tuner.names import did_you_mean
 from tuner.preflight import check_command
 from tuner.section_types import FINDERS
 from tuner.sections import check_section
-from tuner.selection import MIN_RACE_SEEDS
 from tuner.trial.messages import JsonDict
 from tuner.wording import format_number
 
@@ -160,7 +159,7 @@ def _at_rate(config: DictConfig, rate: float) -> DictConfig:
 
 
 def _how_sure(result: ContestResult, standing: Standing) -> str:
-    if len(result.comparison.seeds) < MIN_RACE_SEEDS:
+    if len(result.comparison.seeds) < FEWEST_FOR_INTERVAL:
         return ""
     tied = standing.tied and standing is not result.comparison.best
     return f"   best with probability {standing.probability_best:.2f}{'   (tied)' if tied else ''}"

@@ -11,7 +11,8 @@ from tuner.selection import DROP_LEVEL, MIN_RACE_SEEDS
 from tuner.statistics import Interval, bootstrap_interval, iqm, paired_permutation_p
 from tuner.wording import format_number, join_words
 
-_FEWEST_FOR_INTERVAL = 5
+FEWEST_FOR_INTERVAL = 5
+_SURE = 0.05
 _RESAMPLES = 2000
 
 
@@ -86,9 +87,10 @@ class Comparison:
         others = [name for name in self.tied if name != best.name]
         if not others:
             chance = max(2.0 * paired_permutation_p(*self._turned(best, self.by_name[name])) for name in self._others)
+            place, more = ("the best, ahead", "") if chance <= _SURE else ("ahead", ": more seeds would tell")
             return (
-                f"{best.name} is the best: {score}, ahead of every other one on the same seeds (as far apart as that, "
-                f"two equal ones would be in {chance:.0%} of cases).",
+                f"{best.name} is {place} of every other one on the same seeds ({score}). Two equal ones would be as "
+                f"far apart in {chance:.0%} of cases{more}.",
             )
         if all(self.by_name[name].scores == best.scores for name in others):
             return (f"{join_words([best.name, *others])} tie: the same {score}.",)
@@ -163,7 +165,7 @@ def _standings(scores: Mapping[str, tuple[float, ...]], higher_is_better: bool) 
             name,
             scores[name],
             means[name],
-            bootstrap_interval(scores[name]) if len(scores[name]) >= _FEWEST_FOR_INTERVAL else None,
+            bootstrap_interval(scores[name]) if len(scores[name]) >= FEWEST_FOR_INTERVAL else None,
             chance,
             tied=name == order[0] or not _clearly_worse([sign * score for score in scores[name]], best),
         )

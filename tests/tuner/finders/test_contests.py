@@ -34,9 +34,12 @@ def test_the_best_must_be_ahead_on_every_one_of_three_seeds() -> None:
     clear = compare(["a", "b"], findings(a=[3.0, 5.0, 4.0], b=[2.0, 4.5, 3.9]))
     assert (clear.tied, clear.standings[0].score) == (("a",), pytest.approx(4.0))
     assert clear.sentences == (
-        "a is the best: return 4 over 3 seeds, ahead of every other one on the same seeds (as far apart as that, two "
-        "equal ones would be in 25% of cases).",
+        "a is ahead of every other one on the same seeds (return 4 over 3 seeds). Two equal ones would be as far apart "
+        "in 25% of cases: more seeds would tell.",
     )
+    sure = compare(["a", "b"], findings(a=[3.0, 5.0, 4.0, 6.0, 7.0, 8.0], b=[2.0, 4.5, 3.9, 5.0, 6.0, 7.0]))
+    assert sure.sentences[0].startswith("a is the best, ahead of every other one on the same seeds (return ")
+    assert sure.sentences[0].endswith("Two equal ones would be as far apart in 3% of cases.")
     mixed = compare(["a", "b"], findings(a=[3.0, 5.0, 4.0], b=[2.0, 5.5, 3.0]))
     assert mixed.tied == ("a", "b")
     assert "b cannot be told from it: a tie" in mixed.sentences[0]
