@@ -8,7 +8,11 @@ from contextlib import closing
 from pathlib import Path
 
 import optuna
+import psutil
 import pytest
+import sqlalchemy
+import sqlalchemy.exc
+from optuna.storages._rdb.models import BaseModel
 
 from tests.tuner.studies import FakeExecutor, run_study
 from tuner.errors import UserError
@@ -194,6 +198,27 @@ def test_a_damaged_journal_is_refused_and_left_untouched(tmp_path: Path, content
 def open_and_close(url: str) -> str:
     with StudyStore(url) as store:
         return store.open("study", "screen").study_name
+
+
+def test_a_database_that_another_process_made_meanwhile_is_closed_with_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make, calls = BaseModel.metadata.create_all, []
+
+    def make_too_late(engine: sqlalchemy.Engine) -> None:
+        calls.append(engine)
+        make(engine)
+        with engine.connect() as connection:  # stays open in the engine's pool
+            connection.execute(sqlalchemy.text("SELECT 1"))
+        if len(calls) == 1:
+            raise sqlalchemy.exc.OperationalError("CREATE TABLE studies", (), Exception("table studies already exists"))
+
+    monkeypatch.setattr(BaseModel.metadata, "create_all", make_too_late)
+    with StudyStore(f"sqlite:///{tmp_path}/studies.db") as store:
+        assert store.names() == []
+    assert len(calls) == 2
+    opened = [entry.path for entry in psutil.Process().open_files()]
+    assert not any(path.startswith(str(tmp_path)) for path in opened)
 
 
 def test_several_processes_can_make_the_same_database(tmp_path: Path) -> None:

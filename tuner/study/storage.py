@@ -12,13 +12,12 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import optuna
-import sqlalchemy
 import sqlalchemy.exc
 from optuna.exceptions import StorageInternalError
 from optuna.storages import BaseStorage, InMemoryStorage, JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
 from optuna.storages.journal._storage import JournalOperation
-from sqlalchemy import create_engine, inspect
+from sqlalchemy import Engine, create_engine, inspect
 from sqlalchemy.engine import make_url
 
 from tuner.errors import UserError
@@ -133,7 +132,7 @@ def _server_has_studies(url: str) -> bool:
 
 
 @contextmanager
-def _asking(url: str) -> Iterator[sqlalchemy.Engine]:
+def _asking(url: str) -> Iterator[Engine]:
     """A server for a question or two; one that hangs is given up as in a study."""
     line = Line()
     engine = create_engine(url, **line.engine_options(make_url(url)))
@@ -197,10 +196,24 @@ def _connect(url: str) -> RDBStorage:
 
 
 def _opened(url: str) -> RDBStorage:
-    if not url.startswith("sqlite"):
-        return PatientStorage(url, Line())
-    options = {"connect_args": {"timeout": BUSY_TIMEOUT_S}, "pool_events": [(_use_write_ahead_log, "connect")]}
-    return RDBStorage(url, engine_kwargs=options)
+    return SqliteStorage(url) if url.startswith("sqlite") else PatientStorage(url, Line())
+
+
+class SqliteStorage(RDBStorage):
+    """An RDBStorage in a file. One that could not be opened keeps no connection.
+
+    As long as one connection of a process is open, SQLite closes the file of none of them.
+    """
+
+    def __init__(self, url: str) -> None:
+        options = {"connect_args": {"timeout": BUSY_TIMEOUT_S}, "pool_events": [(_use_write_ahead_log, "connect")]}
+        try:
+            super().__init__(url, engine_kwargs=options)
+        except BaseException:
+            if hasattr(self, "scoped_session"):
+                self.remove_session()
+                self.engine.dispose()
+            raise
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection, record: object) -> None:
@@ -230,16 +243,14 @@ def _check_sqlite(path: Path) -> None:
     """Refuses a file that is no database, damaged, or somebody else's; reads only."""
     if path.stat().st_size == 0:
         return
-    for _ in range(_ATTEMPTS):
+    for attempts_left in reversed(range(_ATTEMPTS + 1)):
         try:
             verdict, tables = _inspect(path)
             break
         except UserError:
-            if time.time() - path.stat().st_mtime > _BEING_MADE_S:
+            if not attempts_left or time.time() - path.stat().st_mtime > _BEING_MADE_S:
                 raise
             time.sleep(_PAUSE_S)  # somebody may be making its tables just now
-    else:
-        verdict, tables = _inspect(path)
     if verdict != "ok":
         raise UserError(
             f"the storage file {path} is not a sound SQLite database ({verdict}); it is left untouched.\n"

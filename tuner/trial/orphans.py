@@ -77,8 +77,11 @@ def end_marked(session: str, spared: Iterable[int] = ()) -> bool:
         if not found:
             break
         found_any = True
+        started = {pid: system.start_time(pid) for pid in found}
         _kill(found)
-        time.sleep(_POLL_S)
+        # One that is ending has no environment any more, that would tell whose it is, and its files still open.
+        while any(at and system.start_time(pid) == at for pid, at in started.items()) and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
     return found_any
 
 
