@@ -11,13 +11,13 @@ from typing import Any, Final
 from tuner.commands.play import load_run
 from tuner.commands.tune import TuneResult
 from tuner.commands.winner import TrainingConfigs
-from tuner.config import compose, config_loader, to_json
-from tuner.config_folders import admit_folder
+from tuner.config import config_loader, to_json
 from tuner.errors import UserError
 from tuner.functions import is_function
 from tuner.overrides import to_hydra
 from tuner.passwords import shown
 from tuner.player import Player
+from tuner.preflight import admit_groups, compose_or_explain
 from tuner.records import CONFIRM, RACE, SCREEN, TEST, RunRecord, Scalar, StudySummary
 from tuner.results import verdict
 from tuner.runs import CONFIG_FILE, read_config
@@ -98,16 +98,15 @@ class StudyResult:
         source = f"the storage of study {self.summary.name}"
         if any(word.lstrip("+~").startswith("hydra") for word in overrides):
             raise UserError(f"{source} changes how Hydra runs: somebody has edited it")
-        folder = self._config_dir
-        if folder is not None and folder.is_dir():
-            admit_folder(folder, self.trust)
-        admit(to_json(compose(config_loader(folder), "train", overrides)), source, self.trust)
+        folder, _ = self._retraining
+        admit_groups(folder, [f"trust=[{','.join(self.trust)}]"])
+        admit(to_json(compose_or_explain(config_loader(folder), "train", overrides)), source, self.trust)
 
     @property
-    def _config_dir(self) -> Path | None:
-        """The user's folder of groups that the study was started with."""
-        words = shlex.split(self.summary.retrain_command)[2:4]
-        return Path(words[1]) if words[:1] == ["--config-dir"] else None
+    def _retraining(self) -> tuple[str | None, tuple[str, ...]]:
+        """The user's folder of groups that the study was started with, and the overrides that train its winner."""
+        words = shlex.split(self.summary.retrain_command)[2:]
+        return (words[1], tuple(words[2:])) if words[:1] == ["--config-dir"] else (None, tuple(words))
 
     @property
     def _overrides(self) -> tuple[str, ...]:
@@ -115,8 +114,7 @@ class StudyResult:
         if self.summary.is_sweep:
             return tuple(f"{path}={to_hydra(value)}" for path, value in winner.values.items())
         if self.summary.retrain_command:
-            words = shlex.split(self.summary.retrain_command)[2:]
-            return tuple(words[2:] if words[:1] == ["--config-dir"] else words)
+            return self._retraining[1]
         typed = shlex.split(self.summary.study_command)[2:]
         return tuple(TrainingConfigs(typed).overrides_for(winner.config, winner.values))
 

@@ -96,9 +96,8 @@ def test_what_built_in_agents_begin_with(framework, name):
         how = {"policy": agent.default_policy()}
     agent.set(**how)
     assert interval_of(framework, agent) == expected
-    if kind == "DQN":
-        agent.set(update_batches=7)
-        assert interval_of(framework, agent) == 7
+    agent.set(update_batches=7)
+    assert interval_of(framework, agent) == 7
 
 
 def interval_of(framework, agent):

@@ -228,9 +228,8 @@ class StudyRunner:
                 study.set_user_attr(attributes.RUNGS, about)
                 self._listener.on_note(describe_decisions(judge.decisions, judge.num_trials))
 
-        for (
-            record
-        ) in book.records():  # a controller may have died between the last run that was needed and the decision
+        # A controller may have died between the last run that was needed and the decision.
+        for record in book.records():
             after(record)
         return judge, after
 

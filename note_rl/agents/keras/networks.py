@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import get_args
 
 import keras
 import numpy as np
@@ -13,7 +14,7 @@ from note_rl.errors import SettingsError
 from note_rl.learners.mirror import DenseLayer, scaled_tanh
 from note_rl.types import Activation
 
-_ACTIVATIONS = ("relu", "tanh", "elu", "silu")
+_ACTIVATIONS = get_args(Activation)
 
 MakeNetwork = Callable[[tuple[int, ...], int], keras.Model]
 
