@@ -17,7 +17,7 @@ from optuna.storages._rdb.models import BaseModel
 from tests.tuner.studies import FakeExecutor, run_study
 from tuner.errors import UserError
 from tuner.passwords import shown, without_password
-from tuner.study import StudyStore
+from tuner.study import StudyStore, storage
 from tuner.study.storage import file_of, open_storage, repair_journal
 
 
@@ -219,6 +219,23 @@ def test_a_database_that_another_process_made_meanwhile_is_closed_with_the_store
     assert len(calls) == 2
     opened = [entry.path for entry in psutil.Process().open_files()]
     assert not any(path.startswith(str(tmp_path)) for path in opened)
+
+
+def test_a_database_that_another_process_is_making_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin, calls = storage._use_write_ahead_log, []
+
+    def begin_too_early(connection: sqlite3.Connection, record: object) -> None:
+        calls.append(record)
+        if len(calls) == 1:  # two that both read and want to write: SQLite lets neither wait
+            raise sqlite3.OperationalError("database is locked")
+        begin(connection, record)
+
+    monkeypatch.setattr(storage, "_use_write_ahead_log", begin_too_early)
+    with StudyStore(f"sqlite:///{tmp_path}/studies.db") as store:
+        assert store.open("study", "screen").study_name == "study"
+    assert len(calls) > 1
 
 
 def test_several_processes_can_make_the_same_database(tmp_path: Path) -> None:

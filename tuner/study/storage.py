@@ -34,8 +34,8 @@ JOURNAL_LOCK_GRACE_S = 5
 
 IN_MEMORY = ("memory", "sqlite://", "sqlite:///:memory:")
 _SQLITE_HEADER = b"SQLite format 3\0"
-_ATTEMPTS = 5
 _PAUSE_S = 0.2
+_BEING_MADE_S = 5.0
 _ROOM_TO_READ = 64 * 1024
 _DIALECTS = ("sqlite", "postgresql", "mysql", "mariadb")
 _PACKAGES = {"psycopg": "'psycopg[binary]'", "psycopg2": "psycopg2-binary", "MySQLdb": "mysqlclient"}
@@ -183,16 +183,20 @@ def _open_database(url: str) -> BaseStorage:
         ) from error
 
 
+_COLLISIONS = ("already exists", "database is locked")  # SQLite waits for no lock to begin to write ahead
+
+
 def _connect(url: str) -> RDBStorage:
     """Connects, and makes the tables of a new database; of two processes that do so at once, one has to try again."""
-    for _ in range(_ATTEMPTS - 1):
+    deadline = time.monotonic() + _BEING_MADE_S
+    while True:
         try:
             return _opened(url)
         except sqlalchemy.exc.DBAPIError as error:
-            if not (isinstance(error, sqlalchemy.exc.IntegrityError) or "already exists" in str(error)):
+            collided = isinstance(error, sqlalchemy.exc.IntegrityError) or any(one in str(error) for one in _COLLISIONS)
+            if not collided or time.monotonic() > deadline:
                 raise
             time.sleep(_PAUSE_S)
-    return _opened(url)
 
 
 def _opened(url: str) -> RDBStorage:
@@ -243,12 +247,13 @@ def _check_sqlite(path: Path) -> None:
     """Refuses a file that is no database, damaged, or somebody else's; reads only."""
     if path.stat().st_size == 0:
         return
-    for attempts_left in reversed(range(_ATTEMPTS + 1)):
+    deadline = time.monotonic() + _BEING_MADE_S
+    while True:
         try:
             verdict, tables = _inspect(path)
             break
         except UserError:
-            if not attempts_left or time.time() - path.stat().st_mtime > _BEING_MADE_S:
+            if time.monotonic() > deadline or time.time() - path.stat().st_mtime > _BEING_MADE_S:
                 raise
             time.sleep(_PAUSE_S)  # somebody may be making its tables just now
     if verdict != "ok":
@@ -263,7 +268,6 @@ def _check_sqlite(path: Path) -> None:
         )
 
 
-_BEING_MADE_S = 5.0
 _OWN_TABLES = frozenset({"studies", "version_info"})
 
 
