@@ -22,7 +22,7 @@ from tuner.paths import set_path
 from tuner.pixels import check_network
 from tuner.ranges import check_ranges
 from tuner.schema import schema_of
-from tuner.sections import Choices, check_parts, check_ranges_of, check_sections, refuse_missing
+from tuner.sections import Choices, check_parts, check_ranges_of, check_sections, left_out, refuse_missing
 from tuner.signatures import attributes_read, constructor_calls, signature_of
 from tuner.trial.messages import JsonDict
 
@@ -66,6 +66,8 @@ def check_config(
     resolved = resolve(config)
     for path, value in [*check_sections(resolved, schema), *check_parts(resolved, schema, choices)]:
         OmegaConf.update(config, path, value)
+    for path, value in left_out(resolved, schema):
+        OmegaConf.update(config, path, value, force_add=True)
     resolved = resolve(config)
     check_ranges_of(resolved, schema)
     return resolved

@@ -209,12 +209,16 @@ def _extras() -> Iterator[tuple[str, str]]:
     for line in metadata.requires(DISTRIBUTION) or () if _version(DISTRIBUTION) else ():
         marker = re.search(r"extra == ['\"]([\w-]+)", line)
         needed.setdefault(marker[1] if marker else "base", []).append(line)
+    lacking = []
     for extra, lines in needed.items():
         names = {name for line in lines for name in _distributions(line)} - {DISTRIBUTION}
         missing = sorted(name for name in names if not _version(name))
         if extra not in ("all", "test"):
-            what = DISTRIBUTION if extra == "base" else f"{DISTRIBUTION}[{extra}]"
-            yield extra, f"missing {', '.join(missing)}: pip install '{what}'" if missing else "there"
+            yield extra, f"missing {', '.join(missing)}" if missing else "there"
+            lacking += [extra] if missing else []
+    if lacking:
+        named = ",".join(extra for extra in lacking if extra != "base")
+        yield "to add", f"pip install '{DISTRIBUTION}{f'[{named}]' if named else ''}'"
 
 
 def _distributions(requirement: str) -> Iterator[str]:

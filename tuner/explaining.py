@@ -89,8 +89,11 @@ def _explain_choice(loader: ConfigLoaderImpl, culprit: Override, error: MissingC
 def _explain_key(loader: ConfigLoaderImpl, key: str, value: str, before: DictConfig) -> UserError:
     """An override of something that does not exist."""
     parent, _, name = key.rpartition(".")
-    if parent == "env.kwargs" or (parent in BUILT_MAPPINGS and "." not in parent):
+    if parent == "env.kwargs":
         return UserError(f"{parent} has no {name} yet: to add one, type +{key}={value}")
+    if parent in BUILT_MAPPINGS and "." not in parent:
+        entry = value if value.startswith("{") else "{_target_: package.module.Name}"
+        return UserError(f"{parent} has no {name} yet: to add one, type '+{key}={entry}'")
     groups = [] if "." in key else loader.list_groups("")
     own = _node_at(before, f"{parent}._target_") if parent and not nearest(key, _paths(before)) else None
     if isinstance(own, str) and not own.startswith(("note_rl.", "tuner.", "optuna.")):

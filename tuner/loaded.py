@@ -63,8 +63,8 @@ class StudyResult:
         """
         try:
             pandas = importlib.import_module("pandas")
-        except ModuleNotFoundError as error:
-            raise UserError("trials is a table of pandas: pip install pandas, or use rows, a list of dicts") from error
+        except ModuleNotFoundError:
+            raise UserError("trials is a table of pandas: pip install pandas, or use rows, a list of dicts") from None
         return pandas.DataFrame(self.rows)
 
     @property

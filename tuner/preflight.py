@@ -3,6 +3,7 @@
 Hydra's own answers ("to append to your config use +...") are replaced in `tuner.explaining`.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -135,9 +136,11 @@ def _folder_of(config: DictConfig, kind: str) -> Path:
     try:
         return Path(str(config.hydra[kind].dir)).absolute()
     except OmegaConfBaseException as error:
+        missing = re.search(r"Interpolation key '([^']+)' not found", str(error))
+        if missing:
+            raise UserError(f"{missing[1]} is missing, and the folder of the run is made of it: leave it in") from error
         raise UserError(
-            f"hydra.{kind}.dir cannot be made out: {first_sentence(error)}; type hydra.{kind}.dir=FOLDER, or leave "
-            "what is missing in place"
+            f"hydra.{kind}.dir cannot be made out: {first_sentence(error)}; type hydra.{kind}.dir=FOLDER"
         ) from error
 
 

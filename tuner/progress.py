@@ -81,7 +81,7 @@ class BarProgress:
     def __init__(self, console: Console, total_steps: int) -> None:
         self._total_steps = total_steps
         self._numbers: dict[str, str] = {}
-        self._last_drawn = 0.0
+        self._last_drawn = self._fraction = 0.0
         self._bar = RichProgress(
             BarColumn(bar_width=30),
             TaskProgressColumn(),
@@ -93,14 +93,15 @@ class BarProgress:
 
     def started(self) -> None:
         """Draws the bar."""
+        self._bar.update(self._task, numbers="training")
         self._bar.start()
 
     def advanced(self, fraction: float) -> None:
         """Moves the bar, ten times a second at most."""
-        now = time.perf_counter()
+        self._fraction, now = max(fraction, self._fraction), time.perf_counter()
         if now - self._last_drawn >= _REDRAW_S:
             self._last_drawn = now
-            self._bar.update(self._task, completed=fraction)
+            self._bar.update(self._task, completed=self._fraction)
 
     def measured(self, step: int, metrics: Mapping[str, float]) -> None:
         """Shows speed and training return."""
@@ -112,10 +113,11 @@ class BarProgress:
         self._show()
 
     def evaluated(self, fraction: float, mean_return: float) -> None:
-        """Shows the evaluation."""
+        """Shows the evaluation, which may be of a point that a long phase of training has passed already."""
+        self._fraction = max(fraction, self._fraction)
         self._numbers["steps"] = f"{round(fraction * self._total_steps):,}/{self._total_steps:,}"
         self._numbers["evaluated"] = f"evaluated {format_number(mean_return)}"
-        self._bar.update(self._task, completed=fraction)
+        self._bar.update(self._task, completed=self._fraction)
         self._show()
 
     def ended(self) -> None:

@@ -1,10 +1,10 @@
 """Checks a resolved configuration against the schema of its command: what is missing, unknown, or of another kind."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from typing import Any
 
-from tuner.config import HYDRA_KEYS
+from tuner.config import HYDRA_KEYS, SECTIONS
 from tuner.errors import UserError
 from tuner.kinds import conform, shortened, written
 from tuner.names import did_you_mean
@@ -44,6 +44,21 @@ def check_sections(resolved: JsonDict, schema: Schema) -> Iterator[Correction]:
     for path, section in schema.sections.items():
         if _is_there(resolved, path):
             yield from check_section(path, get_path(resolved, path), section)
+
+
+def left_out(resolved: JsonDict, schema: Schema) -> Iterator[Correction]:
+    """What was taken away of the command's own values and sections, with what it is by default.
+
+    Not of a run's sections: what is not in a run's configuration is for the training core to know.
+    """
+    own = {path: section for path, section in schema.sections.items() if path not in SECTIONS}
+    for path, section in {"": schema.values, **own}.items():
+        if not path or _is_there(resolved, path):
+            node = get_path(resolved, path) if path else resolved
+            for one in fields(section):
+                default = one.default_factory() if one.default_factory is not MISSING else one.default
+                if one.name not in node and default is not MISSING:
+                    yield f"{path}.{one.name}" if path else one.name, default
 
 
 def check_section(path: str, node: object, section: type) -> Iterator[Correction]:

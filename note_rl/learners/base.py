@@ -171,6 +171,29 @@ def optimizers_for(optimizer: Any, groups: list[list[Any]], kind: type[Any]) -> 
     return list(zip(optimizer, groups, strict=True))
 
 
+def check_held(groups: Sequence[Sequence[Any]], held: Iterable[Any], identity: Callable[[Any], int] = id) -> None:
+    """Refuses parameters that the agent holds where nobody looks: inside of objects of other kinds.
+
+    They would learn, but neither be saved nor be in eval mode while the agent acts.
+
+    Args:
+        groups: `agent.param`.
+        held: What the attributes of the agent hold.
+        identity: Tells parameters apart.
+
+    Raises:
+        AgentContractError: Saying how many, and how to hold them.
+    """
+    known = {identity(parameter) for parameter in held}
+    lost = [parameter for group in groups for parameter in group if identity(parameter) not in known]
+    if lost:
+        raise AgentContractError(
+            f"agent.param holds {len(lost)} parameter{'s' if len(lost) > 1 else ''} (the first of shape "
+            f"{list(lost[0].shape)}) that no attribute of the agent holds, so that they would not be saved: make their "
+            "network an attribute of the agent, or an entry of a list, tuple or dict that is one"
+        )
+
+
 def check_holds(pairs: Sequence[tuple[Any, list[Any]]], held: Callable[[Any], Iterable[Any] | None]) -> None:
     """Refuses optimizers that were made for other parameters than those they are given for.
 

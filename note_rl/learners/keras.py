@@ -13,6 +13,7 @@ from note_rl.adaptive.gradient_noise import NoiseMoments
 from note_rl.errors import AgentContractError, SettingsError
 from note_rl.learners.adjustable import LEARNING_RATE, OptimizerNumbers, minibatch_in_parts, of_the_agent
 from note_rl.learners.base import (
+    check_held,
     check_holds,
     check_state,
     first_minibatch,
@@ -96,6 +97,7 @@ class KerasLearner:
 
     def prepare(self, optimizer: Any, max_grad_norm: float | None, hyperparameters: Sequence[str], jit: Any) -> None:
         """Takes the optimizers and compiles anew where something changed; see `Learner.prepare`."""
+        check_held(self.groups, (variable for _, variable in named_variables(self.agent)), identity)
         if optimizer is not None:
             optimizers = optimizers_for(optimizer, self.groups, keras.optimizers.Optimizer)
             check_holds(optimizers, lambda one: one._trainable_variables if one.built else None)

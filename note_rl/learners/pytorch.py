@@ -13,6 +13,7 @@ from note_rl.adaptive.gradient_noise import NoiseMoments
 from note_rl.errors import AgentContractError
 from note_rl.learners.adjustable import LEARNING_RATE, OptimizerNumbers, minibatch_in_parts
 from note_rl.learners.base import (
+    check_held,
     check_holds,
     check_state,
     first_minibatch,
@@ -98,6 +99,7 @@ class PyTorchLearner:
 
     def prepare(self, optimizer: Any, max_grad_norm: float | None, hyperparameters: Sequence[str], jit: Any) -> None:
         """Takes the optimizers; see `Learner.prepare`. What `jit` means is told in `pytorch_traced`."""
+        check_held(self.groups, (tensor for _, tensor in named_tensors(self.agent)))
         if optimizer is not None:
             optimizers = optimizers_for(optimizer, self.groups, torch.optim.Optimizer)
             check_holds(optimizers, lambda one: [held for group in one.param_groups for held in group["params"]])

@@ -1,6 +1,7 @@
 """What is said before training where an agent of one's own, its environment or its optimizer does not fit."""
 
 import math
+from types import SimpleNamespace
 
 import gymnasium
 import numpy as np
@@ -133,6 +134,22 @@ def test_param_holds_weights(framework):
         agent.param = param
         with pytest.raises(AgentContractError, match=r"agent.param (must be a list of weights|is empty)"):
             train(framework, agent, optimizer)
+
+
+@BOTH
+def test_weights_that_no_attribute_holds_are_refused(framework):
+    agent = own_agent(framework)
+    agent.helper, agent.nets = SimpleNamespace(bias=framework.variable(np.zeros(2))), {"q": [agent.weights]}
+    del agent.weights
+    agent.action = lambda s: s @ agent.nets["q"][0]
+    agent.param = [*agent.nets["q"], agent.helper.bias]
+    message = r"agent.param holds 1 parameter \(the first of shape \[2\]\) that no attribute of the agent holds"
+    with pytest.raises(AgentContractError, match=message):
+        train(framework, agent)
+    agent.bias = agent.helper.bias
+    own = type(agent)
+    own.__call__ = lambda agent, s, a, next_s, r, d: ((s @ agent.nets["q"][0])[:, 0] + agent.bias[0] - r) ** 2
+    assert train(framework, agent).num_gradient_steps == 2
 
 
 @BOTH

@@ -71,6 +71,10 @@ TRAIN = {
     "unknown environment module": (["env.id=my_pkg:MyEnv-v0"], "no module named 'my_pkg' on the Python path"),
     "argument of the environment": (["+env.kwargs.size=3"], "unexpected keyword argument 'size'"),
     "argument without +": (["env.kwargs.size=3"], "env.kwargs has no size yet: to add one, type +env.kwargs.size=3"),
+    "a wrapper without +": (
+        ["wrapper.mine=3"],
+        "wrapper has no mine yet: to add one, type '+wrapper.mine={_target_: package.module.Name}'",
+    ),
     "continuous actions": (["env=pendulum"], "DQN chooses one of several actions, but Pendulum-v1 has"),
     "discrete actions": (["agent=td3"], "TD3 chooses vectors of numbers, but CartPole-v1 has"),
     "a policy for continuous actions": (
@@ -138,6 +142,7 @@ def test_a_folder_that_cannot_be_used(tuner: CommandLine) -> None:
         "train", "hydra.run.dir=file/run", *SMALL
     )
     assert f"{in_the_way} hydra.sweep.dir=" in tuner.refused("train", "-m", "seed=1,2", "hydra.sweep.dir=file", *SMALL)
+    assert "study.folder is missing, and the folder" in tuner.refused("tune", "~study.folder", *SMALL)
     assert f"{in_the_way} study.folder=" in tuner.refused("tune", "study.folder=file", *SMALL)
 
 

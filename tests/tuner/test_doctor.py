@@ -59,7 +59,8 @@ def test_a_missing_extra_is_named_with_what_to_type(monkeypatch: pytest.MonkeyPa
     assert dict(doctor._extras()) == {
         "base": "there",
         "fine": "there",
-        "poor": "missing deeper: pip install 'note-rl[poor]'",
+        "poor": "missing deeper",
+        "to add": "pip install 'note-rl[poor]'",
     }
 
 

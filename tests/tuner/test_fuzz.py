@@ -24,6 +24,7 @@ from tuner.checks import resolve
 from tuner.commands import COMMANDS
 from tuner.commands.defining import define
 from tuner.config import compose, config_loader
+from tuner.protocol import StudySettings
 
 SEED = 20_26
 _CHEAP = ("trained/config", "trained/checkpoint", "trained/history", "studies.db", "studies/small")
@@ -90,6 +91,18 @@ def test_a_study_may_be_called_by_a_number(tuner: CommandLine) -> None:
     checked = COMMANDS["tune"].checked(overrides)
     assert resolve(checked.config)["study"]["name"] == "2024"
     assert define(checked.config, overrides).name == "2024"
+
+
+def test_what_is_taken_away_of_a_study_is_as_it_is_by_default(tuner: CommandLine) -> None:
+    taken = ("~study.size", "~study.pruning", "~study.num_trials", "~study.over_seeds", "~warm_start", "~plan")
+    overrides = (*taken, "agent=synthetic", "executor=inline")
+    config = COMMANDS["tune"].checked(overrides).config
+    assert config.plan is False
+    definition = define(config, overrides)
+    settings, default = definition.settings, StudySettings()
+    for name in ("num_trials", "over_seeds", "pruning"):
+        assert getattr(settings, name) == getattr(default, name)
+    assert definition.warm_start == {}
 
 
 MISTAKES = {

@@ -5,6 +5,7 @@ import json
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,13 +17,14 @@ from omegaconf import OmegaConf
 import tuner as tuner_package
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, Answer, CommandLine
 from tests.tuner.studies import FakeExecutor, Script
-from tuner.commands.tune import TuneResult, define
+from tuner.commands.tune import TuneResult, _commands, define
 from tuner.config import to_json
 from tuner.errors import UserError
 from tuner.preflight import preflight
 from tuner.study import StudyStore, find_winner, summarise
 from tuner.trackers.base import RunInfo
 from tuner.trial.messages import JsonDict, Outcome
+from tuner.verdicts import Finding
 
 ROOT = Path(__file__).parents[2]
 FAKE = ("--config-dir", "mine", "executor=fake", "tracker=jsonl", "storage=journal")
@@ -111,6 +113,26 @@ def test_both_ways_to_train_the_winner_compose_exactly_its_config(tuner: Command
     assert file[:4] == ["tuner", "train", "--config-dir", "studies/mine"]
     assert judged(to_json(preflight("train", file[4:], "studies/mine"))) == judged(winner_of(tuner))
     assert shlex.join(file) in Path("studies/mine/experiment/winner.yaml").read_text()
+
+
+def test_what_is_to_be_typed_begins_with_what_the_verdict_advises(tuner: CommandLine) -> None:
+    plain = ["agent=synthetic", "training.total_steps=900"]
+    options = ["study.num_trials=3", "study.num_candidates=2", "study.num_test_seeds=2", "study.num_race_seeds=0"]
+    result = tuner_package.tune([*plain, *options, "executor=inline"])
+    commands = {
+        finding: _commands(replace(result, verdict=replace(result.verdict, finding=finding)))
+        for finding in (Finding.BETTER, Finding.DEFAULT_AS_GOOD)
+    }
+    retrain = {
+        "train the winner again": result.summary.retrain_command,
+        "the same as a file": result.experiment_command,
+    }
+    assert commands[Finding.BETTER] == retrain
+    told = commands[Finding.DEFAULT_AS_GOOD]
+    assert list(told) == ["train the default, which is as good", *retrain]
+    line = shlex.split(told["train the default, which is as good"])
+    assert line[:2] == ["tuner", "train"]
+    assert judged(to_json(preflight("train", line[2:]))) == judged(to_json(preflight("train", plain)))
 
 
 def test_an_experiment_file_finds_the_groups_of_the_user(tuner: CommandLine) -> None:

@@ -30,6 +30,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     del overrides
     console = PlainConsole()
     scores: dict[str, list[float]] = {arm: [] for arm in ARMS}
+    console.print("adaptive: as configured; frozen: the same run without adaptation", highlight=False)
     for arm, seed, score in compare(resolve(config), folder, config.num_seeds):
         scores[arm].append(score)
         console.print(f"{arm:>8}  seed {seed}  {format_number(score)}", highlight=False)

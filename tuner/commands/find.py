@@ -1,7 +1,7 @@
 """`tuner find lr|optimizer|agent`: small studies that answer one question each, and what follows as a file."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ import yaml
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.markup import escape
+from rich.status import Status
 
 from tuner.build import build_node, build_trackers
 from tuner.checks import resolve
@@ -17,8 +18,9 @@ from tuner.commands.questions import Found, question
 from tuner.commands.tune import typed_config_dir
 from tuner.commands.winner import TrainingConfigs
 from tuner.console import PlainConsole
-from tuner.executors.base import Event
+from tuner.executors.base import Event, TrialProgress, TrialReported
 from tuner.files import write_aside
+from tuner.finders.job import point_of
 from tuner.finders.study import Workplace
 from tuner.passwords import command_line
 from tuner.records import RunRecord
@@ -69,23 +71,32 @@ def find(config: DictConfig, overrides: Sequence[str] = (), console: Console | N
         UserError: The study cannot begin or go on, or no run came to a good end.
     """
     asked, resolved = question(config, overrides, typed_config_dir()), resolve(config)
-    workplace = Workplace(
-        storage=resolved["storage"]["url"],
-        folder=resolved["study"]["folder"],
-        name=resolved["study"]["name"],
-        executor=lambda: closing(build_node("executor", resolved["executor"])),
-        tracker=TrackerGroup(list(build_trackers(resolved.get("tracker")).values())),
-        listener=StudyListener() if console is None else _Lines(console),
-    )
-    return asked.ask(workplace)
+    with nullcontext(StudyListener()) if console is None else closing(_Lines(console)) as listener:
+        workplace = Workplace(
+            storage=resolved["storage"]["url"],
+            folder=resolved["study"]["folder"],
+            name=resolved["study"]["name"],
+            executor=lambda: closing(build_node("executor", resolved["executor"])),
+            tracker=TrackerGroup(list(build_trackers(resolved.get("tracker")).values())),
+            listener=listener,
+        )
+        return asked.ask(workplace)
 
 
 class _Lines(StudyListener):
-    """A line for each run that begins, and one when it ends."""
+    """A line for each run that begins, and one when it ends; in a terminal, how far those are that run."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._total = self._done = 0
+        self._running: dict[str, str] = {}
+        self._status = Status("", console=console)
+        if console.is_terminal:
+            self._status.start()
+
+    def close(self) -> None:
+        """Takes away what is shown of runs under way."""
+        self._status.stop()
 
     def on_note(self, text: str) -> None:
         """Printed."""
@@ -100,25 +111,54 @@ class _Lines(StudyListener):
 
     def on_start(self, run: Run) -> None:
         """What is tried."""
-        point = ", ".join(run.values["overrides"])
-        self._console.print(f"  {escape(point)} begins", highlight=False, soft_wrap=True)
+        self._console.print(f"  {escape(self._point(run))} begins", highlight=False, soft_wrap=True)
+        self._update(run, "begins")
 
     def on_event(self, run: Run, event: Event) -> None:
-        """Nothing: runs are short."""
+        """How far it is."""
+        if isinstance(event, TrialProgress):
+            self._update(run, f"{event.fraction:.0%}")
+        elif isinstance(event, TrialReported):
+            self._update(run, f"step {event.step:g}" if event.step > 1.0 else f"{event.step:.0%}")
+
+    def on_pause(self, run: Run, reason: str) -> None:
+        """It is begun again, or later."""
+        self._update(run)
 
     def on_end(self, run: Run, record: RunRecord) -> None:
         """What came of it."""
-        del run
+        self._update(run)
         self._done += 1
         came = f"{record.outcome}: {record.reason}"
         if record.complete and record.value is not None:
-            came = f"{'stable up to ' if 'test' in record.params else ''}{format_number(record.value)}"
+            came = f"{'stable up to rate ' if 'test' in record.params else ''}{format_number(record.value)}"
         line = f"[{self._done}/{self._total}] {_point(record.params)}: {came} ({format_seconds(record.seconds)})"
         self._console.print(escape(line), highlight=False, soft_wrap=True)
 
+    def _point(self, run: Run) -> str:
+        return _point(point_of(run.values["overrides"]))
+
+    def _update(self, run: Run, state: str = "") -> None:
+        """Shows the state of a run; none when it has ended."""
+        self._running.pop(run.key, None)
+        if state:
+            self._running[run.key] = f"{self._point(run)}: {state}"
+        self._status.update(escape("; ".join(self._running.values())))
+
+
+_TESTS = {
+    "loss": "loss while the rate rises",
+    "kl": "policy change (KL) at each rate",
+    "online": "episodes while the rate rises",
+}
+
 
 def _point(params: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in params.items())
+    """What a run tries, in words."""
+    named = dict(params)
+    kind, _, seed = str(named.pop("test", "")).partition(" ")
+    tests = [f"{_TESTS[kind]}, seed {seed}"] if kind else []
+    return ", ".join([*tests, *(f"{name} {value}" for name, value in named.items())])
 
 
 def _take_home(found: Found, overrides: Sequence[str]) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 import importlib.util
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -46,7 +46,7 @@ from tuner.study.tracking import TrackingListener
 from tuner.study.vetting import check_values
 from tuner.trackers.base import TrackerGroup
 from tuner.trial.messages import JsonDict
-from tuner.verdicts import Verdict
+from tuner.verdicts import Finding, Verdict
 
 EXIT_STOPPED = 130
 
@@ -63,6 +63,7 @@ class TuneResult:
         experiment_file: The whole winning config as an experiment.
         experiment_command: The command line that trains from that file.
         folder: Of the study.
+        default_command: The command line that trains the default configuration, as the study compared with it.
         others: Of several objectives, the other members of the front.
     """
 
@@ -73,6 +74,7 @@ class TuneResult:
     experiment_file: Path
     experiment_command: str
     folder: Path
+    default_command: str
     others: tuple[Winner, ...] = ()
 
     @property
@@ -101,13 +103,14 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     """Runs the study, or what is left of it, and says what it found."""
     del folder  # study.folder says where studies live
     console = PlainConsole()
+    told = _Told()
     try:
-        result = tune(config, overrides, config_dir=typed_config_dir(), console=console)
+        result = tune(config, overrides, config_dir=typed_config_dir(), console=console, listener=told)
     except StudyStopped as stop:
         again = escape(command_line(["tuner", "tune", *overrides]))
         console.print(f"{stop}; the same command goes on:\n  [bold]{again}[/bold]", highlight=False, soft_wrap=True)
         return EXIT_STOPPED
-    _show(result, console)
+    _show(result, console, told.notes)
     return 0
 
 
@@ -179,7 +182,10 @@ def _take_home(definition: StudyDefinition, store: StudyStore, configs: Training
     others = tuple(member for member in members if member.label != winner.label)
     experiment, use = _write_experiment(definition, configs, winner, "winner")
     fill_dashboard(store, summary, folder)
-    return TuneResult(summary, verdict(summary), winner.config, tuple(overrides), experiment, use, folder, others)
+    default = configs.command(configs.overrides_for(definition.run_config({}, definition.seed), {}))
+    return TuneResult(
+        summary, verdict(summary), winner.config, tuple(overrides), experiment, use, folder, default, others
+    )
 
 
 def _winner(definition: StudyDefinition, store: StudyStore, label: str | None = None) -> Winner | None:
@@ -208,12 +214,23 @@ def _write_experiment(
     return experiment, use
 
 
-def _show(result: TuneResult, console: Console) -> None:
+class _Told(StudyListener):
+    """Keeps what was said on the way, which need not be said again."""
+
+    def __init__(self) -> None:
+        self.notes: set[str] = set()
+
+    def on_note(self, text: str) -> None:
+        """Kept."""
+        self.notes.add(text)
+
+
+def _show(result: TuneResult, console: Console, told: Container[str]) -> None:
     console.print(final_table(result.summary))
-    for sentence in (result.verdict.sentence, *result.verdict.details, *result.summary.notes):
+    notes = [note for note in result.summary.notes if note not in told]
+    for sentence in (result.verdict.sentence, *result.verdict.details, *notes):
         console.print(escape(sentence), highlight=False)
-    whom = f"{result.summary.winner_label}, the best in score," if result.summary.front else "the winner"
-    lines = {f"train {whom} again": result.summary.retrain_command, "the same as a file": result.experiment_command}
+    lines = _commands(result)
     others = [label for label in result.summary.front if label != result.summary.winner_label]
     if others:
         lines["the others of the front, in the place of winner"] = " ".join(map(_file_name, others))
@@ -223,6 +240,19 @@ def _show(result: TuneResult, console: Console) -> None:
     failed = failed_runs(result.summary)
     if failed:
         console.print(escape(failed), style="yellow", highlight=False, soft_wrap=True)
+
+
+def _commands(result: TuneResult) -> dict[str, str]:
+    """What to type next; first what the verdict advises."""
+    summary = result.summary
+    whom = f"{summary.winner_label}, the best in score," if summary.front else "the winner"
+    keeps = result.verdict.finding is Finding.DEFAULT_AS_GOOD and summary.winner_label != summary.default_label
+    first = {"train the default, which is as good": result.default_command} if keeps else {}
+    return {
+        **first,
+        f"train {whom} again": summary.retrain_command,
+        "the same as a file": result.experiment_command,
+    }
 
 
 def _page(result: TuneResult) -> str:
