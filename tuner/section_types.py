@@ -94,6 +94,10 @@ _SAME_NAMED = (
 )
 
 
+def _require_folder(key: str, value: str | None) -> None:
+    require(value is None or (bool(value.strip()) and "\0" not in value), key, repr(value), "the folder of a run")
+
+
 @dataclass(frozen=True)
 class StorageConfig:
     """Where studies are kept. Whether the address makes sense is found out by `tuner.study.storage`."""
@@ -118,6 +122,11 @@ class TrainValues(RunValues):
     """Of `tuner train`."""
 
     resume: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuses what names no folder."""
+        super().__post_init__()
+        _require_folder("resume", self.resume)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,6 +164,7 @@ class PlayValues:
 
     def __post_init__(self) -> None:
         """Refuses values out of range."""
+        _require_folder("run", self.run)
         require(self.num_episodes >= 1, "num_episodes", self.num_episodes, "at least 1")
         require(self.seed >= 0, "seed", self.seed, "0 or more")
         require(self.max_frames >= 1, "max_frames", self.max_frames, "at least 1")

@@ -54,7 +54,7 @@ def left_out(resolved: JsonDict, schema: Schema) -> Iterator[Correction]:
     own = {path: section for path, section in schema.sections.items() if path not in SECTIONS}
     for path, section in {"": schema.values, **own}.items():
         if not path or _is_there(resolved, path):
-            node = get_path(resolved, path) if path else resolved
+            node: Any = get_path(resolved, path) if path else resolved
             for one in fields(section):
                 default = one.default_factory() if one.default_factory is not MISSING else one.default
                 if one.name not in node and default is not MISSING:

@@ -1,6 +1,8 @@
 """How environments are made, copied and checked."""
 
 import importlib
+import re
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -60,9 +62,9 @@ class EnvFactory:
                 f"there is no environment {self.id!r}: {str(error).rstrip('.')}{hint}"
             ) from error
         except (gymnasium.error.Error, TypeError) as error:
-            raise EnvironmentMismatchError(f"cannot make environment {self.id!r}: {error}") from error
+            raise EnvironmentMismatchError(f"cannot make environment {self.id!r}: {_told(error)}") from error
         for wrapper in self.wrappers:
-            env = wrapper(env)
+            env = _wrapped(env, wrapper)
         for wrapper in self.training_wrappers:
             env = _wrapped_for_training(env, wrapper)
         return env
@@ -87,8 +89,26 @@ class EnvFactory:
             ) from error
 
 
+def _told(error: Exception) -> str:
+    """What Gymnasium or the environment says, without how it came to say so."""
+    said = str(error).partition(" was raised from the environment creator")[0]
+    return re.sub(r"\b\w+\.__init__\(\) ", "it ", said)
+
+
+def _wrapped(env: Env, wrapper: Callable[[Env], Env]) -> Env:
+    """What a wrapper of Gymnasium's refuses is said in a line; what goes wrong in another is its author's to see."""
+    try:
+        return wrapper(env)
+    except (ValueError, TypeError, AssertionError, gymnasium.error.Error) as error:
+        *_, (last, _) = traceback.walk_tb(error.__traceback__)
+        if not str(last.f_globals.get("__name__")).startswith("gymnasium."):
+            raise
+        wanted = getattr(last.f_locals.get("self"), "__class__", type(env)).__name__
+        raise EnvironmentMismatchError(f"the wrapper {wanted} cannot be put around the environment: {error}") from error
+
+
 def _wrapped_for_training(env: Env, wrapper: Callable[[Env], Env]) -> Env:
-    wrapped = wrapper(env)
+    wrapped = _wrapped(env, wrapper)
     unlike = difference(env, wrapped)
     if unlike is not None:
         raise EnvironmentMismatchError(

@@ -12,6 +12,11 @@ def _flat(parameters: Sequence[Any]) -> list[Any]:
     return [parameter for group in parameter_groups(parameters) for parameter in group]
 
 
+def _betas(beta1: float, beta2: float) -> tuple[float, float]:
+    """PyTorch wants both to be of the same kind: 0 is no float to it."""
+    return float(beta1), float(beta2)
+
+
 def adam(
     parameters: Sequence[Any],
     learning_rate: float = 1e-3,
@@ -22,7 +27,7 @@ def adam(
 ) -> torch.optim.Optimizer:
     """Adam (Kingma & Ba 2015); weight decay is added to the gradient. The fused kernel: one call for all tensors."""
     return torch.optim.Adam(
-        _flat(parameters), learning_rate, (beta1, beta2), epsilon, weight_decay=weight_decay, fused=True
+        _flat(parameters), learning_rate, _betas(beta1, beta2), epsilon, weight_decay=weight_decay, fused=True
     )
 
 
@@ -36,7 +41,7 @@ def adamw(
 ) -> torch.optim.Optimizer:
     """Adam with decoupled weight decay (Loshchilov & Hutter 2019)."""
     return torch.optim.AdamW(
-        _flat(parameters), learning_rate, (beta1, beta2), epsilon, weight_decay=weight_decay, fused=True
+        _flat(parameters), learning_rate, _betas(beta1, beta2), epsilon, weight_decay=weight_decay, fused=True
     )
 
 

@@ -161,6 +161,13 @@ def test_what_is_no_optimizer_of_the_framework_is_refused(framework):
     assert agent.num_env_steps == 0
 
 
+@BOTH
+def test_moments_may_be_told_as_whole_numbers(framework):
+    for make in (framework.optimizers.adam, framework.optimizers.adamw):
+        agent = own_agent(framework)
+        assert train(framework, agent, make(agent.param, beta1=0)).num_gradient_steps == 2
+
+
 def two_groups(framework):
     agent = own_agent(framework)
     agent.other = framework.variable(np.zeros(2))

@@ -69,8 +69,16 @@ TRAIN = {
     ),
     "unknown version": (["env.id=CartPole-v7"], "It provides versioned environments: [ `v0`, `v1` ]"),
     "unknown environment module": (["env.id=my_pkg:MyEnv-v0"], "no module named 'my_pkg' on the Python path"),
-    "argument of the environment": (["+env.kwargs.size=3"], "unexpected keyword argument 'size'"),
+    "argument of the environment": (
+        ["+env.kwargs.size=3"],
+        "'CartPole-v1': it got an unexpected keyword argument 'size'\n",
+    ),
     "argument without +": (["env.kwargs.size=3"], "env.kwargs has no size yet: to add one, type +env.kwargs.size=3"),
+    "an argument that a wrapper refuses": (
+        ["wrapper=frame_stack", "wrapper.stack.stack_size=-1"],
+        "the wrapper FrameStackObservation cannot be put around the environment: The stack_size needs to be greater",
+    ),
+    "no folder to resume": (["resume=''"], "resume='' is not possible: it must be the folder of a run"),
     "a wrapper without +": (
         ["wrapper.mine=3"],
         "wrapper has no mine yet: to add one, type '+wrapper.mine={_target_: package.module.Name}'",

@@ -329,6 +329,10 @@ REFUSED = {
         ["sampler=random", "sampler._target_=my.Mine", "sampler.flavour=z"],
         "sampler has no flavour yet: to hand it to my.Mine, type +sampler.flavour=z",
     ),
+    "a pruner's number out of range": (
+        ["pruner=hyperband", "pruner.min_resource=-1"],
+        "pruner.min_resource=-1 must be at least 1",
+    ),
     "an unknown start": (["warm_start=zoo"], "warm_start=zoo must be off, default or an experiment"),
     "a start of another agent": (["agent=dqn", "warm_start=ppo_cartpole"], "is an experiment with PPO, and DQN"),
     "a start without a value": (

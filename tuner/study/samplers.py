@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
-from optuna.pruners import BasePruner
+from optuna.pruners import BasePruner, HyperbandPruner
 from optuna.samplers import BaseSampler, BruteForceSampler, CmaEsSampler, GridSampler, QMCSampler
 from optuna.samplers._lazy_random_state import LazyRandomState
 from optuna.study import Study
@@ -148,6 +148,9 @@ def require_pruner(made: object) -> BasePruner:
     """
     if not isinstance(made, BasePruner):
         raise UserError(f"pruner builds {type(made).__name__}, which is no pruner of Optuna's: choose pruner=median")
+    lowest = getattr(made, "_min_resource", 1)
+    if isinstance(made, HyperbandPruner) and lowest < 1:  # it would find out at the first report
+        raise UserError(f"pruner.min_resource={lowest} must be at least 1")
     return made
 
 
