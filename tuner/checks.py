@@ -21,7 +21,7 @@ from tuner.names import did_you_mean
 from tuner.paths import set_path
 from tuner.pixels import check_network
 from tuner.ranges import check_ranges
-from tuner.schema import schema_of
+from tuner.schema import Schema, schema_of
 from tuner.sections import Choices, check_parts, check_ranges_of, check_sections, left_out, refuse_missing
 from tuner.signatures import attributes_read, constructor_calls, signature_of
 from tuner.trial.messages import JsonDict
@@ -60,17 +60,39 @@ def check_config(
     for key in map(str, config):
         if key not in (*known_keys, "hydra", "study"):  # an experiment may say how it is searched, too
             raise UserError(f"unknown key {key}{did_you_mean(key, known_keys) or '; --cfg job shows all there are'}")
-    present = [str(key) for key, node in config.items_ex(resolve=False) if node not in (None, {}, [])]
-    schema = schema_of(command, present)
+    resolved = as_meant(config, command, choices)
+    check_ranges_of(resolved, _schema_of(config, command))
+    return resolved
+
+
+def as_meant(config: DictConfig, command: str, choices: Choices = _no_choices) -> JsonDict:
+    """Puts in place what was meant: 100000 for 1e5, and what was taken away as it is by default.
+
+    Hydra composes once more for the job itself, which has to be done to that, too.
+
+    Args:
+        config: As composed; changed.
+        command: Whose schema the config must meet.
+        choices: Gives the choices there are of a group.
+
+    Returns:
+        The resolved config.
+
+    Raises:
+        UserError: Something is missing, unknown or of another kind.
+    """
+    schema = _schema_of(config, command)
     refuse_missing(list(map(str, config)), schema, command, choices)
     resolved = resolve(config)
     for path, value in [*check_sections(resolved, schema), *check_parts(resolved, schema, choices)]:
         OmegaConf.update(config, path, value)
     for path, value in left_out(resolved, schema):
         OmegaConf.update(config, path, value, force_add=True)
-    resolved = resolve(config)
-    check_ranges_of(resolved, schema)
-    return resolved
+    return resolve(config)
+
+
+def _schema_of(config: DictConfig, command: str) -> Schema:
+    return schema_of(command, [str(key) for key, node in config.items_ex(resolve=False) if node not in (None, {}, [])])
 
 
 def checked_run(resolved: JsonDict) -> None:

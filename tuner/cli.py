@@ -70,10 +70,16 @@ class Job:
         folder, overrides = Path(hydra.runtime.output_dir), _as_typed(hydra.overrides.task)
         trial = current_trial()
         if isinstance(trial, TrialContext):
-            return self.command.load().objective(config, trial)
-        status = _answered(self.command, lambda: self.command.load().run(config, folder, overrides))
+            return self.command.load().objective(self._meant(config), trial)
+        status = _answered(self.command, lambda: self.command.load().run(self._meant(config), folder, overrides))
         self.statuses.append(status)
         return status
+
+    def _meant(self, config: DictConfig) -> DictConfig:
+        from tuner.checks import as_meant  # brings Gymnasium
+
+        as_meant(config, self.command.config_name)
+        return config
 
     def sweep_backend(self, config: DictConfig) -> "Backend":
         """What the fork server of hydra/sweeper=optuna has to import for these jobs; called before anything runs.

@@ -301,3 +301,11 @@ def test_the_python_interface(tuner: CommandLine) -> None:
     with pytest.raises(UserError, match=r"did you mean agent\.gamma"):
         package.train(["agent.gama=1"])
     package.report(0.5, 1.0)  # outside a trial: nothing happens
+
+
+@pytest.mark.parametrize("several", [(), ("-m",)])
+def test_whole_numbers_may_be_written_as_powers_of_ten(tuner: CommandLine, several: tuple[str, ...]) -> None:
+    chosen = ("agent=synthetic", "training.total_steps=1e3", "evaluation.num_points=5e0")
+    answer = tuner("train", *several, *chosen, "hydra.run.dir=run", "hydra.sweep.dir=.", "hydra.sweep.subdir=run")
+    assert answer.status == 0, answer
+    assert len(read_reports(tuner.folder / "run")) == 5
