@@ -1,5 +1,6 @@
 """How a crash is shown: the frames of whoever made it, without those of the libraries in between."""
 
+import os
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,4 +88,6 @@ def _is_ours(kind: type) -> bool:
 
 def _is_users(filename: str) -> bool:
     """Whether a file belongs to neither `tuner`, nor `note_rl`, nor anything installed, nor the interpreter."""
-    return not filename.startswith(("<", *_OURS, _STANDARD_LIBRARY)) and "site-packages" not in filename
+    if filename.startswith(("<", *_OURS, _STANDARD_LIBRARY)) or "site-packages" in filename:
+        return False
+    return os.path.exists(filename)  # compiled modules name the file that they were compiled from, elsewhere

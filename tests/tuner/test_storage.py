@@ -200,6 +200,16 @@ def open_and_close(url: str) -> str:
         return store.open("study", "screen").study_name
 
 
+def test_an_unknown_kind_of_value_is_damage(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/studies.db"
+    run_study(tmp_path, FakeExecutor(), url=url, num_trials=2)
+    with closing(sqlite3.connect(tmp_path / "studies.db")) as database:
+        database.execute("UPDATE trial_values SET value_type = 'x'")
+        database.commit()
+    with StudyStore(url) as store, pytest.raises(UserError, match=r"is damaged, .* \(LookupError: 'x' is not among"):
+        store.find("study")
+
+
 def test_a_database_that_another_process_made_meanwhile_is_closed_with_the_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -100,3 +100,13 @@ def test_on_the_command_line_nothing_is_left(tuner: CommandLine) -> None:
     assert answer.status == 1
     assert answer.errors.startswith(f"The error comes from {AT_THE_MAKING}")
     assert not Path("mine").exists()
+
+
+def test_the_files_of_compiled_modules_are_nobodys() -> None:
+    source = compile("def fail(): raise ValueError('x')", "lib/sqlalchemy/engine/_result_cy.py", "exec")
+    names: dict[str, Any] = {}
+    exec(source, names)
+    with pytest.raises(ValueError, match="x") as caught:
+        names["fail"]()
+    # This test's own frame is the user's; the compiled one below it is not named.
+    assert "your own code, test_tracebacks.py" in describe_crash(caught.value)

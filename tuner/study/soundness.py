@@ -24,7 +24,7 @@ from tuner.trial.messages import JsonDict, Outcome
 
 _UNREADABLE = (
     *(OptunaError, sqlalchemy.exc.SQLAlchemyError),
-    *(ValueError, KeyError, TypeError, AttributeError, IndexError, AssertionError, RecursionError),
+    *(ValueError, LookupError, TypeError, AttributeError, AssertionError, RecursionError),
 )
 """What Optuna raises over records that contradict each other, or are none."""
 
