@@ -5,7 +5,9 @@ import os
 import random
 import sqlite3
 from contextlib import closing
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import optuna
 import psutil
@@ -198,6 +200,20 @@ def test_a_damaged_journal_is_refused_and_left_untouched(tmp_path: Path, content
 def open_and_close(url: str) -> str:
     with StudyStore(url) as store:
         return store.open("study", "screen").study_name
+
+
+def test_words_about_damage_that_are_no_text_are_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = f"sqlite:///{tmp_path}/studies.db"
+    StudyStore(url).close()
+
+    class Connection(sqlite3.Connection):
+        def execute(self, *arguments: Any) -> Any:
+            return bytes([0xBF]).decode()  # what quick_check says of a damaged name
+
+    connect = sqlite3.connect
+    monkeypatch.setattr(storage.sqlite3, "connect", partial(connect, factory=Connection))
+    with pytest.raises(UserError, match=r"is not a sound SQLite database \('utf-8' codec can't decode byte 0xbf"):
+        StudyStore(url)
 
 
 def test_an_unknown_kind_of_value_is_damage(tmp_path: Path) -> None:

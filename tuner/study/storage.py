@@ -283,7 +283,7 @@ def _inspect(path: Path) -> tuple[str, set[str]]:
             tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
             if verdict == "ok" and tables & _OWN_TABLES:
                 check_tables(f"the storage file {path}", connection)
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # its words may quote what was damaged
         if isinstance(error, sqlite3.OperationalError):  # says nothing of the file
             raise UserError(f"the storage file {path} cannot be read: {error}{_room_left(path)}") from error
         return str(error), set()
