@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from hydra._internal.hydra import Hydra
 from hydra._internal.utils import _run_hydra, get_args_parser
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
@@ -182,6 +184,7 @@ def _dispatch(command: Command, arguments: list[str]) -> int:
             raise
     multirun = options.multirun or "hydra.mode=MULTIRUN" in options.overrides
     checked = command.checked(options.overrides, options.config_dir, config_name=config_name, multirun=multirun)
+    multirun = multirun or checked.multirun
     if multirun or not command.is_job:
         begin_work()
     if not command.is_job:
@@ -193,6 +196,7 @@ def _dispatch(command: Command, arguments: list[str]) -> int:
         return command.load().plan(checked.config, tuple(options.overrides), options.config_dir)
     make_folder(folder, command.folder_key or f"hydra.{key}.dir")
     options.overrides.append(f"hydra.{key}.dir={_quoted(str(folder))}")  # or the clock would give Hydra another name
+    options.multirun = multirun
     status = _hand_to_hydra(command, options, parser)
     if status and folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()  # made for a run that never began
@@ -219,9 +223,24 @@ def _hand_to_hydra(command: Command, options: argparse.Namespace, parser: argpar
     """Lets Hydra do what was asked for: print, or run the job in its folder, once or for each value of a sweep."""
     prepare_hydra()
     job = Job(command)
+    is_printed = options.help or options.cfg or options.info or options.hydra_help or options.shell_completion
     with _unformatted_errors():
-        _run_hydra(options, parser, job, config_path=str(conf_folder()), config_name=command.config_name)
+        if is_printed or options.config_path:
+            _run_hydra(options, parser, job, config_path=str(conf_folder()), config_name=command.config_name)
+        else:
+            _run_in_hydra(options, job)
     return max(job.statuses, default=0)  # 0: nothing was run, or elsewhere by a launcher
+
+
+def _run_in_hydra(options: argparse.Namespace, job: Job) -> None:
+    """Runs the job as `_run_hydra` does, which composes everything once more to learn whether there are several runs."""
+    hydra = Hydra(task_name=job.command.name, config_loader=config_loader(options.config_dir))
+    GlobalHydra.instance().initialize(hydra)
+    run, mode = (hydra.multirun, "MULTIRUN") if options.multirun else (hydra.run, "RUN")
+    try:
+        run(options.config_name or job.command.config_name, job, [*options.overrides, f"hydra.mode={mode}"])
+    finally:
+        GlobalHydra.instance().clear()
 
 
 @contextmanager

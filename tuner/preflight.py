@@ -12,6 +12,7 @@ from pathlib import Path
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.override_parser.types import IntervalSweep, Override, ValueType
 from hydra.errors import HydraException
+from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
@@ -33,11 +34,13 @@ class Preflight:
         config: Without Hydra's own part.
         folder: Of a single run.
         sweep_folder: Of a multirun, above the folders of its runs.
+        multirun: Whether the configuration itself asks for several runs, by hydra.mode.
     """
 
     config: DictConfig
     folder: Path
     sweep_folder: Path
+    multirun: bool
 
 
 def preflight(config_name: str, overrides: Sequence[str] = (), config_dir: str | Path | None = None) -> DictConfig:
@@ -124,11 +127,12 @@ def _check(
     if with_run and "training" in resolved:
         checks.check_run(resolved)
     folder, sweep_folder = _folder_of(config, "run"), _folder_of(config, "sweep")
+    of_several = config.hydra.mode == RunMode.MULTIRUN
     config = config.copy()
     OmegaConf.set_struct(config, False)
     del config["hydra"]
     OmegaConf.set_struct(config, True)
-    return Preflight(config, folder, sweep_folder)
+    return Preflight(config, folder, sweep_folder, of_several)
 
 
 def _folder_of(config: DictConfig, kind: str) -> Path:
@@ -153,12 +157,14 @@ def _refuse_search(config_name: str, overrides: Sequence[str], known: frozenset[
 
 def _refuse_strange_choices(loader: ConfigLoaderImpl, overrides: Sequence[str]) -> None:
     """A choice of a group is a name, or a list of names, and {...} are settings; Hydra falls over anything else."""
+    groups: list[str] = []  # finding them takes a while, and most values are texts
     for override in parse_overrides(overrides):
         key, value = override.key_or_group, override.value()
         of_names = isinstance(value, list) and all(isinstance(one, str) for one in value)
         if isinstance(value, str | dict) or of_names or override.is_delete() or override.is_sweep_override():
             continue
-        if key not in loader.list_groups(""):
+        groups = groups or loader.list_groups("")
+        if key not in groups:
             continue
         options = ", ".join(sorted(loader.get_group_options(key)))
         raise UserError(f"{override.input_line} is not possible: choose one of {options}")

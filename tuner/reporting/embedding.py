@@ -4,6 +4,7 @@ import base64
 import gzip
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from tuner.reporting.markup import Html
@@ -47,6 +48,7 @@ def as_script_data(content: object) -> Html:
     return Html(text.replace("<", "\\u003c").replace(">", "\\u003e"))
 
 
+@lru_cache(maxsize=1)
 def as_packed_script(source: str) -> Html:
-    """A script in a third of its room, which page.js unpacks and runs."""
+    """A script in a third of its room, which page.js unpacks and runs; the last one is kept, as each page has Plotly."""
     return Html(base64.b64encode(gzip.compress(source.encode(), mtime=0)).decode())
