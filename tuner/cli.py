@@ -233,7 +233,7 @@ def _hand_to_hydra(command: Command, options: argparse.Namespace, parser: argpar
 
 
 def _run_in_hydra(options: argparse.Namespace, job: Job) -> None:
-    """Runs the job as `_run_hydra` does, which composes everything once more to learn whether there are several runs."""
+    """Runs the job as `_run_hydra` does; that composes once more, to learn whether there are several runs."""
     hydra = Hydra(task_name=job.command.name, config_loader=config_loader(options.config_dir))
     GlobalHydra.instance().initialize(hydra)
     run, mode = (hydra.multirun, "MULTIRUN") if options.multirun else (hydra.run, "RUN")

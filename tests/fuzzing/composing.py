@@ -1,6 +1,7 @@
 """Hydra's composition without reading and merging the same files again for every line."""
 
 import copy
+import os
 import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,55 +15,101 @@ from hydra._internal.defaults_list import DefaultsList
 from hydra.core.default_element import ResultDefault
 from hydra.core.object_type import ObjectType
 from hydra.core.override_parser.types import Override
-from hydra.plugins.config_source import ConfigResult
+from hydra.plugins.config_source import ConfigResult, ConfigSource
 from omegaconf import DictConfig
+
+_PLAIN = (
+    CachingConfigRepository,
+    config_loader_impl.create_defaults_list,
+    ConfigLoaderImpl._compose_config_from_defaults_list,
+)
+
+State = tuple[tuple[object, ...], ...]
+"""Of all that can be read: a file that changes makes another one."""
 
 
 @contextmanager
 def remembering_files() -> Iterator[None]:
-    """For as long as the folders of configurations stay as they are: each file is read once, each choice merged once.
+    """Each file is read once, each choice merged once, for as long as no file of the folders changes.
 
     What overrides do to the merged configuration is done anew for every line, by Hydra itself.
     """
-    read: dict[str, ConfigResult | None] = {}
-    options: dict[tuple[str, ObjectType | None], list[str]] = {}
-    merged: dict[str, bytes] = {}
-    listed: dict[tuple[str, tuple[str, ...]], DefaultsList] = {}
-    list_defaults = config_loader_impl.create_defaults_list
-    merge = ConfigLoaderImpl._compose_config_from_defaults_list
+    read: dict[State, dict[str, ConfigResult | None]] = {}
+    options: dict[tuple[State, str, ObjectType | None], list[str]] = {}
+    merged: dict[tuple[State, str], bytes] = {}
+    listed: dict[tuple[State, object, tuple[str, ...], tuple[object, ...]], DefaultsList] = {}
+    _, list_defaults, merge = _PLAIN
 
     class Repository(CachingConfigRepository):
         def __init__(self, delegate: Any) -> None:
-            self.delegate = delegate
-            self.cache = read
+            super().__init__(delegate)
+            self._look()
+
+        def initialize_sources(self, config_search_path: Any) -> None:
+            super().initialize_sources(config_search_path)
+            self._look()
+
+        def _look(self) -> None:
+            self.state = state_of(self.get_sources())
+            self.cache = read.setdefault(self.state, {})
 
         def get_group_options(
             self, group_name: str, results_filter: ObjectType | None = ObjectType.CONFIG
         ) -> list[str]:
-            if (group_name, results_filter) not in options:
-                options[group_name, results_filter] = super().get_group_options(group_name, results_filter)
-            return list(options[group_name, results_filter])
+            key = (self.state, group_name, results_filter)
+            if key not in options:
+                options[key] = super().get_group_options(group_name, results_filter)
+            return list(options[key])
 
     def list_once(config_name: str, overrides_list: list[Override], repo: Any, **others: Any) -> DefaultsList:
         chosen = [one for one in overrides_list if repo.group_exists(one.key_or_group)]
-        rest = [one for one in overrides_list if one not in chosen]
-        key = (config_name, tuple(str(one.input_line) for one in chosen))
+        key = (repo.state, config_name, tuple(str(one.input_line) for one in chosen), tuple(others.items()))
         if key not in listed:
             listed[key] = list_defaults(config_name=config_name, overrides_list=chosen, repo=repo, **others)
         found = copy.copy(listed[key])
-        found.config_overrides = [*found.config_overrides, *rest]
+        left = {one.input_line for one in found.config_overrides}
+        found.config_overrides = [one for one in overrides_list if one not in chosen or one.input_line in left]
         return found
 
     def merge_once(loader: ConfigLoaderImpl, defaults: list[ResultDefault], repo: Any) -> DictConfig:
-        key = "\n".join(map(repr, defaults))
+        key = (repo.state, "\n".join(map(repr, defaults)))
         if key not in merged:
             merged[key] = pickle.dumps(merge(loader, defaults, CachingConfigRepository(repo.delegate)))
         found: DictConfig = pickle.loads(merged[key])
         return found
 
+    with _composing_with(Repository, list_once, merge_once):
+        yield
+
+
+@contextmanager
+def reading_files() -> Iterator[None]:
+    """Within `remembering_files`: as Hydra does it."""
+    with _composing_with(*_PLAIN):
+        yield
+
+
+@contextmanager
+def _composing_with(repository: type[CachingConfigRepository], list_defaults: Any, merge: Any) -> Iterator[None]:
     with (
-        mock.patch.object(config_loader_impl, "CachingConfigRepository", Repository),
-        mock.patch.object(config_loader_impl, "create_defaults_list", list_once),
-        mock.patch.object(ConfigLoaderImpl, "_compose_config_from_defaults_list", merge_once),
+        mock.patch.object(config_loader_impl, "CachingConfigRepository", repository),
+        mock.patch.object(config_loader_impl, "create_defaults_list", list_defaults),
+        mock.patch.object(ConfigLoaderImpl, "_compose_config_from_defaults_list", merge),
     ):
         yield
+
+
+def state_of(sources: list[ConfigSource]) -> State:
+    """Where the sources are, and which files lie there since when."""
+    return tuple(
+        (source.provider, source.scheme(), source.path, *(_files(source.path) if source.scheme() == "file" else ()))
+        for source in sources
+    )
+
+
+def _files(folder: str) -> Iterator[tuple[str, int, int, int]]:
+    for place, _, names in os.walk(folder):
+        for name in names:
+            if name.endswith((".yaml", ".yml")):
+                found = os.stat(path := os.path.join(place, name))
+                yield path, found.st_ino, found.st_mtime_ns, found.st_size

@@ -1,12 +1,10 @@
 """Every file of conf/ is composed and checked; every agent is built with both frameworks."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.fuzzing.composing import remembering_files
 from tests.tuner.command_line import SMALL, SMALL_AGENTS
 from tuner.checks import check_config, resolve
 from tuner.config import compose, conf_folder, config_loader
@@ -58,12 +56,6 @@ NEEDS = {  # choices that fit only one agent, or ask for something
     "space/synthetic": "agent=synthetic",
     "space/td3": "agent=td3",
 }
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _files_read_once() -> Iterator[None]:
-    with remembering_files():
-        yield
 
 
 def composed(primary: str, *overrides: str) -> dict[str, object]:

@@ -12,10 +12,11 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
+from hydra.errors import MissingConfigException
 from omegaconf import OmegaConf
 
 from tests.fuzzing.answers import check_and_use, names_the_key
-from tests.fuzzing.composing import remembering_files
+from tests.fuzzing.composing import reading_files
 from tests.fuzzing.damage import DAMAGES, READERS, Case, some_cases, try_case
 from tests.fuzzing.lines import STARTS, keys_of, some_lines
 from tests.fuzzing.world import LINES, make_world
@@ -47,12 +48,11 @@ def test_lines_are_accepted_and_usable_or_refused_in_words(world: Path, monkeypa
     monkeypatch.chdir(world)
     kinds: Counter[str] = Counter()
     failures = []
-    with remembering_files():
-        for line in some_lines(SEED, 150):
-            answer = check_and_use(line)
-            kinds[answer.kind] += 1
-            if not (answer.good and names_the_key(answer, line)):
-                failures.append(f"{line}\n{answer.text}")
+    for line in some_lines(SEED, 150):
+        answer = check_and_use(line)
+        kinds[answer.kind] += 1
+        if not (answer.good and names_the_key(answer, line)):
+            failures.append(f"{line}\n{answer.text}")
     assert not failures, "\n\n".join(failures)
     assert kinds["accepted"] > 5  # or the lines would be nothing but nonsense
     assert kinds["refused"] > 60
@@ -72,12 +72,32 @@ def test_damaged_files_are_told_of_and_left_alone(world: Path, tmp_path: Path, m
 def test_composing_quickly_composes_the_same() -> None:
     starts = [(command, start) for command, starts in STARTS.items() for start in starts[:2]]
     lines = [(command, [*start, "hydra.job.name=x"]) for command, start in starts]
-    slowly = [compose(config_loader(), command, overrides) for command, overrides in lines]
-    with remembering_files():
-        for (command, overrides), expected in zip(lines, slowly, strict=True):
-            for _ in range(2):
-                found = compose(config_loader(), command, overrides)
-                assert OmegaConf.to_yaml(found) == OmegaConf.to_yaml(expected)  # == resolves, ${now:...} too
+    with reading_files():
+        slowly = [compose(config_loader(), command, overrides) for command, overrides in lines]
+    for (command, overrides), expected in zip(lines, slowly, strict=True):
+        for _ in range(2):
+            found = compose(config_loader(), command, overrides)
+            assert OmegaConf.to_yaml(found) == OmegaConf.to_yaml(expected)  # == resolves, ${now:...} too
+
+
+def test_composing_quickly_sees_every_change(tmp_path: Path) -> None:
+    (tmp_path / "env").mkdir()
+    own = tmp_path / "env" / "mine.yaml"
+
+    def found(*overrides: str) -> object:
+        env = compose(config_loader(tmp_path), "train", ["env=mine", *overrides]).env
+        return env.id, env.get("num_envs")
+
+    own.write_text("id: A\n")
+    assert [found() for _ in range(2)] == [("A", None)] * 2
+    own.write_text("id: B\n")
+    assert found() == ("B", None)
+    own.write_text("id: B\nnum_envs: 1\n")
+    assert found("env.num_envs=3", "env={num_envs:4}") == ("B", 4)
+    assert found("env={num_envs:4}", "env.num_envs=3") == ("B", 3)
+    own.unlink()
+    with pytest.raises(MissingConfigException):
+        found()
 
 
 def test_every_group_and_section_is_among_the_keys() -> None:
