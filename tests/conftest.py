@@ -10,3 +10,6 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # What runs of the tests use of code outside of `tuner` is not remembered with what the developer's own runs do.
 _STATE = tempfile.TemporaryDirectory(prefix="tuner-tests-state-")
 os.environ["XDG_STATE_HOME"] = _STATE.name
+
+# Programs that tests start keep what they have compiled of these packages, which takes each of them half a second.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

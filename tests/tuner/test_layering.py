@@ -1,6 +1,7 @@
 """Who may import whom, read from the source."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -132,7 +133,8 @@ TUNER_LAYERS = (
 )
 
 
-def imports_of(path: Path) -> set[str]:
+@cache
+def imports_of(path: Path) -> frozenset[str]:
     """The modules that a file imports, anywhere in it; those for type checkers only are left out."""
     tree = ast.parse(path.read_text())
     typing_only = {
@@ -149,7 +151,7 @@ def imports_of(path: Path) -> set[str]:
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    return found
+    return frozenset(found)
 
 
 def layer_of(module: str, layers: tuple[tuple[str, ...], ...]) -> int | None:
