@@ -5,6 +5,7 @@ import os
 import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -18,6 +19,9 @@ from hydra.core.override_parser.types import Override
 from hydra.plugins.config_source import ConfigResult, ConfigSource
 from omegaconf import DictConfig
 
+from tuner.config import conf_folder
+
+_CONF = str(conf_folder())
 _PLAIN = (
     CachingConfigRepository,
     config_loader_impl.create_defaults_list,
@@ -100,16 +104,20 @@ def _composing_with(repository: type[CachingConfigRepository], list_defaults: An
 
 
 def state_of(sources: list[ConfigSource]) -> State:
-    """Where the sources are, and which files lie there since when."""
+    """Where the sources are, and what lies in them."""
     return tuple(
-        (source.provider, source.scheme(), source.path, *(_files(source.path) if source.scheme() == "file" else ()))
+        (source.provider, source.scheme(), *(_files(source.path) if source.scheme() == "file" else (source.path,)))
         for source in sources
     )
 
 
-def _files(folder: str) -> Iterator[tuple[str, int, int, int]]:
+def _files(folder: str) -> Iterator[tuple[object, ...]]:
+    """Of conf/, which files lie there since when; of folders of a test, which come and go, what is in them."""
+    is_ours = folder == _CONF
     for place, _, names in os.walk(folder):
         for name in names:
             if name.endswith((".yaml", ".yml")):
-                found = os.stat(path := os.path.join(place, name))
-                yield path, found.st_ino, found.st_mtime_ns, found.st_size
+                path = Path(place, name)
+                found = path.stat()
+                content = (found.st_mtime_ns, found.st_size) if is_ours else path.read_bytes()
+                yield os.path.relpath(path, folder), content

@@ -94,13 +94,14 @@ def test_what_built_in_agents_begin_with(framework, name):
     how = {"policy": EpsGreedyQPolicy(0.1)} if discrete else {"noise": GaussianWhiteNoiseProcess()}
     if kind == "SAC":
         how = {"policy": agent.default_policy()}
-    agent.set(**how)
+    agent.set(**how, learning_starts=1000)
     assert interval_of(framework, agent) == expected
     agent.set(update_batches=7)
     assert interval_of(framework, agent) == 7
 
 
 def interval_of(framework, agent):
+    """Known when training begins."""
     several = isinstance(agent.param[0], list)
     make = framework.optimizers.adam
     optimizer = [make(group, 1e-3) for group in agent.param] if several else make(agent.param, 1e-3)
@@ -112,7 +113,7 @@ def test_it_is_said_once_and_only_where_it_was_left_open(framework, caplog, monk
     monkeypatch.setattr(telling, "_said", set())
     for told in ({}, {"update_batches": 5}, {}):
         agent = framework.agents.DQN(hidden_size=(8,))
-        agent.set(policy=EpsGreedyQPolicy(0.1), **told)
+        agent.set(policy=EpsGreedyQPolicy(0.1), learning_starts=1000, **told)
         with caplog.at_level(logging.WARNING):
             interval_of(framework, agent)
     lines = [record.getMessage() for record in caplog.records]

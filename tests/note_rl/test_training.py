@@ -36,6 +36,11 @@ def ppo(framework, env="CartPole-v1", seed=3, **settings):
     return agent, framework.optimizers.adam(agent.param, 1e-2)
 
 
+def quietly(framework):
+    """Options of runs of a few steps, which XLA would take longer to compile than they take."""
+    return {"p": 0, "jit_compile": "auto" if framework.package == "pytorch" else False}
+
+
 MAKERS = pytest.mark.parametrize("make", [dqn, ppo])
 
 
@@ -46,16 +51,6 @@ def test_the_corridor_is_learned(framework, make):
     assert random_policy_returns(Corridor, 50, seed=0).mean() < 0.6
     assert agent.evaluate(5).returns.tolist() == [1.0] * 5
     assert agent.evaluate(5).lengths.tolist() == [3] * 5
-
-
-@MAKERS
-def test_same_seed_same_numbers(framework, make):
-    results = []
-    for seed in (3, 3, 4):
-        agent, optimizer = make(framework, seed=seed)
-        result = agent.train(optimizer=optimizer, total_steps=512, p=0)
-        results.append((result.returns, np.nan_to_num(result.losses).tolist()))
-    assert results[0] == results[1] != results[2]
 
 
 @MAKERS
@@ -83,21 +78,24 @@ def test_stopping_saving_and_going_on_elsewhere_changes_nothing(framework, make,
         np.testing.assert_array_equal(mine, theirs)
     assert rest.num_gradient_steps == straight.num_gradient_steps
 
+    other, optimizer = make(framework, seed=4, schedules=schedules)
+    assert other.train(optimizer=optimizer, total_steps=512, p=0).returns != half.returns
+
 
 @MAKERS
 def test_training_on_in_the_same_process_is_the_same_as_in_one_call(framework, make):
     whole, optimizer = make(framework)
-    straight = whole.train(optimizer=optimizer, total_steps=512, p=0)
+    straight = whole.train(optimizer=optimizer, total_steps=512, **quietly(framework))
     parts, optimizer = make(framework)
-    first = parts.train(optimizer=optimizer, total_steps=256, p=0)
-    second = parts.train(total_steps=512, p=0)
+    first = parts.train(optimizer=optimizer, total_steps=256, **quietly(framework))
+    second = parts.train(total_steps=512, **quietly(framework))
     assert first.returns + second.returns == straight.returns
     np.testing.assert_array_equal(framework.parameters(parts)[0], framework.parameters(whole)[0])
 
 
 def test_counts(framework):
     agent, optimizer = dqn(framework, lambda: Counting(5))
-    result = agent.train(optimizer=optimizer, total_steps=100, p=0)
+    result = agent.train(optimizer=optimizer, total_steps=100, **quietly(framework))
     assert result.num_env_steps == 100
     assert result.returns == [15.0] * 20  # 1+2+3+4+5
     assert result.lengths == [5] * 20
@@ -110,13 +108,13 @@ def test_counts(framework):
 
 def test_episodes_as_the_measure(framework):
     agent, optimizer = dqn(framework, lambda: Counting(5), replay={"train_freq": None})
-    result = agent.train(optimizer=optimizer, episodes=7, p=0)
+    result = agent.train(optimizer=optimizer, episodes=7, **quietly(framework))
     assert (len(result.returns), result.num_env_steps, result.stop_reason) == (7, 35, "episodes")
 
 
 def test_criterion_stops(framework):
     agent, optimizer = dqn(framework, lambda: Counting(5), trial_count=3, criterion=15.0)
-    result = agent.train(optimizer=optimizer, total_steps=1000, p=0)
+    result = agent.train(optimizer=optimizer, total_steps=1000, **quietly(framework))
     assert result.stop_reason == "criterion"
     assert len(result.returns) == 3
 
@@ -135,7 +133,7 @@ def test_callbacks_see_every_episode_batch_and_phase(framework):
             seen["phases"].append((phase, logs["num_env_steps"], self.agent.num_gradient_steps))
 
     agent, optimizer = dqn(framework, lambda: Counting(5))
-    result = agent.train(optimizer=optimizer, total_steps=48, callbacks=[Watch()], p=0)
+    result = agent.train(optimizer=optimizer, total_steps=48, callbacks=[Watch()], **quietly(framework))
     assert seen["episodes"] == [(n, 15.0, 5.0) for n in range(9)]
     assert [number for number, _ in seen["batches"]] == list(range(12))
     assert seen["phases"] == [(1, 8, 0), (2, 16, 0), (3, 24, 0), (4, 32, 4), (5, 40, 8), (6, 48, 12)]
@@ -153,14 +151,14 @@ def test_schedules_move_the_policy_and_the_agent(framework):
     agent, optimizer = dqn(framework, lambda: Counting(5), schedules={"eps": Linear(1.0, 0.0), "tau": Linear(0.0, 1.0)})
     seen = []
     watch = LambdaCallback(on_phase_end=lambda phase, logs: seen.append((logs["eps"], agent.tau)))
-    agent.train(optimizer=optimizer, total_steps=80, callbacks=[watch], p=0)
+    agent.train(optimizer=optimizer, total_steps=80, callbacks=[watch], **quietly(framework))
     np.testing.assert_allclose(seen, [(1 - n / 10, n / 10) for n in range(10)], atol=1e-6)
 
 
 def test_a_schedule_for_nothing_is_refused(framework):
     agent, optimizer = dqn(framework, schedules={"learning_rte": Linear(1.0, 0.0)})
     with pytest.raises(SettingsError, match="learning_rte"):
-        agent.train(optimizer=optimizer, total_steps=8, p=0)
+        agent.train(optimizer=optimizer, total_steps=8, **quietly(framework))
 
 
 def test_divergence_is_an_error_that_says_what_to_do(framework):
@@ -171,7 +169,7 @@ def test_divergence_is_an_error_that_says_what_to_do(framework):
 
     agent, optimizer = dqn(framework, Huge)
     with pytest.raises(DivergedError, match="lower learning rate"):
-        agent.train(optimizer=optimizer, total_steps=200, p=0)
+        agent.train(optimizer=optimizer, total_steps=200, **quietly(framework))
 
 
 def test_a_continuous_environment_is_refused(framework):
@@ -179,26 +177,26 @@ def test_a_continuous_environment_is_refused(framework):
         framework.agents.DQN(env="Pendulum-v1")
     agent, optimizer = ppo(framework, env="Pendulum-v1")
     with pytest.raises(EnvironmentMismatchError, match="SoftmaxPolicy chooses one of several actions"):
-        agent.train(optimizer=optimizer, total_steps=64, p=0)
+        agent.train(optimizer=optimizer, total_steps=64, **quietly(framework))
 
 
 def test_evaluation_is_deterministic_and_leaves_training_alone(framework):
     agent, optimizer = dqn(framework)
     other, other_optimizer = dqn(framework)
-    agent.train(optimizer=optimizer, total_steps=128, p=0)
-    other.train(optimizer=other_optimizer, total_steps=128, p=0)
+    agent.train(optimizer=optimizer, total_steps=128, **quietly(framework))
+    other.train(optimizer=other_optimizer, total_steps=128, **quietly(framework))
     first, second = agent.evaluate(13, seed=5), agent.evaluate(13, seed=5)
     assert first.returns.tolist() == second.returns.tolist()
     assert len(first.returns) == 13
     assert agent.evaluate(13, seed=6).returns.tolist() != first.returns.tolist()
-    agent.train(total_steps=256, p=0)
-    other.train(total_steps=256, p=0)
+    agent.train(total_steps=256, **quietly(framework))
+    other.train(total_steps=256, **quietly(framework))
     np.testing.assert_array_equal(framework.parameters(agent)[0], framework.parameters(other)[0])
 
 
 def test_a_damaged_file_leaves_the_agent_as_it_was(framework, tmp_path):
     agent, optimizer = dqn(framework)
-    agent.train(optimizer=optimizer, total_steps=64, p=0)
+    agent.train(optimizer=optimizer, total_steps=64, **quietly(framework))
     before = framework.parameters(agent)
     (tmp_path / "broken").write_bytes(b"no checkpoint")
     with pytest.raises(CheckpointError):
@@ -223,7 +221,7 @@ def test_the_door_of_the_manuals(framework, caplog):
 def test_progress_lines(framework, caplog):
     agent, optimizer = dqn(framework, lambda: Counting(5))
     with caplog.at_level(logging.INFO, logger="note_rl"):
-        agent.train(optimizer=optimizer, total_steps=80, p=4)
+        agent.train(optimizer=optimizer, total_steps=80, **{**quietly(framework), "p": 4})
     assert len(caplog.records) == 4
     assert "mean return     15.0" in caplog.text
 
