@@ -72,7 +72,8 @@ def remembering_files() -> Iterator[None]:
             listed[key] = list_defaults(config_name=config_name, overrides_list=chosen, repo=repo, **others)
         found = copy.copy(listed[key])
         left = {one.input_line for one in found.config_overrides}
-        found.config_overrides = [one for one in overrides_list if one not in chosen or one.input_line in left]
+        rest = [one for one in overrides_list if one not in chosen and not one.is_sweep_override()]
+        found.config_overrides = [one for one in overrides_list if one in rest or one.input_line in left]
         return found
 
     def merge_once(loader: ConfigLoaderImpl, defaults: list[ResultDefault], repo: Any) -> DictConfig:

@@ -54,6 +54,8 @@ class Reporter:
 
 def run_config(*overrides: str, agent: str = "dqn", backend: str = "torch") -> RunConfig:
     arguments = [*SMALL, *SMALL_AGENTS[agent], f"backend={backend}", *overrides]
+    if backend == "keras":  # compiling takes longer than such a run
+        arguments.append("training.jit_compile=false")
     return RunConfig.from_json(to_json(preflight("train", arguments)))
 
 
