@@ -79,7 +79,7 @@ def check_command(
     loader = config_loader(config_dir)
     first, *others = _without_sweeps(loader, overrides, multirun)
     _refuse_strange_choices(loader, overrides)
-    known = _known_keys(config_name, config_dir)
+    known = _known_keys(config_name, config_dir and Path(config_dir).absolute())
     _refuse_search(config_name, first, known)
     found = _check(loader, config_name, first, known, with_run)
     for variant in others:

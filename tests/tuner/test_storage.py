@@ -216,6 +216,21 @@ def test_words_about_damage_that_are_no_text_are_damage(tmp_path: Path, monkeypa
         StudyStore(url)
 
 
+def test_a_database_that_was_left_while_it_was_made_is_made_whole(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/studies.db"
+    engine = sqlalchemy.create_engine(url)
+    BaseModel.metadata.create_all(engine, tables=BaseModel.metadata.sorted_tables[:5])
+    engine.dispose()
+    run_study(tmp_path, FakeExecutor(), url=url, num_trials=2)
+    with StudyStore(url) as store:
+        assert len(store.require("study").get_trials()) == 2
+    with closing(sqlite3.connect(tmp_path / "studies.db")) as database:
+        database.execute("DROP TABLE trial_params")
+        database.commit()
+    with pytest.raises(UserError, match="it has no table trial_params"):
+        StudyStore(url)
+
+
 def test_an_unknown_kind_of_value_is_damage(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/studies.db"
     run_study(tmp_path, FakeExecutor(), url=url, num_trials=2)

@@ -101,6 +101,8 @@ _MOST_WORDS = 200
 def check_tables(address: str, connection: sqlite3.Connection) -> None:
     """Compares the tables of a database with those that this version of Optuna makes.
 
+    One without a study was left while it was being made: Optuna makes the rest.
+
     Raises:
         UserError: One of them, or a column, is missing: Optuna would make it anew, and empty.
     """
@@ -110,6 +112,8 @@ def check_tables(address: str, connection: sqlite3.Connection) -> None:
         versions = []
     if versions and versions != [models.SCHEMA_VERSION]:
         return  # another version of Optuna, which says so itself
+    if _holds_nothing(connection):
+        return
     for name, table in models.BaseModel.metadata.tables.items():
         columns = {row[1] for row in connection.execute(f"PRAGMA table_info({name})")}
         if not columns:
@@ -119,6 +123,13 @@ def check_tables(address: str, connection: sqlite3.Connection) -> None:
             raise _damaged(address, f"its table {name} has no {', '.join(lacking)}")
     if not versions:
         raise _damaged(address, "it names no version")
+
+
+def _holds_nothing(connection: sqlite3.Connection) -> bool:
+    """Whether no table of Optuna's has a row, but for the version."""
+    there = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    ours = there & models.BaseModel.metadata.tables.keys() - {"version_info", "alembic_version"}
+    return not any(connection.execute(f'SELECT 1 FROM "{name}" LIMIT 1').fetchone() for name in ours)
 
 
 def check_study(study: optuna.Study, address: str) -> None:
