@@ -142,7 +142,7 @@ def _folder_of(config: DictConfig, kind: str) -> Path:
     except OmegaConfBaseException as error:
         missing = re.search(r"Interpolation key '([^']+)' not found", str(error))
         if missing:
-            raise UserError(f"{missing[1]} is missing, and the folder of the run is made of it: leave it in") from error
+            raise UserError(f"{missing[1]} is missing, and hydra.{kind}.dir is made of it: leave it in") from error
         raise UserError(
             f"hydra.{kind}.dir cannot be made out: {first_sentence(error)}; type hydra.{kind}.dir=FOLDER"
         ) from error

@@ -93,8 +93,13 @@ def _written(folder: Path) -> JsonDict:
         if not isinstance(spec.get("config"), dict) or "seed" not in spec:
             raise UserError(f"{folder / SPEC_FILE} is damaged: it has no config or no seed; {_REMEDY}")
         return {**spec["config"], "seed": spec["seed"]}
+    raise no_run(folder)
+
+
+def no_run(folder: Path) -> UserError:
+    """The error for a folder without a run; names those beside it that have one, if they are called much the same."""
     siblings = [str(path.parent) for path in folder.parent.glob(f"*/{CONFIG_FILE}")] if folder.parent.is_dir() else []
-    raise UserError(f"{folder} is not the folder of a run{did_you_mean(str(folder), siblings)}")
+    return UserError(f"{folder} is not the folder of a run{did_you_mean(str(folder), siblings)}")
 
 
 def read_run(folder: Path, trust: Sequence[str] = ()) -> JsonDict:

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from tests.tuner.command_line import SMALL, CommandLine
+from tuner.errors import UserError
+from tuner.preflight import preflight
 
 TRAIN = {
     "unknown key": (["agent.gama=0.9"], "unknown key agent.gama; did you mean agent.gamma?"),
@@ -143,6 +145,11 @@ def test_a_missing_framework_names_its_extra(
     assert f"needs {module}, which is not installed: pip install 'note-rl[{backend}]'" in answer
 
 
+def test_what_the_folder_of_a_run_is_made_of_is_named() -> None:
+    with pytest.raises(UserError, match=r"nothing is missing, and hydra\.run\.dir is made of it: leave it in"):
+        preflight("tune", ["hydra.run.dir=${nothing}"])
+
+
 def test_a_folder_that_cannot_be_used(tuner: CommandLine) -> None:
     (tuner.folder / "file").touch()
     in_the_way = f"cannot be used: {tuner.folder}/file is a file; choose another with"
@@ -150,7 +157,6 @@ def test_a_folder_that_cannot_be_used(tuner: CommandLine) -> None:
         "train", "hydra.run.dir=file/run", *SMALL
     )
     assert f"{in_the_way} hydra.sweep.dir=" in tuner.refused("train", "-m", "seed=1,2", "hydra.sweep.dir=file", *SMALL)
-    assert "study.folder is missing, and the folder" in tuner.refused("tune", "~study.folder", *SMALL)
     assert f"{in_the_way} study.folder=" in tuner.refused("tune", "study.folder=file", *SMALL)
 
 

@@ -45,6 +45,8 @@ def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir
         raise UserError(
             f"resume={config.resume} continues this one run in its own folder; leave -m and hydra.run.dir out"
         )
+    if not folder.exists():
+        raise UserError(f"resume={config.resume}: {runs.no_run(folder)}")
     runs.resumed_config(folder, resolve(config), overrides)
 
 
