@@ -176,10 +176,12 @@ def flatten(config: JsonDict, prefix: str = "") -> JsonDict:
 
 
 def config_difference(before: JsonDict, now: JsonDict) -> list[str]:
-    """One line for each value that differs between two configs."""
+    """One line for each value that differs between two configs; nothing in a place that there was not is the same."""
     old, new = flatten(before), flatten(now)
     lines = []
     for path in sorted(set(old) | set(new)):
+        if old.get(path, new.get(path)) in ({}, None) and (path not in old or path not in new):
+            continue
         if path not in new:
             lines.append(f"{path} was {old[path]} and is gone")
         elif path not in old:

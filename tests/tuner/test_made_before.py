@@ -1,0 +1,51 @@
+"""What was made while all modules lay flat goes on: a study that was killed in a trial, and a run that was stopped.
+
+Their folders and the database name modules by the paths that these had then.
+"""
+
+import json
+import shlex
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from tests.tuner.command_line import CommandLine
+from tuner.study import StudyStore, summarise
+from tuner.trial.messages import Outcome
+
+MADE = Path(__file__).parent / "made_before.tar.gz"
+
+
+@pytest.fixture
+def before(tuner: CommandLine) -> CommandLine:
+    with tarfile.open(MADE) as archive:
+        archive.extractall(tuner.folder, filter="data")
+    return tuner
+
+
+def test_a_study_goes_on(before: CommandLine) -> None:
+    url, home = "sqlite:///studies.db", before.folder / "studies" / "before"
+    with StudyStore(url) as store:
+        (done, killed) = summarise(store, "before", home).runs
+        command = store.require("before").user_attrs["facts"]["command"]
+    assert (done.outcome, killed.outcome) == (Outcome.COMPLETE, None)
+    reported = [json.loads(line) for line in (home / "screen/1/reports.jsonl").read_text().splitlines()]
+    assert len(reported) == 2
+    answer = before("tune", *shlex.split(command)[2:], "executor=inline")
+    assert answer.status == 0, answer
+    with StudyStore(url) as store:
+        runs = summarise(store, "before", home).runs
+    assert runs[0] == done
+    assert (runs[1].outcome, len(runs[1].curve)) == (Outcome.COMPLETE, 4)
+    now = [json.loads(line) for line in (home / "screen/1/reports.jsonl").read_text().splitlines()]
+    assert now[:2] == reported
+    assert {run.outcome for run in runs} == {Outcome.COMPLETE}
+    assert [run.stage for run in runs].count("test") == 4
+
+
+def test_a_run_goes_on(before: CommandLine) -> None:
+    answer = before("train", "resume=run", "training.total_steps=2000")
+    assert answer.status == 0, answer
+    assert "after 2,000 steps" in answer.output
+    assert before("play", "run=run", "num_episodes=1").status == 0
