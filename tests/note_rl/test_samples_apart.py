@@ -70,7 +70,8 @@ def test_the_loss_at_fault_is_named(framework):
         return [framework.mean((v[:, 0] - r) ** 2), framework.mean((v - r) ** 2)]
 
     agent = agent_with(framework, losses)
-    agent.param = [[agent.w], [framework.variable([1.0])]]
+    agent.other = framework.variable([1.0])
+    agent.param = [[agent.w], [agent.other]]
     optimizers = [framework.optimizers.sgd(group, 0.1) for group in agent.param]
     with pytest.raises(AgentContractError, match="in the loss 1 that"):
         ready(framework, agent, optimizers).update(alike(), {})

@@ -61,15 +61,19 @@ class CommandLine:
         captured = self._capsys.readouterr()
         return Answer(status, captured.out, captured.err)
 
+    def _written(self) -> list[Path]:
+        """All files and folders, but for what Python compiles of the user's modules."""
+        return sorted(path for path in self.folder.rglob("*") if "__pycache__" not in path.parts)
+
     def refused(self, *arguments: str) -> str:
         """The answer to a mistake: one or two lines, status 2, no traceback, nothing left behind."""
-        before = sorted(self.folder.rglob("*"))
+        before = self._written()
         answer = self(*arguments)
         assert answer.status == 2, answer
         assert "Traceback" not in answer.errors + answer.output
         assert answer.output == ""
         assert 1 <= len(answer.errors.strip().splitlines()) <= 2, answer.errors
-        assert sorted(self.folder.rglob("*")) == before, "something was written"
+        assert self._written() == before, "something was written"
         return answer.errors
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -43,11 +42,8 @@ def too_bright(reward: Any) -> Any:
     raise ZeroDivisionError("reward")
 
 
-AT_THE_MAKING = "the wrapper gymnasium.wrappers.transform_observation.GrayscaleObservation:"
 WHEN_CALLED = "the wrapper gymnasium.wrappers.transform_reward.TransformReward:"
 CRASHES: dict[str, tuple[Callable[[], str], str, str]] = {
-    "made": (lambda: crash(wrappers.GrayscaleObservation), AT_THE_MAKING, "ValueError: GrayscaleObservation requires"),
-    "made for training": (lambda: crash(wrappers.GrayscaleObservation, training=True), AT_THE_MAKING, "ValueError: "),
     "called wrongly": (
         lambda: crash(partial(wrappers.ResizeObservation)),
         "the wrapper gymnasium.wrappers.transform_observation.ResizeObservation:",
@@ -94,12 +90,13 @@ def test_what_nobody_foresaw_is_shown_whole() -> None:
     assert "Nobody foresaw this" in describe_crash(RuntimeError("anything"))
 
 
-def test_on_the_command_line_nothing_is_left(tuner: CommandLine) -> None:
-    gray = "+wrapper.gray={_target_: gymnasium.wrappers.GrayscaleObservation, _partial_: true}"
-    answer = tuner("train", *SMALL, gray, "hydra.run.dir=mine")
-    assert answer.status == 1
-    assert answer.errors.startswith(f"The error comes from {AT_THE_MAKING}")
-    assert not Path("mine").exists()
+@pytest.mark.parametrize("group", ["wrapper", "wrapper_training"])
+def test_a_wrapper_that_does_not_fit_is_a_line_and_nothing_is_left(tuner: CommandLine, group: str) -> None:
+    gray = f"+{group}.gray={{_target_: gymnasium.wrappers.GrayscaleObservation, _partial_: true}}"
+    said = tuner.refused("train", *SMALL, gray, "hydra.run.dir=mine")
+    assert (
+        "the wrapper GrayscaleObservation cannot be put around the environment: GrayscaleObservation requires" in said
+    )
 
 
 def test_the_files_of_compiled_modules_are_nobodys() -> None:
