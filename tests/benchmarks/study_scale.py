@@ -202,7 +202,8 @@ def main() -> None:
                 f"{memory[1] / 1e6:.0f} MB, growing by {growth[0]:.2f} and {growth[1]:.2f} kB per trial",
                 flush=True,
             )
-        lines[0].send(None)
+        for line in lines:
+            line.send(None)
         page_seconds, page_size = lines[0].recv()
     print(f"all: ratio {sums[0] / sums[1]:.2f} ({os.cpu_count()} cores)")
     print(f"page: {page_size / 1e6:.1f} MB in {page_seconds:.1f} s")
