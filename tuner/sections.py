@@ -31,7 +31,7 @@ def refuse_missing(keys: Collection[str], schema: Schema, command: str, choices:
     """
     for name in (*schema.sections, *schema.parts, *schema.free):
         if "." not in name and name not in keys and not _may_lack(schema, name):
-            raise UserError(f"there is no {name}, and {command} needs one: {_choose(name, choices(name))}")
+            raise UserError(f"there is no {name}, and {command} needs one{_remedy(name, choices)}")
 
 
 def check_sections(resolved: JsonDict, schema: Schema) -> Iterator[Correction]:
@@ -126,10 +126,13 @@ def _may_lack(schema: Schema, name: str) -> bool:
     return part.optional or part.several or name in schema.optional
 
 
+def _remedy(name: str, choices: Choices) -> str:
+    """What is to be typed; nothing for what was read from a file, which has no choices of any kind."""
+    return f": {_choose(name, choices(name))}" if choices("agent") else ""
+
+
 def _choose(name: str, options: Sequence[str]) -> str:
-    if not options:
-        return f"leave ~{name} out"
-    return f"choose {name}={_listed(sorted(options))}"
+    return f"choose {name}={_listed(sorted(options))}" if options else f"leave ~{name} out"
 
 
 def _listed(options: Sequence[str]) -> str:

@@ -3,7 +3,7 @@
 A folder may come from anybody, and its config says what is imported and called. So a config that is read from a folder
 builds only the parts listed here. Anything else is the user's own code: it is refused until its module is named
 (`trust=my_rl`). What runs of this machine have used is remembered in the user's state directory, outside of any folder,
-by the digest of the whole node: a node that was edited, or that came with another folder, is not found there.
+by the digest of the whole node: the same target with the same arguments is known again, an edited one is not.
 """
 
 import hashlib
@@ -59,6 +59,7 @@ _ENVPOOL = re.compile(r"envpool:[\w.-]+")
 _MAKES_OTHERS = re.compile(r"GymV2[16]Environment(-v\d+)?")  # of Gymnasium: imports what its arguments name
 _NAME = re.compile(r"[A-Za-z_][\w.:/-]*")
 _REFERENCE = "${"
+_OURS = ("note_rl", "tuner")
 
 
 @dataclass(frozen=True)
@@ -88,8 +89,15 @@ class Foreign:
         return False
 
     def asked_for(self, trusted: Iterable[str]) -> str:
-        """What is to be named to have it: its package, or, where that is not enough, itself."""
-        return self.name if any(_within(self.name, module) for module in trusted) else self.name.partition(".")[0]
+        """What is to be named to have it: its package, or, where that is not enough, itself.
+
+        Of `tuner` and `note_rl` itself, as what is no part that runs are made of is there by way of an import only.
+        """
+        return (
+            self.name
+            if any(_within(self.name, module) for module in (*_OURS, *trusted))
+            else self.name.partition(".")[0]
+        )
 
 
 def trusted_modules(given: object) -> tuple[str, ...]:
@@ -140,7 +148,7 @@ def admit_code(found: Sequence[Foreign], source: Path | str, trust: Iterable[str
         typed = names[0] if len(names) == 1 else f"[{','.join(names)}]"
         listed = ", ".join(f"{code.path}={code.name}" for code in unknown[:3])
         raise UserError(
-            f"{source} asks for code that does not come with tuner and was not used here before: {listed}.\n"
+            f"{source} asks for code that tuner does not build by itself and that was not used here before: {listed}.\n"
             f"It would run with all your rights. If you know it and who made that folder, add trust={typed}"
         )
     _note(code.mark for code in found)

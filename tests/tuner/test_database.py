@@ -208,7 +208,7 @@ def test_two_ctrl_c_end_a_study_whose_server_hangs(server: str, ice: Ice, tmp_pa
                 timer.start()
 
     executor.on_event = freeze
-    with pytest.raises(StudyStopped, match=r"stopped by SIGINT with [12] runs under way"):
+    with pytest.raises(StudyStopped, match=r"stopped by SIGINT with (1 run|2 runs) under way"):
         run_study(tmp_path / "runs", executor, url=server, name="ended")
     assert ice.is_frozen, "it was the second Ctrl-C that ended it"
     timers[-1].cancel()

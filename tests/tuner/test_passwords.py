@@ -113,9 +113,10 @@ def test_of_several_urls_each_is_kept_apart() -> None:
 
 
 def test_an_at_sign_in_a_password_is_not_taken_for_the_host() -> None:
-    with pytest.raises(UserError, match="write %40 for each @ in the password") as raised:
+    with pytest.raises(UserError, match="write %40 in the place of each at sign") as raised:
         open_storage("postgresql+psycopg://me:hun@ter2@host/db")
     assert "ter2" not in str(raised.value)
+    assert "write %40 in the place of each at sign" in hidden(str(raised.value)), "it is taken for a part of the URL"
     with pytest.raises(UserError, match="is not a URL") as raised:
         open_storage(f"postgresql://me:{SECRET}@host:port/db")
     assert SECRET not in str(raised.value)

@@ -4,6 +4,7 @@ import copy
 import json
 import os
 import pickle
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -115,6 +116,12 @@ def test_a_strangers_config_runs_nothing(tuner: CommandLine, config: Config, how
         assert said.startswith(f"tuner {arguments[0]}: ")
         assert "stranger asks for code" in said or "stranger refers to something else" in said
         assert "SECRET" in said or "add trust=" in said
+        assert not re.search(r"add trust=\[?(note_rl|tuner)\b(?!\.)", said), "all that these import would be let in"
+
+
+def test_a_config_that_lost_a_part_is_said_to_lack_it(tuner: CommandLine, config: Config) -> None:
+    hostile(tuner.folder / "mine", {key: node for key, node in config.items() if key != "agent"}, lambda config: None)
+    assert "there is no agent, and a run needs one\n" in tuner.refused("play", "mine")
 
 
 @pytest.mark.usefixtures("untouched")
@@ -190,7 +197,7 @@ def test_runs_of_another_machine_take_one_step(
     for place, arguments in (("elsewhere", ("play", "mine", "gif=null")), ("third", ("train", "resume=mine"))):
         monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / place))
         said = tuner.refused(*arguments)
-        assert "mine asks for code that does not come with tuner" in said
+        assert "mine asks for code that tuner does not build by itself" in said
         assert said.strip().endswith("add trust=my_rl")
         further = [] if place == "elsewhere" else ["training.total_steps=300"]
         assert tuner(*arguments, *further, "trust=my_rl").status == 0

@@ -1,6 +1,7 @@
 """How a study can end without a result."""
 
 from tuner.errors import UserError
+from tuner.wording import counted
 
 
 class StudyStopped(Exception):  # noqa: N818 - nothing went wrong
@@ -11,7 +12,7 @@ class StudyStopped(Exception):  # noqa: N818 - nothing went wrong
     """
 
     def __init__(self, num_open: int, reason: str = "") -> None:
-        super().__init__(f"stopped{f' by {reason}' if reason else ''} with {num_open} runs under way")
+        super().__init__(f"stopped{f' by {reason}' if reason else ''} with {counted(num_open, 'run')} under way")
         self.num_open = num_open
 
 

@@ -93,7 +93,7 @@ def _dialect_of(url: str) -> str:
             "postgresql://..."
         ) from None
     if "@" in (parsed.host or ""):  # the end of the password was taken for the host, and would be named as such
-        raise UserError(f"storage.url={shown(url)}: write %40 for each @ in the password")
+        raise UserError(f"storage.url={shown(url)}: write %40 in the place of each at sign of the password")
     return parsed.get_backend_name()
 
 
