@@ -239,8 +239,9 @@ def _devices(tried: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     found = {"dealt to trials": ", ".join(choose_gpus("auto") or ()) or "no GPU"}
     for name in _ASK:
         if "devices" in tried.get(name, {}):
-            threads = tried[name]["threads"] or "its own choice of"
-            found[name] = f"{', '.join(tried[name]['devices']) or 'CPU only'}; {threads} thread(s) in a trial"
+            threads = tried[name]["threads"]  # 0: it does not say, as TensorFlow
+            told = f"; {threads} thread(s) in a trial" if threads else ""
+            found[name] = f"{', '.join(tried[name]['devices']) or 'CPU only'}{told}"
     return found
 
 

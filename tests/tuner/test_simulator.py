@@ -14,6 +14,8 @@ import psutil
 import pytest
 
 from tests.tuner.command_line import CommandLine
+from tuner.commands.winner import TrainingConfigs
+from tuner.config import compose, config_loader, to_json
 from tuner.errors import UserError
 from tuner.executors.base import TrialEnded, TrialReported
 from tuner.executors.inline import InlineExecutor
@@ -322,3 +324,9 @@ def test_an_argument_that_is_added_on_the_command_line_can_be_searched(tuner: Co
         runs = summarise(store, "added", Path("studies/added")).runs
     assert {run.label for run in runs if run.stage == "test"} >= {"default"}
     assert [run.value for run in runs] == [run.params.get("agent.width", 3) for run in runs]
+
+
+def test_a_setting_that_was_added_and_searched_is_typed_once() -> None:
+    typed = ["agent=function", "agent._target_=json.loads", "+agent.width=3"]
+    wanted = to_json(compose(config_loader(), "train", [*typed[:2], "+agent.width=5"]))
+    assert TrainingConfigs(typed).overrides_for(wanted, {"agent.width": 5}) == [*typed[:2], "+agent.width=5"]

@@ -32,8 +32,7 @@ class TrainingConfigs:
         plain = compose(self._loader, "train", [])
         roots = {str(key) for key in plain if key != "hydra"} | set(plain.hydra.runtime.choices)
         roots -= {*_OF_A_RUN_ONLY, "hydra"}
-        parsed = OverridesParser.create().parse_overrides(list(overrides))
-        self.kept = [str(override.input_line) for override in parsed if _root(override) in roots]
+        self.kept = [str(override.input_line) for override in self._parsed(overrides) if _root(override) in roots]
 
     def overrides_for(self, wanted: JsonDict, values: Mapping[str, object]) -> list[str]:
         """Overrides of `tuner train` that compose `wanted`: what was typed, the values that were found, and the rest.
@@ -42,9 +41,16 @@ class TrainingConfigs:
             wanted: A run config.
             values: Its searched values by path; they are set first, since others may refer to them.
         """
-        found = [f"{path}={to_hydra(value)}" for path, value in values.items()]
-        overrides = [*self.kept, *found]
+        typed = self._parsed(self.kept)
+        kept = [str(override.input_line) for override in typed if override.key_or_group not in values]
+        added = {override.key_or_group for override in typed if override.is_add()}
+        found = [f"{'+' if path in added else ''}{path}={to_hydra(value)}" for path, value in values.items()]
+        overrides = [*kept, *found]
         return [*overrides, *_corrections(self._composed(overrides), _judged(wanted))]
+
+    @staticmethod
+    def _parsed(overrides: Sequence[str]) -> list[Override]:
+        return OverridesParser.create().parse_overrides(list(overrides))
 
     def experiment(self, wanted: JsonDict, title: str) -> str:
         """Text of an experiment file that composes `wanted`: the choices of all groups, and every value."""
