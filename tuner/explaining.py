@@ -146,4 +146,5 @@ def first_sentence(error: BaseException) -> str:
     """Hydra's message without its hints."""
     lines = [line.strip() for line in str(error).splitlines()]
     kept = [line for line in lines if line and "use +" not in line and "https://" not in line and line[-1:] != ":"]
-    return kept[0].rstrip(".") if kept else type(error).__name__
+    first = kept[0].rstrip(".") if kept else type(error).__name__
+    return "a list and a group of settings meet in one place" if first.startswith("Cannot merge ") else first

@@ -76,6 +76,10 @@ TRAIN = {
         "'CartPole-v1': it got an unexpected keyword argument 'size'\n",
     ),
     "argument without +": (["env.kwargs.size=3"], "env.kwargs has no size yet: to add one, type +env.kwargs.size=3"),
+    "a list where settings are": (
+        ["agent=prioritized_dqn", "schedule.eps=[]", "agent={a:{b:[{}]}}"],
+        "agent={a:{b:[{}]}} is not possible: a list and a group of settings meet in one place",
+    ),
     "an argument that a wrapper refuses": (
         ["wrapper=frame_stack", "wrapper.stack.stack_size=-1"],
         "the wrapper FrameStackObservation cannot be put around the environment: The stack_size needs to be greater",
