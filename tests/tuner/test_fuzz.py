@@ -5,6 +5,7 @@ The long version with the same generators is `python -m tests.benchmarks.fuzz_in
 
 import contextlib
 import os
+import shutil
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
@@ -239,10 +240,15 @@ def _spoil_run(path: Path, rng: object) -> None:
 
 
 def test_reports_behind_a_damaged_line_are_kept(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+    work, copied = tmp_path / "work", tmp_path / "world"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    shutil.copytree(world, copied)
+    metrics = copied / "trained" / "metrics.jsonl"  # without what is written once a second, however long that took
+    metrics.write_text("".join(line for line in metrics.read_text().splitlines(True) if "eval/" in line))
     case = Case("trained/metrics.jsonl", "a line spoilt", ("train", "resume=trained", "training.total_steps=480"), 3)
-    before = (world / "trained" / "metrics.jsonl").read_text().splitlines()
-    assert try_case(case, world, tmp_path).complaints == ()
-    after = (tmp_path / "trained" / "metrics.jsonl").read_bytes().decode(errors="replace").splitlines()
+    before = metrics.read_text().splitlines()
+    assert try_case(case, copied, work).complaints == ()
+    after = (work / "trained" / "metrics.jsonl").read_bytes().decode(errors="replace").splitlines()
     assert sum(line in after for line in before) == len(before) - 1
     assert len(after) > len(before)
