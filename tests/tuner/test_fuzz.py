@@ -245,7 +245,8 @@ def test_reports_behind_a_damaged_line_are_kept(world: Path, tmp_path: Path, mon
     monkeypatch.chdir(work)
     shutil.copytree(world, copied)
     metrics = copied / "trained" / "metrics.jsonl"  # without what is written once a second, however long that took
-    metrics.write_text("".join(line for line in metrics.read_text().splitlines(True) if "eval/" in line))
+    lines = [line for line in metrics.read_text().splitlines(True) if "eval/" in line]
+    metrics.write_text("".join([*lines[:2], '{"step": 200, "train/episode_return": 9.1}\n', *lines[2:]]))
     case = Case("trained/metrics.jsonl", "a line spoilt", ("train", "resume=trained", "training.total_steps=480"), 3)
     before = metrics.read_text().splitlines()
     assert try_case(case, copied, work).complaints == ()

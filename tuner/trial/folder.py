@@ -210,17 +210,20 @@ def cut_torn_tail(path: Path) -> None:
     Damage before it is no torn write and stays as it is: readers pass over it.
     """
     lines = _lines(path)
-    sound = 0
-    for line in lines:
-        try:
-            parse_object(line)
-        except ValueError:
-            break
-        if not line.endswith(b"\n"):
-            break
-        sound += len(line)
-    if sound < sum(map(len, lines)):
+    size = sum(map(len, lines))
+    while lines and not _is_whole(lines[-1]):
+        lines.pop()
+    sound = sum(map(len, lines))
+    if sound < size:
         os.truncate(path, sound)
+
+
+def _is_whole(line: bytes) -> bool:
+    try:
+        parse_object(line)
+    except ValueError:
+        return False
+    return line.endswith(b"\n")
 
 
 def read_result(folder: Path) -> TrialResult | None:
