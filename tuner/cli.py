@@ -197,7 +197,7 @@ def _dispatch(command: Command, arguments: list[str]) -> int:
     make_folder(folder, command.folder_key or f"hydra.{key}.dir")
     options.overrides.append(f"hydra.{key}.dir={_quoted(str(folder))}")  # or the clock would give Hydra another name
     options.multirun = multirun
-    status = _hand_to_hydra(command, options, parser)
+    status = _hand_to_hydra(command, options, parser) if options.config_path else _run_in_hydra(command, options)
     if status and folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()  # made for a run that never began
     return status
@@ -223,24 +223,24 @@ def _hand_to_hydra(command: Command, options: argparse.Namespace, parser: argpar
     """Lets Hydra do what was asked for: print, or run the job in its folder, once or for each value of a sweep."""
     prepare_hydra()
     job = Job(command)
-    is_printed = options.help or options.cfg or options.info or options.hydra_help or options.shell_completion
     with _unformatted_errors():
-        if is_printed or options.config_path:
-            _run_hydra(options, parser, job, config_path=str(conf_folder()), config_name=command.config_name)
-        else:
-            _run_in_hydra(options, job)
+        _run_hydra(options, parser, job, config_path=str(conf_folder()), config_name=command.config_name)
     return max(job.statuses, default=0)  # 0: nothing was run, or elsewhere by a launcher
 
 
-def _run_in_hydra(options: argparse.Namespace, job: Job) -> None:
-    """Runs the job as `_run_hydra` does; that composes once more, to learn whether there are several runs."""
-    hydra = Hydra(task_name=job.command.name, config_loader=config_loader(options.config_dir))
-    GlobalHydra.instance().initialize(hydra)
+def _run_in_hydra(command: Command, options: argparse.Namespace) -> int:
+    """The same for what runs and is checked; `_run_hydra` composes once more, to learn if there are several runs."""
+    prepare_hydra()
+    job = Job(command)
+    hydra = Hydra(task_name=command.name, config_loader=config_loader(options.config_dir))
     run, mode = (hydra.multirun, "MULTIRUN") if options.multirun else (hydra.run, "RUN")
-    try:
-        run(options.config_name or job.command.config_name, job, [*options.overrides, f"hydra.mode={mode}"])
-    finally:
-        GlobalHydra.instance().clear()
+    with _unformatted_errors():
+        GlobalHydra.instance().initialize(hydra)
+        try:
+            run(options.config_name or command.config_name, job, [*options.overrides, f"hydra.mode={mode}"])
+        finally:
+            GlobalHydra.instance().clear()
+    return max(job.statuses, default=0)
 
 
 @contextmanager

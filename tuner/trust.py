@@ -91,7 +91,7 @@ class Foreign:
     def asked_for(self, trusted: Iterable[str]) -> str:
         """What is to be named to have it: its package, or, where that is not enough, itself.
 
-        Of `tuner` and `note_rl` itself, as what is no part that runs are made of is there by way of an import only.
+        That is never enough of `tuner` and `note_rl`: with them would come all that they import.
         """
         return (
             self.name

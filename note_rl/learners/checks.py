@@ -91,9 +91,13 @@ def check_samples_apart(gradients_of: Gradients, columns: Mapping[str, Array]) -
             for a in (plain, other)
             for b in (plain, other)
         ]
-        torn = [index for index, found in enumerate(zip(*gradients, strict=True)) if not _adds_up(found)]
+        torn = []
+        for index, of_one_loss in enumerate(zip(*gradients, strict=True)):
+            together, size = _sum_of(of_one_loss)
+            if not together <= _TOLERANCE * size:  # nor where one of them is no number
+                torn.append(index)
         if not torn:
-            return
+            return  # rounding and random numbers need not be told from the mistake
         again = gradients_of(plain)[1]
         turned = gradients_of({name: _turned(values, half) for name, values in plain.items()})[1]
     for index in torn:
@@ -101,11 +105,12 @@ def check_samples_apart(gradients_of: Gradients, columns: Mapping[str, Array]) -
         _compare(found, again[index], turned[index], f" {index}" if len(again) > 1 else "", 2 * half)
 
 
-def _adds_up(found: Sequence[FloatArray]) -> bool:
-    """Whether the sum is as good as zero, whatever rounding and random numbers do."""
-    neither, second, first, both = (np.asarray(one, np.float64) for one in found)
-    size = max(float(np.linalg.norm(one)) for one in found)
-    return float(np.linalg.norm((both - first) - (second - neither))) <= _TOLERANCE * size
+def _sum_of(found: Sequence[FloatArray]) -> tuple[float, float]:
+    """How large f(a', b') - f(a', b) - f(a, b') + f(a, b) is, and the largest of these gradients."""
+    precise = [np.asarray(one, np.float64) for one in found]
+    neither, second, first, both = precise
+    size = max(float(np.linalg.norm(one)) for one in precise)
+    return float(np.linalg.norm((both - first) - (second - neither))), size
 
 
 def _largest(values: Array) -> float:
@@ -143,15 +148,13 @@ def _apart(columns: Mapping[str, Array], scale: float) -> tuple[dict[str, Array]
 
 def _compare(found: Sequence[FloatArray], again: FloatArray, turned: FloatArray, which: str, num_samples: int) -> None:
     """One loss."""
-    neither, second, first, both = found = [np.asarray(one, np.float64) for one in found]
-    size = max(float(np.linalg.norm(one)) for one in found)
-    unlike, rounding = (float(np.linalg.norm(one - neither)) for one in (again, turned))
+    together, size = _sum_of(found)
+    unlike, rounding = (float(np.linalg.norm(one - np.asarray(found[0], np.float64))) for one in (again, turned))
     sound = np.isfinite([again, turned, *found]).all()
     if not sound or size == 0.0 or unlike > _TOLERANCE * size:
         return  # among them losses that draw numbers of their own, of which no two calls get the same
     if rounding > _RANDOM * size:
         rounding = 0.0
-    together = float(np.linalg.norm((both - first) - (second - neither)))
     if together <= max(_TOLERANCE * size, _ROUNDING * rounding):
         return
     raise AgentContractError(

@@ -221,6 +221,11 @@ def test_a_database_that_was_left_while_it_was_made_is_made_whole(tmp_path: Path
     engine = sqlalchemy.create_engine(url)
     BaseModel.metadata.create_all(engine, tables=BaseModel.metadata.sorted_tables[:5])
     engine.dispose()
+    with closing(sqlite3.connect(tmp_path / "studies.db")) as database:
+        database.execute("ALTER TABLE studies RENAME COLUMN study_name TO name")
+        with pytest.raises(UserError, match="its table studies has no study_name"):
+            StudyStore(url)
+        database.execute("ALTER TABLE studies RENAME COLUMN name TO study_name")
     run_study(tmp_path, FakeExecutor(), url=url, num_trials=2)
     with StudyStore(url) as store:
         assert len(store.require("study").get_trials()) == 2

@@ -143,7 +143,7 @@ class _Lines(StudyListener):
         self._running.pop(run.key, None)
         if state:
             self._running[run.key] = f"{self._point(run)}: {state}"
-        self._status.update(escape("; ".join(self._running.values())))
+        self._status.update(escape("; ".join(self._running.values())) or " ")  # it takes no empty text
 
 
 _TESTS = {

@@ -176,11 +176,11 @@ def flatten(config: JsonDict, prefix: str = "") -> JsonDict:
 
 
 def config_difference(before: JsonDict, now: JsonDict) -> list[str]:
-    """One line for each value that differs between two configs; nothing in a place that there was not is the same."""
+    """One line for each value that differs between two configs. A place that only one has is none if it is empty."""
     old, new = flatten(before), flatten(now)
     lines = []
     for path in sorted(set(old) | set(new)):
-        if old.get(path, new.get(path)) in ({}, None) and (path not in old or path not in new):
+        if (path not in old or path not in new) and {**old, **new}[path] in ({}, None):
             continue
         if path not in new:
             lines.append(f"{path} was {old[path]} and is gone")

@@ -101,7 +101,7 @@ _MOST_WORDS = 200
 def check_tables(address: str, connection: sqlite3.Connection) -> None:
     """Compares the tables of a database with those that this version of Optuna makes.
 
-    One without a study was left while it was being made: Optuna makes the rest.
+    In one that holds nothing, tables may be missing: it was left while it was being made, and Optuna makes the rest.
 
     Raises:
         UserError: One of them, or a column, is missing: Optuna would make it anew, and empty.
@@ -112,16 +112,17 @@ def check_tables(address: str, connection: sqlite3.Connection) -> None:
         versions = []
     if versions and versions != [models.SCHEMA_VERSION]:
         return  # another version of Optuna, which says so itself
-    if _holds_nothing(connection):
-        return
+    is_begun = _holds_nothing(connection)
     for name, table in models.BaseModel.metadata.tables.items():
         columns = {row[1] for row in connection.execute(f"PRAGMA table_info({name})")}
+        if not columns and is_begun:
+            continue
         if not columns:
             raise _damaged(address, f"it has no table {name}")
         lacking = sorted({column.name for column in table.columns} - columns)
         if lacking:
             raise _damaged(address, f"its table {name} has no {', '.join(lacking)}")
-    if not versions:
+    if not versions and not is_begun:
         raise _damaged(address, "it names no version")
 
 
