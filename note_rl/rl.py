@@ -7,11 +7,12 @@ an agent first learns or acts, so that users of PyTorch can do the same.
 
 from typing import Any
 
-from note_rl import noise, policy
+from note_rl import policy
 from note_rl.agent import Agent
 from note_rl.errors import SettingsError
 from note_rl.learners.base import Learner
 from note_rl.pickling import remade
+from note_rl.policy import noise
 from note_rl.settings import Budget
 from note_rl.types import TrainResult
 

@@ -8,6 +8,7 @@ single-vector form of the manuals and uses a generator of the policy's own.
 """
 
 from note_rl.policy.base import Policy
+from note_rl.policy.composite import PolicyPerAgent, PolicyPerEnvironment, default_policy, exploration
 from note_rl.policy.continuous import GaussianPolicy, NoisyPolicy, SquashedGaussianPolicy
 from note_rl.policy.discrete import (
     AdaptiveEpsGreedyPolicy,
@@ -19,7 +20,6 @@ from note_rl.policy.discrete import (
     SoftmaxPolicy,
 )
 from note_rl.policy.gumbel import GumbelSoftmaxPolicy
-from note_rl.policy.several import PolicyPerAgent, PolicyPerEnvironment, default_policy, exploration
 
 __all__ = [
     "AdaptiveEpsGreedyPolicy",

@@ -8,8 +8,8 @@ import numpy as np
 from gymnasium import spaces
 
 from note_rl.errors import AgentContractError, EnvironmentMismatchError, SettingsError
-from note_rl.noise import NoiseProcess
 from note_rl.policy.base import Policy
+from note_rl.policy.noise import NoiseProcess
 from note_rl.types import Array, FloatArray, IntArray
 
 LOG_STD_RANGE = (-20.0, 2.0)

@@ -112,8 +112,8 @@ def _ours(case: Case, backend: str) -> Callable[[int], object]:
         )
     policy = EpsGreedyQPolicy(0.05) if case.algorithm == "DQN" else agent.default_policy()
     if case.algorithm == "TD3":
-        from note_rl.noise import GaussianWhiteNoiseProcess
         from note_rl.policy import NoisyPolicy
+        from note_rl.policy.noise import GaussianWhiteNoiseProcess
 
         policy = NoisyPolicy(GaussianWhiteNoiseProcess(0.1))
     clip = MAX_GRAD_NORM if case.algorithm == "DQN" else 0.5 if case.algorithm == "PPO" else None

@@ -12,8 +12,8 @@ from note_rl.callbacks import Callback, LambdaCallback, as_callbacks
 from note_rl.checking import KINDS
 from note_rl.errors import SettingsError
 from note_rl.evaluation import random_policy_returns
-from note_rl.noise import GaussianWhiteNoiseProcess
 from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
+from note_rl.policy.noise import GaussianWhiteNoiseProcess
 from note_rl.replay.options import kept
 from note_rl.schedules import Linear
 from note_rl.set_arguments import _settings, settings_from_set

@@ -6,8 +6,8 @@ import pytest
 from gymnasium import spaces
 
 from note_rl.errors import EnvironmentMismatchError
-from note_rl.noise import GaussianWhiteNoiseProcess
 from note_rl.policy import GaussianPolicy, NoisyPolicy, SquashedGaussianPolicy
+from note_rl.policy.noise import GaussianWhiteNoiseProcess
 from note_rl.seeding import seed_everything
 from note_rl.settings import ReplaySettings, RolloutSettings, Settings
 from note_rl.types import Sample

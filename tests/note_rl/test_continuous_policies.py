@@ -3,7 +3,6 @@ import pytest
 from gymnasium import spaces
 
 from note_rl.errors import AgentContractError, EnvironmentMismatchError, SettingsError
-from note_rl.noise import GaussianWhiteNoiseProcess, OrnsteinUhlenbeckProcess
 from note_rl.policy import (
     EpsGreedyQPolicy,
     GaussianPolicy,
@@ -16,6 +15,7 @@ from note_rl.policy import (
     default_policy,
     exploration,
 )
+from note_rl.policy.noise import GaussianWhiteNoiseProcess, OrnsteinUhlenbeckProcess
 
 SPACE = spaces.Box(np.array([-2, 0], np.float32), np.array([2, 10], np.float32))
 N = 20_000

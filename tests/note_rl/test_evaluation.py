@@ -4,8 +4,8 @@ import pytest
 
 from note_rl.errors import EnvironmentMismatchError, SettingsError
 from note_rl.evaluation import Greedy, evaluate, random_policy_returns
-from note_rl.noise import GaussianWhiteNoiseProcess
 from note_rl.policy import NoisyPolicy, SoftmaxPolicy, SquashedGaussianPolicy
+from note_rl.policy.noise import GaussianWhiteNoiseProcess
 from tests.note_rl.environments import Counting
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from note_rl.noise import GaussianWhiteNoiseProcess
 from note_rl.policy import EpsGreedyQPolicy
+from note_rl.policy.noise import GaussianWhiteNoiseProcess
 from note_rl.seeding import seed_everything
 from tests.note_rl.frameworks import Framework, frameworks
 

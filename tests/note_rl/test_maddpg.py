@@ -10,8 +10,8 @@ from note_rl.errors import EnvironmentMismatchError
 from note_rl.evaluation import random_policy_returns
 from note_rl.examples.coordination import CoordinationGame
 from note_rl.multi_agent import joint_environments
-from note_rl.noise import GaussianWhiteNoiseProcess
 from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
+from note_rl.policy.noise import GaussianWhiteNoiseProcess
 from note_rl.seeding import seed_everything
 from tests.note_rl.frameworks import frameworks
 from tests.note_rl.test_multi_agent import Lists, Unlike

@@ -8,8 +8,8 @@ import pytest
 
 from note_rl.errors import SettingsError
 from note_rl.examples.environments import PointReach
-from note_rl.noise import GaussianWhiteNoiseProcess
 from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
+from note_rl.policy.noise import GaussianWhiteNoiseProcess
 from tests.note_rl.manuals import DQN_SET, build, train
 from tests.note_rl.test_manuals import SNIPPETS
 

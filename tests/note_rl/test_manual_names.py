@@ -8,7 +8,6 @@ import pytest
 from note_rl import policy as policies
 from note_rl import rl
 from note_rl.errors import AgentContractError, EnvironmentMismatchError, SettingsError
-from note_rl.noise import GaussianWhiteNoiseProcess, OrnsteinUhlenbeckProcess
 from note_rl.policy import (
     BoltzmannGumbelQPolicy,
     BoltzmannQPolicy,
@@ -16,6 +15,7 @@ from note_rl.policy import (
     GumbelSoftmaxPolicy,
     SoftmaxPolicy,
 )
+from note_rl.policy.noise import GaussianWhiteNoiseProcess, OrnsteinUhlenbeckProcess
 from note_rl.replay.options import Priority, RolloutPriority
 from note_rl.set_arguments import settings_from_set
 from tests.note_rl.environments import Counting

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from note_rl.errors import SettingsError
-from note_rl.noise import ClippedNoise, GaussianWhiteNoiseProcess, NoiseSum, OrnsteinUhlenbeckProcess
+from note_rl.policy.noise import ClippedNoise, GaussianWhiteNoiseProcess, NoiseSum, OrnsteinUhlenbeckProcess
 
 
 def rng(seed=0):

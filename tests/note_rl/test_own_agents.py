@@ -9,8 +9,8 @@ import pytest
 
 from note_rl.errors import AgentContractError, EnvironmentMismatchError, SettingsError
 from note_rl.examples.coordination import CoordinationGame
-from note_rl.noise import GaussianWhiteNoiseProcess
 from note_rl.policy import EpsGreedyQPolicy, GreedyQPolicy, SoftmaxPolicy
+from note_rl.policy.noise import GaussianWhiteNoiseProcess
 from tests.note_rl.environments import Counting
 from tests.note_rl.frameworks import frameworks
 

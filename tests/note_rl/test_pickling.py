@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from note_rl.errors import SettingsError
-from note_rl.noise import OrnsteinUhlenbeckProcess
 from note_rl.policy import AdaptiveEpsGreedyPolicy, EpsGreedyQPolicy, SoftmaxPolicy, SquashedGaussianPolicy
+from note_rl.policy.noise import OrnsteinUhlenbeckProcess
 from note_rl.saving import SavingOptions
 from note_rl.schedules import Linear
 from note_rl.seeding import seed_everything

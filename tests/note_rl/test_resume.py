@@ -9,8 +9,8 @@ import pytest
 from note_rl.callbacks import LambdaCallback
 from note_rl.checkpoint import read_checkpoint
 from note_rl.learners.pytorch_graph import replay
-from note_rl.noise import OrnsteinUhlenbeckProcess
 from note_rl.policy import EpsGreedyQPolicy, GaussianPolicy, SoftmaxPolicy, SquashedGaussianPolicy
+from note_rl.policy.noise import OrnsteinUhlenbeckProcess
 from note_rl.seeding import seed_everything
 from tests.note_rl.frameworks import frameworks
 

@@ -2,8 +2,8 @@ import pytest
 
 from note_rl.demonstrations import Demonstrations
 from note_rl.errors import SettingsError
-from note_rl.noise import GaussianWhiteNoiseProcess
 from note_rl.policy import EpsGreedyQPolicy, GreedyQPolicy, NoisyPolicy, PolicyPerAgent, SoftmaxPolicy
+from note_rl.policy.noise import GaussianWhiteNoiseProcess
 from note_rl.set_arguments import settings_from_set
 from note_rl.settings import (
     Budget,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from note_rl import telling
-from note_rl.noise import GaussianWhiteNoiseProcess
 from note_rl.policy import EpsGreedyQPolicy
+from note_rl.policy.noise import GaussianWhiteNoiseProcess
 from note_rl.seeding import seed_everything
 from tests.note_rl.frameworks import frameworks
 

@@ -22,8 +22,8 @@ from note_rl.collect.joining import columns_of
 from note_rl.collect.pool_network import PoolCollector
 from note_rl.environments import VectorEnvironment
 from note_rl.errors import CheckpointError, SettingsError, WorkerError
-from note_rl.noise import GaussianWhiteNoiseProcess
 from note_rl.policy import NoisyPolicy
+from note_rl.policy.noise import GaussianWhiteNoiseProcess
 from note_rl.rebuilding import Recipe
 from note_rl.schedules import Linear
 from note_rl.seeding import generator

@@ -7,10 +7,10 @@ import numpy as np
 from gymnasium import spaces
 
 from note_rl.errors import SettingsError
-from note_rl.noise import NoiseProcess
 from note_rl.policy.base import Policy
 from note_rl.policy.continuous import NoisyPolicy
 from note_rl.policy.discrete import GreedyQPolicy
+from note_rl.policy.noise import NoiseProcess
 from note_rl.types import Array, FloatArray, IntArray
 
 
