@@ -10,16 +10,16 @@ import numpy as np
 
 from note_rl.adapting import Adaptation
 from note_rl.adaptive import ess
-from note_rl.adaptive.options import MANUAL_NAMES, Adapt, of_manual
 from note_rl.adaptive.signals import NoiseSignal
 from note_rl.adaptive.smoothing import weight_of_newest
 from note_rl.adaptive.window import Trim, removable
 from note_rl.checking import Count, Kind, Number, checked_arguments, refuse_unknown
 from note_rl.counts import Shown
 from note_rl.errors import SettingsError
-from note_rl.experience_settings import ReplaySettings, RolloutSettings
 from note_rl.measuring import NOISE
-from note_rl.replay.options import Removal
+from note_rl.settings.adaptive import MANUAL_NAMES, Adapt, of_manual
+from note_rl.settings.experience import ReplaySettings, RolloutSettings
+from note_rl.settings.replay import Removal
 from note_rl.trainer import Trainer
 
 Params = Mapping[str, Any] | None
@@ -40,7 +40,7 @@ class Adjustable:
     """The part of an agent that is concerned with this.
 
     Dictionaries `*_params` may hold scale, rate, min, max, align and smooth, as in the manuals, and whatever else
-    `note_rl.adaptive.options.Adapt` knows. Every value is worked out from what settings and schedules say, never from
+    `note_rl.settings.adaptive.Adapt` knows. Every value is worked out from what settings and schedules say, never from
     the present one, and holds from the next training phase on. Which parameters there are is fixed by the first call.
 
     Attributes:

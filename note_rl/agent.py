@@ -26,8 +26,8 @@ from note_rl.policy import Policy, exploration
 from note_rl.progress import ProgressLines, on_the_console
 from note_rl.rebuilding import Rebuildable
 from note_rl.saving import Saver, saving_options
-from note_rl.set_arguments import settings_from_set
 from note_rl.settings import Budget, ReplaySettings, RolloutSettings, Settings
+from note_rl.settings.set_arguments import settings_from_set
 from note_rl.train_options import TrainOptions, train_options
 from note_rl.trainer import Trainer
 from note_rl.types import Evaluation, TrainResult

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from note_rl.errors import AgentContractError, SettingsError
+from note_rl.errors import AgentContractError, SettingsError, about_shapes
 from note_rl.policy import Policy
-from note_rl.telling import about_shapes
 from note_rl.types import FloatArray
 
 _PARTS = {

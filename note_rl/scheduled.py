@@ -6,7 +6,7 @@ from typing import Any
 from note_rl.errors import SettingsError
 from note_rl.learners.adjustable import LEARNING_RATE
 from note_rl.policy import Policy
-from note_rl.schedules import Schedule
+from note_rl.settings.schedules import Schedule
 
 ADAPTABLE = ("eps",)  # numbers of a policy that may also change without a schedule
 

@@ -4,9 +4,9 @@ import logging
 from dataclasses import replace
 from typing import Any
 
+from note_rl.errors import say_once
 from note_rl.learners.base import Learner
 from note_rl.settings import ReplaySettings, Settings
-from note_rl.telling import say_once
 
 _log = logging.getLogger(__name__)
 _COPYING = 100  # gradient steps

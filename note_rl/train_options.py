@@ -8,10 +8,10 @@ from gymnasium.vector import VectorEnv
 
 from note_rl.callbacks import as_callbacks
 from note_rl.checking import check_fields, refuse_unknown
-from note_rl.experience_settings import ReplaySettings, RolloutSettings, with_train_arguments
-from note_rl.replay.options import WindowFunction
-from note_rl.telling import say_once
-from note_rl.worker_settings import WorkerSettings
+from note_rl.errors import say_once
+from note_rl.settings.experience import ReplaySettings, RolloutSettings, with_train_arguments
+from note_rl.settings.replay import WindowFunction
+from note_rl.settings.workers import WorkerSettings
 
 _log = logging.getLogger(__name__)
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from note_rl.acting import Acting
 from note_rl.adapting import Adaptation
-from note_rl.adaptive.options import Adaptive
 from note_rl.callbacks import Hooks
 from note_rl.checkpoint import nested, under
 from note_rl.collect.base import Collecting
@@ -33,6 +32,7 @@ from note_rl.scheduled import ScheduledValues
 from note_rl.seeding import generator
 from note_rl.session import RecentReturns, Session, diverged
 from note_rl.settings import Budget, Settings
+from note_rl.settings.adaptive import Adaptive
 from note_rl.target_updates import with_target_updates
 from note_rl.train_options import same_pool
 from note_rl.types import Array, Steps, TrainResult

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from note_rl.adaptive.options import Adapt
-from note_rl.adaptive.rules import EVERY_KL_STEP, HORIZON, KL_STEPS, RULES
 from note_rl.adaptive.signals import Health
 from note_rl.errors import SettingsError
+from note_rl.settings.adaptive import Adapt
+from note_rl.settings.adaptive_rules import EVERY_KL_STEP, HORIZON, KL_STEPS, RULES
 
 _RUNGS = (0.25, 0.5, 2.0, 4.0)  # of a ladder, besides the scheduled value
 _LARGEST = 50.0  # logarithm of a factor, so that none overflows

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, astuple, dataclass
 from typing import Any
 
-from note_rl.adaptive.rules import WINDOW
+from note_rl.settings.adaptive_rules import WINDOW
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from note_rl.errors import EnvironmentMismatchError
 from note_rl.multi_agent import joint_environments
 from note_rl.policy import Policy
 from note_rl.settings import Settings
-from note_rl.worker_settings import WorkerSettings
+from note_rl.settings.workers import WorkerSettings
 
 
 def make_collector(agent: Any, settings: Settings, policy: Policy, seed: int, rng: np.random.Generator) -> Collecting:

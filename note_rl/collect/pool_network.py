@@ -17,16 +17,15 @@ from note_rl.collect.running import RunningWorkers
 from note_rl.collect.travel import packed, packed_environments, packed_policy, packed_recipe
 from note_rl.collect.worker import count_steps
 from note_rl.environments import VectorEnvironment, check_listed, make_environments
-from note_rl.errors import CheckpointError, EnvironmentMismatchError
+from note_rl.errors import CheckpointError, EnvironmentMismatchError, say_once
 from note_rl.learners.base import Learner
 from note_rl.multi_agent import joint_environments
 from note_rl.policy import Policy, PolicyPerEnvironment
 from note_rl.scheduled import ADAPTABLE, numbers_of
 from note_rl.seeding import generator
 from note_rl.settings import Settings
-from note_rl.telling import say_once
+from note_rl.settings.workers import WorkerSettings
 from note_rl.types import Array, Episode, Steps
-from note_rl.worker_settings import WorkerSettings
 
 _log = logging.getLogger(__name__)
 _SPAN = 16  # steps that workers take before it is looked whether an episode has ended

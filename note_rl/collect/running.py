@@ -15,8 +15,8 @@ from note_rl.collect.parameters import SharedParameters
 from note_rl.collect.shared import Segment
 from note_rl.learners.base import Learner
 from note_rl.rebuilding import plain_attributes
+from note_rl.settings.workers import StartMethod
 from note_rl.types import Array, BoolArray, Episode, Steps
-from note_rl.worker_settings import StartMethod
 
 
 class RunningWorkers:

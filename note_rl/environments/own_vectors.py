@@ -24,7 +24,7 @@ from note_rl.environments.base import AnyVectorEnv, Environments
 from note_rl.environments.foreign import foreign_environments, takes_seeds
 from note_rl.environments.in_process import VectorEnvironment
 from note_rl.environments.making import EnvFactory
-from note_rl.telling import say_once
+from note_rl.errors import say_once
 from note_rl.types import Array
 
 _log = logging.getLogger(__name__)

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from note_rl.demonstrations import Demonstrations
 from note_rl.environments import EnvLike, as_factory, flat_observations
+from note_rl.settings.demonstrations import Demonstrations
 from note_rl.types import Array
 
 

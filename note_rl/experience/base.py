@@ -6,9 +6,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from note_rl.demonstrations import Demonstrations, Expert, as_demonstrations
 from note_rl.errors import AgentContractError
 from note_rl.replay.hindsight import GoalFunctions
+from note_rl.settings.demonstrations import Demonstrations, Expert, as_demonstrations
 from note_rl.types import Array, FloatArray, Sample, Steps, Update
 
 RewardFunction = Callable[[Array, Array, Array], FloatArray]

@@ -15,14 +15,14 @@ from note_rl.experience.base import (
     fixed_chunks,
     ladder_chunks,
 )
-from note_rl.experience_settings import ReplaySettings
 from note_rl.replay.buffer import Parts, ReplayBuffer
 from note_rl.replay.episodes import EpisodeIndex
 from note_rl.replay.hindsight import HindsightReader
-from note_rl.replay.options import Removal, ask, kept
 from note_rl.replay.readers import NStep, Reader, one_step
 from note_rl.replay.samplers import PrioritizedSampler
 from note_rl.replay.trajectories import TripletReader
+from note_rl.settings.experience import ReplaySettings
+from note_rl.settings.replay import Removal, ask, kept
 from note_rl.types import Array, BoolArray, FloatArray, IntArray, Sample, Steps, Update
 
 _log = logging.getLogger(__name__)

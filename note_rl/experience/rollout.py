@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 
 from note_rl.experience.base import MAX_BURST_BYTES, AgentView, Clock, Dressing, check_handed_over, fixed_chunks
-from note_rl.experience_settings import RolloutSettings
 from note_rl.replay.frame_ring import FrameRing
-from note_rl.replay.options import Removal, ask
 from note_rl.replay.rollout import Rollout, RolloutScores
+from note_rl.settings.experience import RolloutSettings
+from note_rl.settings.replay import Removal, ask
 from note_rl.types import Array, BoolArray, FloatArray, IntArray, Sample, Steps, Update
 
 _MAX_PRIORITIZED_BURST = 8  # scores change between bursts only

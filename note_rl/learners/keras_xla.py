@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from note_rl.telling import say_once
+from note_rl.errors import say_once
 
 _log = logging.getLogger(__name__)
 

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from note_rl.errors import EnvironmentMismatchError
-from note_rl.telling import about_shapes
+from note_rl.errors import EnvironmentMismatchError, about_shapes
 from note_rl.types import Array, FloatArray
 
 Activation = Callable[[FloatArray], FloatArray]

@@ -15,10 +15,10 @@ import numpy as np
 from note_rl.replay.buffer import Parts, ReplayBuffer
 from note_rl.replay.episodes import EpisodeIndex
 from note_rl.replay.hindsight import GoalFunctions, HindsightReader, goal_at_the_end
-from note_rl.replay.options import Hindsight, Priority
 from note_rl.replay.readers import NStep
 from note_rl.replay.samplers import PrioritizedSampler
 from note_rl.replay.sum_tree import SumTree
+from note_rl.settings.replay import Hindsight, Priority
 from note_rl.types import Array, Steps
 
 SIZES = (10_000, 100_000, 1_000_000)

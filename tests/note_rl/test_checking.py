@@ -7,17 +7,17 @@ import math
 import numpy as np
 import pytest
 
-from note_rl import telling
+from note_rl import errors
 from note_rl.callbacks import Callback, LambdaCallback, as_callbacks
 from note_rl.checking import KINDS
 from note_rl.errors import SettingsError
 from note_rl.evaluation import random_policy_returns
 from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
 from note_rl.policy.noise import GaussianWhiteNoiseProcess
-from note_rl.replay.options import kept
-from note_rl.schedules import Linear
-from note_rl.set_arguments import _settings, settings_from_set
 from note_rl.settings import Budget, ReplaySettings, RolloutSettings, WorkerSettings
+from note_rl.settings.replay import kept
+from note_rl.settings.schedules import Linear
+from note_rl.settings.set_arguments import _settings, settings_from_set
 from note_rl.train_options import TrainOptions, train_options
 from tests.note_rl.environments import Counting
 
@@ -148,7 +148,7 @@ def test_every_name_that_is_typed_as_a_number_or_truth_value_has_a_kind():
 
 
 def test_a_pool_of_ppo_is_said_to_have_no_effect_once(caplog, monkeypatch):
-    monkeypatch.setattr(telling, "_said", set())
+    monkeypatch.setattr(errors, "_said", set())
     with caplog.at_level(logging.WARNING, logger="note_rl"):
         on_policy(pool_size=500)
         on_policy(pool_size=500)
@@ -170,7 +170,7 @@ def test_a_pool_of_ppo_is_said_to_have_no_effect_once(caplog, monkeypatch):
     ],
 )
 def test_a_window_keeps_what_it_says_and_at_least_a_minibatch(size, expected, caplog, monkeypatch):
-    monkeypatch.setattr(telling, "_said", set())
+    monkeypatch.setattr(errors, "_said", set())
     with caplog.at_level(logging.WARNING, logger="note_rl"):
         assert [kept(size, capacity=200, fewest=8) for _ in range(3)] == [expected] * 3
     said = ["a window leaves less than a minibatch of 8 transitions: so many are kept"]

@@ -3,11 +3,11 @@ import logging
 import numpy as np
 import pytest
 
-from note_rl.demonstrations import Demonstrations
 from note_rl.errors import AgentContractError, NoteRLError
 from note_rl.experience import AgentView, Clock, ReplayExperience, RolloutExperience
 from note_rl.replay.hindsight import GoalFunctions
 from note_rl.settings import Hindsight, Priority, ReplaySettings, RolloutPriority, RolloutSettings, Window
+from note_rl.settings.demonstrations import Demonstrations
 from note_rl.types import Update
 from tests.note_rl.replay.story import part, random_story, steps
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from note_rl.demonstrations import Demonstrations
 from note_rl.examples.experts import cartpole_expert, record
 from note_rl.policy import SoftmaxPolicy
 from note_rl.seeding import seed_everything
 from note_rl.settings import RolloutSettings, Settings
+from note_rl.settings.demonstrations import Demonstrations
 from note_rl.types import Sample
 from tests.note_rl.environments import Counting
 from tests.note_rl.frameworks import frameworks

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from note_rl import telling
-from note_rl.demonstrations import Demonstrations
+from note_rl import errors
 from note_rl.errors import EnvironmentMismatchError, SettingsError
 from note_rl.policy import EpsGreedyQPolicy, NoisyPolicy, SoftmaxPolicy
 from note_rl.seeding import seed_everything
 from note_rl.settings import ReplaySettings, RolloutSettings, Settings
+from note_rl.settings.demonstrations import Demonstrations
 from tests.note_rl.frameworks import frameworks
 
 pytestmark = pytest.mark.parametrize("framework", frameworks())
@@ -82,7 +82,7 @@ def test_pictures_that_are_too_small_are_refused(framework):
 
 
 def test_a_perceptron_for_pictures_is_pointed_out_once(framework, caplog, monkeypatch):
-    monkeypatch.setattr(telling, "_said", set())
+    monkeypatch.setattr(errors, "_said", set())
     for _ in range(2):
         framework.agents.DQN(env=Picture, hidden_size=(4,), frame_stack=2)
     network(framework)((36, 36, 2), 2)

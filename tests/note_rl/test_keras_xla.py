@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from keras import layers
 
-from note_rl import RL, telling
+from note_rl import RL, errors
 from note_rl.agents.keras import DQN
 from note_rl.agents.keras.networks import CNN, MLP
 from note_rl.learners.keras_xla import Compilation
@@ -77,7 +77,7 @@ PICTURES = tf.TensorSpec((None, 8, 8, 2), tf.float32)
 
 @pytest.fixture(autouse=True)
 def nothing_said(monkeypatch):
-    monkeypatch.setattr(telling, "_said", set())
+    monkeypatch.setattr(errors, "_said", set())
 
 
 @pytest.mark.parametrize("name", SLOW)

@@ -16,8 +16,8 @@ from note_rl.policy import (
     SoftmaxPolicy,
 )
 from note_rl.policy.noise import GaussianWhiteNoiseProcess, OrnsteinUhlenbeckProcess
-from note_rl.replay.options import Priority, RolloutPriority
-from note_rl.set_arguments import settings_from_set
+from note_rl.settings.replay import Priority, RolloutPriority
+from note_rl.settings.set_arguments import settings_from_set
 from tests.note_rl.environments import Counting
 from tests.note_rl.frameworks import frameworks
 

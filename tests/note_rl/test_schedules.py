@@ -1,7 +1,7 @@
 import pytest
 
 from note_rl.errors import SettingsError
-from note_rl.schedules import Constant, Exponential, Linear
+from note_rl.settings.schedules import Constant, Exponential, Linear
 
 
 def test_linear():

@@ -1,10 +1,8 @@
 import pytest
 
-from note_rl.demonstrations import Demonstrations
 from note_rl.errors import SettingsError
 from note_rl.policy import EpsGreedyQPolicy, GreedyQPolicy, NoisyPolicy, PolicyPerAgent, SoftmaxPolicy
 from note_rl.policy.noise import GaussianWhiteNoiseProcess
-from note_rl.set_arguments import settings_from_set
 from note_rl.settings import (
     Budget,
     Hindsight,
@@ -15,6 +13,8 @@ from note_rl.settings import (
     Window,
     with_train_arguments,
 )
+from note_rl.settings.demonstrations import Demonstrations
+from note_rl.settings.set_arguments import settings_from_set
 
 
 def test_the_manuals_names_become_clear_ones():

@@ -5,7 +5,7 @@ import logging
 import numpy as np
 import pytest
 
-from note_rl import telling
+from note_rl import errors
 from note_rl.policy import EpsGreedyQPolicy
 from note_rl.policy.noise import GaussianWhiteNoiseProcess
 from note_rl.seeding import seed_everything
@@ -110,7 +110,7 @@ def interval_of(framework, agent):
 
 
 def test_it_is_said_once_and_only_where_it_was_left_open(framework, caplog, monkeypatch):
-    monkeypatch.setattr(telling, "_said", set())
+    monkeypatch.setattr(errors, "_said", set())
     for told in ({}, {"update_batches": 5}, {}):
         agent = framework.agents.DQN(hidden_size=(8,))
         agent.set(policy=EpsGreedyQPolicy(0.1), learning_starts=1000, **told)

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from note_rl import telling
+from note_rl import errors
 from note_rl.callbacks import Callback, Hooks, LambdaCallback
 from note_rl.errors import SettingsError
 from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
@@ -28,7 +28,7 @@ def dqn(framework, env=lambda: Counting(5), **settings):
 
 @BOTH
 def test_all_of_the_manuals_arguments_are_taken(framework, caplog, monkeypatch):
-    monkeypatch.setattr(telling, "_said", set())
+    monkeypatch.setattr(errors, "_said", set())
     agent, optimizer = dqn(framework, PR=True)
     arguments = {
         **{"pool_network": True, "parallel_store_and_training": True, "parallel_training_and_save": True},

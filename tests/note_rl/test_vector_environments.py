@@ -318,7 +318,7 @@ class Step(Counting):
 @pytest.fixture
 def registered(monkeypatch):
     """Registers Count-v0 with a vector entry point, and takes it away again."""
-    monkeypatch.setattr("note_rl.telling._said", set())
+    monkeypatch.setattr("note_rl.errors._said", set())
 
     def register(vector_entry_point):
         gymnasium.register("Count-v0", Step, vector_entry_point=vector_entry_point)

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from note_rl import LambdaCallback, telling
+from note_rl import LambdaCallback, errors
 from note_rl.errors import CheckpointError, SettingsError
 from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
 from tests.note_rl.environments import Counting
@@ -128,7 +128,7 @@ def test_a_call_that_plays_nothing_says_so(framework, caplog):
 
 
 def test_processes_that_have_no_use_are_told_of_once(framework, caplog, monkeypatch):
-    monkeypatch.setattr(telling, "_said", set())
+    monkeypatch.setattr(errors, "_said", set())
     agent, optimizer = dqn(framework, num_envs=2)
     with caplog.at_level(logging.WARNING, logger="note_rl"):
         for _ in range(2):
@@ -140,7 +140,7 @@ def test_processes_that_have_no_use_are_told_of_once(framework, caplog, monkeypa
 
 
 def test_what_is_refused_is_not_talked_about_first(framework, caplog, monkeypatch):
-    monkeypatch.setattr(telling, "_said", set())
+    monkeypatch.setattr(errors, "_said", set())
     agent, optimizer = dqn(framework)
     with caplog.at_level(logging.INFO, logger="note_rl"), pytest.raises(SettingsError, match="add HER=True"):
         agent.train(optimizer=optimizer, episodes=1, processes_her=2, p=0)

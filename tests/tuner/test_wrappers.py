@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium
 import pytest
 
-from note_rl import telling
+from note_rl import errors
 from note_rl.environments import for_evaluation
 from note_rl.evaluation import random_policy_returns
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine
@@ -42,7 +42,7 @@ def test_scores_are_those_without_the_wrappers_of_training(tuner: CommandLine, b
 def test_wrappers_of_both_that_change_rewards_are_pointed_out_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(telling, "_said", set())
+    monkeypatch.setattr(errors, "_said", set())
     for _ in range(2):
         run = build_run(config_of(f"+wrapper.{TENTH}", f"+wrapper_training.{TENTH}"))
     said = [record.message for record in caplog.records]

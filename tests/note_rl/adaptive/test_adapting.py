@@ -10,9 +10,9 @@ from note_rl.adaptive.signals import Health, MeanSignal, NoiseSignal
 from note_rl.callbacks import LambdaCallback
 from note_rl.errors import SettingsError
 from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
-from note_rl.schedules import Linear
 from note_rl.seeding import seed_everything
 from note_rl.settings import Adaptive
+from note_rl.settings.schedules import Linear
 from tests.note_rl.environments import Corridor
 from tests.note_rl.frameworks import Framework, frameworks
 

@@ -7,10 +7,10 @@ import math
 import pytest
 
 from note_rl.adaptive.controller import Controller
-from note_rl.adaptive.options import Adapt, Adaptive, of_manual
-from note_rl.adaptive.rules import HORIZON, RULES
 from note_rl.adaptive.signals import Health, MeanSignal, Target, worst
 from note_rl.errors import SettingsError
+from note_rl.settings.adaptive import Adapt, Adaptive, of_manual
+from note_rl.settings.adaptive_rules import HORIZON, RULES
 
 FREE = Adapt(slew=1e9)
 BASES = {"gamma": 0.99, "beta1": 0.9, "beta2": 0.999, "eps": 0.2, "alpha": 0.6, "per_beta": 0.4, "clip": 0.2}

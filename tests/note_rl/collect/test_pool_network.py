@@ -25,9 +25,9 @@ from note_rl.errors import CheckpointError, SettingsError, WorkerError
 from note_rl.policy import NoisyPolicy
 from note_rl.policy.noise import GaussianWhiteNoiseProcess
 from note_rl.rebuilding import Recipe
-from note_rl.schedules import Linear
 from note_rl.seeding import generator
 from note_rl.settings import WorkerSettings
+from note_rl.settings.schedules import Linear
 from tests.note_rl.collect.counting import CountingAgent, Dying, Forking, Inside, Tidy, Watched, running_pool, settings
 
 TURNS = WorkerSettings(processes=2, overlapping=False)

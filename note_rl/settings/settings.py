@@ -1,36 +1,15 @@
-"""What set() and train() were told, checked and in clear names. Every cross-check of what they become lives here.
-
-`ReplaySettings` and `RolloutSettings` are defined in `experience_settings`, `Priority` and its like in
-`replay.options`; they are all meant to be imported from here.
-"""
+"""What set() and train() were told, checked and in clear names. Every cross-check of what they become lives here."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from note_rl.adaptive.options import Adaptive
 from note_rl.checking import check_fields
-from note_rl.demonstrations import Demonstrations
 from note_rl.errors import SettingsError
-from note_rl.experience_settings import ReplaySettings, RolloutSettings, check_signal, with_train_arguments
 from note_rl.policy import Policy
-from note_rl.replay.options import Hindsight, Priority, RolloutPriority, Window
-from note_rl.schedules import Schedule
-from note_rl.worker_settings import WorkerSettings
-
-__all__ = [
-    "Adaptive",
-    "Budget",
-    "Demonstrations",
-    "Hindsight",
-    "Priority",
-    "ReplaySettings",
-    "RolloutPriority",
-    "RolloutSettings",
-    "Settings",
-    "Window",
-    "WorkerSettings",
-    "with_train_arguments",
-]
+from note_rl.settings.adaptive import Adaptive
+from note_rl.settings.experience import ReplaySettings, RolloutSettings, check_signal
+from note_rl.settings.schedules import Schedule
+from note_rl.settings.workers import WorkerSettings
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from note_rl.adaptive.rules import LAWS, RULES, SIGNALS, WINDOW
 from note_rl.checking import Count, Number
 from note_rl.errors import SettingsError
+from note_rl.settings.adaptive_rules import LAWS, RULES, SIGNALS, WINDOW
 
 MODES = ("off", "advise", "control")
 _TARGETS: dict[str, float | str] = {
@@ -37,7 +37,7 @@ _AT_LEAST_ONE = Number(1.0)
 
 @dataclass(frozen=True, kw_only=True)
 class Adapt:
-    """How one hyperparameter is adapted. What is left out is as `note_rl.adaptive.rules` has it.
+    """How one hyperparameter is adapted. What is left out is as `note_rl.settings.adaptive_rules` has it.
 
     Attributes:
         law: feed_forward: the scheduled value times a power of health. noise: the learning rate times

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from note_rl.checking import check_fields, checked
-from note_rl.demonstrations import Expert
 from note_rl.errors import SettingsError
-from note_rl.replay.options import Hindsight, Priority, RolloutPriority, Window, WindowFunction
+from note_rl.settings.demonstrations import Expert
+from note_rl.settings.replay import Hindsight, Priority, RolloutPriority, Window, WindowFunction
 
 
 @dataclass(frozen=True, kw_only=True)

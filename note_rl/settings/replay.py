@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from note_rl.checking import Count, check_fields, checked, window
-from note_rl.errors import SettingsError
-from note_rl.telling import say_once
+from note_rl.errors import SettingsError, say_once
 
 _log = logging.getLogger(__name__)
 WindowFunction = Callable[..., int | float]

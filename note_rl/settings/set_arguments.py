@@ -7,16 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from note_rl.adaptive.options import Adaptive
 from note_rl.checking import checked, flag, refuse_unknown
-from note_rl.demonstrations import Demonstrations, Expert
-from note_rl.errors import SettingsError
-from note_rl.experience_settings import ReplaySettings, RolloutSettings
+from note_rl.errors import SettingsError, say_once
 from note_rl.policy import Policy, exploration
-from note_rl.replay.options import Hindsight, Priority, RolloutPriority
-from note_rl.schedules import Schedule
 from note_rl.settings import Settings
-from note_rl.telling import say_once
+from note_rl.settings.adaptive import Adaptive
+from note_rl.settings.demonstrations import Demonstrations, Expert
+from note_rl.settings.experience import ReplaySettings, RolloutSettings
+from note_rl.settings.replay import Hindsight, Priority, RolloutPriority
+from note_rl.settings.schedules import Schedule
 
 _log = logging.getLogger(__name__)
 _DEFAULT_POOL_SIZE = 10_000

@@ -1,0 +1,26 @@
+"""What set() and train() were told, checked and in clear names: one frozen dataclass per part.
+
+from note_rl.settings import ReplaySettings, Settings
+"""
+
+from note_rl.settings.adaptive import Adaptive
+from note_rl.settings.demonstrations import Demonstrations
+from note_rl.settings.experience import ReplaySettings, RolloutSettings, with_train_arguments
+from note_rl.settings.replay import Hindsight, Priority, RolloutPriority, Window
+from note_rl.settings.settings import Budget, Settings
+from note_rl.settings.workers import WorkerSettings
+
+__all__ = [
+    "Adaptive",
+    "Budget",
+    "Demonstrations",
+    "Hindsight",
+    "Priority",
+    "ReplaySettings",
+    "RolloutPriority",
+    "RolloutSettings",
+    "Settings",
+    "Window",
+    "WorkerSettings",
+    "with_train_arguments",
+]
