@@ -6,7 +6,7 @@ from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
-from note_rl.normalise import ObservationNormaliser
+from note_rl.environments.normalise import ObservationNormaliser
 from note_rl.types import Array, FloatArray
 
 Act = Callable[[Array], FloatArray]

@@ -15,11 +15,11 @@ from note_rl.checking import checked_arguments
 from note_rl.contract import check_calls, check_made, check_parts, check_reads_triplets, window_function
 from note_rl.counts import Counted
 from note_rl.environments import EnvLike, check_same_spaces, for_evaluation
+from note_rl.environments.frames import check_frame_stack
+from note_rl.environments.multi_agent import joint_environments
 from note_rl.errors import SettingsError
 from note_rl.evaluation import Greedy, evaluate
-from note_rl.frames import check_frame_stack
 from note_rl.learners.priorities import PrioritizedReplay
-from note_rl.multi_agent import joint_environments
 from note_rl.persistence import Persistent
 from note_rl.pictures import Pictured
 from note_rl.policy import Policy, exploration

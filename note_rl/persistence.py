@@ -8,9 +8,9 @@ from typing import Any
 
 from note_rl.checking import checked_arguments
 from note_rl.checkpoint import nested, read_checkpoint, under, write_checkpoint
+from note_rl.environments.normalise import ObservationNormaliser
 from note_rl.errors import CheckpointError
 from note_rl.learners.base import Learner, check_state
-from note_rl.normalise import ObservationNormaliser
 from note_rl.plotting import History
 from note_rl.restoring import check_fits, check_whole, refusing_damage
 from note_rl.saving import SavingOptions, SavingRecord, Snapshot

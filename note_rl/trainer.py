@@ -17,6 +17,7 @@ from note_rl.collect.choosing import check_same_spaces, make_collector, same_env
 from note_rl.collect.joining import joined
 from note_rl.contract import explaining_triplets
 from note_rl.environments import holds_environments
+from note_rl.environments.normalise import RewardNormaliser
 from note_rl.errors import WorkerError
 from note_rl.experience import Clock, Experience
 from note_rl.experience.view import agent_view, make_experience
@@ -25,7 +26,6 @@ from note_rl.learners.adjustable import of_the_agent
 from note_rl.learners.base import Learner, Staged
 from note_rl.measuring import Measurements
 from note_rl.normal_inputs import with_normal_inputs
-from note_rl.normalise import RewardNormaliser
 from note_rl.plotting import History
 from note_rl.policy import exploration
 from note_rl.scheduled import ScheduledValues

@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from note_rl.agents.spaces import image_shape, looks_like_an_image
-from note_rl.frames import stacked_shape
+from note_rl.environments.frames import stacked_shape
 from tuner.config import RunConfig
 from tuner.errors import UserError
 

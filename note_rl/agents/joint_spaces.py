@@ -8,8 +8,8 @@ import numpy as np
 from gymnasium import spaces
 
 from note_rl.environments import as_factory
+from note_rl.environments.multi_agent import joint_environments
 from note_rl.errors import EnvironmentMismatchError
-from note_rl.multi_agent import joint_environments
 from note_rl.types import BoolArray, FloatArray
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from note_rl.acting import Acting
-from note_rl.goals import GoalLayout
+from note_rl.environments.goals import GoalLayout
 from note_rl.learners.base import Learner
 from note_rl.policy import Policy
 from note_rl.settings import Settings

@@ -9,8 +9,8 @@ from note_rl.collect.base import Collecting
 from note_rl.collect.collector import Collector
 from note_rl.collect.pool_network import PoolCollector
 from note_rl.environments import difference, training_environments
+from note_rl.environments.multi_agent import joint_environments
 from note_rl.errors import EnvironmentMismatchError
-from note_rl.multi_agent import joint_environments
 from note_rl.policy import Policy
 from note_rl.settings import Settings
 from note_rl.settings.workers import WorkerSettings

@@ -10,8 +10,8 @@ from note_rl.collect.base import Collecting
 from note_rl.collect.rows import Rows
 from note_rl.contract import check_answers
 from note_rl.environments import Environments
+from note_rl.environments.frames import FrameStack
 from note_rl.errors import CheckpointError, EnvironmentMismatchError
-from note_rl.frames import FrameStack
 from note_rl.policy import Policy
 from note_rl.settings import Settings
 from note_rl.types import Array, Episode, FloatArray, Steps

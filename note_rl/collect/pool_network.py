@@ -17,9 +17,9 @@ from note_rl.collect.running import RunningWorkers
 from note_rl.collect.travel import packed, packed_environments, packed_policy, packed_recipe
 from note_rl.collect.worker import count_steps
 from note_rl.environments import VectorEnvironment, check_listed, make_environments
+from note_rl.environments.multi_agent import joint_environments
 from note_rl.errors import CheckpointError, EnvironmentMismatchError, say_once
 from note_rl.learners.base import Learner
-from note_rl.multi_agent import joint_environments
 from note_rl.policy import Policy, PolicyPerEnvironment
 from note_rl.scheduled import ADAPTABLE, numbers_of
 from note_rl.seeding import generator

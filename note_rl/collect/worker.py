@@ -16,11 +16,11 @@ from note_rl.collect.joining import columns_of
 from note_rl.collect.line import Collect, Collected, Job
 from note_rl.collect.shared import Segment, anonymous_file, layout
 from note_rl.environments import VectorEnvironment, make_environments
+from note_rl.environments.multi_agent import joint_environments
+from note_rl.environments.normalise import ObservationNormaliser
 from note_rl.errors import AgentContractError
 from note_rl.learners.base import Learner
 from note_rl.learners.mirror import DenseLayer, Mirror
-from note_rl.multi_agent import joint_environments
-from note_rl.normalise import ObservationNormaliser
 from note_rl.policy import Policy, PolicyPerEnvironment
 from note_rl.scheduled import set_numbers
 from note_rl.seeding import generator, integer, seed_everything

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 import gymnasium
 
-from note_rl.goals import GoalLayout
+from note_rl.environments.goals import GoalLayout
 from note_rl.types import Array, BoolArray, FloatArray
 
 Env = gymnasium.Env[Any, Any]

@@ -4,12 +4,12 @@ import gymnasium
 
 from note_rl.environments.base import AnyVectorEnv, Environments
 from note_rl.environments.env_pool import PREFIX, pool_of
-from note_rl.environments.foreign import foreign_environments
+from note_rl.environments.goals import goal_layout, goal_spaces
+from note_rl.environments.gymnasium_vector import foreign_environments
 from note_rl.environments.in_process import VectorEnvironment
 from note_rl.environments.making import EnvFactory, EnvLike, as_factory, flat_observations, make_environments
 from note_rl.environments.own_vectors import own_vector
 from note_rl.errors import EnvironmentMismatchError
-from note_rl.goals import goal_layout, goal_spaces
 
 
 def training_environments(env: EnvLike, num_envs: int | None, seed: int) -> Environments:

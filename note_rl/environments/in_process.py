@@ -7,8 +7,8 @@ import numpy as np
 from gymnasium import spaces
 
 from note_rl.environments.base import Env
+from note_rl.environments.goals import goal_layout, goal_wrapper
 from note_rl.errors import CheckpointError, EnvironmentMismatchError
-from note_rl.goals import goal_layout, goal_wrapper
 from note_rl.seeding import integer
 from note_rl.types import Array, BoolArray, FloatArray
 

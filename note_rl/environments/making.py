@@ -13,10 +13,10 @@ from gymnasium import spaces
 
 from note_rl.environments.base import AnyVectorEnv, Env
 from note_rl.environments.env_pool import PREFIX, single_pool
+from note_rl.environments.goals import GoalObservation, goal_spaces
 from note_rl.environments.in_process import difference
 from note_rl.environments.single import copied, first_of, single_factory
 from note_rl.errors import EnvironmentMismatchError
-from note_rl.goals import GoalObservation, goal_spaces
 
 MakeEnv = Callable[[], Env]
 EnvLike = Env | str | MakeEnv | Sequence[Env | str | MakeEnv] | AnyVectorEnv | Callable[[], AnyVectorEnv]

@@ -21,7 +21,7 @@ from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from gymnasium.utils.seeding import np_random
 
 from note_rl.environments.base import AnyVectorEnv, Environments
-from note_rl.environments.foreign import foreign_environments, takes_seeds
+from note_rl.environments.gymnasium_vector import foreign_environments, takes_seeds
 from note_rl.environments.in_process import VectorEnvironment
 from note_rl.environments.making import EnvFactory
 from note_rl.errors import say_once

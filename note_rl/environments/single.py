@@ -10,7 +10,7 @@ from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
 from note_rl.environments.base import AnyVectorEnv, Env
-from note_rl.environments.foreign import foreign_environments
+from note_rl.environments.gymnasium_vector import foreign_environments
 from note_rl.errors import EnvironmentMismatchError
 from note_rl.types import Array
 

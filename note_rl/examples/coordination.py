@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from note_rl.multi_agent import JointEnvironment
+from note_rl.environments.multi_agent import JointEnvironment
 from note_rl.types import Array
 
 _WON, _LOST, _PASSED = 1.0, -1.0, 0.1

@@ -10,8 +10,8 @@ from typing import Any
 
 import gymnasium
 
+from note_rl.environments.multi_agent import JointEnvironment
 from note_rl.errors import EnvironmentMismatchError
-from note_rl.multi_agent import JointEnvironment
 
 
 def simple_spread(render_mode: str | None = None, **options: Any) -> JointEnvironment:

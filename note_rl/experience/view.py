@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 
+from note_rl.environments.goals import GoalLayout
+from note_rl.environments.normalise import RewardNormaliser
 from note_rl.experience.base import AgentView, Experience
 from note_rl.experience.replay import ReplayExperience
 from note_rl.experience.rollout import RolloutExperience
-from note_rl.goals import GoalLayout
 from note_rl.learners.base import Learner
-from note_rl.normalise import RewardNormaliser
 from note_rl.replay.hindsight import goal_functions
 from note_rl.settings import ReplaySettings, Settings
 

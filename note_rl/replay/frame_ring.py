@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from note_rl.frames import join_frames
+from note_rl.environments.frames import join_frames
 from note_rl.replay.ring import Ring, episode_starts
 from note_rl.types import Array, BoolArray, IntArray, Steps
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from note_rl.environments.goals import GoalLayout
 from note_rl.errors import AgentContractError
-from note_rl.goals import GoalLayout
 from note_rl.replay.episodes import EpisodeIndex
 from note_rl.replay.readers import Transitions, one_step
 from note_rl.replay.ring import Ring

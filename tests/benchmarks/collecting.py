@@ -90,7 +90,7 @@ def compare(other: Path) -> None:
 def compare_vectors() -> None:
     """CartPole's own vector implementation against one by one, with the same random actions."""
     from note_rl.environments import EnvFactory, VectorEnvironment
-    from note_rl.environments.foreign import foreign_environments
+    from note_rl.environments.gymnasium_vector import foreign_environments
     from note_rl.environments.own_vectors import SeededCartPole
 
     rng = np.random.default_rng(0)

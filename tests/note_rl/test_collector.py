@@ -5,8 +5,8 @@ from gymnasium import spaces
 
 from note_rl.collect.collector import Collector
 from note_rl.environments import VectorEnvironment, flat_observations
+from note_rl.environments.goals import goal_layout
 from note_rl.errors import EnvironmentMismatchError
-from note_rl.goals import goal_layout
 from note_rl.policy import GaussianPolicy, GreedyQPolicy, NoisyPolicy, SoftmaxPolicy
 from note_rl.policy.noise import OrnsteinUhlenbeckProcess
 from tests.note_rl.environments import Counting

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from note_rl.frames import FrameStack, join_frames, stacked_shape
+from note_rl.environments.frames import FrameStack, join_frames, stacked_shape
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from note_rl.agents.pytorch import DQN
 from note_rl.callbacks import LambdaCallback
-from note_rl.normalise import ObservationNormaliser, RewardNormaliser, RunningMoments
+from note_rl.environments.normalise import ObservationNormaliser, RewardNormaliser, RunningMoments
 from note_rl.policy import EpsGreedyQPolicy
 from note_rl.types import Steps
 from tests.note_rl.environments import Counting

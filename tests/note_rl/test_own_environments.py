@@ -9,8 +9,8 @@ import torch
 
 from note_rl.agents.pytorch import DQN, PPO
 from note_rl.environments import VectorEnvironment, as_factory, make_environments
+from note_rl.environments.multi_agent import joint_environments
 from note_rl.errors import EnvironmentMismatchError
-from note_rl.multi_agent import joint_environments
 from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
 from tests.note_rl.environments import Corridor, Counting
 

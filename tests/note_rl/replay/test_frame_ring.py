@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from note_rl.frames import FrameStack, stacked_shape
+from note_rl.environments.frames import FrameStack, stacked_shape
 from note_rl.replay.buffer import Parts, ReplayBuffer
 from note_rl.replay.frame_ring import FrameRing
 from note_rl.replay.readers import NStep, one_step

@@ -3,8 +3,8 @@ import logging
 import numpy as np
 import pytest
 
+from note_rl.environments.goals import GoalLayout
 from note_rl.errors import AgentContractError
-from note_rl.goals import GoalLayout
 from note_rl.replay.buffer import Parts, ReplayBuffer
 from note_rl.replay.episodes import EpisodeIndex
 from note_rl.replay.hindsight import GoalFunctions, GoalReward, HindsightReader, goal_functions

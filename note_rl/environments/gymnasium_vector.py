@@ -22,9 +22,9 @@ from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from note_rl.environments.base import AnyVectorEnv
+from note_rl.environments.goals import GoalLayout
 from note_rl.environments.in_process import as_stored, check_number
 from note_rl.errors import EnvironmentMismatchError
-from note_rl.goals import GoalLayout
 from note_rl.seeding import integer
 from note_rl.types import Array, BoolArray, FloatArray
 
