@@ -53,7 +53,7 @@ class RL(Agent):
         return remade(self)
 
     def _make_learner(self) -> Learner:
-        from note_rl.learners.keras import KerasLearner
+        from note_rl.learners.keras.learner import KerasLearner
 
         return KerasLearner(self)
 

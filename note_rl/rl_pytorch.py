@@ -5,8 +5,8 @@ from typing import Any
 from note_rl.agent import Agent
 from note_rl.errors import SettingsError
 from note_rl.learners.base import Learner
-from note_rl.learners.pytorch import PyTorchLearner
-from note_rl.learners.pytorch_tensors import named_tensors
+from note_rl.learners.pytorch.learner import PyTorchLearner
+from note_rl.learners.pytorch.tensors import named_tensors
 from note_rl.pickling import state_of, take_state
 from note_rl.settings import Budget
 from note_rl.types import TrainResult

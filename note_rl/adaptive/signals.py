@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from note_rl.adaptive.ess import WeightSums, kl_of_fraction
-from note_rl.adaptive.gradient_noise import NoiseMoments, NoiseScale
+from note_rl.adaptive.noise_scale import NoiseScale
 from note_rl.adaptive.smoothing import RunningMean
+from note_rl.learners.gradient_noise import NoiseMoments
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from note_rl.adaptive.gradient_noise import NoiseMoments
 from note_rl.errors import AgentContractError, CheckpointError, SettingsError
 from note_rl.learners.adjustable import OptimizerNumbers
+from note_rl.learners.gradient_noise import NoiseMoments
 from note_rl.learners.mirror import Actor
 from note_rl.types import Array, FloatArray, Sample, Update
 

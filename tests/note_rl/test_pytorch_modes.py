@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 from torch import nn
 
-from note_rl.learners.pytorch_modes import Modes
+from note_rl.learners.pytorch.modes import Modes
 
 
 def test_a_target_within_a_network_is_in_eval_mode_too():

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from note_rl.learners.pytorch_steps import Stepper, clipped, is_plain_adam
+from note_rl.learners.pytorch.optimizer_step import Stepper, clipped, is_plain_adam
 
 
 def parameters():

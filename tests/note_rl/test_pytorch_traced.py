@@ -9,8 +9,8 @@ import torch
 from note_rl import RL_pytorch
 from note_rl.agents import pytorch as agents
 from note_rl.experience import Clock
-from note_rl.learners.pytorch_compiled import has_compiler, pays
-from note_rl.learners.pytorch_graph import recorded, replay
+from note_rl.learners.pytorch.recording.compiled import has_compiler, pays
+from note_rl.learners.pytorch.recording.graph import recorded, replay
 from note_rl.optimizers.pytorch import adam, sgd
 from note_rl.policy import EpsGreedyQPolicy
 from note_rl.seeding import seed_everything
@@ -324,7 +324,7 @@ def test_compiling_pays_for_long_training_only():
 
 
 def test_without_a_compiler_steps_are_replayed_after_one_warning(monkeypatch, caplog):
-    monkeypatch.setattr("note_rl.learners.pytorch_compiled.has_compiler", lambda: False)
+    monkeypatch.setattr("note_rl.learners.pytorch.recording.compiled.has_compiler", lambda: False)
     plain, traced = (learner_of(built_in("DQN"), jit) for jit in (False, True))
     with caplog.at_level(logging.WARNING):
         losses = [one.update(minibatches(), {}).loss for one in (plain, traced, traced)]

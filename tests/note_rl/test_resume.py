@@ -8,7 +8,7 @@ import pytest
 
 from note_rl.callbacks import LambdaCallback
 from note_rl.checkpoint import read_checkpoint
-from note_rl.learners.pytorch_graph import replay
+from note_rl.learners.pytorch.recording.graph import replay
 from note_rl.policy import EpsGreedyQPolicy, GaussianPolicy, SoftmaxPolicy, SquashedGaussianPolicy
 from note_rl.policy.noise import OrnsteinUhlenbeckProcess
 from note_rl.seeding import seed_everything
@@ -125,11 +125,11 @@ def rounded_otherwise(recording, inputs):
 @pytest.mark.parametrize("stop_at", [0.4, 0.7, 0.95])
 def test_a_resumed_run_rounds_as_the_one_that_was_not_stopped(tmp_path, monkeypatch, stop_at):
     """What pays depends on the steps to come: compiled for most of the run, and not worth it for the rest of it."""
-    monkeypatch.setattr("note_rl.learners.pytorch_traced._WORTH_RECORDING", 150)
+    monkeypatch.setattr("note_rl.learners.pytorch.recording.traces._WORTH_RECORDING", 150)
     monkeypatch.setattr(
-        "note_rl.learners.pytorch_traced.pays", lambda recording, expected, device: 350 < expected < 380
+        "note_rl.learners.pytorch.recording.traces.pays", lambda recording, expected, device: 350 < expected < 380
     )
-    monkeypatch.setattr("note_rl.learners.pytorch_traced.compiled", rounded_otherwise)
+    monkeypatch.setattr("note_rl.learners.pytorch.recording.traces.compiled", rounded_otherwise)
     case = Case(
         "DQN", "CartPole-v1", {"policy": EpsGreedyQPolicy(0.2), "update_batches": 4, **REPLAY}, total_steps=2400
     )

@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from note_rl.agents.keras.dqn import DQN
-from note_rl.learners.keras_modes import evaluating
+from note_rl.learners.keras.modes import evaluating
 
 
 class DoubleDQN(DQN):

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from note_rl.agents.joint_spaces import joint_spaces
 from note_rl.agents.keras.networks import MLP, MakeNetwork, soft_update
-from note_rl.learners.keras_modes import evaluating
+from note_rl.learners.keras.modes import evaluating
 from note_rl.rl import RL
 
 _FORBIDDEN = -1e9  # logit of an action that an agent does not have

@@ -8,7 +8,7 @@ import tensorflow as tf
 from note_rl.agents.keras.networks import MLP, MakeNetwork, QNetwork, soft_update
 from note_rl.agents.spaces import continuous_spaces
 from note_rl.environments import EnvLike
-from note_rl.learners.keras_modes import evaluating
+from note_rl.learners.keras.modes import evaluating
 from note_rl.learners.mirror import DenseLayer
 from note_rl.policy import Policy, SquashedGaussianPolicy
 from note_rl.policy.continuous import LOG_STD_RANGE

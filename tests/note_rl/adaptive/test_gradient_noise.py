@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from note_rl.adaptive.gradient_noise import NoiseMoments, NoiseScale, of_microbatches, of_norms
+from note_rl.adaptive.noise_scale import NoiseScale
 from note_rl.adaptive.smoothing import RunningMean
+from note_rl.learners.gradient_noise import NoiseMoments, of_microbatches, of_norms
 
 
 def _moments(samples: list[list[float]], num_small: int = 1) -> tuple[float, float]:

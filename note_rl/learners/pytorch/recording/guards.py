@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
-from note_rl.learners.pytorch_tensors import named_tensors
+from note_rl.learners.pytorch.tensors import named_tensors
 
 _PLAIN = (int, float, bool, str, type(None), np.generic)
 _LOOKED_AT = (*_PLAIN, Tensor, nn.Module)

@@ -6,8 +6,8 @@ from typing import Any
 import tensorflow as tf
 
 from note_rl.errors import AgentContractError
-from note_rl.learners.keras_constants import Constants
-from note_rl.learners.keras_modes import Modes
+from note_rl.learners.keras.modes import Modes
+from note_rl.learners.keras.tracing import Constants
 from note_rl.types import Array, FloatArray
 
 _MOST_TRACES = 5  # of one method; if its constants change on, it is called as it is, which is right but slower

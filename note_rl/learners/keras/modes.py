@@ -18,7 +18,7 @@ import keras
 from keras.src.layers import layer as keras_layer
 
 from note_rl.learners.base import temporary_attributes
-from note_rl.learners.keras_variables import identity
+from note_rl.learners.keras.variables import identity
 
 # outermost layer -> training; None: as Keras has it
 _training_of: ContextVar[Callable[[Any], bool] | None] = ContextVar("training_of", default=None)

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from note_rl.adaptive.gradient_noise import NoiseMoments
 from note_rl.errors import AgentContractError
 from note_rl.learners.adjustable import LEARNING_RATE, OptimizerNumbers, minibatch_in_parts
 from note_rl.learners.base import (
@@ -24,15 +23,17 @@ from note_rl.learners.base import (
     temporary_attributes,
 )
 from note_rl.learners.checks import SamplesApart, check_samples_apart
+from note_rl.learners.gradient_noise import NoiseMoments
 from note_rl.learners.losses import Losses, offered
 from note_rl.learners.mirror import Actor
-from note_rl.learners.pytorch_adjusted import NoiseMeter, linear_layers, numbers_of, with_numbers
-from note_rl.learners.pytorch_arithmetic import TorchArithmetic
-from note_rl.learners.pytorch_evaluated import Evaluated, Reported, WaitingLosses, reported
-from note_rl.learners.pytorch_kept import Kept
-from note_rl.learners.pytorch_modes import Modes
-from note_rl.learners.pytorch_steps import Stepper
-from note_rl.learners.pytorch_tensors import (
+from note_rl.learners.pytorch.adjusted import NoiseMeter, linear_layers, numbers_of, with_numbers
+from note_rl.learners.pytorch.arithmetic import TorchArithmetic
+from note_rl.learners.pytorch.evaluated import Evaluated, Reported, WaitingLosses, reported
+from note_rl.learners.pytorch.kept import Kept
+from note_rl.learners.pytorch.modes import Modes
+from note_rl.learners.pytorch.optimizer_step import Stepper
+from note_rl.learners.pytorch.recording.traces import Traces
+from note_rl.learners.pytorch.tensors import (
     TensorsOf,
     arrays_of,
     as_array,
@@ -45,7 +46,6 @@ from note_rl.learners.pytorch_tensors import (
     stacked,
     undisturbed,
 )
-from note_rl.learners.pytorch_traced import Traces
 from note_rl.learners.targets import update_copies
 from note_rl.types import Array, FloatArray, Sample, Update
 

@@ -9,11 +9,11 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from note_rl.adaptive.gradient_noise import NoiseMoments, of_norms
 from note_rl.learners.adjustable import Parted
 from note_rl.learners.base import temporary_attributes
-from note_rl.learners.keras_variables import identity
-from note_rl.learners.keras_xla import Compilation
+from note_rl.learners.gradient_noise import NoiseMoments, of_norms
+from note_rl.learners.keras.variables import identity
+from note_rl.learners.keras.xla import Compilation
 
 NOT_COMPILABLE = (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError, tf.errors.NotFoundError)
 Losses = Callable[[dict[str, Any]], list[Any]]

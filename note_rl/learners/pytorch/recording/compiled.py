@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from note_rl.learners.pytorch_graph import Recording
+from note_rl.learners.pytorch.recording.graph import Recording
 
 _log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from note_rl.adaptive.gradient_noise import NoiseMoments, of_norms
 from note_rl.learners.adjustable import OptimizerNumbers, Parted, of_optimizers
+from note_rl.learners.gradient_noise import NoiseMoments, of_norms
 
 Optimizers = Sequence[tuple[torch.optim.Optimizer, Any]]
 Losses = Callable[[Mapping[str, Tensor]], list[Tensor]]

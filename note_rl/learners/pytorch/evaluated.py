@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from note_rl.learners.pytorch_steps import Direction
+from note_rl.learners.pytorch.optimizer_step import Direction
 
 _SOMETHING = torch.empty(0)
 

@@ -9,7 +9,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from note_rl.adaptive.gradient_noise import NoiseMoments
 from note_rl.errors import AgentContractError, SettingsError
 from note_rl.learners.adjustable import LEARNING_RATE, OptimizerNumbers, minibatch_in_parts, of_the_agent
 from note_rl.learners.base import (
@@ -24,14 +23,15 @@ from note_rl.learners.base import (
     temporary_attributes,
 )
 from note_rl.learners.checks import SamplesApart, check_samples_apart
-from note_rl.learners.keras_adjusted import numbers_of, with_learning_rates, with_numbers
-from note_rl.learners.keras_constants import Constants
-from note_rl.learners.keras_kept import Kept
-from note_rl.learners.keras_methods import TracedMethods
-from note_rl.learners.keras_modes import Modes
-from note_rl.learners.keras_noise import NOT_COMPILABLE, NoiseMeter
-from note_rl.learners.keras_step import GradientStep, TensorFlowArithmetic
-from note_rl.learners.keras_variables import (
+from note_rl.learners.gradient_noise import NoiseMoments
+from note_rl.learners.keras.adjusted import numbers_of, with_learning_rates, with_numbers
+from note_rl.learners.keras.kept import Kept
+from note_rl.learners.keras.methods import TracedMethods
+from note_rl.learners.keras.modes import Modes
+from note_rl.learners.keras.noise import NOT_COMPILABLE, NoiseMeter
+from note_rl.learners.keras.step import GradientStep, TensorFlowArithmetic
+from note_rl.learners.keras.tracing import Constants
+from note_rl.learners.keras.variables import (
     VariablesOf,
     arrays_of,
     as_array,
@@ -41,7 +41,7 @@ from note_rl.learners.keras_variables import (
     optimizer_slots,
     undisturbed,
 )
-from note_rl.learners.keras_xla import Compilation, is_on_cpu
+from note_rl.learners.keras.xla import Compilation, is_on_cpu
 from note_rl.learners.losses import Losses, offered
 from note_rl.learners.mirror import Actor
 from note_rl.learners.targets import update_copies

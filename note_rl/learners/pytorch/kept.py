@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from note_rl.learners.pytorch_tensors import named_tensors
+from note_rl.learners.pytorch.tensors import named_tensors
 
 Optimizers = Sequence[tuple[torch.optim.Optimizer, Sequence[Tensor]]]
 

@@ -1,0 +1,1 @@
+"""The learner of agents written in PyTorch: `learner` is the door, `optimizer_step` what follows a loss."""

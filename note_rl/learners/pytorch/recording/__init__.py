@@ -1,0 +1,1 @@
+"""Gradient steps replayed without modules and dispatch: recorded once, guarded, compiled where that pays."""
