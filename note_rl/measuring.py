@@ -8,8 +8,8 @@ from typing import Any
 from note_rl.adaptive import ess
 from note_rl.adaptive.signals import MeanSignal, NoiseSignal, Target
 from note_rl.errors import SettingsError
-from note_rl.experience import Experience
 from note_rl.learners.base import Learner
+from note_rl.replay.experience import Experience
 from note_rl.settings.adaptive import Adaptive
 from note_rl.settings.experience import RolloutSettings, check_signal
 from note_rl.types import FloatArray, Sample, Update

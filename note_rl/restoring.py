@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from note_rl.errors import CheckpointError, NoteRLError
-from note_rl.experience import Clock
+from note_rl.replay.experience import Clock
 from note_rl.settings import Settings
 from note_rl.settings.experience import ReplaySettings
 from note_rl.types import Array

@@ -10,8 +10,8 @@ import numpy as np
 
 from note_rl.callbacks import Hooks
 from note_rl.errors import DivergedError
-from note_rl.experience import Clock
 from note_rl.plotting import History
+from note_rl.replay.experience import Clock
 from note_rl.settings import Budget
 from note_rl.types import Episode, FloatArray, TrainResult
 

@@ -19,8 +19,6 @@ from note_rl.contract import explaining_triplets
 from note_rl.environments import holds_environments
 from note_rl.environments.normalise import RewardNormaliser
 from note_rl.errors import WorkerError
-from note_rl.experience import Clock, Experience
-from note_rl.experience.view import agent_view, make_experience
 from note_rl.knobs import Held, Workplace
 from note_rl.learners.adjustable import of_the_agent
 from note_rl.learners.base import Learner, Staged
@@ -28,6 +26,8 @@ from note_rl.measuring import Measurements
 from note_rl.normal_inputs import with_normal_inputs
 from note_rl.plotting import History
 from note_rl.policy import exploration
+from note_rl.replay.experience import Clock, Experience
+from note_rl.replay.experience.view import agent_view, make_experience
 from note_rl.scheduled import ScheduledValues
 from note_rl.seeding import generator
 from note_rl.session import RecentReturns, Session, diverged

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from note_rl.replay.frame_ring import FrameRing
-from note_rl.returns import generalised_advantage, standardise
+from note_rl.replay.returns import generalised_advantage, standardise
 from note_rl.settings.replay import RolloutPriority
 from note_rl.types import Array, BoolArray, FloatArray, IntArray, Sample, Steps
 

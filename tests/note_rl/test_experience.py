@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from note_rl.errors import AgentContractError, NoteRLError
-from note_rl.experience import AgentView, Clock, ReplayExperience, RolloutExperience
+from note_rl.replay.experience import AgentView, Clock, ReplayExperience, RolloutExperience
 from note_rl.replay.hindsight import GoalFunctions
 from note_rl.settings import Hindsight, Priority, ReplaySettings, RolloutPriority, RolloutSettings, Window
 from note_rl.settings.demonstrations import Demonstrations
@@ -288,7 +288,7 @@ def test_a_rollout_of_large_observations_comes_in_several_bursts_of_the_same_min
 
     (whole,) = bursts()
     per_transition = whole.obs[0, 0].nbytes + whole.next_obs[0, 0].nbytes
-    monkeypatch.setattr("note_rl.experience.rollout.MAX_BURST_BYTES", 3 * 2 * per_transition)
+    monkeypatch.setattr("note_rl.replay.experience.rollout.MAX_BURST_BYTES", 3 * 2 * per_transition)
     several = bursts()
     assert len(several) == 3
     assert max(one.num_gradient_steps for one in several) == 3

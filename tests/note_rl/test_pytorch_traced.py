@@ -8,11 +8,11 @@ import torch
 
 from note_rl import RL_pytorch
 from note_rl.agents import pytorch as agents
-from note_rl.experience import Clock
 from note_rl.learners.pytorch.recording.compiled import has_compiler, pays
 from note_rl.learners.pytorch.recording.graph import recorded, replay
 from note_rl.optimizers.pytorch import adam, sgd
 from note_rl.policy import EpsGreedyQPolicy
+from note_rl.replay.experience import Clock
 from note_rl.seeding import seed_everything
 from note_rl.types import Sample
 

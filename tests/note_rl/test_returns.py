@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from note_rl.returns import generalised_advantage, standardise
+from note_rl.replay.returns import generalised_advantage, standardise
 
 
 def naive(reward, value, next_value, terminated, ended, gamma, lam):

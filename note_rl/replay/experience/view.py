@@ -6,10 +6,10 @@ import numpy as np
 
 from note_rl.environments.goals import GoalLayout
 from note_rl.environments.normalise import RewardNormaliser
-from note_rl.experience.base import AgentView, Experience
-from note_rl.experience.replay import ReplayExperience
-from note_rl.experience.rollout import RolloutExperience
 from note_rl.learners.base import Learner
+from note_rl.replay.experience.base import AgentView, Experience
+from note_rl.replay.experience.replay import ReplayExperience
+from note_rl.replay.experience.rollout import RolloutExperience
 from note_rl.replay.hindsight import goal_functions
 from note_rl.settings import ReplaySettings, Settings
 

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from note_rl.errors import AgentContractError
-from note_rl.experience.base import (
+from note_rl.replay.buffer import Parts, ReplayBuffer
+from note_rl.replay.episodes import EpisodeIndex
+from note_rl.replay.experience.base import (
     MAX_BURST_BYTES,
     AgentView,
     Clock,
@@ -15,8 +17,6 @@ from note_rl.experience.base import (
     fixed_chunks,
     ladder_chunks,
 )
-from note_rl.replay.buffer import Parts, ReplayBuffer
-from note_rl.replay.episodes import EpisodeIndex
 from note_rl.replay.hindsight import HindsightReader
 from note_rl.replay.readers import NStep, Reader, one_step
 from note_rl.replay.samplers import PrioritizedSampler

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from note_rl.experience.base import MAX_BURST_BYTES, AgentView, Clock, Dressing, check_handed_over, fixed_chunks
+from note_rl.replay.experience.base import MAX_BURST_BYTES, AgentView, Clock, Dressing, check_handed_over, fixed_chunks
 from note_rl.replay.frame_ring import FrameRing
 from note_rl.replay.rollout import Rollout, RolloutScores
 from note_rl.settings.experience import RolloutSettings

@@ -1,7 +1,0 @@
-"""The two ways of training from experience: from a replay pool, and from the rollout just taken."""
-
-from note_rl.experience.base import AgentView, Clock, Experience
-from note_rl.experience.replay import ReplayExperience
-from note_rl.experience.rollout import RolloutExperience
-
-__all__ = ["AgentView", "Clock", "Experience", "ReplayExperience", "RolloutExperience"]
