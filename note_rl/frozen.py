@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from note_rl.acting import Acting
+from note_rl.collect.acting import Acting
 from note_rl.errors import SettingsError
 from note_rl.learners.adjustable import LEARNING_RATE
 from note_rl.normal_inputs import with_normal_inputs

@@ -17,7 +17,7 @@ from typing import Any
 import cloudpickle  # type: ignore[import-untyped]
 import numpy as np
 
-from note_rl.collect.travel import REFUSALS
+from note_rl.collect.workers.pickling import REFUSALS
 from note_rl.errors import CheckpointError, SettingsError
 from note_rl.learners.base import check_state
 from note_rl.optimizers.recipe import recipes_of

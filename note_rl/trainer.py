@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from note_rl.acting import Acting
 from note_rl.adapting import Adaptation
 from note_rl.callbacks import Hooks
 from note_rl.checkpoint import nested, under
+from note_rl.collect.acting import Acting
 from note_rl.collect.base import Collecting
 from note_rl.collect.choosing import check_same_spaces, make_collector, same_environments
+from note_rl.collect.contract import explaining_triplets
 from note_rl.collect.joining import joined
-from note_rl.contract import explaining_triplets
 from note_rl.environments import holds_environments
 from note_rl.environments.normalise import RewardNormaliser
 from note_rl.errors import WorkerError

@@ -14,11 +14,11 @@ import numpy as np
 from hydra.errors import InstantiationException
 from hydra.utils import get_object, instantiate
 
+from note_rl.collect.evaluation import Greedy
 from note_rl.environments import EnvFactory, flat_observations, for_evaluation
 from note_rl.environments.in_process import as_stored
 from note_rl.environments.normalise import ObservationNormaliser
 from note_rl.errors import EnvironmentMismatchError, NoteRLError, say_once
-from note_rl.evaluation import Greedy
 from note_rl.learners.base import Learner
 from note_rl.policy import Policy
 from note_rl.seeding import seed_everything

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from note_rl.collect.evaluation import random_policy_returns
 from note_rl.errors import DivergedError
-from note_rl.evaluation import random_policy_returns
 from tuner.build import build_run
 from tuner.config import RunConfig
 from tuner.errors import UserError

@@ -7,10 +7,10 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector.utils import batch_space, iterate
 
-from note_rl.acting import Acting
+from note_rl.collect.acting import Acting
+from note_rl.collect.evaluation import Greedy
 from note_rl.environments import flat_observations
 from note_rl.environments.frames import FrameStack
-from note_rl.evaluation import Greedy
 from note_rl.policy import exploration
 from note_rl.scheduled import ScheduledValues
 from note_rl.types import Array, BoolArray

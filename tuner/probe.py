@@ -1,6 +1,6 @@
 """Entry of the process that a study starts first: does everything fit together, and what does a random policy score?"""
 
-from note_rl.evaluation import random_policy_returns
+from note_rl.collect.evaluation import random_policy_returns
 from tuner.build import build_run
 from tuner.config import RunConfig
 from tuner.trial.context import TrialContext

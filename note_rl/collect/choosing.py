@@ -7,7 +7,7 @@ import numpy as np
 
 from note_rl.collect.base import Collecting
 from note_rl.collect.collector import Collector
-from note_rl.collect.pool_network import PoolCollector
+from note_rl.collect.workers.pool_network import PoolCollector
 from note_rl.environments import difference, training_environments
 from note_rl.environments.multi_agent import joint_environments
 from note_rl.errors import EnvironmentMismatchError

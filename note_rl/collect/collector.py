@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from note_rl.acting import Act
 from note_rl.checkpoint import nested, under
+from note_rl.collect.acting import Act
 from note_rl.collect.base import Collecting
+from note_rl.collect.contract import check_answers
 from note_rl.collect.rows import Rows
-from note_rl.contract import check_answers
 from note_rl.environments import Environments
 from note_rl.environments.frames import FrameStack
 from note_rl.errors import CheckpointError, EnvironmentMismatchError

@@ -10,8 +10,8 @@ import pytest
 from note_rl import errors
 from note_rl.callbacks import Callback, LambdaCallback, as_callbacks
 from note_rl.checking import KINDS
+from note_rl.collect.evaluation import random_policy_returns
 from note_rl.errors import SettingsError
-from note_rl.evaluation import random_policy_returns
 from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
 from note_rl.policy.noise import GaussianWhiteNoiseProcess
 from note_rl.settings import Budget, ReplaySettings, RolloutSettings, WorkerSettings

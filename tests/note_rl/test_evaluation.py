@@ -2,8 +2,8 @@ import gymnasium
 import numpy as np
 import pytest
 
+from note_rl.collect.evaluation import Greedy, evaluate, random_policy_returns
 from note_rl.errors import EnvironmentMismatchError, SettingsError
-from note_rl.evaluation import Greedy, evaluate, random_policy_returns
 from note_rl.policy import NoisyPolicy, SoftmaxPolicy, SquashedGaussianPolicy
 from note_rl.policy.noise import GaussianWhiteNoiseProcess
 from tests.note_rl.environments import Counting

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from note_rl.callbacks import LambdaCallback
+from note_rl.collect.evaluation import random_policy_returns
 from note_rl.environments.multi_agent import joint_environments
 from note_rl.errors import EnvironmentMismatchError
-from note_rl.evaluation import random_policy_returns
 from note_rl.examples.coordination import CoordinationGame
 from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
 from note_rl.policy.noise import GaussianWhiteNoiseProcess

@@ -10,10 +10,10 @@ from gymnasium import spaces
 from pettingzoo.utils.env import ParallelEnv
 
 from note_rl.collect.collector import Collector
+from note_rl.collect.evaluation import random_policy_returns
 from note_rl.environments import VectorEnvironment, make_environments
 from note_rl.environments.multi_agent import JointEnvironment, joint_environments
 from note_rl.errors import EnvironmentMismatchError
-from note_rl.evaluation import random_policy_returns
 from note_rl.examples.coordination import CoordinationGame
 from note_rl.policy import SoftmaxPolicy
 

@@ -3,9 +3,9 @@ import logging
 import pytest
 from gymnasium.vector import SyncVectorEnv
 
+from note_rl.collect.sizing import Limits, StepCosts, best_num_envs, best_num_processes
 from note_rl.errors import SettingsError
 from note_rl.policy import EpsGreedyQPolicy
-from note_rl.sizing import Limits, StepCosts, best_num_envs, best_num_processes
 from tests.note_rl.environments import Counting
 
 
@@ -71,7 +71,7 @@ class Slow(Counting):
 @pytest.fixture
 def clock(monkeypatch):
     made = Clock()
-    monkeypatch.setattr("note_rl.sizing.time", made)
+    monkeypatch.setattr("note_rl.collect.sizing.time", made)
     return made
 
 
@@ -95,17 +95,17 @@ def train(agent, total_steps=128):
 
 
 def test_a_slow_environment_needs_no_other_beside_it(dqn, clock, caplog):
-    with caplog.at_level(logging.INFO, logger="note_rl.sizing"):
+    with caplog.at_level(logging.INFO, logger="note_rl.collect.sizing"):
         agent = dqn(lambda: Slow(clock), num_envs="auto", seed=0)
         assert train(agent, 64) == 1
         train(agent, 80)  # measured once
-    (record,) = [one for one in caplog.records if one.name == "note_rl.sizing"]
+    (record,) = [one for one in caplog.records if one.name == "note_rl.collect.sizing"]
     assert record.getMessage().startswith("num_envs=1: an environment steps in 2021.2 us, a policy call takes 20.0 us")
 
 
 def test_what_was_measured_is_what_is_trained_with_and_what_a_file_holds_stays(dqn, monkeypatch, tmp_path):
     costs = [StepCosts(9e-6, 15e-6, 1e-6)]  # 15/E below 1: 16
-    monkeypatch.setattr("note_rl.sizing.measured_costs", lambda agent: costs[0])
+    monkeypatch.setattr("note_rl.collect.sizing.measured_costs", lambda agent: costs[0])
     agent = dqn(Counting, num_envs="auto", seed=0)
     assert train(agent) == 16
     assert agent.num_env_steps == 128
@@ -120,20 +120,20 @@ def test_what_was_measured_is_what_is_trained_with_and_what_a_file_holds_stays(d
 
 
 def test_a_minibatch_fits_into_the_rollout(dqn, monkeypatch):
+    from note_rl.collect.sizing import chosen_num_envs
     from note_rl.settings import RolloutSettings
-    from note_rl.sizing import chosen_num_envs
 
-    monkeypatch.setattr("note_rl.sizing.measured_costs", lambda agent: StepCosts(1.0, 0.0, 0.0))
+    monkeypatch.setattr("note_rl.collect.sizing.measured_costs", lambda agent: StepCosts(1.0, 0.0, 0.0))
     assert chosen_num_envs(None, RolloutSettings(num_steps=32, batch_size=100)) == 4
 
 
 def test_recommended_processes(dqn, clock, monkeypatch, caplog):
-    monkeypatch.setattr("note_rl.sizing.os.sched_getaffinity", lambda pid: set(range(6)), raising=False)
+    monkeypatch.setattr("note_rl.collect.sizing.os.sched_getaffinity", lambda pid: set(range(6)), raising=False)
     agent = dqn(lambda: Slow(clock))
     # 1,000 experiences are 12 times the 80 that a process needs, 64 steps of 2 ms enough for 129
     assert agent.get_optimal_processes(10**6) == 6
     assert agent.get_optimal_processes(10**6, min_exp_per_proc=300) == 3
-    with caplog.at_level(logging.INFO, logger="note_rl.sizing"):
+    with caplog.at_level(logging.INFO, logger="note_rl.collect.sizing"):
         assert agent.get_optimal_processes(1.0) == 1
     (record,) = caplog.records
     assert "processes=1, limited by memory: 6 cores" in record.getMessage()

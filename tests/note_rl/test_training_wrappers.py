@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from gymnasium.wrappers import ClipReward, FrameStackObservation, RescaleAction
 
+from note_rl.collect.evaluation import random_policy_returns
 from note_rl.environments import EnvFactory, VectorEnvironment, for_evaluation, training_environments
 from note_rl.errors import EnvironmentMismatchError
-from note_rl.evaluation import random_policy_returns
 from note_rl.policy import EpsGreedyQPolicy
 from tests.note_rl.environments import Counting
 from tests.note_rl.frameworks import frameworks

@@ -12,12 +12,12 @@ from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
 from note_rl.collect.collector import Collector
+from note_rl.collect.evaluation import evaluate
 from note_rl.environments import EnvFactory, VectorEnvironment, as_factory, training_environments
 from note_rl.environments.env_pool import EnvPoolVector
 from note_rl.environments.gymnasium_vector import ForeignVector
 from note_rl.environments.own_vectors import SeededCartPole, own_vector
 from note_rl.errors import CheckpointError, EnvironmentMismatchError
-from note_rl.evaluation import evaluate
 from note_rl.learners.mirror import Mirror
 from note_rl.policy import EpsGreedyQPolicy, GreedyQPolicy, SoftmaxPolicy
 from tests.note_rl.environments import Counting

@@ -8,8 +8,8 @@ import gymnasium
 import pytest
 
 from note_rl import errors
+from note_rl.collect.evaluation import random_policy_returns
 from note_rl.environments import for_evaluation
-from note_rl.evaluation import random_policy_returns
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine
 from tuner.build import build_environment, build_run
 from tuner.config import RunConfig, to_json

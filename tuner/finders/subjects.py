@@ -12,12 +12,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from note_rl.collect.travel import packed, packed_recipe
+from note_rl.collect.recipe import Rebuildable, Recipe, plain_attributes
+from note_rl.collect.workers.pickling import packed, packed_recipe
 from note_rl.errors import SettingsError
 from note_rl.learners.adjustable import LEARNING_RATE
 from note_rl.optimizers.rates import Rates
 from note_rl.optimizers.recipe import OptimizerRecipe, recipes_of
-from note_rl.rebuilding import Rebuildable, Recipe, plain_attributes
 from note_rl.seeding import seed_everything
 from tuner.build import build_run
 from tuner.config import RunConfig

@@ -16,15 +16,15 @@ import numpy as np
 import psutil
 import pytest
 
-from note_rl.acting import Acting
+from note_rl.collect.acting import Acting
 from note_rl.collect.collector import Collector
 from note_rl.collect.joining import columns_of
-from note_rl.collect.pool_network import PoolCollector
+from note_rl.collect.recipe import Recipe
+from note_rl.collect.workers.pool_network import PoolCollector
 from note_rl.environments import VectorEnvironment
 from note_rl.errors import CheckpointError, SettingsError, WorkerError
 from note_rl.policy import NoisyPolicy
 from note_rl.policy.noise import GaussianWhiteNoiseProcess
-from note_rl.rebuilding import Recipe
 from note_rl.seeding import generator
 from note_rl.settings import WorkerSettings
 from note_rl.settings.schedules import Linear

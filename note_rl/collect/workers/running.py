@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from note_rl.acting import Acting
-from note_rl.collect.crew import Crew
+from note_rl.collect.acting import Acting
 from note_rl.collect.joining import side_by_side
-from note_rl.collect.line import Collect, Collected, Job, TellState
-from note_rl.collect.parameters import SharedParameters
-from note_rl.collect.shared import Segment
+from note_rl.collect.recipe import plain_attributes
+from note_rl.collect.workers.messages import Collect, Collected, Job, TellState
+from note_rl.collect.workers.parameters import SharedParameters
+from note_rl.collect.workers.processes import Crew
+from note_rl.collect.workers.shared_memory import Segment
 from note_rl.learners.base import Learner
-from note_rl.rebuilding import plain_attributes
 from note_rl.settings.workers import StartMethod
 from note_rl.types import Array, BoolArray, Episode, Steps
 

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import VectorEnv
 
-from note_rl.acting import Acting
 from note_rl.checkpoint import nested, under
+from note_rl.collect.acting import Acting
 from note_rl.collect.base import Collecting
 from note_rl.collect.joining import columns_of, joined, split, steps_of
-from note_rl.collect.line import Job
-from note_rl.collect.parameters import SharedParameters
-from note_rl.collect.running import RunningWorkers
-from note_rl.collect.travel import packed, packed_environments, packed_policy, packed_recipe
-from note_rl.collect.worker import count_steps
+from note_rl.collect.workers.messages import Job
+from note_rl.collect.workers.parameters import SharedParameters
+from note_rl.collect.workers.pickling import packed, packed_environments, packed_policy, packed_recipe
+from note_rl.collect.workers.running import RunningWorkers
+from note_rl.collect.workers.worker import count_steps
 from note_rl.environments import VectorEnvironment, check_listed, make_environments
 from note_rl.environments.multi_agent import joint_environments
 from note_rl.errors import CheckpointError, EnvironmentMismatchError, say_once

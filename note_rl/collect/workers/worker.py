@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from note_rl.acting import Acting, Answers
 from note_rl.checkpoint import nested, under
+from note_rl.collect.acting import Acting, Answers
 from note_rl.collect.collector import Collector
 from note_rl.collect.joining import columns_of
-from note_rl.collect.line import Collect, Collected, Job
-from note_rl.collect.shared import Segment, anonymous_file, layout
+from note_rl.collect.workers.messages import Collect, Collected, Job
+from note_rl.collect.workers.shared_memory import Segment, anonymous_file, layout
 from note_rl.environments import VectorEnvironment, make_environments
 from note_rl.environments.multi_agent import joint_environments
 from note_rl.environments.normalise import ObservationNormaliser

@@ -7,7 +7,7 @@ import numpy as np
 from gymnasium import spaces
 
 from note_rl.checking import checked
-from note_rl.contract import check_answers
+from note_rl.collect.contract import check_answers
 from note_rl.environments import Environments, EnvLike, VectorEnvironment, as_factory, flat_observations, for_evaluation
 from note_rl.environments.frames import FrameStack
 from note_rl.policy import Policy, default_policy

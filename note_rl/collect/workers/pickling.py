@@ -9,9 +9,9 @@ from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
 
+from note_rl.collect.recipe import Recipe
 from note_rl.errors import SettingsError
 from note_rl.policy import Policy, PolicyPerEnvironment
-from note_rl.rebuilding import Recipe
 
 REFUSALS = (pickle.PicklingError, TypeError, AttributeError, ValueError, RuntimeError, NotImplementedError)
 

@@ -1,7 +1,7 @@
 """The program of a worker process, at the other end of a line.
 
-Started by `note_rl.collect.crew` with nothing of the caller in it: no `__main__`, no threads, no open files but its
-ends of the lines. Given several lines it imports what is asked for and forks a worker for each.
+Started by `note_rl.collect.workers.processes` with nothing of the caller in it: no `__main__`, no threads, no open
+files but its ends of the lines. Given several lines it imports what is asked for and forks a worker for each.
 """
 
 import contextlib
@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from note_rl.collect.line import Failed, Line, Ready, State, TellState, line_of
-from note_rl.collect.shared import Segment
-from note_rl.collect.worker import Worker
+from note_rl.collect.workers.messages import Failed, Line, Ready, State, TellState, line_of
+from note_rl.collect.workers.shared_memory import Segment
+from note_rl.collect.workers.worker import Worker
 
 _GRACE_S = 1.0  # that a worker is left to close its environments when the training process has ended it, or has gone
 

@@ -5,9 +5,9 @@ import os
 import cloudpickle  # type: ignore[import-untyped]
 import numpy as np
 
-from note_rl.acting import Acting
-from note_rl.collect.shared import Segment, anonymous_file, layout
-from note_rl.collect.worker import layer_arrays
+from note_rl.collect.acting import Acting
+from note_rl.collect.workers.shared_memory import Segment, anonymous_file, layout
+from note_rl.collect.workers.worker import layer_arrays
 from note_rl.environments.frames import FrameStack
 from note_rl.learners.base import Learner
 from note_rl.types import Array

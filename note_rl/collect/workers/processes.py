@@ -12,13 +12,14 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from note_rl.collect.line import Failed, Line
-from note_rl.collect.worker_process import Start
+from note_rl.collect.workers.messages import Failed, Line
+from note_rl.collect.workers.worker_process import Start
 from note_rl.errors import WorkerError
 from note_rl.threads import thread_variables
 
 _PROGRAM = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from note_rl.collect.worker_process import Start, main; "
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "from note_rl.collect.workers.worker_process import Start, main; "
     "main(Start(**json.loads(sys.argv[2])))"
 )
 _PATIENCE_S = 3.0  # until a process that does not end is killed

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from note_rl.acting import Acting
 from note_rl.checking import check_fields
+from note_rl.collect.acting import Acting
+from note_rl.collect.evaluation import random_actions
 from note_rl.environments import Environments, VectorEnvironment, as_factory, flat_observations
 from note_rl.environments.frames import FrameStack
 from note_rl.environments.multi_agent import joint_environments
-from note_rl.evaluation import random_actions
 from note_rl.settings.experience import ReplaySettings, RolloutSettings
 
 _log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from note_rl.collect.shared import Column
+from note_rl.collect.workers.shared_memory import Column
 from note_rl.types import Array
 
 _HEADER = struct.Struct("!Q?")  # length of the message in bytes, whether a descriptor comes along
