@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from note_rl.adapting import Adaptation
 from note_rl.adaptive import ess
+from note_rl.adaptive.adaptation import Adaptation
+from note_rl.adaptive.measurements import NOISE
 from note_rl.adaptive.signals import NoiseSignal
 from note_rl.adaptive.smoothing import weight_of_newest
 from note_rl.adaptive.window import Trim, removable
 from note_rl.checking import Count, Kind, Number, checked_arguments, refuse_unknown
 from note_rl.counts import Shown
 from note_rl.errors import SettingsError
-from note_rl.measuring import NOISE
 from note_rl.settings.adaptive import MANUAL_NAMES, Adapt, of_manual
 from note_rl.settings.experience import ReplaySettings, RolloutSettings
 from note_rl.settings.replay import Removal

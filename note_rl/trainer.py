@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from note_rl.adapting import Adaptation
+from note_rl.adaptive.adaptation import Adaptation
+from note_rl.adaptive.hyperparameters import Held, Workplace
+from note_rl.adaptive.measurements import Measurements
+from note_rl.adaptive.scheduled import ScheduledValues
 from note_rl.callbacks import Hooks
 from note_rl.checkpoint import nested, under
 from note_rl.collect.acting import Acting
@@ -19,16 +22,13 @@ from note_rl.collect.joining import joined
 from note_rl.environments import holds_environments
 from note_rl.environments.normalise import RewardNormaliser
 from note_rl.errors import WorkerError
-from note_rl.knobs import Held, Workplace
 from note_rl.learners.adjustable import of_the_agent
 from note_rl.learners.base import Learner, Staged
-from note_rl.measuring import Measurements
 from note_rl.normal_inputs import with_normal_inputs
 from note_rl.plotting import History
 from note_rl.policy import exploration
 from note_rl.replay.experience import Clock, Experience
 from note_rl.replay.experience.view import agent_view, make_experience
-from note_rl.scheduled import ScheduledValues
 from note_rl.seeding import generator
 from note_rl.session import RecentReturns, Session, diverged
 from note_rl.settings import Budget, Settings

@@ -7,12 +7,12 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector.utils import batch_space, iterate
 
+from note_rl.adaptive.scheduled import ScheduledValues
 from note_rl.collect.acting import Acting
 from note_rl.collect.evaluation import Greedy
 from note_rl.environments import flat_observations
 from note_rl.environments.frames import FrameStack
 from note_rl.policy import exploration
-from note_rl.scheduled import ScheduledValues
 from note_rl.types import Array, BoolArray
 from tuner.build import BuiltRun
 from tuner.errors import UserError

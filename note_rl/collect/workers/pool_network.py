@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import VectorEnv
 
+from note_rl.adaptive.scheduled import ADAPTABLE, numbers_of
 from note_rl.checkpoint import nested, under
 from note_rl.collect.acting import Acting
 from note_rl.collect.base import Collecting
@@ -21,7 +22,6 @@ from note_rl.environments.multi_agent import joint_environments
 from note_rl.errors import CheckpointError, EnvironmentMismatchError, say_once
 from note_rl.learners.base import Learner
 from note_rl.policy import Policy, PolicyPerEnvironment
-from note_rl.scheduled import ADAPTABLE, numbers_of
 from note_rl.seeding import generator
 from note_rl.settings import Settings
 from note_rl.settings.workers import WorkerSettings

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from note_rl.adaptive.scheduled import set_numbers
 from note_rl.checkpoint import nested, under
 from note_rl.collect.acting import Acting, Answers
 from note_rl.collect.collector import Collector
@@ -22,7 +23,6 @@ from note_rl.errors import AgentContractError
 from note_rl.learners.base import Learner
 from note_rl.learners.mirror import DenseLayer, Mirror
 from note_rl.policy import Policy, PolicyPerEnvironment
-from note_rl.scheduled import set_numbers
 from note_rl.seeding import generator, integer, seed_everything
 from note_rl.types import Array, FloatArray
 

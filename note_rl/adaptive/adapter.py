@@ -9,9 +9,9 @@ import numpy as np
 
 from note_rl.adaptive import ess
 from note_rl.adaptive.controller import Controller, Outcome
+from note_rl.adaptive.hyperparameters import Knob
+from note_rl.adaptive.measurements import NOISE, Signal
 from note_rl.adaptive.signals import Health, NoiseSignal, worst
-from note_rl.knobs import Knob
-from note_rl.measuring import NOISE, Signal
 from note_rl.replay.experience import Experience
 from note_rl.types import FloatArray
 

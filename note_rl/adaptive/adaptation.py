@@ -10,16 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from note_rl.adapters import Adapter
 from note_rl.adaptive import ess
+from note_rl.adaptive.adapter import Adapter
 from note_rl.adaptive.controller import Controller, Outcome
 from note_rl.adaptive.decisions import Decision, Log
+from note_rl.adaptive.hyperparameters import AttributeKnob, Knob, OptimizerKnob, Workplace, knobs_of
+from note_rl.adaptive.measurements import NOISE, Measurements
 from note_rl.adaptive.signals import Health, NoiseSignal
 from note_rl.adaptive.smoothing import RunningMean
 from note_rl.adaptive.window import Trim, removable
-from note_rl.knobs import AttributeKnob, Knob, OptimizerKnob, Workplace, knobs_of
 from note_rl.learners.adjustable import LEARNING_RATE
-from note_rl.measuring import NOISE, Measurements
 from note_rl.replay.experience import Clock
 from note_rl.settings.adaptive import Adapt, Adaptive
 from note_rl.settings.adaptive_rules import WINDOW

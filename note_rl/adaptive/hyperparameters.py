@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from note_rl.adaptive.scheduled import owners
 from note_rl.errors import SettingsError
 from note_rl.learners.adjustable import LEARNING_RATE, OptimizerNumbers, numbered
 from note_rl.policy import Policy
 from note_rl.replay.experience import Experience
 from note_rl.replay.samplers import PrioritizedSampler
-from note_rl.scheduled import owners
 from note_rl.settings.experience import ReplaySettings
 
 _OF_OPTIMIZERS = (LEARNING_RATE, "beta1", "beta2", "weight_decay")
