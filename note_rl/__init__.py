@@ -8,7 +8,7 @@ Importing this package imports neither framework; the first use of `RL` or `RL_p
 
 from typing import TYPE_CHECKING, Any
 
-from note_rl.callbacks import LambdaCallback
+from note_rl.training.callbacks import LambdaCallback
 
 if TYPE_CHECKING:
     from note_rl.rl import RL

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 import note_rl
-from note_rl.callbacks import Callback, LambdaCallback
-from note_rl.persistence import restore_param
+from note_rl.training.callbacks import Callback, LambdaCallback
+from note_rl.training.persistence import restore_param
 
 if TYPE_CHECKING:
     from note_rl.rl import RL

@@ -8,12 +8,12 @@ an agent first learns or acts, so that users of PyTorch can do the same.
 from typing import Any
 
 from note_rl import policy
-from note_rl.agent import Agent
 from note_rl.errors import SettingsError
 from note_rl.learners.base import Learner
-from note_rl.pickling import remade
 from note_rl.policy import noise
 from note_rl.settings import Budget
+from note_rl.training.agent import Agent
+from note_rl.training.pickling import remade
 from note_rl.types import TrainResult
 
 
@@ -49,7 +49,7 @@ class RL(Agent):
     """
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        """For pickle, cloudpickle and deepcopy; see `note_rl.pickling`."""
+        """For pickle, cloudpickle and deepcopy; see `note_rl.training.pickling`."""
         return remade(self)
 
     def _make_learner(self) -> Learner:
@@ -81,7 +81,7 @@ class RL(Agent):
             total_steps: Environment steps over the agent's life. A restored run that is to go on exactly as if it had
                 never stopped is given the same number again; with episodes= it would count from this call on.
             **options: callbacks, p (progress lines, 0 is silent), jit_compile (XLA; "auto": where it pays), save_data,
-                parallel_training_and_save, window_size and all others of `note_rl.train_options.TrainOptions`.
+                parallel_training_and_save, window_size and all others of `note_rl.training.train_options.TrainOptions`.
 
         Raises:
             NoteRLError: Settings, environment and agent do not fit each other, or a file cannot be written.

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from note_rl.agent import Agent
 from note_rl.errors import SettingsError
 from note_rl.learners.base import Learner
 from note_rl.learners.pytorch.learner import PyTorchLearner
 from note_rl.learners.pytorch.tensors import named_tensors
-from note_rl.pickling import state_of, take_state
 from note_rl.settings import Budget
+from note_rl.training.agent import Agent
+from note_rl.training.pickling import state_of, take_state
 from note_rl.types import TrainResult
 
 
@@ -26,7 +26,7 @@ class RL_pytorch(Agent):  # noqa: N801 (the manuals' name)
     """
 
     def __getstate__(self) -> dict[str, Any]:
-        """For pickle, cloudpickle and deepcopy; see `note_rl.pickling`."""
+        """For pickle, cloudpickle and deepcopy; see `note_rl.training.pickling`."""
         return state_of(self)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -53,7 +53,7 @@ class RL_pytorch(Agent):  # noqa: N801 (the manuals' name)
             total_steps: Environment steps over the agent's life. A restored run that is to go on exactly as if it had
                 never stopped is given the same number again; with episodes= it would count from this call on.
             **options: callbacks, p (progress lines, 0 is silent), save_data, parallel_training_and_save, window_size,
-                jit_compile and all others of `note_rl.train_options.TrainOptions`.
+                jit_compile and all others of `note_rl.training.train_options.TrainOptions`.
 
         Raises:
             NoteRLError: Settings, environment and agent do not fit each other, or a file cannot be written.

@@ -144,3 +144,13 @@ class TrainResult:
     num_gradient_steps: int
     seconds: float
     stop_reason: str
+
+
+def nested(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """The arrays with a prefix before their names."""
+    return {f"{prefix}/{name}": values for name, values in arrays.items()}
+
+
+def under(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """The arrays whose names begin with the prefix, without it."""
+    return {name.removeprefix(f"{prefix}/"): values for name, values in arrays.items() if name.startswith(f"{prefix}/")}

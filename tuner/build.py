@@ -45,11 +45,11 @@ class TrainableAgent(Protocol):
 
     @property
     def decisions(self) -> list[Any]:
-        """See `note_rl.adjusting.Adjustable`."""
+        """See `note_rl.training.adjusting.Adjustable`."""
 
     @property
     def adapted_schedule(self) -> Mapping[str, list[list[float]]]:
-        """See `note_rl.adjusting.Adjustable`."""
+        """See `note_rl.training.adjusting.Adjustable`."""
 
     def train(
         self, *, optimizer: Any, total_steps: int, callbacks: Any, jit_compile: bool | str, p: int

@@ -8,8 +8,8 @@ from typing import Any
 
 import yaml
 
-from note_rl.checkpoint import read_checkpoint
 from note_rl.errors import NoteRLError
+from note_rl.training.checkpoint import read_checkpoint
 from tuner.checks import checked_run
 from tuner.errors import UserError
 from tuner.files import parse_json, write_aside

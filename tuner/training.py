@@ -9,8 +9,8 @@ from typing import Protocol
 
 import numpy as np
 
-from note_rl.callbacks import Callback, Logs
 from note_rl.seeding import integer
+from note_rl.training.callbacks import Callback, Logs
 from tuner.adaptation import write_adaptation
 from tuner.build import BuiltRun, build_run
 from tuner.config import RunConfig

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from note_rl.checkpoint import nested, under
 from note_rl.collect.acting import Act
 from note_rl.collect.base import Collecting
 from note_rl.collect.contract import check_answers
@@ -14,7 +13,7 @@ from note_rl.environments.frames import FrameStack
 from note_rl.errors import CheckpointError, EnvironmentMismatchError
 from note_rl.policy import Policy
 from note_rl.settings import Settings
-from note_rl.types import Array, Episode, FloatArray, Steps
+from note_rl.types import Array, Episode, FloatArray, Steps, nested, under
 
 
 class Collector(Collecting):

@@ -21,7 +21,7 @@ class ReplaySettings:
         gradient_steps: Gradient steps per training phase; None: one shuffled pass over the pool.
         target_update_interval: Gradient steps between calls of update_param().
         target_update_env_steps: The same in environment steps. At most one of the two; with neither, the trainer
-            chooses: see `note_rl.target_updates`.
+            chooses: see `note_rl.training.target_updates`.
         num_steps: n of n-step returns, put together when sampled.
         priority: Transitions are read by the size of their TD error; None: all alike.
         hindsight: Goals are replaced by achieved ones; None: never.

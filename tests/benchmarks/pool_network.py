@@ -23,9 +23,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import gymnasium
 
-from note_rl.callbacks import Callback, Logs
 from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
 from note_rl.seeding import seed_everything
+from note_rl.training.callbacks import Callback, Logs
 
 NUM_ROUNDS = 5
 STEP_S = 5e-3

@@ -257,7 +257,7 @@ def _spoil_line(content: bytes, rng: random.Random) -> bytes:
 
 def _mutate_checkpoint(path: Path, rng: random.Random) -> None:
     """The head or the arrays are changed by somebody who knows the format."""
-    from note_rl.checkpoint import read_checkpoint, write_checkpoint
+    from note_rl.training.checkpoint import read_checkpoint, write_checkpoint
 
     arrays, head = read_checkpoint(path)
     if rng.random() < 0.5:

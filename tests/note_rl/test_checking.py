@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from note_rl import errors
-from note_rl.callbacks import Callback, LambdaCallback, as_callbacks
 from note_rl.checking import KINDS
 from note_rl.collect.evaluation import random_policy_returns
 from note_rl.errors import SettingsError
@@ -18,7 +17,8 @@ from note_rl.settings import Budget, ReplaySettings, RolloutSettings, WorkerSett
 from note_rl.settings.replay import kept
 from note_rl.settings.schedules import Linear
 from note_rl.settings.set_arguments import _settings, settings_from_set
-from note_rl.train_options import TrainOptions, train_options
+from note_rl.training.callbacks import Callback, LambdaCallback, as_callbacks
+from note_rl.training.train_options import TrainOptions, train_options
 from tests.note_rl.environments import Counting
 
 COUNTED = [

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from note_rl import checkpoint
-from note_rl.checkpoint import read_checkpoint, write_checkpoint
 from note_rl.errors import CheckpointError
+from note_rl.training import checkpoint
+from note_rl.training.checkpoint import read_checkpoint, write_checkpoint
 
 ARRAYS = {
     "a/b": np.arange(6, dtype=np.float32).reshape(2, 3),

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from note_rl.callbacks import LambdaCallback
 from note_rl.errors import AgentContractError
 from note_rl.policy import EpsGreedyQPolicy
 from note_rl.seeding import seed_everything
+from note_rl.training.callbacks import LambdaCallback
 from tests.note_rl.environments import Corridor
 from tests.note_rl.frameworks import frameworks
 from tests.note_rl.manual_agents import dqn, environment_without_time_limit

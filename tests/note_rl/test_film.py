@@ -9,8 +9,8 @@ from moviepy import VideoFileClip
 from PIL import Image
 
 from note_rl.errors import EnvironmentMismatchError, SettingsError
-from note_rl.film import drawing_environment
 from note_rl.policy import EpsGreedyQPolicy
+from note_rl.training.film import drawing_environment
 from tests.note_rl.environments import Counting
 from tests.note_rl.frameworks import frameworks
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from note_rl.frozen import FrozenData
 from note_rl.optimizers.rates import Rates
 from note_rl.optimizers.recipe import recipe_of
 from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
 from note_rl.seeding import seed_everything
+from note_rl.training.frozen import FrozenData
 from tests.note_rl.environments import Counting
 from tests.note_rl.frameworks import frameworks
 from tests.note_rl.samples import part_of, sample

@@ -5,7 +5,6 @@ import importlib
 import numpy as np
 import pytest
 
-from note_rl.callbacks import LambdaCallback
 from note_rl.collect.evaluation import random_policy_returns
 from note_rl.environments.multi_agent import joint_environments
 from note_rl.errors import EnvironmentMismatchError
@@ -13,6 +12,7 @@ from note_rl.examples.coordination import CoordinationGame
 from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
 from note_rl.policy.noise import GaussianWhiteNoiseProcess
 from note_rl.seeding import seed_everything
+from note_rl.training.callbacks import LambdaCallback
 from tests.note_rl.frameworks import frameworks
 from tests.note_rl.test_multi_agent import Lists, Unlike
 

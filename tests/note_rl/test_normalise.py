@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from note_rl.agents.pytorch import DQN
-from note_rl.callbacks import LambdaCallback
 from note_rl.environments.normalise import ObservationNormaliser, RewardNormaliser, RunningMoments
 from note_rl.policy import EpsGreedyQPolicy
+from note_rl.training.callbacks import LambdaCallback
 from note_rl.types import Steps
 from tests.note_rl.environments import Counting
 

@@ -12,9 +12,9 @@ import pytest
 from note_rl.errors import SettingsError
 from note_rl.policy import AdaptiveEpsGreedyPolicy, EpsGreedyQPolicy, SoftmaxPolicy, SquashedGaussianPolicy
 from note_rl.policy.noise import OrnsteinUhlenbeckProcess
-from note_rl.saving import SavingOptions
 from note_rl.seeding import seed_everything
 from note_rl.settings.schedules import Linear
+from note_rl.training.saving import SavingOptions
 from tests.note_rl.environments import Counting
 from tests.note_rl.frameworks import frameworks
 

@@ -8,10 +8,10 @@ import matplotlib.pyplot
 import numpy as np
 import pytest
 
-from note_rl import plotting
 from note_rl.errors import SettingsError
-from note_rl.plotting import History, moving_average
 from note_rl.policy import EpsGreedyQPolicy
+from note_rl.training import plotting
+from note_rl.training.plotting import History, moving_average
 from tests.note_rl.environments import Counting
 from tests.note_rl.frameworks import frameworks
 

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from note_rl.agents.pytorch import DQN, PPO
-from note_rl.checkpoint import read_checkpoint, write_checkpoint
 from note_rl.errors import CheckpointError
 from note_rl.examples.environments import BitFlipping
 from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
 from note_rl.seeding import seed_everything
+from note_rl.training.checkpoint import read_checkpoint, write_checkpoint
 from tests.note_rl.environments import Counting
 
 

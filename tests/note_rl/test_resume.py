@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from note_rl.callbacks import LambdaCallback
-from note_rl.checkpoint import read_checkpoint
 from note_rl.learners.pytorch.recording.graph import replay
 from note_rl.policy import EpsGreedyQPolicy, GaussianPolicy, SoftmaxPolicy, SquashedGaussianPolicy
 from note_rl.policy.noise import OrnsteinUhlenbeckProcess
 from note_rl.seeding import seed_everything
+from note_rl.training.callbacks import LambdaCallback
+from note_rl.training.checkpoint import read_checkpoint
 from tests.note_rl.frameworks import frameworks
 
 PYTORCH = next(framework.values[0] for framework in frameworks() if framework.id == "pytorch")

@@ -6,14 +6,14 @@ import threading
 import numpy as np
 import pytest
 
-from note_rl import saving
-from note_rl.callbacks import LambdaCallback
-from note_rl.checkpoint import read_checkpoint, write_checkpoint
 from note_rl.errors import CheckpointError, DivergedError, SettingsError
-from note_rl.persistence import restore_param
 from note_rl.policy import EpsGreedyQPolicy
-from note_rl.saving import SavingOptions, SavingRecord
 from note_rl.seeding import seed_everything
+from note_rl.training import saving
+from note_rl.training.callbacks import LambdaCallback
+from note_rl.training.checkpoint import read_checkpoint, write_checkpoint
+from note_rl.training.persistence import restore_param
+from note_rl.training.saving import SavingOptions, SavingRecord
 from tests.note_rl.environments import Counting
 from tests.note_rl.frameworks import frameworks
 

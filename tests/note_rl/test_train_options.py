@@ -5,12 +5,12 @@ import logging
 import pytest
 
 from note_rl import errors
-from note_rl.callbacks import Callback, Hooks, LambdaCallback
 from note_rl.errors import SettingsError
 from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
 from note_rl.seeding import seed_everything
 from note_rl.settings import Hindsight, Priority, ReplaySettings, RolloutPriority, RolloutSettings, Window
-from note_rl.train_options import TrainOptions, same_pool, train_options
+from note_rl.training.callbacks import Callback, Hooks, LambdaCallback
+from note_rl.training.train_options import TrainOptions, same_pool, train_options
 from tests.note_rl.environments import Counting
 from tests.note_rl.frameworks import frameworks
 

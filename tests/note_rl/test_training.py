@@ -5,13 +5,13 @@ import logging
 import numpy as np
 import pytest
 
-from note_rl.callbacks import Callback, LambdaCallback
 from note_rl.collect.evaluation import random_policy_returns
 from note_rl.errors import CheckpointError, DivergedError, EnvironmentMismatchError, SettingsError
 from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
 from note_rl.seeding import seed_everything
 from note_rl.settings import ReplaySettings, RolloutSettings, Settings
 from note_rl.settings.schedules import Linear
+from note_rl.training.callbacks import Callback, LambdaCallback
 from tests.note_rl.environments import Corridor, Counting
 from tests.note_rl.frameworks import frameworks
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import psutil
 
-from note_rl.checkpoint import read_checkpoint
+from note_rl.training.checkpoint import read_checkpoint
 from tuner.records import RunRecord
 from tuner.study import StudyStore, summarise
 from tuner.trial import folder as files

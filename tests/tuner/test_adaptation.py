@@ -35,7 +35,7 @@ def test_a_run_leaves_its_decisions_and_is_repeated_from_its_schedule(tuner: Com
     assert len(schedule["clip"]) > 2
     again = tuner("train", "--config-dir", str(folder / "adapted"), *PPO, "adaptive=replay", "hydra.run.dir=again")
     assert again.status == 0, again.errors
-    from note_rl.checkpoint import read_checkpoint
+    from note_rl.training.checkpoint import read_checkpoint
 
     first, second = (read_checkpoint(tuner.folder / name / "checkpoint.safetensors")[0] for name in ("first", "again"))
     parameters = [name for name in first if name.startswith("learner/agent/")]

@@ -20,7 +20,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
 
 def test_the_wheel_holds_both_packages_and_every_file_of_conf(wheel: zipfile.ZipFile) -> None:
     names = set(wheel.namelist())
-    assert {"note_rl/py.typed", "tuner/py.typed", "tuner/cli.py", "note_rl/trainer.py"} <= names
+    assert {"note_rl/py.typed", "tuner/py.typed", "tuner/cli.py", "note_rl/training/trainer.py"} <= names
     assert [name for name in names if "hydra_plugins" in name] == ["hydra_plugins/tuner_sweeper.py"]
     conf = conf_folder()
     assert {f"tuner/conf/{path.relative_to(conf).as_posix()}" for path in conf.rglob("*.yaml")} <= names

@@ -8,7 +8,7 @@ from PIL import Image
 
 from note_rl.environments import EnvFactory
 from note_rl.errors import SettingsError
-from note_rl.film import write_film
+from note_rl.training.film import write_film
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine
 from tuner.commands.play import find_writer, load_run
 from tuner.errors import UserError

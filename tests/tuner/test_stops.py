@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from note_rl.checkpoint import read_checkpoint
+from note_rl.training.checkpoint import read_checkpoint
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine
 from tests.tuner.studies import FakeExecutor, Script, learn, run_study
 from tuner.config import RunConfig, to_json

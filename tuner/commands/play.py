@@ -10,8 +10,8 @@ from rich.markup import escape
 
 from note_rl.environments import for_evaluation
 from note_rl.errors import SettingsError
-from note_rl.film import WriteFilm, film_writer, write_film
 from note_rl.threads import thread_variables
+from note_rl.training.film import WriteFilm, film_writer, write_film
 from tuner import runs
 from tuner.build import BuiltRun, build_run
 from tuner.checks import resolve

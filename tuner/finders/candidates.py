@@ -7,8 +7,8 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from note_rl.callbacks import Callback, Logs
-from note_rl.frozen import FrozenData
+from note_rl.training.callbacks import Callback, Logs
+from note_rl.training.frozen import FrozenData
 from tuner.config import RunConfig
 from tuner.errors import UserError
 from tuner.finders.job import Measured

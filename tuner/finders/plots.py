@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from note_rl.plotting import figure_of, show_or_save
+from note_rl.training.plotting import figure_of, show_or_save
 from tuner.errors import UserError
 from tuner.finders.curves import FloatArray, moving_mean, smooth_loss
 from tuner.finders.range_test import KL_TARGET

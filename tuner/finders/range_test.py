@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from note_rl.callbacks import Callback, Logs
 from note_rl.errors import DivergedError, SettingsError
-from note_rl.frozen import FrozenData
 from note_rl.optimizers.rates import Rates
+from note_rl.training.callbacks import Callback, Logs
+from note_rl.training.frozen import FrozenData
 from tuner.finders.curves import has_diverged
 from tuner.trial.messages import JsonDict
 

@@ -8,7 +8,6 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 
 from note_rl.adaptive.scheduled import ADAPTABLE, numbers_of
-from note_rl.checkpoint import nested, under
 from note_rl.collect.acting import Acting
 from note_rl.collect.base import Collecting
 from note_rl.collect.joining import columns_of, joined, split, steps_of
@@ -25,7 +24,7 @@ from note_rl.policy import Policy, PolicyPerEnvironment
 from note_rl.seeding import generator
 from note_rl.settings import Settings
 from note_rl.settings.workers import WorkerSettings
-from note_rl.types import Array, Episode, Steps
+from note_rl.types import Array, Episode, Steps, nested, under
 
 _log = logging.getLogger(__name__)
 _SPAN = 16  # steps that workers take before it is looked whether an episode has ended

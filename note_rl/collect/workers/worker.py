@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from note_rl.adaptive.scheduled import set_numbers
-from note_rl.checkpoint import nested, under
 from note_rl.collect.acting import Acting, Answers
 from note_rl.collect.collector import Collector
 from note_rl.collect.joining import columns_of
@@ -24,7 +23,7 @@ from note_rl.learners.base import Learner
 from note_rl.learners.mirror import DenseLayer, Mirror
 from note_rl.policy import Policy, PolicyPerEnvironment
 from note_rl.seeding import generator, integer, seed_everything
-from note_rl.types import Array, FloatArray
+from note_rl.types import Array, FloatArray, nested, under
 
 _PARAMETERS = "agent/"  # begins the names of parameters in a learner's state
 

@@ -7,12 +7,12 @@ import pytest
 
 from note_rl.adaptive import ess
 from note_rl.adaptive.signals import Health, MeanSignal, NoiseSignal
-from note_rl.callbacks import LambdaCallback
 from note_rl.errors import SettingsError
 from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
 from note_rl.seeding import seed_everything
 from note_rl.settings import Adaptive
 from note_rl.settings.schedules import Linear
+from note_rl.training.callbacks import LambdaCallback
 from tests.note_rl.environments import Corridor
 from tests.note_rl.frameworks import Framework, frameworks
 

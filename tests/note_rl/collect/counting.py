@@ -12,12 +12,12 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from note_rl.agent import Agent
 from note_rl.collect.acting import Acting
 from note_rl.collect.workers.pool_network import PoolCollector
 from note_rl.learners.mirror import Actor
 from note_rl.policy import NoisyPolicy
 from note_rl.settings import Budget, ReplaySettings, RolloutSettings, Settings, WorkerSettings
+from note_rl.training.agent import Agent
 from note_rl.types import Sample, TrainResult, Update
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from note_rl.callbacks import Hooks
 from note_rl.errors import DivergedError
-from note_rl.plotting import History
 from note_rl.replay.experience import Clock
 from note_rl.settings import Budget
+from note_rl.training.callbacks import Hooks
+from note_rl.training.plotting import History
 from note_rl.types import Episode, FloatArray, TrainResult
 
 _DEFAULT_TRIAL_COUNT = 10

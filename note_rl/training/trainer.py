@@ -12,8 +12,6 @@ from note_rl.adaptive.adaptation import Adaptation
 from note_rl.adaptive.hyperparameters import Held, Workplace
 from note_rl.adaptive.measurements import Measurements
 from note_rl.adaptive.scheduled import ScheduledValues
-from note_rl.callbacks import Hooks
-from note_rl.checkpoint import nested, under
 from note_rl.collect.acting import Acting
 from note_rl.collect.base import Collecting
 from note_rl.collect.choosing import check_same_spaces, make_collector, same_environments
@@ -24,18 +22,19 @@ from note_rl.environments.normalise import RewardNormaliser
 from note_rl.errors import WorkerError
 from note_rl.learners.adjustable import of_the_agent
 from note_rl.learners.base import Learner, Staged
-from note_rl.normal_inputs import with_normal_inputs
-from note_rl.plotting import History
 from note_rl.policy import exploration
 from note_rl.replay.experience import Clock, Experience
 from note_rl.replay.experience.view import agent_view, make_experience
 from note_rl.seeding import generator
-from note_rl.session import RecentReturns, Session, diverged
 from note_rl.settings import Budget, Settings
 from note_rl.settings.adaptive import Adaptive
-from note_rl.target_updates import with_target_updates
-from note_rl.train_options import same_pool
-from note_rl.types import Array, Steps, TrainResult
+from note_rl.training.callbacks import Hooks
+from note_rl.training.normal_inputs import with_normal_inputs
+from note_rl.training.plotting import History
+from note_rl.training.session import RecentReturns, Session, diverged
+from note_rl.training.target_updates import with_target_updates
+from note_rl.training.train_options import same_pool
+from note_rl.types import Array, Steps, TrainResult, nested, under
 
 _log = logging.getLogger(__name__)
 

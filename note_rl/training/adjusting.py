@@ -15,12 +15,12 @@ from note_rl.adaptive.signals import NoiseSignal
 from note_rl.adaptive.smoothing import weight_of_newest
 from note_rl.adaptive.window import Trim, removable
 from note_rl.checking import Count, Kind, Number, checked_arguments, refuse_unknown
-from note_rl.counts import Shown
 from note_rl.errors import SettingsError
 from note_rl.settings.adaptive import MANUAL_NAMES, Adapt, of_manual
 from note_rl.settings.experience import ReplaySettings, RolloutSettings
 from note_rl.settings.replay import Removal
-from note_rl.trainer import Trainer
+from note_rl.training.counts import Shown
+from note_rl.training.trainer import Trainer
 
 Params = Mapping[str, Any] | None
 _NUMBERS: dict[str, Kind] = {

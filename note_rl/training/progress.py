@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from note_rl.callbacks import Callback, Logs
 from note_rl.settings import Budget
+from note_rl.training.callbacks import Callback, Logs
 
 _log = logging.getLogger("note_rl")
 

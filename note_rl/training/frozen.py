@@ -13,10 +13,10 @@ import numpy as np
 from note_rl.collect.acting import Acting
 from note_rl.errors import SettingsError
 from note_rl.learners.adjustable import LEARNING_RATE
-from note_rl.normal_inputs import with_normal_inputs
 from note_rl.settings import RolloutSettings
-from note_rl.train_options import train_options
-from note_rl.trainer import Trainer
+from note_rl.training.normal_inputs import with_normal_inputs
+from note_rl.training.train_options import train_options
+from note_rl.training.trainer import Trainer
 from note_rl.types import Array, FloatArray, Sample, Steps
 
 _HELD_OUT = 8  # minibatches of the fixed set that losses are measured on

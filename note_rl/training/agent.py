@@ -7,29 +7,29 @@ from typing import Any
 
 from gymnasium.vector import VectorEnv
 
-from note_rl.adjusting import Adjustable
-from note_rl.callbacks import Hooks
 from note_rl.checking import checked_arguments
 from note_rl.collect import sizing
 from note_rl.collect.acting import Acting
 from note_rl.collect.contract import check_calls, check_made, check_parts, check_reads_triplets, window_function
 from note_rl.collect.evaluation import Greedy, evaluate
 from note_rl.collect.recipe import Rebuildable
-from note_rl.counts import Counted
 from note_rl.environments import EnvLike, check_same_spaces, for_evaluation
 from note_rl.environments.frames import check_frame_stack
 from note_rl.environments.multi_agent import joint_environments
 from note_rl.errors import SettingsError
 from note_rl.learners.priorities import PrioritizedReplay
-from note_rl.persistence import Persistent
-from note_rl.pictures import Pictured
 from note_rl.policy import Policy, exploration
-from note_rl.progress import ProgressLines, on_the_console
-from note_rl.saving import Saver, saving_options
 from note_rl.settings import Budget, ReplaySettings, RolloutSettings, Settings
 from note_rl.settings.set_arguments import settings_from_set
-from note_rl.train_options import TrainOptions, train_options
-from note_rl.trainer import Trainer
+from note_rl.training.adjusting import Adjustable
+from note_rl.training.callbacks import Hooks
+from note_rl.training.counts import Counted
+from note_rl.training.persistence import Persistent
+from note_rl.training.pictures import Pictured
+from note_rl.training.progress import ProgressLines, on_the_console
+from note_rl.training.saving import Saver, saving_options
+from note_rl.training.train_options import TrainOptions, train_options
+from note_rl.training.trainer import Trainer
 from note_rl.types import Evaluation, TrainResult
 
 

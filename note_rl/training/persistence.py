@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from note_rl.checking import checked_arguments
-from note_rl.checkpoint import nested, read_checkpoint, under, write_checkpoint
 from note_rl.environments.normalise import ObservationNormaliser
 from note_rl.errors import CheckpointError
 from note_rl.learners.base import Learner, check_state
-from note_rl.plotting import History
-from note_rl.restoring import check_fits, check_whole, refusing_damage
-from note_rl.saving import SavingOptions, SavingRecord, Snapshot
 from note_rl.settings import Settings
-from note_rl.trainer import Trainer
-from note_rl.types import Array
+from note_rl.training.checkpoint import read_checkpoint, write_checkpoint
+from note_rl.training.plotting import History
+from note_rl.training.restoring import check_fits, check_whole, refusing_damage
+from note_rl.training.saving import SavingOptions, SavingRecord, Snapshot
+from note_rl.training.trainer import Trainer
+from note_rl.types import Array, nested, under
 
 _log = logging.getLogger(__name__)
 _PARAMETERS = "learner/agent/"  # under this prefix of a file's arrays lie parameters, targets and the like

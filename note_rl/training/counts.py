@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar, overload
 
-from note_rl.plotting import History
-from note_rl.saving import Snapshot
-from note_rl.trainer import Trainer
+from note_rl.training.plotting import History
+from note_rl.training.saving import Snapshot
+from note_rl.training.trainer import Trainer
 
 _T = TypeVar("_T")
 

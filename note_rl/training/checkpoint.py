@@ -129,13 +129,3 @@ def _read_head(metadata: Mapping[str, str], source: Path) -> dict[str, Any]:
             f"{source} has format version {head['version']}, this note_rl reads up to {VERSION}: update note_rl"
         )
     return head
-
-
-def nested(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """The arrays with a prefix before their names."""
-    return {f"{prefix}/{name}": values for name, values in arrays.items()}
-
-
-def under(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """The arrays whose names begin with the prefix, without it."""
-    return {name.removeprefix(f"{prefix}/"): values for name, values in arrays.items() if name.startswith(f"{prefix}/")}

@@ -6,12 +6,12 @@ from typing import Any
 
 from gymnasium.vector import VectorEnv
 
-from note_rl.callbacks import as_callbacks
 from note_rl.checking import check_fields, refuse_unknown
 from note_rl.errors import say_once
 from note_rl.settings.experience import ReplaySettings, RolloutSettings, with_train_arguments
 from note_rl.settings.replay import WindowFunction
 from note_rl.settings.workers import WorkerSettings
+from note_rl.training.callbacks import as_callbacks
 
 _log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class TrainOptions:
             tensors, scheduled values and plain attributes. What cannot be had is said once, and updates go on without.
         save_data: Whether files written while training hold the replay pool.
         parallel_training_and_save: Those files are written in the background.
-        callbacks: One or several; see `note_rl.callbacks`.
+        callbacks: One or several; see `note_rl.training.callbacks`.
         p: Progress lines in all (None: 10); 0 is silent. They are logged; where logging is not configured, stderr shows
             them while training lasts.
     """

@@ -21,7 +21,7 @@ from note_rl.collect.workers.pickling import REFUSALS
 from note_rl.errors import CheckpointError, SettingsError
 from note_rl.learners.base import check_state
 from note_rl.optimizers.recipe import recipes_of
-from note_rl.saving import SavingOptions, Snapshot
+from note_rl.training.saving import SavingOptions, Snapshot
 
 _MADE_ANEW = ("_learner", "_trainer", "_restored", "_measured", "_adapted")
 
