@@ -17,13 +17,13 @@ from tuner.build import build_environment, build_policy, build_settings
 from tuner.config import BackendConfig, RunConfig, to_json
 from tuner.errors import UserError
 from tuner.functions import check_function, is_function
-from tuner.names import did_you_mean
 from tuner.paths import set_path
 from tuner.pixels import check_network
 from tuner.ranges import check_ranges
 from tuner.schema import Schema, schema_of
 from tuner.sections import Choices, check_parts, check_ranges_of, check_sections, left_out, refuse_missing
 from tuner.signatures import attributes_read, constructor_calls, signature_of
+from tuner.text.names import did_you_mean
 from tuner.trial.messages import JsonDict
 
 _ON_POLICY = "log_prob_old"  # an agent that reads this learns from rollouts of its own current policy

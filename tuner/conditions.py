@@ -5,7 +5,7 @@ from typing import Protocol, TypeVar
 
 from tuner.coordinates import Choices, Coordinate, label_of
 from tuner.errors import UserError
-from tuner.names import did_you_mean
+from tuner.text.names import did_you_mean
 
 
 class Conditional(Protocol):

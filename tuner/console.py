@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from tuner.plain_text import printable
+from tuner.text.plain_text import printable
 
 
 class PlainConsole(Console):

@@ -119,9 +119,9 @@ def storage_state(url: str) -> str:
     Raises:
         UserError: It does not.
     """
-    from tuner.passwords import shown
     from tuner.study.storage import IN_MEMORY, answers, file_of
     from tuner.study.store import StudyStore
+    from tuner.text.passwords import shown
 
     if url in IN_MEMORY:
         return "in memory"

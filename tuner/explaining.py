@@ -12,8 +12,8 @@ from omegaconf.errors import OmegaConfBaseException
 
 from tuner.config import BUILT_MAPPINGS, HYDRA_KEYS, compose
 from tuner.errors import UserError
-from tuner.names import nearest
-from tuner.passwords import without_password
+from tuner.text.names import nearest
+from tuner.text.passwords import without_password
 
 
 def parse_overrides(overrides: Sequence[str], loader: ConfigLoaderImpl | None = None) -> list[Override]:

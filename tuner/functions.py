@@ -15,7 +15,7 @@ from tuner.build import build_function
 from tuner.config import CheckpointConfig, EvaluationConfig, TrainingConfig
 from tuner.errors import UserError
 from tuner.objective import STEP_TOLERANCE
-from tuner.plain_text import MAX_NAME, one_line
+from tuner.text.plain_text import MAX_NAME, one_line
 from tuner.training import EvaluationPoint, TrainOutcome
 from tuner.trial.context import TrialContext, current_trial, set_current_trial
 from tuner.trial.messages import JsonDict

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 from tuner.errors import UserError
-from tuner.names import nearest
+from tuner.text.names import nearest
 
 _MOST = 2**63
 """Whole numbers from here on fit into no array and no database."""

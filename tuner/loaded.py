@@ -15,7 +15,6 @@ from tuner.config import config_loader, to_json
 from tuner.errors import UserError
 from tuner.functions import is_function
 from tuner.overrides import to_hydra
-from tuner.passwords import shown
 from tuner.player import Player
 from tuner.preflight import admit_groups, compose_or_explain
 from tuner.records import CONFIRM, RACE, SCREEN, TEST, RunRecord, Scalar, StudySummary
@@ -23,6 +22,7 @@ from tuner.results import verdict
 from tuner.runs import CONFIG_FILE, read_config
 from tuner.study import StudyStore, Winner, find_winner, home_of, recorded_home, summarise
 from tuner.study.storage import IN_MEMORY, file_of
+from tuner.text.passwords import shown
 from tuner.trial.folder import CHECKPOINT_FILE
 from tuner.trial.messages import JsonDict
 from tuner.trust import admit

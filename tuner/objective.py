@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuner.errors import UserError
-from tuner.names import did_you_mean
 from tuner.records import Objective
+from tuner.text.names import did_you_mean
 
 FloatArray = NDArray[np.float64]
 Curve = Sequence[tuple[float, float]]

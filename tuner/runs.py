@@ -13,8 +13,8 @@ from note_rl.training.checkpoint import read_checkpoint
 from tuner.checks import checked_run
 from tuner.errors import UserError
 from tuner.files import parse_json, write_aside
-from tuner.names import did_you_mean
 from tuner.objective import STEP_TOLERANCE, missing_points
+from tuner.text.names import did_you_mean
 from tuner.trackers.history import HISTORY_FILE, read_history
 from tuner.trackers.jsonl import SUMMARY_FILE
 from tuner.trial.folder import CHECKPOINT_FILE, METRICS_FILE, REPORTS_FILE, RESULT_FILE, SPEC_FILE, read_reports

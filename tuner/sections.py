@@ -7,10 +7,10 @@ from typing import Any
 from tuner.config import HYDRA_KEYS, SECTIONS
 from tuner.errors import UserError
 from tuner.kinds import conform, shortened, written
-from tuner.names import did_you_mean
 from tuner.paths import get_path
 from tuner.schema import Part, Schema
 from tuner.signatures import Signature, signature_of
+from tuner.text.names import did_you_mean
 from tuner.trial.messages import JsonDict
 
 Choices = Callable[[str], Sequence[str]]

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from tuner.errors import UserError
-from tuner.names import did_you_mean
 from tuner.sources import Module, find_deepest, imported, last_name, locate, names_in, parse_module
+from tuner.text.names import did_you_mean
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ import pytest
 from tuner.build import build_settings
 from tuner.config import RunConfig, compose, conf_folder, config_loader, to_json
 from tuner.errors import UserError
-from tuner.names import did_you_mean, nearest
 from tuner.preflight import preflight
 from tuner.signatures import Parameter, constructor_calls, signature_of
+from tuner.text.names import did_you_mean, nearest
 
 
 def run_config(**changes: Any) -> dict[str, Any]:

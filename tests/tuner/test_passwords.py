@@ -13,8 +13,8 @@ from tests.tuner.command_line import CommandLine
 from tests.tuner.sweeper.test_plain_app import App
 from tuner.cli import main
 from tuner.errors import UserError
-from tuner.passwords import command_line, hidden, shown, without_password
 from tuner.study.storage import open_storage
+from tuner.text.passwords import command_line, hidden, shown, without_password
 
 SECRET = "hunter2"
 AWKWARD = (

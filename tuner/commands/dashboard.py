@@ -9,9 +9,9 @@ from omegaconf import DictConfig
 from tuner.commands.report import require_studies
 from tuner.console import PlainConsole
 from tuner.errors import UserError
-from tuner.passwords import shown
 from tuner.study import StudyStore, fill_in_missing
 from tuner.study.storage import check_url, open_storage
+from tuner.text.passwords import shown
 
 
 def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:

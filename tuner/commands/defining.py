@@ -16,8 +16,6 @@ from tuner.config import RunConfig, config_loader
 from tuner.errors import UserError
 from tuner.functions import ENTRY as FUNCTION_ENTRY
 from tuner.functions import function_name, is_function
-from tuner.names import did_you_mean
-from tuner.passwords import command_line
 from tuner.preflight import compose_or_explain
 from tuner.section_types import StudyConfig
 from tuner.space import Space
@@ -25,6 +23,8 @@ from tuner.study import StudyDefinition, quiet_optuna
 from tuner.study.samplers import SamplerFactory, make_sampler, require_objectives, require_packages, require_pruner
 from tuner.study.storage import check_url
 from tuner.study.store import BY_CHANCE
+from tuner.text.names import did_you_mean
+from tuner.text.passwords import command_line
 from tuner.trial.messages import JsonDict
 from tuner.wording import describe_part
 

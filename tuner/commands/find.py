@@ -22,10 +22,10 @@ from tuner.executors.base import Event, TrialProgress, TrialReported
 from tuner.files import write_aside
 from tuner.finders.job import point_of
 from tuner.finders.study import Workplace
-from tuner.passwords import command_line
 from tuner.records import RunRecord
 from tuner.study import StudyListener, StudyStopped
 from tuner.study.book import Run
+from tuner.text.passwords import command_line
 from tuner.trackers.base import TrackerGroup
 from tuner.trust import remember
 from tuner.wording import format_number, format_seconds

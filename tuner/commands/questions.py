@@ -25,10 +25,10 @@ from tuner.finders.subjects import ConfiguredSubject
 from tuner.finders.verdicts import FEWEST_FOR_INTERVAL, Standing
 from tuner.functions import is_function
 from tuner.kinds import written
-from tuner.names import did_you_mean
 from tuner.preflight import check_command
 from tuner.section_types import FINDERS
 from tuner.sections import check_section
+from tuner.text.names import did_you_mean
 from tuner.trial.messages import JsonDict
 from tuner.wording import format_number
 

@@ -22,9 +22,9 @@ from tuner.errors import UserError
 from tuner.files import write_aside
 from tuner.functions import function_name, is_function, run_function
 from tuner.objective import Mixed
-from tuner.plain_text import MAX_TRACEBACK, describe_error, traceback_of
 from tuner.progress import NoProgress, Progress, make_progress
 from tuner.recorder import RunRecorder
+from tuner.text.plain_text import MAX_TRACEBACK, describe_error, traceback_of
 from tuner.threads import few_threads
 from tuner.trackers.base import RunInfo, TrackerGroup
 from tuner.trackers.jsonl import JsonlTracker

@@ -21,7 +21,6 @@ from tuner.commands.winner import TrainingConfigs
 from tuner.console import PlainConsole
 from tuner.files import write_aside
 from tuner.insights.failures import failed_runs
-from tuner.passwords import command_line
 from tuner.records import StudySummary
 from tuner.reporting import final_table, write_page
 from tuner.results import verdict
@@ -44,6 +43,7 @@ from tuner.study.storage import has_studies
 from tuner.study.study_run import StudyRunListener
 from tuner.study.tracking import TrackingListener
 from tuner.study.vetting import check_values
+from tuner.text.passwords import command_line
 from tuner.trackers.base import TrackerGroup
 from tuner.trial.messages import JsonDict
 from tuner.verdicts import Finding, Verdict

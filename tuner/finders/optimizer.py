@@ -13,7 +13,7 @@ from tuner.finders.rate_trials import Rated, run_rated
 from tuner.finders.study import Workplace
 from tuner.finders.subjects import LiveSubject, live_subject
 from tuner.finders.verdicts import Comparison
-from tuner.names import did_you_mean
+from tuner.text.names import did_you_mean
 
 _METRICS: Mapping[str, Metric] = {"reward": "reward", "loss": "frozen_loss"}
 

@@ -11,7 +11,7 @@ from tuner.finders.candidates import Budget
 from tuner.finders.curves import RISE, Points, points_of
 from tuner.finders.job import Measured
 from tuner.finders.subjects import Subject
-from tuner.names import did_you_mean
+from tuner.text.names import did_you_mean
 from tuner.trial.context import TrialContext
 from tuner.trial.messages import JsonDict
 

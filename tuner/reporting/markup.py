@@ -3,7 +3,7 @@
 import html
 from collections.abc import Iterable
 
-from tuner.plain_text import printable
+from tuner.text.plain_text import printable
 
 
 class Html(str):

@@ -18,8 +18,8 @@ from sqlalchemy.engine import make_url
 
 from tuner.errors import UserError
 from tuner.files import is_full
-from tuner.passwords import hidden
 from tuner.study.line import GivenUpError, Line
+from tuner.text.passwords import hidden
 
 PATIENCE_S = 300.0
 """How long a study waits for its database. Runs under way wait with it, at their next report."""

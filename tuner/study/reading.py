@@ -13,8 +13,8 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from tuner.objective import AUC, Final
-from tuner.plain_text import MAX_REASON, plain
 from tuner.records import RunRecord, Scalar
+from tuner.text.plain_text import MAX_REASON, plain
 from tuner.trial.messages import OUTPUT_FILE, JsonDict, Outcome
 
 RUN_ATTRIBUTE = "run"

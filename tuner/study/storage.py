@@ -22,11 +22,11 @@ from sqlalchemy.engine import make_url
 
 from tuner.errors import UserError
 from tuner.files import is_full
-from tuner.names import did_you_mean
-from tuner.passwords import shown
 from tuner.study.line import Line
 from tuner.study.patience import PatientStorage, cause_of
 from tuner.study.soundness import check_tables, readable
+from tuner.text.names import did_you_mean
+from tuner.text.passwords import shown
 
 BUSY_TIMEOUT_S = 60
 JOURNAL_LOCK_GRACE_S = 5

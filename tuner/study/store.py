@@ -15,8 +15,6 @@ from optuna.samplers import BaseSampler, RandomSampler
 from optuna.storages import BaseStorage, RDBStorage
 
 from tuner.errors import UserError
-from tuner.names import did_you_mean
-from tuner.passwords import shown
 from tuner.records import SCREEN
 from tuner.study.definition import StudyDefinition, config_difference
 from tuner.study.patience import PatientStorage
@@ -24,6 +22,8 @@ from tuner.study.presence import StorageFile
 from tuner.study.revision import code_revision
 from tuner.study.soundness import check_study, readable
 from tuner.study.storage import open_storage
+from tuner.text.names import did_you_mean
+from tuner.text.passwords import shown
 from tuner.trial.messages import JsonDict
 
 FORMAT = 1

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Final, Self
 
-from tuner.plain_text import message_of, one_line
 from tuner.records import SCREEN, STAGES, RunRecord, StudySummary
 from tuner.results import verdict
 from tuner.study.book import Run
@@ -12,6 +11,7 @@ from tuner.study.definition import StudyDefinition
 from tuner.study.errors import StudyStopped
 from tuner.study.listener import StudyListener
 from tuner.study.store import describe, settings_to_json
+from tuner.text.plain_text import message_of, one_line
 from tuner.trackers.base import RunInfo, RunTracker, Table, Tracker
 from tuner.trial.messages import JsonDict, Outcome
 

@@ -8,7 +8,6 @@ from optuna.study import StudyDirection
 
 from tuner.coordinates import OneMinus, PowerOfTwo
 from tuner.objective import make_metric, make_others
-from tuner.passwords import hidden
 from tuner.records import CONFIRM, SCREEN, STAGES, Objective, RunRecord, StudySummary
 from tuner.study import store as attributes
 from tuner.study.definition import DEFAULT_LABEL
@@ -19,6 +18,7 @@ from tuner.study.reading import RUN_ATTRIBUTE, START_ATTRIBUTE, read_records
 from tuner.study.store import StudyStore
 from tuner.study.sweep import SWEEP_FOLDER, best_jobs, folder_of_sweep
 from tuner.study.sweep_book import other_objectives
+from tuner.text.passwords import hidden
 from tuner.trial.messages import JsonDict
 from tuner.wording import describe_domain, join_words
 

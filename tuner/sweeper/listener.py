@@ -6,13 +6,13 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from tuner.plain_text import printable
 from tuner.protocol import RETRIED
 from tuner.records import RunRecord
 from tuner.study.book import Run
 from tuner.study.sweep import JobResult, SweepListener
 from tuner.sweeper.job import without_passwords
 from tuner.sweeper.results import RESULTS_FILE, results_of, write_results
+from tuner.text.plain_text import printable
 from tuner.trial.messages import Outcome
 from tuner.wording import format_number
 

@@ -28,8 +28,6 @@ from tuner.errors import UserError
 from tuner.executors.local import LocalExecutor, pickle_function
 from tuner.executors.preload import Backend, Preload
 from tuner.insights.failures import failed_runs
-from tuner.names import did_you_mean
-from tuner.passwords import command_line
 from tuner.protocol import StudySettings
 from tuner.records import StudySummary
 from tuner.reporting.page import write_page
@@ -51,6 +49,8 @@ from tuner.sweeper.job import HydraApp, SweepJob
 from tuner.sweeper.listener import SweepLog
 from tuner.sweeper.results import results_of
 from tuner.sweeper.settings import SweepSettings, in_own_words, translate
+from tuner.text.names import did_you_mean
+from tuner.text.passwords import command_line
 from tuner.trial.messages import JsonDict
 from tuner.wording import describe_part
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tuner.errors import UserError
 from tuner.files import sweep_asides, write_aside
-from tuner.plain_text import MAX_REASON, plain
+from tuner.text.plain_text import MAX_REASON, plain
 from tuner.trial import orphans, system
 from tuner.trial.foreign import build, parse_object, read_file
 from tuner.trial.messages import OUTPUT_FILE as OUTPUT_FILE

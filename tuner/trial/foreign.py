@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_origin
 
 from tuner.files import parse_json
-from tuner.plain_text import printable
+from tuner.text.plain_text import printable
 
 _T = TypeVar("_T")
 

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, Final, Literal, TypeAlias, get_args
 
-from tuner.plain_text import MAX_NAME, MAX_REASON, MAX_TRACEBACK, plain
+from tuner.text.plain_text import MAX_NAME, MAX_REASON, MAX_TRACEBACK, plain
 from tuner.trial.foreign import build, parse_object
 
 JsonDict: TypeAlias = dict[str, Any]
