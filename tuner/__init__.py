@@ -110,8 +110,8 @@ def load(
     Raises:
         tuner.errors.UserError: There is no such study or storage.
     """
+    from tuner.config.trust import trusted_modules
     from tuner.loaded import load as load_study
-    from tuner.trust import trusted_modules
 
     return load_study(study, storage, trusted_modules(list(trust)))
 

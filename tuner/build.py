@@ -24,7 +24,7 @@ from note_rl.policy import Policy
 from note_rl.seeding import seed_everything
 from note_rl.settings import Settings
 from note_rl.types import Array, Evaluation, TrainResult
-from tuner.config import BackendConfig, RunConfig
+from tuner.config.composing import BackendConfig, RunConfig
 from tuner.errors import UserError
 from tuner.quiet import quiet_import
 from tuner.readback import used_config

@@ -23,7 +23,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from note_rl.errors import DivergedError, NoteRLError
 from tuner.commands import COMMANDS, Command
-from tuner.config import conf_folder, config_loader, prepare_hydra
+from tuner.config.composing import conf_folder, config_loader, prepare_hydra
 from tuner.errors import UserError
 from tuner.files import is_full
 from tuner.folders import make_folder
@@ -138,7 +138,7 @@ def _runs_own_code(name: str, arguments: Sequence[str]) -> bool:
     """Whether modules in the working directory are part of the program, as they are for `python`.
 
     Not for what reads folders and storages only: these may be somebody else's, and the working directory with them, and
-    a torch.py in it would be imported. `tuner.trust` adds the directory once the code in question is known.
+    a torch.py in it would be imported. `tuner.config.trust` adds the directory once the code in question is known.
     """
     is_resumed = any(word.startswith("resume=") for word in arguments)
     return COMMANDS[name].is_job and not is_resumed if name in COMMANDS else False

@@ -11,7 +11,7 @@ import numpy as np
 from note_rl.collect.evaluation import random_policy_returns
 from note_rl.errors import DivergedError
 from tuner.build import build_run
-from tuner.config import RunConfig
+from tuner.config.composing import RunConfig
 from tuner.errors import UserError
 from tuner.files import parse_json
 from tuner.objective import Mixed

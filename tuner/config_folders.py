@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import yaml
 
+from tuner.config.trust import admit_code, foreign_code
 from tuner.errors import UserError
-from tuner.trust import admit_code, foreign_code
 
 _MADE_BY_TUNER: Final = (
     *("checkpoint.safetensors", "metrics.jsonl", "trial.json", "controller.lock"),

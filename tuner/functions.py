@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.build import build_function
-from tuner.config import CheckpointConfig, EvaluationConfig, TrainingConfig
+from tuner.config.composing import CheckpointConfig, EvaluationConfig, TrainingConfig
 from tuner.errors import UserError
 from tuner.objective import STEP_TOLERANCE
 from tuner.text.plain_text import MAX_NAME, one_line

@@ -11,10 +11,11 @@ from typing import Any, Final
 from tuner.commands.play import load_run
 from tuner.commands.tune import TuneResult
 from tuner.commands.winner import TrainingConfigs
-from tuner.config import config_loader, to_json
+from tuner.config.composing import config_loader, to_json
+from tuner.config.overrides import to_hydra
+from tuner.config.trust import admit
 from tuner.errors import UserError
 from tuner.functions import is_function
-from tuner.overrides import to_hydra
 from tuner.player import Player
 from tuner.preflight import admit_groups, compose_or_explain
 from tuner.records import CONFIRM, RACE, SCREEN, TEST, RunRecord, Scalar, StudySummary
@@ -25,7 +26,6 @@ from tuner.study.storage import IN_MEMORY, file_of
 from tuner.text.passwords import shown
 from tuner.trial.folder import CHECKPOINT_FILE
 from tuner.trial.messages import JsonDict
-from tuner.trust import admit
 from tuner.verdicts import Verdict
 
 DEFAULT_STORAGE: Final = "sqlite:///studies.db"
@@ -86,7 +86,7 @@ class StudyResult:
         """What `tuner.train` and `tuner train` need to train the winner again.
 
         Raises:
-            UserError: There is no winner yet; or it names code that was not used here before, see `tuner.trust`.
+            UserError: There is no winner yet; or it names code that was not used here before, see `tuner.config.trust`.
         """
         overrides = self._overrides
         if not self.summary.is_sweep:

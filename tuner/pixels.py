@@ -5,7 +5,7 @@ from typing import Any
 
 from note_rl.agents.spaces import image_shape, looks_like_an_image
 from note_rl.environments.frames import stacked_shape
-from tuner.config import RunConfig
+from tuner.config.composing import RunConfig
 from tuner.errors import UserError
 
 _NETWORKS = "note_rl.agents."

@@ -17,11 +17,11 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from tuner.config import compose, config_loader
+from tuner.config.composing import compose, config_loader
+from tuner.config.trust import trusted_modules
 from tuner.config_folders import admit_folder
 from tuner.errors import UserError
 from tuner.explaining import explain, first_sentence, parse_overrides
-from tuner.trust import trusted_modules
 
 _MOST_ALTERNATIVES = 16  # of one sweep, checked one by one; the jobs of the others check themselves
 

@@ -2,7 +2,7 @@
 
 from note_rl.collect.evaluation import random_policy_returns
 from tuner.build import build_run
-from tuner.config import RunConfig
+from tuner.config.composing import RunConfig
 from tuner.trial.context import TrialContext
 
 NUM_EPISODES = 20

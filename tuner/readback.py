@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from note_rl.environments import EnvFactory
-from tuner.config import RunConfig
+from tuner.config.composing import RunConfig
 from tuner.trial.messages import JsonDict
 
 _OPTIMIZER_NAMES = {  # ours -> PyTorch's, Keras's

@@ -11,6 +11,7 @@ import yaml
 from note_rl.errors import NoteRLError
 from note_rl.training.checkpoint import read_checkpoint
 from tuner.checks import checked_run
+from tuner.config.trust import admit, remember, trusted_modules
 from tuner.errors import UserError
 from tuner.files import parse_json, write_aside
 from tuner.objective import STEP_TOLERANCE, missing_points
@@ -19,7 +20,6 @@ from tuner.trackers.history import HISTORY_FILE, read_history
 from tuner.trackers.jsonl import SUMMARY_FILE
 from tuner.trial.folder import CHECKPOINT_FILE, METRICS_FILE, REPORTS_FILE, RESULT_FILE, SPEC_FILE, read_reports
 from tuner.trial.messages import JsonDict, Outcome
-from tuner.trust import admit, remember, trusted_modules
 
 CONFIG_FILE = "config.yaml"
 CHANGEABLE = ("training.total_steps", "evaluation.num_episodes", "checkpoint", "tracker", "backend.device")
@@ -74,7 +74,7 @@ def read_config(folder: Path, trust: Sequence[str] = ()) -> JsonDict:
 
     Args:
         folder: Of the run; it may come from anybody.
-        trust: Modules outside of `tuner` that it may name, see `tuner.trust`.
+        trust: Modules outside of `tuner` that it may name, see `tuner.config.trust`.
 
     Raises:
         UserError: No run is in that folder, it cannot be read, or it names code that nobody has vouched for.

@@ -1,13 +1,13 @@
 """The sections and the plain values of every command's configuration, with their types and ranges.
 
 The fields of each dataclass are the keys there are; `__post_init__` refuses what is out of range. What a run is made
-from is in `tuner.config`.
+from is in `tuner.config.composing`.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tuner.config import require
+from tuner.config.composing import require
 from tuner.errors import UserError
 from tuner.objective import make_metric, make_others
 from tuner.protocol import Pruning, StudySettings

@@ -4,12 +4,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields
 from typing import Any
 
-from tuner.config import HYDRA_KEYS, SECTIONS
+from tuner.config.composing import HYDRA_KEYS, SECTIONS
+from tuner.config.kinds import conform, shortened, written
+from tuner.config.paths import get_path
+from tuner.config.signatures import Signature, signature_of
 from tuner.errors import UserError
-from tuner.kinds import conform, shortened, written
-from tuner.paths import get_path
 from tuner.schema import Part, Schema
-from tuner.signatures import Signature, signature_of
 from tuner.text.names import did_you_mean
 from tuner.trial.messages import JsonDict
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from note_rl.threads import thread_variables
-from tuner.config import BackendConfig
+from tuner.config.composing import BackendConfig
 from tuner.quiet import quiet_import
 
 _lock = threading.Lock()

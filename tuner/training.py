@@ -13,7 +13,7 @@ from note_rl.seeding import integer
 from note_rl.training.callbacks import Callback, Logs
 from tuner.adaptation import write_adaptation
 from tuner.build import BuiltRun, build_run
-from tuner.config import RunConfig
+from tuner.config.composing import RunConfig
 from tuner.objective import missing_points
 from tuner.threads import few_threads
 from tuner.trial.context import TrialContext

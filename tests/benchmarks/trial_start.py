@@ -64,7 +64,7 @@ def compose(backend: Backend) -> JsonDict | None:
     """Return the default config of a training run with a backend; None if that part of the platform is not there."""
     if importlib.util.find_spec("tuner.training") is None:
         return None
-    from tuner.config import to_json
+    from tuner.config.composing import to_json
     from tuner.preflight import preflight
 
     return to_json(preflight("train", [f"backend={backend}"]))

@@ -12,7 +12,7 @@ from tuner.checks import resolve
 from tuner.commands import play
 from tuner.commands.defining import define, run_config_of, search_parts
 from tuner.comparison import runs_of
-from tuner.config import RunConfig
+from tuner.config.composing import RunConfig
 from tuner.functions import is_function
 from tuner.study import StudyDefinition, StudyStore, quiet_optuna
 from tuner.study.samplers import make_sampler, num_distinct

@@ -19,7 +19,7 @@ from hydra.core.override_parser.types import Override
 from hydra.plugins.config_source import ConfigResult, ConfigSource
 from omegaconf import DictConfig
 
-from tuner.config import conf_folder
+from tuner.config.composing import conf_folder
 
 _CONF = str(conf_folder())
 _PLAIN = (

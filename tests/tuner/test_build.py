@@ -8,7 +8,7 @@ from note_rl.agents.pytorch import DQN
 from note_rl.errors import SettingsError
 from tests.tuner.command_line import SMALL, SMALL_AGENTS
 from tuner.build import build_environment, build_node, build_run, build_settings, import_framework
-from tuner.config import BackendConfig, RunConfig, to_json
+from tuner.config.composing import BackendConfig, RunConfig, to_json
 from tuner.errors import UserError
 from tuner.preflight import preflight
 

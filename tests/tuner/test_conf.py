@@ -7,7 +7,7 @@ import yaml
 
 from tests.tuner.command_line import SMALL, SMALL_AGENTS
 from tuner.checks import check_config, resolve
-from tuner.config import compose, conf_folder, config_loader
+from tuner.config.composing import compose, conf_folder, config_loader
 from tuner.errors import UserError
 
 CONF = conf_folder()
@@ -108,7 +108,7 @@ def test_every_choice_composes(choice: str) -> None:
 )
 def test_every_agent_is_built_by_both_frameworks(agent: str, backend: str) -> None:
     from tuner.build import build_run
-    from tuner.config import RunConfig
+    from tuner.config.composing import RunConfig
 
     resolved = composed("train", f"backend={backend}", *SMALL, *SMALL_AGENTS[agent])
     built = build_run(RunConfig.from_json(resolved))

@@ -25,7 +25,7 @@ from tests.tuner.command_line import CommandLine
 from tuner.checks import resolve
 from tuner.commands import COMMANDS
 from tuner.commands.defining import define
-from tuner.config import compose, config_loader
+from tuner.config.composing import compose, config_loader
 from tuner.protocol import StudySettings
 
 SEED = 20_26

@@ -105,7 +105,7 @@ def test_what_is_not_there_is_said(here: Path) -> None:
 
 
 def test_the_default_storage_is_that_of_the_command_line() -> None:
-    from tuner.config import compose, config_loader
+    from tuner.config.composing import compose, config_loader
 
     assert compose(config_loader(None), "tune", []).storage.url == DEFAULT_STORAGE
 

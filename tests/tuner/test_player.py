@@ -9,7 +9,7 @@ from gymnasium import spaces
 
 from tests.tuner.command_line import SMALL, SMALL_AGENTS
 from tuner.build import BuiltRun, build_run
-from tuner.config import RunConfig, to_json
+from tuner.config.composing import RunConfig, to_json
 from tuner.errors import UserError
 from tuner.player import Player
 from tuner.preflight import preflight

@@ -10,7 +10,7 @@ from tests.tuner.entries import quality
 from tests.tuner.studies import FakeExecutor, run_study
 from tuner.build import build_node
 from tuner.checks import resolve
-from tuner.config import compose, config_loader
+from tuner.config.composing import compose, config_loader
 from tuner.protocol import Pruning
 from tuner.records import StudySummary
 from tuner.study import quiet_optuna

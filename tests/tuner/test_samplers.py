@@ -13,7 +13,7 @@ from tests.tuner.command_line import CommandLine
 from tests.tuner.studies import FakeExecutor, definition, journal
 from tuner.build import build_node
 from tuner.checks import resolve
-from tuner.config import compose, config_loader
+from tuner.config.composing import compose, config_loader
 from tuner.errors import UserError
 from tuner.records import StudySummary
 from tuner.simulator import Synthetic

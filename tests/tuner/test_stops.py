@@ -11,7 +11,7 @@ import pytest
 from note_rl.training.checkpoint import read_checkpoint
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine
 from tests.tuner.studies import FakeExecutor, Script, learn, run_study
-from tuner.config import RunConfig, to_json
+from tuner.config.composing import RunConfig, to_json
 from tuner.objective import missing_points
 from tuner.preflight import preflight
 from tuner.trackers.history import History, read_history

@@ -12,7 +12,7 @@ import torch
 import tuner as package
 from note_rl.threads import thread_variables
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine
-from tuner.config import BackendConfig
+from tuner.config.composing import BackendConfig
 from tuner.errors import UserError
 from tuner.threads import few_threads
 

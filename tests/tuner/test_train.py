@@ -14,7 +14,7 @@ import yaml
 import tuner as package
 from note_rl.errors import DivergedError
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine
-from tuner.config import RunConfig, to_json
+from tuner.config.composing import RunConfig, to_json
 from tuner.errors import UserError
 from tuner.preflight import preflight
 from tuner.training import run_training

@@ -16,12 +16,12 @@ import yaml
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine
 from tuner.checks import resolve
 from tuner.cli import main
-from tuner.config import conf_folder
+from tuner.config.composing import conf_folder
+from tuner.config.signatures import home_of
+from tuner.config.trust import TARGETS, foreign_code, trusted_modules
 from tuner.errors import UserError
 from tuner.preflight import preflight
 from tuner.runs import read_config
-from tuner.signatures import home_of
-from tuner.trust import TARGETS, foreign_code, trusted_modules
 
 Config = dict[str, Any]
 

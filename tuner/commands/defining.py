@@ -12,7 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 from note_rl.errors import NoteRLError
 from tuner.build import build_node, check_trackers
 from tuner.checks import check_run, resolve
-from tuner.config import RunConfig, config_loader
+from tuner.config.composing import RunConfig, config_loader
 from tuner.errors import UserError
 from tuner.functions import ENTRY as FUNCTION_ENTRY
 from tuner.functions import function_name, is_function

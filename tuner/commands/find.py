@@ -17,6 +17,7 @@ from tuner.commands.defining import check_workplace, run_config_of
 from tuner.commands.questions import Found, question
 from tuner.commands.tune import typed_config_dir
 from tuner.commands.winner import TrainingConfigs
+from tuner.config.trust import remember
 from tuner.console import PlainConsole
 from tuner.executors.base import Event, TrialProgress, TrialReported
 from tuner.files import write_aside
@@ -27,7 +28,6 @@ from tuner.study import StudyListener, StudyStopped
 from tuner.study.book import Run
 from tuner.text.passwords import command_line
 from tuner.trackers.base import TrackerGroup
-from tuner.trust import remember
 from tuner.wording import format_number, format_seconds
 
 EXIT_STOPPED = 130

@@ -15,11 +15,11 @@ from note_rl.training.film import WriteFilm, film_writer, write_film
 from tuner import runs
 from tuner.build import BuiltRun, build_run
 from tuner.checks import resolve
-from tuner.config import RunConfig
+from tuner.config.composing import RunConfig
+from tuner.config.trust import trusted_modules
 from tuner.console import PlainConsole
 from tuner.errors import UserError
 from tuner.film import draws_pictures, film_episode
-from tuner.trust import trusted_modules
 from tuner.wording import format_number
 
 
@@ -79,7 +79,7 @@ def load_run(folder: Path, trust: Sequence[str] = ()) -> BuiltRun:
 
     Args:
         folder: Of the run; it may come from anybody.
-        trust: Modules outside of `tuner` that it may name, see `tuner.trust`.
+        trust: Modules outside of `tuner` that it may name, see `tuner.config.trust`.
 
     Raises:
         UserError: No run is in that folder, it has no checkpoint yet, or it names code that nobody has vouched for.

@@ -12,7 +12,8 @@ from note_rl.settings import RolloutSettings
 from tuner.build import build_settings
 from tuner.checks import resolve
 from tuner.commands.defining import run_config_of
-from tuner.config import RunConfig
+from tuner.config.composing import RunConfig
+from tuner.config.kinds import written
 from tuner.errors import UserError
 from tuner.finders.candidates import Budget, Metric
 from tuner.finders.contest import ContestResult, ContestSettings, run_contest
@@ -24,7 +25,6 @@ from tuner.finders.study import Workplace
 from tuner.finders.subjects import ConfiguredSubject
 from tuner.finders.verdicts import FEWEST_FOR_INTERVAL, Standing
 from tuner.functions import is_function
-from tuner.kinds import written
 from tuner.preflight import check_command
 from tuner.section_types import FINDERS
 from tuner.sections import check_section

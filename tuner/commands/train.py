@@ -16,7 +16,7 @@ from tuner import runs
 from tuner.adaptation import describe_adaptation
 from tuner.build import build_run, build_trackers, check_trackers
 from tuner.checks import resolve
-from tuner.config import RunConfig
+from tuner.config.composing import RunConfig
 from tuner.console import PlainConsole
 from tuner.errors import UserError
 from tuner.files import write_aside

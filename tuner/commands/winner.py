@@ -10,8 +10,8 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from omegaconf import OmegaConf
 
-from tuner.config import compose, config_loader, to_json
-from tuner.overrides import to_hydra
+from tuner.config.composing import compose, config_loader, to_json
+from tuner.config.overrides import to_hydra
 from tuner.trial.messages import JsonDict
 
 _OF_A_RUN_ONLY = ("seed", "checkpoint", "tracker", "resume", "trust")

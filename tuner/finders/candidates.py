@@ -9,7 +9,7 @@ import numpy as np
 
 from note_rl.training.callbacks import Callback, Logs
 from note_rl.training.frozen import FrozenData
-from tuner.config import RunConfig
+from tuner.config.composing import RunConfig
 from tuner.errors import UserError
 from tuner.finders.job import Measured
 from tuner.finders.subjects import ConfiguredSubject, LiveSubject, Subject

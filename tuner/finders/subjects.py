@@ -20,7 +20,7 @@ from note_rl.optimizers.rates import Rates
 from note_rl.optimizers.recipe import OptimizerRecipe, recipes_of
 from note_rl.seeding import seed_everything
 from tuner.build import build_run
-from tuner.config import RunConfig
+from tuner.config.composing import RunConfig
 from tuner.executors.preload import Backend
 from tuner.trial.messages import JsonDict
 

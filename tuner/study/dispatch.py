@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from tuner.config.trust import remember
 from tuner.executors.base import Event, Executor, TrialBuilt, TrialEnded, TrialReported
 from tuner.files import sweep_asides
 from tuner.objective import other_values
@@ -23,7 +24,6 @@ from tuner.study.penalties import Penalties
 from tuner.trial import folder as files
 from tuner.trial import orphans
 from tuner.trial.messages import Limits, Outcome, TrialResult, TrialSpec, Verdict
-from tuner.trust import remember
 from tuner.wording import counted
 
 POLL_S = 0.5

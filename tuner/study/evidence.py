@@ -1,6 +1,6 @@
 """What the folder and the objects of a run tell about it."""
 
-from tuner.paths import get_path
+from tuner.config.paths import get_path
 from tuner.study.book import Run
 from tuner.text.plain_text import MAX_NAME, one_line
 from tuner.trial.messages import JsonDict, TrialResult, TrialSpec

@@ -16,9 +16,9 @@ from optuna.exceptions import OptunaError
 from optuna.storages._rdb import models
 from optuna.trial import FrozenTrial, TrialState
 
+from tuner.config.kinds import conform
 from tuner.errors import UserError
 from tuner.files import is_full, parse_json
-from tuner.kinds import conform
 from tuner.study.patience import cause_of, is_connection_lost
 from tuner.trial.messages import JsonDict, Outcome
 

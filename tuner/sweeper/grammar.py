@@ -23,9 +23,9 @@ from hydra.core.override_parser.types import (
 )
 from hydra.errors import OverrideParseException
 
+from tuner.config.overrides import to_hydra
 from tuner.coordinates import Choices, Interval, Range, label_of
 from tuner.errors import UserError
-from tuner.overrides import to_hydra
 from tuner.space import Parameter, Space
 
 _REFUSED = {

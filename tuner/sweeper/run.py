@@ -23,7 +23,7 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from tuner.build import build_node
-from tuner.config import HYDRA_KEYS
+from tuner.config.composing import HYDRA_KEYS
 from tuner.errors import UserError
 from tuner.executors.local import LocalExecutor, pickle_function
 from tuner.executors.preload import Backend, Preload

@@ -6,8 +6,8 @@ import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
+from tuner.config.overrides import to_hydra
 from tuner.errors import UserError
-from tuner.overrides import to_hydra
 from tuner.sweeper.grammar import SweepSpace, parse_sweep
 
 

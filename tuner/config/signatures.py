@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from tuner.config.sources import Module, find_deepest, imported, last_name, locate, names_in, parse_module
 from tuner.errors import UserError
-from tuner.sources import Module, find_deepest, imported, last_name, locate, names_in, parse_module
 from tuner.text.names import did_you_mean
 
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from tuner.config.signatures import home_of
 from tuner.errors import UserError
-from tuner.signatures import home_of
 
 _AGENTS = ("DDPG", "DQN", "DoubleDQN", "DuelingDQN", "GAIL", "MADDPG", "PPO", "SAC", "TD3")
 _PARTS: Mapping[str, tuple[str, ...]] = {

@@ -189,7 +189,7 @@ def require(condition: bool, key: str, value: object, rule: str) -> None:
 
 def conf_folder() -> Path:
     """Where the configuration groups lie: inside the installed package, or beside it in a checkout."""
-    inside = Path(__file__).resolve().parent / "conf"
+    inside = Path(__file__).resolve().parents[1] / "conf"
     return inside if inside.is_dir() else inside.parents[1] / "conf"
 
 
@@ -207,7 +207,7 @@ def prepare_hydra() -> None:
 
 def _offer_plugins() -> None:
     """Lets Hydra find the sweeper in a checkout that was not installed; an installation has it in `hydra_plugins`."""
-    plugins = Path(__file__).resolve().parent / "plugins"
+    plugins = Path(__file__).resolve().parents[1] / "plugins"
     if plugins.is_dir() and str(plugins) not in sys.path:
         sys.path.append(str(plugins))
 
