@@ -14,15 +14,15 @@ from tuner.build import build_run
 from tuner.config.composing import RunConfig
 from tuner.errors import UserError
 from tuner.files import parse_json
-from tuner.objective import Mixed
 from tuner.probe import NUM_EPISODES
-from tuner.protocol import penalty, seed_stream
+from tuner.results.findings import MIN_SCORES_FOR_INTERVAL
+from tuner.results.objective import Mixed
+from tuner.results.protocol import penalty, seed_stream
+from tuner.results.statistics import Interval, difference_interval, iqm
 from tuner.runs import CONFIG_FILE, begin
-from tuner.statistics import Interval, difference_interval, iqm
 from tuner.training import run_training
 from tuner.trial.folder import CHECKPOINT_FILE, cut_torn_tail
 from tuner.trial.messages import JsonDict
-from tuner.verdicts import MIN_SCORES_FOR_INTERVAL
 
 ARMS = ("adaptive", "frozen")
 _RESULTS = "compare.jsonl"

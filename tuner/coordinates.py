@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
-from tuner.records import Scalar
+from tuner.results.records import Scalar
 
 
 @dataclass(frozen=True)

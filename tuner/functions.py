@@ -14,7 +14,7 @@ from typing import Any
 from tuner.build import build_function
 from tuner.config.composing import CheckpointConfig, EvaluationConfig, TrainingConfig
 from tuner.errors import UserError
-from tuner.objective import STEP_TOLERANCE
+from tuner.results.objective import STEP_TOLERANCE
 from tuner.text.plain_text import MAX_NAME, one_line
 from tuner.training import EvaluationPoint, TrainOutcome
 from tuner.trial.context import TrialContext, current_trial, set_current_trial

@@ -18,15 +18,15 @@ from tuner.errors import UserError
 from tuner.functions import is_function
 from tuner.player import Player
 from tuner.preflight import admit_groups, compose_or_explain
-from tuner.records import CONFIRM, RACE, SCREEN, TEST, RunRecord, Scalar, StudySummary
-from tuner.results import verdict
+from tuner.results.findings import Verdict
+from tuner.results.records import CONFIRM, RACE, SCREEN, TEST, RunRecord, Scalar, StudySummary
+from tuner.results.verdict import verdict
 from tuner.runs import CONFIG_FILE, read_config
 from tuner.study import StudyStore, Winner, find_winner, home_of, recorded_home, summarise
 from tuner.study.storage import IN_MEMORY, file_of
 from tuner.text.passwords import shown
 from tuner.trial.folder import CHECKPOINT_FILE
 from tuner.trial.messages import JsonDict
-from tuner.verdicts import Verdict
 
 DEFAULT_STORAGE: Final = "sqlite:///studies.db"
 _STORAGE_FILES: Final = {"studies.db": "sqlite", "studies.journal": "journal"}

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 
-from tuner.wording import format_number, format_seconds
+from tuner.results.wording import format_number, format_seconds
 
 _REDRAW_S = 0.1
 

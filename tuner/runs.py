@@ -14,7 +14,7 @@ from tuner.checks import checked_run
 from tuner.config.trust import admit, remember, trusted_modules
 from tuner.errors import UserError
 from tuner.files import parse_json, write_aside
-from tuner.objective import STEP_TOLERANCE, missing_points
+from tuner.results.objective import STEP_TOLERANCE, missing_points
 from tuner.text.names import did_you_mean
 from tuner.trackers.history import HISTORY_FILE, read_history
 from tuner.trackers.jsonl import SUMMARY_FILE

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from tuner.config.composing import require
 from tuner.errors import UserError
-from tuner.objective import make_metric, make_others
-from tuner.protocol import Pruning, StudySettings
+from tuner.results.objective import make_metric, make_others
+from tuner.results.protocol import Pruning, StudySettings
 from tuner.trial.messages import JsonDict
 
 
@@ -39,7 +39,7 @@ _LONGEST_NAME = 128
 
 @dataclass(frozen=True)
 class PruningConfig:
-    """When a run may be ended early; ranges are those of `tuner.protocol.Pruning`."""
+    """When a run may be ended early; ranges are those of `tuner.results.protocol.Pruning`."""
 
     rungs: Sequence[float] = Pruning.rungs
     min_trials: int = Pruning.min_trials
@@ -53,7 +53,7 @@ class PruningConfig:
 
 @dataclass(frozen=True)
 class StudyConfig(StudyPlace):
-    """The study that is to be made; see `tuner.protocol.StudySettings`, whose fields it has, with several metrics."""
+    """The study that is to be made; see `tuner.results.protocol.StudySettings`, whose fields it has, with several metrics."""
 
     size: str = "quick"
     metric: str | Sequence[str] = StudySettings.metric

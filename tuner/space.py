@@ -30,7 +30,7 @@ from tuner.config.paths import get_path, set_path, value_paths
 from tuner.coordinates import Coordinate, Interval, as_number
 from tuner.errors import UserError
 from tuner.leaves import leaves_of, parse_coordinate
-from tuner.records import Scalar
+from tuner.results.records import Scalar
 from tuner.text.names import did_you_mean
 from tuner.trial.messages import JsonDict
 

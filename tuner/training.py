@@ -14,7 +14,7 @@ from note_rl.training.callbacks import Callback, Logs
 from tuner.adaptation import write_adaptation
 from tuner.build import BuiltRun, build_run
 from tuner.config.composing import RunConfig
-from tuner.objective import missing_points
+from tuner.results.objective import missing_points
 from tuner.threads import few_threads
 from tuner.trial.context import TrialContext
 from tuner.trial.folder import CHECKPOINT_FILE

@@ -25,8 +25,8 @@ from tuner.finders.rate_tests import RateSettings
 from tuner.finders.rates import search_rates
 from tuner.finders.study import Plan, run_plan
 from tuner.finders.subjects import ConfiguredSubject
-from tuner.objective import AUC
 from tuner.preflight import preflight
+from tuner.results.objective import AUC
 from tuner.trial.context import TrialContext
 from tuner.trial.messages import JsonDict
 

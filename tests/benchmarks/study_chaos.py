@@ -27,8 +27,8 @@ from pathlib import Path
 import psutil
 
 from tests.tuner.chaos import KINDS, Chaos, assert_equal
-from tuner.objective import Mixed
-from tuner.records import RunRecord
+from tuner.results.objective import Mixed
+from tuner.results.records import RunRecord
 from tuner.simulator import Synthetic
 from tuner.study import StudyStore, summarise
 from tuner.trial.folder import is_locked

@@ -19,13 +19,13 @@ from optuna.samplers import RandomSampler
 from tests.benchmarks.study_scale import SPACE
 from tuner.executors.inline import InlineExecutor
 from tuner.functions import ENTRY
-from tuner.objective import Mixed
-from tuner.protocol import StudySettings, plan_stages, stage_seeds
-from tuner.records import StudySummary
-from tuner.results import verdict
+from tuner.results.objective import Mixed
+from tuner.results.protocol import StudySettings, plan_stages, stage_seeds
+from tuner.results.records import StudySummary
+from tuner.results.statistics import bootstrap_interval, mean
+from tuner.results.verdict import verdict
 from tuner.simulator import Synthetic
 from tuner.space import Space
-from tuner.statistics import bootstrap_interval, mean
 from tuner.study import StudyDefinition, StudyRunner, StudyStore
 from tuner.trial.messages import JsonDict
 

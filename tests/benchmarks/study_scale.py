@@ -30,9 +30,9 @@ from rich.console import Console
 
 from tuner.executors.inline import InlineExecutor
 from tuner.functions import ENTRY
-from tuner.protocol import Pruning, StudySettings
-from tuner.records import RunRecord
 from tuner.reporting import write_page
+from tuner.results.protocol import Pruning, StudySettings
+from tuner.results.records import RunRecord
 from tuner.simulator import Synthetic
 from tuner.space import Space
 from tuner.study import Listeners, StudyDefinition, StudyListener, StudyRunner, StudyStore, summarise

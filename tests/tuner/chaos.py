@@ -20,7 +20,7 @@ from typing import Any
 import psutil
 
 from note_rl.training.checkpoint import read_checkpoint
-from tuner.records import RunRecord
+from tuner.results.records import RunRecord
 from tuner.study import StudyStore, summarise
 from tuner.trial import folder as files
 

@@ -23,7 +23,7 @@ from tuner.executors.base import (
     TrialStarted,
 )
 from tuner.executors.local import LocalExecutor
-from tuner.protocol import Pruning, StudySettings
+from tuner.results.protocol import Pruning, StudySettings
 from tuner.space import Space
 from tuner.study import StudyDefinition, StudyListener, StudyRunner, StudyStopped, StudyStore
 from tuner.trial import folder as files

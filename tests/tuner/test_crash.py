@@ -17,8 +17,8 @@ import pytest
 from tests.tuner.entries import synthetic_curve
 from tests.tuner.studies import CONFIG, definition, run_study, sqlite
 from tuner.executors.local import LocalExecutor
-from tuner.objective import Mixed
-from tuner.records import RunRecord
+from tuner.results.objective import Mixed
+from tuner.results.records import RunRecord
 from tuner.study import StudyError, StudyStore, summarise
 from tuner.study.runner import PROBE
 from tuner.trial import folder as files

@@ -26,7 +26,7 @@ from tuner.checks import resolve
 from tuner.commands import COMMANDS
 from tuner.commands.defining import define
 from tuner.config.composing import compose, config_loader
-from tuner.protocol import StudySettings
+from tuner.results.protocol import StudySettings
 
 SEED = 20_26
 _CHEAP = ("trained/config", "trained/checkpoint", "trained/history", "studies.db", "studies/small")

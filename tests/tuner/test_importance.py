@@ -9,7 +9,7 @@ from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState, create_trial
 
 from tests.tuner.studies import journal, run_study
-from tuner.objective import Final
+from tuner.results.objective import Final
 from tuner.study import StudyStore, summarise
 from tuner.study.importance import importances, over_time
 

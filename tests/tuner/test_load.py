@@ -15,7 +15,7 @@ from tests.tuner.studies import ControllerDied, FakeExecutor, journal, run_study
 from tests.tuner.test_several_objectives import SEVERAL, timed
 from tuner.errors import UserError
 from tuner.loaded import DEFAULT_STORAGE
-from tuner.results import verdict
+from tuner.results.verdict import verdict
 
 SMALL_STUDY = (
     *("study.num_trials=2", "study.num_race_seeds=0", "study.num_candidates=1", "study.num_select_seeds=1"),

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.tuner.studies import CONFIG, run_study
+from tuner.results.wording import describe_domain, describe_part
 from tuner.space import Space
 from tuner.study.revision import code_revision
-from tuner.wording import describe_domain, describe_part
 
 
 def test_the_space_in_words() -> None:

@@ -10,7 +10,7 @@ import optuna_dashboard
 import pytest
 
 from tests.tuner.studies import ControllerDied, FakeExecutor, journal, run_study
-from tuner.results import verdict
+from tuner.results.verdict import verdict
 from tuner.study import StudyStore, fill_dashboard, fill_in_missing
 from tuner.study.reading import read_records
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.errors import UserError
-from tuner.objective import Final
-from tuner.protocol import (
+from tuner.results.objective import Final
+from tuner.results.protocol import (
     STREAMS,
     Pruning,
     StudySettings,
@@ -20,7 +20,7 @@ from tuner.protocol import (
     seed_stream,
     stage_seeds,
 )
-from tuner.records import RunRecord
+from tuner.results.records import RunRecord
 from tuner.trial.messages import Outcome
 
 

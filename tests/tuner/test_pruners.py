@@ -11,8 +11,8 @@ from tests.tuner.studies import FakeExecutor, run_study
 from tuner.build import build_node
 from tuner.checks import resolve
 from tuner.config.composing import compose, config_loader
-from tuner.protocol import Pruning
-from tuner.records import StudySummary
+from tuner.results.protocol import Pruning
+from tuner.results.records import StudySummary
 from tuner.study import quiet_optuna
 from tuner.trial.messages import Outcome
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.tuner.command_line import CommandLine
 from tests.tuner.studies import ControllerDied, FakeExecutor, run_study
-from tuner.records import StudySummary
+from tuner.results.records import StudySummary
 
 URL = "journal:///studies.journal"
 STORAGE = "storage=journal"

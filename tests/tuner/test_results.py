@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.records import RunRecord, StudySummary
-from tuner.results import verdict
-from tuner.statistics import bootstrap_interval
+from tuner.results.findings import Estimate, Finding, estimate
+from tuner.results.records import RunRecord, StudySummary
+from tuner.results.statistics import bootstrap_interval
+from tuner.results.verdict import verdict
+from tuner.results.wording import describe_params, format_number, format_seconds, format_value, join_words, short_names
 from tuner.trial.messages import Outcome
-from tuner.verdicts import Estimate, Finding, estimate
-from tuner.wording import describe_params, format_number, format_seconds, format_value, join_words, short_names
 
 PARAMS = {"optimizer.learning_rate": 6e-4, "agent.gamma": 0.98}
 FIVE = [490.0, 500.0, 495.0, 480.0, 500.0]

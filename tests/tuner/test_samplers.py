@@ -15,7 +15,7 @@ from tuner.build import build_node
 from tuner.checks import resolve
 from tuner.config.composing import compose, config_loader
 from tuner.errors import UserError
-from tuner.records import StudySummary
+from tuner.results.records import StudySummary
 from tuner.simulator import Synthetic
 from tuner.space import Space
 from tuner.study import StudyRunner, StudyStore, quiet_optuna

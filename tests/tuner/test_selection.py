@@ -3,8 +3,8 @@
 import pytest
 
 from tests.tuner.test_protocol import run
-from tuner.records import RunRecord
-from tuner.selection import choose_candidates, choose_winner, rank_entrants, survivors
+from tuner.results.records import RunRecord
+from tuner.results.selection import choose_candidates, choose_winner, rank_entrants, survivors
 from tuner.trial.messages import Outcome
 
 

@@ -16,14 +16,14 @@ from tests.tuner.reporting.summaries import run
 from tests.tuner.studies import ControllerDied, FakeExecutor, Script, journal, learn, run_study
 from tests.tuner.test_study import check_complete
 from tuner.errors import UserError
-from tuner.insights.front import front_of
-from tuner.objective import make_others, other_values
-from tuner.records import Objective, RunRecord, StudySummary
 from tuner.reporting import final_table, write_page
 from tuner.reporting.study_figures import front_figure
-from tuner.results import verdict
-from tuner.results_of_fronts import front_members
-from tuner.selection import choose_front, choose_spread
+from tuner.results.front_verdict import front_members
+from tuner.results.insights.front import front_of
+from tuner.results.objective import make_others, other_values
+from tuner.results.records import Objective, RunRecord, StudySummary
+from tuner.results.selection import choose_front, choose_spread
+from tuner.results.verdict import verdict
 from tuner.study import StudyStore
 from tuner.trial.messages import Outcome, TrialResult, TrialSpec
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.statistics import (
+from tuner.results.statistics import (
     bootstrap_interval,
     difference_interval,
     expected_best_of_k,

@@ -12,8 +12,8 @@ from note_rl.training.checkpoint import read_checkpoint
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine
 from tests.tuner.studies import FakeExecutor, Script, learn, run_study
 from tuner.config.composing import RunConfig, to_json
-from tuner.objective import missing_points
 from tuner.preflight import preflight
+from tuner.results.objective import missing_points
 from tuner.trackers.history import History, read_history
 from tuner.training import EVALUATION_METRIC, Checkpoint, EvaluationGrid, run_training
 from tuner.trial.folder import read_reports

@@ -28,10 +28,10 @@ from tests.tuner.studies import (
 )
 from tuner.errors import UserError
 from tuner.executors.base import TrialEnded, TrialReported
-from tuner.objective import Mixed, StepsTo
-from tuner.protocol import Pruning, stage_seeds
-from tuner.records import StudySummary
-from tuner.results import verdict
+from tuner.results.objective import Mixed, StepsTo
+from tuner.results.protocol import Pruning, stage_seeds
+from tuner.results.records import StudySummary
+from tuner.results.verdict import verdict
 from tuner.study import StudyError, StudyListener, StudyStopped, StudyStore, find_winner, summarise
 from tuner.trial import folder as files
 from tuner.trial.messages import JsonDict, Limits, Outcome, TrialResult, TrialSpec

@@ -13,8 +13,8 @@ from rich.console import Console
 
 from tests.tuner.studies import SPACE, ControllerDied, FakeExecutor, Script, definition, journal, learn, run_study
 from tuner.executors.base import TrialReported
-from tuner.records import STAGES, StudySummary
 from tuner.reporting.tables import LiveTable
+from tuner.results.records import STAGES, StudySummary
 from tuner.study import StudyListener, StudyRunner, StudyStopped, StudyStore
 from tuner.study.display import LiveDisplay, study_display
 from tuner.study.listener import Listeners

@@ -21,10 +21,10 @@ from tuner.commands.tune import TuneResult, _commands, define
 from tuner.config.composing import to_json
 from tuner.errors import UserError
 from tuner.preflight import preflight
+from tuner.results.findings import Finding
 from tuner.study import StudyStore, find_winner, summarise
 from tuner.trackers.base import RunInfo
 from tuner.trial.messages import JsonDict, Outcome
-from tuner.verdicts import Finding
 
 ROOT = Path(__file__).parents[2]
 FAKE = ("--config-dir", "mine", "executor=fake", "tracker=jsonl", "storage=journal")

@@ -10,9 +10,9 @@ from tuner.checks import resolve
 from tuner.comparison import ARMS, Comparison, check_known, compare, what_is_compared
 from tuner.console import PlainConsole
 from tuner.errors import UserError
+from tuner.results.findings import MIN_SCORES_FOR_INTERVAL
+from tuner.results.wording import format_number
 from tuner.runs import check_same
-from tuner.verdicts import MIN_SCORES_FOR_INTERVAL
-from tuner.wording import format_number
 
 
 def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:

@@ -17,6 +17,7 @@ from tuner.errors import UserError
 from tuner.functions import ENTRY as FUNCTION_ENTRY
 from tuner.functions import function_name, is_function
 from tuner.preflight import compose_or_explain
+from tuner.results.wording import describe_part
 from tuner.section_types import StudyConfig
 from tuner.space import Space
 from tuner.study import StudyDefinition, quiet_optuna
@@ -26,7 +27,6 @@ from tuner.study.store import BY_CHANCE
 from tuner.text.names import did_you_mean
 from tuner.text.passwords import command_line
 from tuner.trial.messages import JsonDict
-from tuner.wording import describe_part
 
 _DOWNLOADED = "tuner.hub"
 _DEFAULT = "default"

@@ -23,12 +23,12 @@ from tuner.executors.base import Event, TrialProgress, TrialReported
 from tuner.files import write_aside
 from tuner.finders.job import point_of
 from tuner.finders.study import Workplace
-from tuner.records import RunRecord
+from tuner.results.records import RunRecord
+from tuner.results.wording import format_number, format_seconds
 from tuner.study import StudyListener, StudyStopped
 from tuner.study.book import Run
 from tuner.text.passwords import command_line
 from tuner.trackers.base import TrackerGroup
-from tuner.wording import format_number, format_seconds
 
 EXIT_STOPPED = 130
 

@@ -20,7 +20,7 @@ from tuner.config.trust import trusted_modules
 from tuner.console import PlainConsole
 from tuner.errors import UserError
 from tuner.film import draws_pictures, film_episode
-from tuner.wording import format_number
+from tuner.results.wording import format_number
 
 
 def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:

@@ -26,11 +26,11 @@ from tuner.finders.subjects import ConfiguredSubject
 from tuner.finders.verdicts import FEWEST_FOR_INTERVAL, Standing
 from tuner.functions import is_function
 from tuner.preflight import check_command
+from tuner.results.wording import format_number
 from tuner.section_types import FINDERS
 from tuner.sections import check_section
 from tuner.text.names import did_you_mean
 from tuner.trial.messages import JsonDict
-from tuner.wording import format_number
 
 _METRICS: Mapping[str, Metric] = {"reward": "reward", "loss": "frozen_loss"}
 

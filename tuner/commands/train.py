@@ -21,9 +21,10 @@ from tuner.console import PlainConsole
 from tuner.errors import UserError
 from tuner.files import write_aside
 from tuner.functions import function_name, is_function, run_function
-from tuner.objective import Mixed
 from tuner.progress import NoProgress, Progress, make_progress
 from tuner.recorder import RunRecorder
+from tuner.results.objective import Mixed
+from tuner.results.wording import format_number, format_seconds
 from tuner.text.plain_text import MAX_TRACEBACK, describe_error, traceback_of
 from tuner.threads import few_threads
 from tuner.trackers.base import RunInfo, TrackerGroup
@@ -31,7 +32,6 @@ from tuner.trackers.jsonl import JsonlTracker
 from tuner.training import TrainOutcome, run_training
 from tuner.trial.context import TrialContext
 from tuner.trial.messages import OUTPUT_FILE, JsonDict, Outcome, TrialInterrupted
-from tuner.wording import format_number, format_seconds
 
 
 def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:

@@ -20,10 +20,11 @@ from tuner.commands.planning import make_plan
 from tuner.commands.winner import TrainingConfigs
 from tuner.console import PlainConsole
 from tuner.files import write_aside
-from tuner.insights.failures import failed_runs
-from tuner.records import StudySummary
 from tuner.reporting import final_table, write_page
-from tuner.results import verdict
+from tuner.results.findings import Finding, Verdict
+from tuner.results.insights.failures import failed_runs
+from tuner.results.records import StudySummary
+from tuner.results.verdict import verdict
 from tuner.study import (
     Listeners,
     StudyDefinition,
@@ -46,7 +47,6 @@ from tuner.study.vetting import check_values
 from tuner.text.passwords import command_line
 from tuner.trackers.base import TrackerGroup
 from tuner.trial.messages import JsonDict
-from tuner.verdicts import Finding, Verdict
 
 EXIT_STOPPED = 130
 

@@ -13,7 +13,7 @@ from tuner.config.composing import RunConfig
 from tuner.errors import UserError
 from tuner.finders.job import Measured
 from tuner.finders.subjects import ConfiguredSubject, LiveSubject, Subject
-from tuner.objective import AUC, Mixed
+from tuner.results.objective import AUC, Mixed
 from tuner.trackers.history import History
 from tuner.training import run_training
 from tuner.trial.context import TrialContext

@@ -11,8 +11,8 @@ from tuner.finders.contest import ContestPlots, ContestResult, ContestSettings, 
 from tuner.finders.study import Workplace
 from tuner.finders.subjects import live_subject
 from tuner.finders.verdicts import Comparison
+from tuner.results.wording import join_words
 from tuner.text.names import did_you_mean
-from tuner.wording import join_words
 
 _OF_THE_LOSS = ("gamma", "clip", "clip_value", "entropy_coef", "value_coef", "reward_scale", "alpha", "temperature")
 """Plain attributes that scale a loss wherever an agent has them."""

@@ -7,7 +7,7 @@ from tuner.errors import UserError
 from tuner.finders.contest import ContestResult, ContestSettings, run_contest
 from tuner.finders.study import Workplace
 from tuner.finders.subjects import Subject
-from tuner.wording import counted, join_words
+from tuner.results.wording import counted, join_words
 
 _BRACKET = 10.0  # how far the first and the last rate lie from a candidate's own one
 

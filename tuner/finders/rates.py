@@ -15,8 +15,8 @@ from tuner.finders.rate_tests import ONLINE, RangeTests, RateSettings, points_in
 from tuner.finders.study import Finding, Plan, Workplace, run_plan
 from tuner.finders.subjects import Subject
 from tuner.finders.verdicts import Comparison, compare, counted_seeds
+from tuner.results.wording import format_number
 from tuner.trial.messages import JsonDict
-from tuner.wording import format_number
 
 _NUM_COMB: Final = 17
 _NUM_RETURN: Final = 7

@@ -15,8 +15,8 @@ from tuner.executors.local import LocalExecutor, pickle_function
 from tuner.executors.preload import Backend
 from tuner.files import parse_json
 from tuner.finders.job import FINDING_FILE, Job, Measured, lines_of
-from tuner.protocol import StudySettings
-from tuner.records import RunRecord
+from tuner.results.protocol import StudySettings
+from tuner.results.records import RunRecord
 from tuner.study import Listeners, StudyDefinition, StudyListener, StudyStore
 from tuner.study.book import Run
 from tuner.study.enumeration import enumeration, listed_space

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tuner.finders.study import Finding
-from tuner.selection import DROP_LEVEL, MIN_RACE_SEEDS
-from tuner.statistics import Interval, bootstrap_interval, iqm, paired_permutation_p
-from tuner.wording import format_number, join_words
+from tuner.results.selection import DROP_LEVEL, MIN_RACE_SEEDS
+from tuner.results.statistics import Interval, bootstrap_interval, iqm, paired_permutation_p
+from tuner.results.wording import format_number, join_words
 
 FEWEST_FOR_INTERVAL = 5
 _SURE = 0.05

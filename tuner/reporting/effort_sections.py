@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 
-from tuner.insights.effort import costs, expected_best
-from tuner.insights.failures import failure_kinds
-from tuner.insights.method import checklist
-from tuner.records import STAGES, StudySummary
 from tuner.reporting.elements import copied_command, figure, note, number_cell, reason, section, table, text_cell
 from tuner.reporting.markup import Html, join, tag
 from tuner.reporting.thinning import MOST_ROWS
-from tuner.wording import format_seconds, format_value
+from tuner.results.insights.effort import costs, expected_best
+from tuner.results.insights.failures import failure_kinds
+from tuner.results.insights.method import checklist
+from tuner.results.records import STAGES, StudySummary
+from tuner.results.wording import format_seconds, format_value
 
 
 def failures_section(summary: StudySummary) -> Html:

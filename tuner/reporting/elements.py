@@ -4,9 +4,9 @@ import html
 import re
 from collections.abc import Mapping, Sequence
 
-from tuner.records import Scalar
 from tuner.reporting.markup import Html, tag
-from tuner.wording import format_number, format_value
+from tuner.results.records import Scalar
+from tuner.results.wording import format_number, format_value
 
 
 def section(name: str, title: str, *content: str) -> Html:

@@ -9,11 +9,11 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from tuner.records import SCREEN, TEST, RunRecord, StudySummary
 from tuner.reporting.thinning import MOST_LINES, MOST_POINTS, thinned
+from tuner.results.findings import Estimate, Verdict
+from tuner.results.records import SCREEN, TEST, RunRecord, StudySummary
+from tuner.results.wording import describe_params, format_number
 from tuner.trial.messages import JsonDict, Outcome
-from tuner.verdicts import Estimate, Verdict
-from tuner.wording import describe_params, format_number
 
 WINNER: Final = "var(--winner)"
 DEFAULT: Final = "var(--default)"

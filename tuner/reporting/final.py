@@ -10,9 +10,9 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from tuner.records import CONFIRM, RACE, SCREEN, TEST, RunRecord, StudySummary
-from tuner.verdicts import estimate
-from tuner.wording import describe_params, format_number, format_value, join_words, short_names
+from tuner.results.findings import estimate
+from tuner.results.records import CONFIRM, RACE, SCREEN, TEST, RunRecord, StudySummary
+from tuner.results.wording import describe_params, format_number, format_value, join_words, short_names
 
 TOP = 10
 

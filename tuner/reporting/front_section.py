@@ -1,9 +1,9 @@
 """The section about several objectives: what one costs in terms of the other."""
 
-from tuner.records import StudySummary
 from tuner.reporting.elements import figure, number_cell, reason, section, table, text_cell
 from tuner.reporting.markup import Html, tag
-from tuner.results_of_fronts import front_members, objectives_of
+from tuner.results.front_verdict import front_members, objectives_of
+from tuner.results.records import StudySummary
 
 
 def front_section(summary: StudySummary) -> Html:

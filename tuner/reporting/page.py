@@ -7,7 +7,6 @@ from typing import Final
 
 from tuner.errors import UserError
 from tuner.files import write_aside
-from tuner.records import StudySummary
 from tuner.reporting import (
     effort_sections,
     figures,
@@ -19,10 +18,11 @@ from tuner.reporting import (
 )
 from tuner.reporting.embedding import as_packed_script, as_script_data, packed_figures
 from tuner.reporting.markup import Html, join, tag
-from tuner.results import verdict
+from tuner.results.findings import Verdict
+from tuner.results.records import StudySummary
+from tuner.results.verdict import verdict
+from tuner.results.wording import describe_subject
 from tuner.trial.messages import JsonDict
-from tuner.verdicts import Verdict
-from tuner.wording import describe_subject
 
 PAGE_FILE: Final = "report.html"
 JSON_FILE: Final = "report.json"

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tuner.records import SCREEN, STAGES, RunRecord
+from tuner.results.findings import Estimate, estimate
+from tuner.results.records import SCREEN, STAGES, RunRecord
+from tuner.results.wording import format_number, join_words
 from tuner.trial.messages import Outcome
-from tuner.verdicts import Estimate, estimate
-from tuner.wording import format_number, join_words
 
 MIN_RUNS_FOR_TIME_LEFT = 2
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tuner.records import Scalar
-from tuner.wording import format_value
+from tuner.results.records import Scalar
+from tuner.results.wording import format_value
 
 LINEAR: Final = "linear"
 LOG: Final = "log"

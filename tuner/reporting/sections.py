@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from tuner.records import CONFIRM, RACE, SCREEN, TEST, RunRecord, StudySummary
 from tuner.reporting.elements import figure, note, number_cell, reason, section, table, text_cell, value_cell
 from tuner.reporting.markup import Html, join, tag
 from tuner.reporting.thinning import MOST_LINES, MOST_POINTS, MOST_ROWS, drawn_note
-from tuner.verdicts import Finding, Verdict, estimate
-from tuner.wording import describe_subject, format_seconds, format_signed, short_names
+from tuner.results.findings import Finding, Verdict, estimate
+from tuner.results.records import CONFIRM, RACE, SCREEN, TEST, RunRecord, StudySummary
+from tuner.results.wording import describe_subject, format_seconds, format_signed, short_names
 
 _TONES = {
     Finding.BETTER: "good",

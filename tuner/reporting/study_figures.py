@@ -4,14 +4,14 @@ import html
 from collections.abc import Sequence
 from typing import Final
 
-from tuner.insights.effort import expected_best
-from tuner.records import SCREEN, RunRecord, StudySummary
 from tuner.reporting.figures import DEFAULT, FAINT, TRIAL, WINNER, hover_text
 from tuner.reporting.scales import LINEAR, Scale
 from tuner.reporting.thinning import MOST_LINES, thinned
-from tuner.results_of_fronts import front_members, objectives_of
+from tuner.results.front_verdict import front_members, objectives_of
+from tuner.results.insights.effort import expected_best
+from tuner.results.records import SCREEN, RunRecord, StudySummary
+from tuner.results.wording import short_names
 from tuner.trial.messages import JsonDict
-from tuner.wording import short_names
 
 MAX_AXES: Final = 8
 MAX_LINES: Final = 6

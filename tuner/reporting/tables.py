@@ -16,7 +16,7 @@ from rich.text import Text
 from tuner.console import PlainConsole
 from tuner.reporting.final import FinalTable, final_table
 from tuner.reporting.progress import RunningRun, StudyProgress
-from tuner.wording import format_number, format_seconds
+from tuner.results.wording import format_number, format_seconds
 
 __all__ = ["FinalTable", "LiveTable", "final_table", "progress_line", "render_progress"]
 

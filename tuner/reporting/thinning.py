@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from tuner.records import RunRecord
+from tuner.results.records import RunRecord
 
 MOST_POINTS: Final = 1000
 """Trials as points in one plot."""

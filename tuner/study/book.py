@@ -13,8 +13,8 @@ import optuna
 from optuna.distributions import BaseDistribution, IntDistribution
 from optuna.trial import FrozenTrial, TrialState
 
-from tuner.protocol import RETRIED
-from tuner.records import SCREEN, RunRecord
+from tuner.results.protocol import RETRIED
+from tuner.results.records import SCREEN, RunRecord
 from tuner.study.definition import DEFAULT_CANDIDATE, Candidate, StudyDefinition
 from tuner.study.reading import (
     ATTEMPTS_ATTRIBUTE,

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tuner.errors import UserError
-from tuner.objective import Metric, make_metric, make_others, missing_points
-from tuner.protocol import StudySettings
-from tuner.records import Objective, RunRecord, Scalar
+from tuner.results.objective import Metric, make_metric, make_others, missing_points
+from tuner.results.protocol import StudySettings
+from tuner.results.records import Objective, RunRecord, Scalar
+from tuner.results.wording import describe_subject
 from tuner.space import Space
 from tuner.trial.messages import JsonDict
-from tuner.wording import describe_subject
 
 DEFAULT_LABEL = "default"
 DEFAULT_CANDIDATE = -1

@@ -9,9 +9,10 @@ from typing import Protocol
 from tuner.config.trust import remember
 from tuner.executors.base import Event, Executor, TrialBuilt, TrialEnded, TrialReported
 from tuner.files import sweep_asides
-from tuner.objective import other_values
-from tuner.protocol import RETRIED
-from tuner.records import RunRecord
+from tuner.results.objective import other_values
+from tuner.results.protocol import RETRIED
+from tuner.results.records import RunRecord
+from tuner.results.wording import counted
 from tuner.study.book import Book, Ending, Run
 from tuner.study.control import Interrupts, set_aside
 from tuner.study.definition import StudyDefinition
@@ -24,7 +25,6 @@ from tuner.study.penalties import Penalties
 from tuner.trial import folder as files
 from tuner.trial import orphans
 from tuner.trial.messages import Limits, Outcome, TrialResult, TrialSpec, Verdict
-from tuner.wording import counted
 
 POLL_S = 0.5
 """How soon a Ctrl-C is noticed while nothing happens."""

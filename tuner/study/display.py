@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from rich.console import Console
 
 from tuner.executors.base import Event, TrialProgress, TrialReported
-from tuner.protocol import RETRIED, plan_stages
-from tuner.records import SCREEN, RunRecord
 from tuner.reporting.progress import RunningRun, Schedule, StudyTally
 from tuner.reporting.tables import LiveTable
+from tuner.results.protocol import RETRIED, plan_stages
+from tuner.results.records import SCREEN, RunRecord
 from tuner.study.book import Run
 from tuner.study.definition import StudyDefinition
 from tuner.study.listener import StudyListener

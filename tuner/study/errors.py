@@ -1,7 +1,7 @@
 """How a study can end without a result."""
 
 from tuner.errors import UserError
-from tuner.wording import counted
+from tuner.results.wording import counted
 
 
 class StudyStopped(Exception):  # noqa: N818 - nothing went wrong

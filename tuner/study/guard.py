@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Final
 
-from tuner.insights.failures import REMEDIES
-from tuner.protocol import PENALISED, RETRIED
-from tuner.records import SCREEN, RunRecord
+from tuner.results.insights.failures import REMEDIES
+from tuner.results.protocol import PENALISED, RETRIED
+from tuner.results.records import SCREEN, RunRecord
 from tuner.study.book import Run
 from tuner.trial import folder as files
 from tuner.trial.messages import Outcome

@@ -9,8 +9,8 @@ import numpy as np
 import optuna
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from tuner.objective import Curve, Metric
-from tuner.records import Importances
+from tuner.results.objective import Curve, Metric
+from tuner.results.records import Importances
 from tuner.study.reading import ENDING_ATTRIBUTE, OUTCOME_ATTRIBUTE, curve_of
 from tuner.trial.messages import JsonDict, Outcome
 

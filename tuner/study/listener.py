@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tuner.executors.base import Event
-from tuner.records import RunRecord
+from tuner.results.records import RunRecord
 from tuner.study.book import Run
 
 

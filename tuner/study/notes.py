@@ -9,8 +9,8 @@ from typing import Final
 
 import optuna
 
-from tuner.records import SCREEN, STAGES, RunRecord, StudySummary
-from tuner.results import verdict
+from tuner.results.records import SCREEN, STAGES, RunRecord, StudySummary
+from tuner.results.verdict import verdict
 from tuner.study import store as attributes
 from tuner.study.store import StudyStore, quiet_optuna, study_name
 from tuner.study.summary import home_of, summarise

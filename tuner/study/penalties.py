@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from tuner.objective import SECONDS, Metric, make_metric
-from tuner.protocol import penalty, robust_worst
-from tuner.records import Objective, RunRecord
+from tuner.results.objective import SECONDS, Metric, make_metric
+from tuner.results.protocol import penalty, robust_worst
+from tuner.results.records import Objective, RunRecord
 from tuner.study.book import Ending, Run
 from tuner.trial.messages import Outcome
 

@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from statistics import median
 
-from tuner.protocol import plan_stages
-from tuner.records import CONFIRM, RACE, SCREEN, TEST
+from tuner.results.protocol import plan_stages
+from tuner.results.records import CONFIRM, RACE, SCREEN, TEST
+from tuner.results.wording import format_number, format_seconds
 from tuner.study import store as attributes
 from tuner.study.definition import StudyDefinition
 from tuner.study.reading import read_records
 from tuner.study.store import StudyStore
-from tuner.wording import format_number, format_seconds
 
 _WHAT = {
     SCREEN: "configurations, sampled",

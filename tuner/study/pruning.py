@@ -2,9 +2,9 @@
 
 import math
 
-from tuner.objective import Metric
-from tuner.protocol import Pruning, RungDecision, decide_rungs
-from tuner.records import RunRecord
+from tuner.results.objective import Metric
+from tuner.results.protocol import Pruning, RungDecision, decide_rungs
+from tuner.results.records import RunRecord
 from tuner.study.book import Book, Run
 from tuner.trial.messages import JsonDict, Verdict
 

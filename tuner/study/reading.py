@@ -12,8 +12,8 @@ from pathlib import Path
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
-from tuner.objective import AUC, Final
-from tuner.records import RunRecord, Scalar
+from tuner.results.objective import AUC, Final
+from tuner.results.records import RunRecord, Scalar
 from tuner.text.plain_text import MAX_REASON, plain
 from tuner.trial.messages import OUTPUT_FILE, JsonDict, Outcome
 

@@ -9,9 +9,9 @@ from optuna.pruners import BasePruner, NopPruner
 from optuna.samplers import TPESampler
 
 from tuner.executors.base import Executor
-from tuner.protocol import stage_seeds
-from tuner.records import CONFIRM, RACE, SCREEN, STAGES, TEST, RunRecord, StudySummary
-from tuner.selection import (
+from tuner.results.protocol import stage_seeds
+from tuner.results.records import CONFIRM, RACE, SCREEN, STAGES, TEST, RunRecord, StudySummary
+from tuner.results.selection import (
     MIN_RACE_SEEDS,
     choose_candidates,
     choose_front,

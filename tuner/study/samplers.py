@@ -15,7 +15,7 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial
 
 from tuner.errors import UserError
-from tuner.protocol import sampler_seed
+from tuner.results.protocol import sampler_seed
 from tuner.space import Space
 from tuner.study.cma import read_carefully
 from tuner.study.store import quiet_optuna

@@ -15,7 +15,7 @@ from optuna.samplers import BaseSampler, RandomSampler
 from optuna.storages import BaseStorage, RDBStorage
 
 from tuner.errors import UserError
-from tuner.records import SCREEN
+from tuner.results.records import SCREEN
 from tuner.study.definition import StudyDefinition, config_difference
 from tuner.study.patience import PatientStorage
 from tuner.study.presence import StorageFile

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Final, Self
 
-from tuner.records import SCREEN, STAGES, RunRecord, StudySummary
-from tuner.results import verdict
+from tuner.results.records import SCREEN, STAGES, RunRecord, StudySummary
+from tuner.results.verdict import verdict
 from tuner.study.book import Run
 from tuner.study.definition import StudyDefinition
 from tuner.study.errors import StudyStopped

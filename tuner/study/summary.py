@@ -7,8 +7,9 @@ import optuna
 from optuna.study import StudyDirection
 
 from tuner.coordinates import OneMinus, PowerOfTwo
-from tuner.objective import make_metric, make_others
-from tuner.records import CONFIRM, SCREEN, STAGES, Objective, RunRecord, StudySummary
+from tuner.results.objective import make_metric, make_others
+from tuner.results.records import CONFIRM, SCREEN, STAGES, Objective, RunRecord, StudySummary
+from tuner.results.wording import describe_domain, join_words
 from tuner.study import store as attributes
 from tuner.study.definition import DEFAULT_LABEL
 from tuner.study.importance import PERMUTATIONS, importances, over_time
@@ -20,7 +21,6 @@ from tuner.study.sweep import SWEEP_FOLDER, best_jobs, folder_of_sweep
 from tuner.study.sweep_book import other_objectives
 from tuner.text.passwords import hidden
 from tuner.trial.messages import JsonDict
-from tuner.wording import describe_domain, join_words
 
 SEVERAL = "with several objectives a run that is behind in one may be ahead in another"
 NOT_REPEATABLE = "With several at a time the order of their ends, and so the search, is not exactly repeatable."

@@ -18,8 +18,8 @@ from optuna.trial import TrialState
 
 from tuner.errors import UserError
 from tuner.executors.base import Executor
-from tuner.insights.front import front_of
-from tuner.records import SCREEN
+from tuner.results.insights.front import front_of
+from tuner.results.records import SCREEN
 from tuner.study.control import LOCK_FILE, Interrupts, sole_controller
 from tuner.study.definition import StudyDefinition
 from tuner.study.listener import StudyListener

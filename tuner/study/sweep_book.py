@@ -10,8 +10,8 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from tuner.executors.base import Event, TrialBuilt
-from tuner.protocol import PENALISED, robust_worst
-from tuner.records import SCREEN, RunRecord
+from tuner.results.protocol import PENALISED, robust_worst
+from tuner.results.records import SCREEN, RunRecord
 from tuner.study.book import Book, Ending, Run
 from tuner.study.definition import StudyDefinition, flatten
 from tuner.study.dispatch import Dispatcher, _Desk

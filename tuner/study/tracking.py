@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tuner.executors.base import Event, TrialLogged, TrialReported
-from tuner.records import RunRecord
+from tuner.results.records import RunRecord
 from tuner.study.book import Run
 from tuner.study.listener import StudyListener
 from tuner.trackers.base import RunInfo, RunTracker, Tracker

@@ -6,15 +6,15 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from tuner.protocol import RETRIED
-from tuner.records import RunRecord
+from tuner.results.protocol import RETRIED
+from tuner.results.records import RunRecord
+from tuner.results.wording import format_number
 from tuner.study.book import Run
 from tuner.study.sweep import JobResult, SweepListener
 from tuner.sweeper.job import without_passwords
 from tuner.sweeper.results import RESULTS_FILE, results_of, write_results
 from tuner.text.plain_text import printable
 from tuner.trial.messages import Outcome
-from tuner.wording import format_number
 
 _log = logging.getLogger(__name__)
 

@@ -27,10 +27,11 @@ from tuner.config.composing import HYDRA_KEYS
 from tuner.errors import UserError
 from tuner.executors.local import LocalExecutor, pickle_function
 from tuner.executors.preload import Backend, Preload
-from tuner.insights.failures import failed_runs
-from tuner.protocol import StudySettings
-from tuner.records import StudySummary
 from tuner.reporting.page import write_page
+from tuner.results.insights.failures import failed_runs
+from tuner.results.protocol import StudySettings
+from tuner.results.records import StudySummary
+from tuner.results.wording import describe_part
 from tuner.study import (
     StudyDefinition,
     StudyStopped,
@@ -52,7 +53,6 @@ from tuner.sweeper.settings import SweepSettings, in_own_words, translate
 from tuner.text.names import did_you_mean
 from tuner.text.passwords import command_line
 from tuner.trial.messages import JsonDict
-from tuner.wording import describe_part
 
 _log = logging.getLogger(__name__)
 

@@ -4,8 +4,8 @@ import importlib.util
 from typing import TYPE_CHECKING
 
 from tuner.errors import UserError
-from tuner.records import StudySummary
-from tuner.results import verdict
+from tuner.results.records import StudySummary
+from tuner.results.verdict import verdict
 from tuner.trackers.wandb_local import has_key
 
 _LONGEST_TITLE = 128

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from tests.tuner.reporting.summaries import full_study, run
-from tuner.insights.effort import costs, expected_best
-from tuner.insights.failures import failed_runs, failure_kinds
-from tuner.insights.front import front_of, spread_over_front
-from tuner.insights.noise import seed_noise
-from tuner.insights.safe_ranges import good_trials, safe_ranges
-from tuner.records import RunRecord, StudySummary
+from tuner.results.insights.effort import costs, expected_best
+from tuner.results.insights.failures import failed_runs, failure_kinds
+from tuner.results.insights.front import front_of, spread_over_front
+from tuner.results.insights.noise import seed_noise
+from tuner.results.insights.safe_ranges import good_trials, safe_ranges
+from tuner.results.records import RunRecord, StudySummary
 from tuner.trial.messages import Outcome
 
 

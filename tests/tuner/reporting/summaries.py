@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tuner.records import Importances, RunRecord, Scalar, StudySummary
+from tuner.results.records import Importances, RunRecord, Scalar, StudySummary
 from tuner.trial.messages import Outcome
 
 CURVE = ((0.25, 10.0), (0.5, 40.0), (1.0, 90.0))

@@ -10,11 +10,11 @@ from typing import Any
 
 from tests.tuner.reporting.summaries import full_study
 from tests.tuner.reporting.test_page import Parsed
-from tuner.records import RunRecord, Scalar, StudySummary
 from tuner.reporting.embedding import packed_figures
 from tuner.reporting.page import make_figures, render_page
 from tuner.reporting.thinning import MOST_LINES, MOST_POINTS, MOST_ROWS, thinned
-from tuner.results import verdict
+from tuner.results.records import RunRecord, Scalar, StudySummary
+from tuner.results.verdict import verdict
 from tuner.trial.messages import Outcome
 
 MOST_BYTES = 5_000_000

@@ -12,12 +12,12 @@ import pytest
 
 from tests.tuner.reporting.summaries import EVIL, full_study, run
 from tuner.errors import UserError
-from tuner.records import StudySummary
 from tuner.reporting import figures, parameter_figures, study_figures
 from tuner.reporting.markup import Html, tag
 from tuner.reporting.page import render_page, write_page
 from tuner.reporting.scales import Scale
-from tuner.results import verdict
+from tuner.results.records import StudySummary
+from tuner.results.verdict import verdict
 from tuner.trial.messages import Outcome
 
 

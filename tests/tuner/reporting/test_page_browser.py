@@ -10,8 +10,8 @@ import pytest
 
 from tests.tuner.reporting.browser import visit
 from tests.tuner.reporting.summaries import EVIL, full_study
-from tuner.records import Objective
 from tuner.reporting.page import write_page
+from tuner.results.records import Objective
 
 pytestmark = pytest.mark.browser
 

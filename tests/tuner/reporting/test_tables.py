@@ -8,16 +8,16 @@ import pytest
 from rich.console import Console
 
 from tests.tuner.reporting.summaries import full_study, run
-from tuner.insights.safe_ranges import safe_ranges
-from tuner.records import STAGES, RunRecord, StudySummary
 from tuner.reporting.final import final_table
 from tuner.reporting.parameter_figures import slices_figure
 from tuner.reporting.progress import RunningRun, Schedule, StudyProgress, StudyTally
 from tuner.reporting.study_figures import parallel_figure
 from tuner.reporting.tables import LiveTable, progress_line
-from tuner.results import verdict
+from tuner.results.findings import Estimate, estimate
+from tuner.results.insights.safe_ranges import safe_ranges
+from tuner.results.records import STAGES, RunRecord, StudySummary
+from tuner.results.verdict import verdict
 from tuner.trial.messages import Outcome
-from tuner.verdicts import Estimate, estimate
 
 TOTALS = {"screen": 12, "confirm": 4, "test": 10}
 

@@ -12,12 +12,12 @@ from optuna.samplers import BruteForceSampler, CmaEsSampler, GridSampler, NSGAII
 import tuner
 from tuner.coordinates import Interval, Range
 from tuner.errors import UserError
-from tuner.protocol import StudySettings
-from tuner.records import StudySummary
 from tuner.reporting import write_page
 from tuner.reporting.figures import history_figure
-from tuner.results import verdict
-from tuner.results_of_fronts import front_members
+from tuner.results.front_verdict import front_members
+from tuner.results.protocol import StudySettings
+from tuner.results.records import StudySummary
+from tuner.results.verdict import verdict
 from tuner.space import Parameter, Space
 from tuner.study import StudyDefinition, StudyStore, home_of, summarise
 from tuner.study.book import Ending

@@ -4,9 +4,9 @@ The questions are those that Eimer, Lindauer & Raileanu (2023, https://arxiv.org
 wherever a hyperparameter search in reinforcement learning is reported.
 """
 
-from tuner.insights.effort import costs
-from tuner.records import STAGES, TEST, StudySummary
-from tuner.wording import counted, format_seconds, join_words
+from tuner.results.insights.effort import costs
+from tuner.results.records import STAGES, TEST, StudySummary
+from tuner.results.wording import counted, format_seconds, join_words
 
 
 def checklist(summary: StudySummary) -> dict[str, str]:

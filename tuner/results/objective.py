@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuner.errors import UserError
-from tuner.records import Objective
+from tuner.results.records import Objective
 from tuner.text.names import did_you_mean
 
 FloatArray = NDArray[np.float64]

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tuner.insights.failures import failed_tests
-from tuner.insights.front import as_losses, front_of, is_beaten
-from tuner.records import CONFIRM, SCREEN, TEST, Objective, RunRecord, StudySummary
-from tuner.verdicts import Estimate, Finding, Verdict, estimate
-from tuner.wording import counted, describe_params, format_number, join_words
+from tuner.results.findings import Estimate, Finding, Verdict, estimate
+from tuner.results.insights.failures import failed_tests
+from tuner.results.insights.front import as_losses, front_of, is_beaten
+from tuner.results.records import CONFIRM, SCREEN, TEST, Objective, RunRecord, StudySummary
+from tuner.results.wording import counted, describe_params, format_number, join_words
 
 _LISTED = 4
 Row = tuple[Estimate, ...]

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tuner.records import SCREEN, TEST, RunRecord, StudySummary
-from tuner.statistics import probability_of_improvement
+from tuner.results.records import SCREEN, TEST, RunRecord, StudySummary
+from tuner.results.statistics import probability_of_improvement
+from tuner.results.wording import counted, format_value, join_words
 from tuner.trial.folder import OUTPUT_FILE
 from tuner.trial.messages import Outcome
-from tuner.wording import counted, format_value, join_words
 
 MIN_RUNS = 2
 """What a single failed run has in common with itself says nothing."""

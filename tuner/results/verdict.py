@@ -10,15 +10,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from tuner.insights.failures import failed_tests, kinds_of
-from tuner.insights.noise import Noise, seed_noise
-from tuner.records import CONFIRM, RACE, SCREEN, TEST, StudySummary
-from tuner.results_of_fronts import front_verdict
-from tuner.results_of_sweeps import sweep_verdict
-from tuner.statistics import difference_interval, iqm, probability_of_improvement
+from tuner.results.findings import MIN_SCORES_FOR_INTERVAL, Estimate, Finding, Verdict, estimate
+from tuner.results.front_verdict import front_verdict
+from tuner.results.insights.failures import failed_tests, kinds_of
+from tuner.results.insights.noise import Noise, seed_noise
+from tuner.results.records import CONFIRM, RACE, SCREEN, TEST, StudySummary
+from tuner.results.statistics import difference_interval, iqm, probability_of_improvement
+from tuner.results.sweep_verdict import sweep_verdict
+from tuner.results.wording import counted, describe_params, format_number, format_signed, join_words
 from tuner.trial.messages import Outcome
-from tuner.verdicts import MIN_SCORES_FOR_INTERVAL, Estimate, Finding, Verdict, estimate
-from tuner.wording import counted, describe_params, format_number, format_signed, join_words
 
 _PARTS = {
     "final": "Return at the end of training",

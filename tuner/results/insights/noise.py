@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tuner.records import SCREEN, StudySummary
+from tuner.results.records import SCREEN, StudySummary
 
 MIN_SCORES = 3
 """With fewer the spread over seeds is not known."""

@@ -4,8 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tuner.insights.noise import seed_noise
-from tuner.records import SCREEN, RunRecord, Scalar, StudySummary
+from tuner.results.insights.noise import seed_noise
+from tuner.results.records import SCREEN, RunRecord, Scalar, StudySummary
 
 MIN_TRIALS = 8
 _BEST_SHARE = 0.25

@@ -1,7 +1,7 @@
 """What a study has to show: plain records, written by the study runner and read by verdict, tables and page.
 
-Nothing here computes a judgement; `tuner.results` and `tuner.insights` do. Higher values are better but where a record
-says otherwise: in sweeps that minimise, and in further objectives such as time.
+Nothing here computes a judgement; `tuner.results.verdict` and `tuner.results.insights` do. Higher values are better but
+where a record says otherwise: in sweeps that minimise, and in further objectives such as time.
 """
 
 import csv

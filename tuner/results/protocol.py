@@ -14,10 +14,10 @@ from statistics import median_high, median_low
 import numpy as np
 
 from tuner.errors import UserError
-from tuner.objective import Metric
-from tuner.records import CONFIRM, RACE, SCREEN, TEST, RunRecord
-from tuner.selection import AGGREGATES
-from tuner.statistics import spearman, spearman_bound
+from tuner.results.objective import Metric
+from tuner.results.records import CONFIRM, RACE, SCREEN, TEST, RunRecord
+from tuner.results.selection import AGGREGATES
+from tuner.results.statistics import spearman, spearman_bound
 from tuner.trial.messages import Outcome
 
 STREAMS = ("tune", "select", "test")
@@ -110,7 +110,7 @@ class StudySettings:
     """How large a study is and how it judges.
 
     Attributes:
-        metric: Name of the metric, see `tuner.objective`.
+        metric: Name of the metric, see `tuner.results.objective`.
         others: Names of further objectives. With any, the study has a front in place of a winner; nothing is raced and
             nothing is pruned, as these go by one score.
         num_trials: Configurations screened: a total, not more on top of what there is.

@@ -7,9 +7,9 @@ further tune seeds, the same for all, and lets go of who is clearly worse; confi
 from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean
 
-from tuner.insights.front import Losses, as_losses, front_of, spread_over_front
-from tuner.records import Objective, RunRecord
-from tuner.statistics import paired_permutation_p
+from tuner.results.insights.front import Losses, as_losses, front_of, spread_over_front
+from tuner.results.records import Objective, RunRecord
+from tuner.results.statistics import paired_permutation_p
 
 MIN_RACE_SEEDS = 3
 """On fewer seeds nobody is dropped: no test could tell."""

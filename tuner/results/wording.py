@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tuner.records import Scalar
+from tuner.results.records import Scalar
 
 
 def format_number(value: float) -> str:

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from tuner.insights.noise import seed_noise
-from tuner.records import SCREEN, STAGES, RunRecord, StudySummary
-from tuner.statistics import expected_best_of_k
+from tuner.results.insights.noise import seed_noise
+from tuner.results.records import SCREEN, STAGES, RunRecord, StudySummary
+from tuner.results.statistics import expected_best_of_k
+from tuner.results.wording import format_number
 from tuner.trial.messages import Outcome
-from tuner.wording import format_number
 
 MIN_TRIALS = 5
 _MAX_POINTS = 60
