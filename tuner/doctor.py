@@ -273,7 +273,7 @@ def _disk(path: str) -> str:
 
 def _wandb() -> str:
     """What tracker.mode=auto comes to, without asking anybody."""
-    from tuner.trackers.wandb_local import has_key
+    from tuner.trackers.wandb.local import has_key
 
     return "logged in (a key was found; not tried)" if has_key() else "not logged in: runs are recorded offline"
 

@@ -23,7 +23,7 @@ from tuner.errors import UserError
 from tuner.study import StudyStopped
 from tuner.study.study_run import StudyRunListener
 from tuner.trackers.base import Table, TrackerGroup
-from tuner.trackers.wandb_report import publish_report
+from tuner.trackers.wandb.report import publish_report
 
 STUDY = ("agent=synthetic", "executor=inline", "storage=memory", "study.num_trials=4", "study.name=mine")
 WANDB = ("tracker=wandb", "tracker.wandb.project=tests")

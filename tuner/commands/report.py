@@ -17,7 +17,7 @@ from tuner.results.verdict import verdict
 from tuner.study import StudyStore, fill_dashboard, home_of, summarise
 from tuner.study.storage import IN_MEMORY, check_url, file_of, has_studies
 from tuner.text.passwords import shown
-from tuner.trackers.wandb_report import publish_report
+from tuner.trackers.wandb.report import publish_report
 
 
 def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:

@@ -3,7 +3,7 @@
 from tuner.trackers.base import RunInfo, RunTracker, Table, Tracker, TrackerGroup
 from tuner.trackers.history import History
 from tuner.trackers.jsonl import JsonlTracker, read_metrics
-from tuner.trackers.wandb import WandbTracker
+from tuner.trackers.wandb.tracker import WandbTracker
 
 __all__ = [
     "History",

@@ -38,7 +38,7 @@ def test_a_dead_wandb_service_is_one_warning(tmp_path: Path) -> None:
         from pathlib import Path
         import psutil
         from tuner.trackers.base import RunInfo
-        from tuner.trackers.wandb import WandbTracker
+        from tuner.trackers.wandb.tracker import WandbTracker
 
         def kill_services():
             services = [child for child in psutil.Process().children(True) if child.name().startswith("wandb-")]
@@ -73,7 +73,7 @@ def test_the_end_of_the_process_is_quiet_when_nobody_closed(tmp_path: Path) -> N
         import socket, sys, threading
         from pathlib import Path
         from tuner.trackers.base import RunInfo
-        from tuner.trackers.wandb import WandbTracker
+        from tuner.trackers.wandb.tracker import WandbTracker
 
         import os
         server = socket.create_server(("127.0.0.1", 0))
@@ -94,7 +94,7 @@ def test_a_service_that_hangs_does_not_hold_up_the_end(tmp_path: Path) -> None:
         from pathlib import Path
         import psutil
         from tuner.trackers.base import RunInfo
-        from tuner.trackers.wandb import WandbTracker
+        from tuner.trackers.wandb.tracker import WandbTracker
 
         tracker = WandbTracker(server_timeout_s=0.5)
         run = tracker.start_run(RunInfo("a", "b", {}, Path(sys.argv[1])))

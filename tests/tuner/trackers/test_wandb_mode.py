@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from tuner.errors import UserError
-from tuner.trackers.wandb import WandbTracker
-from tuner.trackers.wandb_local import resolve_mode
+from tuner.trackers.wandb.local import resolve_mode
+from tuner.trackers.wandb.tracker import WandbTracker
 
 FAKE_KEY = "0123456789" * 4
 

@@ -10,7 +10,7 @@ import wandb
 
 from tests.wandb_server import FakeServer, running_server
 from tuner.trackers.base import RunInfo
-from tuner.trackers.wandb import WandbTracker
+from tuner.trackers.wandb.tracker import WandbTracker
 
 
 @pytest.fixture

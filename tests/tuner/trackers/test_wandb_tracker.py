@@ -13,7 +13,7 @@ from wandb.sdk.lib.service.service_token import WandbServiceConnectionError
 
 from tests.wandb_offline import OfflineRun, read_runs
 from tuner.trackers.base import RunInfo
-from tuner.trackers.wandb import WandbTracker
+from tuner.trackers.wandb.tracker import WandbTracker
 
 FAKE_KEY = "0123456789" * 4
 

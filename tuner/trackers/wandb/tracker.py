@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final
 from tuner.text.plain_text import printable_copy
 from tuner.trackers.background import BackgroundCalls
 from tuner.trackers.base import RunInfo, Table
-from tuner.trackers.wandb_local import RUN_ID_FILE, Mode, check_settings, resolve_mode, run_id_of
-from tuner.trackers.wandb_sdk import (
+from tuner.trackers.wandb.local import RUN_ID_FILE, Mode, check_settings, resolve_mode, run_id_of
+from tuner.trackers.wandb.sdk import (
     disable_usage_statistics,
     lost_service_errors,
     run_settings,

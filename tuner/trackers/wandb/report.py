@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from tuner.errors import UserError
 from tuner.results.records import StudySummary
 from tuner.results.verdict import verdict
-from tuner.trackers.wandb_local import has_key
+from tuner.trackers.wandb.local import has_key
 
 _LONGEST_TITLE = 128
 
@@ -34,7 +34,7 @@ def publish_report(summary: StudySummary, project: str, entity: str | None = Non
         )
     if not has_key():
         raise UserError("publish=true needs a W&B account: wandb login, or WANDB_API_KEY; report.html needs neither")
-    from tuner.trackers.wandb_sdk import wandb_errors
+    from tuner.trackers.wandb.sdk import wandb_errors
 
     try:
         report = build_report(summary, project, entity)
