@@ -1,6 +1,6 @@
 """Composes a command's configuration and says in a line or two what is wrong with it, before anything runs.
 
-Hydra's own answers ("to append to your config use +...") are replaced in `tuner.explaining`.
+Hydra's own answers ("to append to your config use +...") are replaced in `tuner.checking.explaining`.
 """
 
 import re
@@ -17,11 +17,11 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
+from tuner.checking.config_folders import admit_folder
+from tuner.checking.explaining import explain, first_sentence, parse_overrides
 from tuner.config.composing import compose, config_loader
 from tuner.config.trust import trusted_modules
-from tuner.config_folders import admit_folder
 from tuner.errors import UserError
-from tuner.explaining import explain, first_sentence, parse_overrides
 
 _MOST_ALTERNATIVES = 16  # of one sweep, checked one by one; the jobs of the others check themselves
 
@@ -93,7 +93,7 @@ def admit_groups(config_dir: str | Path | None, overrides: Sequence[str]) -> Non
     So it is with folders that are added to `hydra.searchpath`.
 
     Raises:
-        UserError: See `tuner.config_folders`.
+        UserError: See `tuner.checking.config_folders`.
     """
     typed = {override.key_or_group: override.value() for override in parse_overrides(overrides)}
     added = typed.get("hydra.searchpath")

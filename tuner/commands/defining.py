@@ -11,6 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from note_rl.errors import NoteRLError
 from tuner.build import build_node, check_trackers
+from tuner.checking.section_types import StudyConfig
 from tuner.checks import check_run, resolve
 from tuner.config.composing import RunConfig, config_loader
 from tuner.errors import UserError
@@ -18,7 +19,6 @@ from tuner.functions import ENTRY as FUNCTION_ENTRY
 from tuner.functions import function_name, is_function
 from tuner.preflight import compose_or_explain
 from tuner.results.wording import describe_part
-from tuner.section_types import StudyConfig
 from tuner.space import Space
 from tuner.study import StudyDefinition, quiet_optuna
 from tuner.study.samplers import SamplerFactory, make_sampler, require_objectives, require_packages, require_pruner

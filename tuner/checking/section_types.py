@@ -53,7 +53,7 @@ class PruningConfig:
 
 @dataclass(frozen=True)
 class StudyConfig(StudyPlace):
-    """The study that is to be made; see `tuner.results.protocol.StudySettings`, whose fields it has, with several metrics."""
+    """The study to be made: the fields of `tuner.results.protocol.StudySettings`, with several metrics."""
 
     size: str = "quick"
     metric: str | Sequence[str] = StudySettings.metric

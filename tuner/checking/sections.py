@@ -4,12 +4,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields
 from typing import Any
 
+from tuner.checking.schema import Part, Schema
 from tuner.config.composing import HYDRA_KEYS, SECTIONS
 from tuner.config.kinds import conform, shortened, written
 from tuner.config.paths import get_path
 from tuner.config.signatures import Signature, signature_of
 from tuner.errors import UserError
-from tuner.schema import Part, Schema
 from tuner.text.names import did_you_mean
 from tuner.trial.messages import JsonDict
 

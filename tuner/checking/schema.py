@@ -7,8 +7,7 @@ out of range; a part is an object described by a `_target_` and its arguments, w
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from tuner.config.composing import BUILT_MAPPINGS, SECTIONS
-from tuner.section_types import (
+from tuner.checking.section_types import (
     CompareValues,
     DashboardValues,
     DoctorValues,
@@ -22,6 +21,7 @@ from tuner.section_types import (
     TrainValues,
     TuneValues,
 )
+from tuner.config.composing import BUILT_MAPPINGS, SECTIONS
 
 
 @dataclass(frozen=True)
