@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tuner.commands.tune import TuneResult
     from tuner.loaded import StudyResult
-    from tuner.training import TrainOutcome
+    from tuner.runs.training import TrainOutcome
 
 __all__ = ["hub", "load", "report", "train", "tune"]
 

@@ -78,7 +78,7 @@ class Job:
         return status
 
     def _meant(self, config: DictConfig) -> DictConfig:
-        from tuner.checks import as_meant  # brings Gymnasium
+        from tuner.runs.checks import as_meant  # brings Gymnasium
 
         as_meant(config, self.command.config_name)
         return config

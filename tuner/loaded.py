@@ -15,13 +15,13 @@ from tuner.config.composing import config_loader, to_json
 from tuner.config.overrides import to_hydra
 from tuner.config.trust import admit
 from tuner.errors import UserError
-from tuner.functions import is_function
-from tuner.player import Player
 from tuner.preflight import admit_groups, compose_or_explain
 from tuner.results.findings import Verdict
 from tuner.results.records import CONFIRM, RACE, SCREEN, TEST, RunRecord, Scalar, StudySummary
 from tuner.results.verdict import verdict
-from tuner.runs import CONFIG_FILE, read_config
+from tuner.runs.folders import CONFIG_FILE, read_config
+from tuner.runs.functions import is_function
+from tuner.runs.player import Player
 from tuner.study import StudyStore, Winner, find_winner, home_of, recorded_home, summarise
 from tuner.study.storage import IN_MEMORY, file_of
 from tuner.text.passwords import shown

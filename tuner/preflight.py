@@ -120,7 +120,7 @@ def compose_or_explain(loader: ConfigLoaderImpl, config_name: str, overrides: Se
 def _check(
     loader: ConfigLoaderImpl, config_name: str, overrides: Sequence[str], known: frozenset[str], with_run: bool
 ) -> Preflight:
-    from tuner import checks  # brings Gymnasium, which --help can do without
+    from tuner.runs import checks
 
     config = compose_or_explain(loader, config_name, overrides)
     resolved = checks.check_config(config, known, config_name, loader.get_group_options)

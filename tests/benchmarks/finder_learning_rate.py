@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from tuner.checks import resolve
 from tuner.commands.defining import run_config_of
 from tuner.executors.local import LocalExecutor
 from tuner.finders import Workplace
@@ -27,6 +26,7 @@ from tuner.finders.study import Plan, run_plan
 from tuner.finders.subjects import ConfiguredSubject
 from tuner.preflight import preflight
 from tuner.results.objective import AUC
+from tuner.runs.checks import resolve
 from tuner.trial.context import TrialContext
 from tuner.trial.messages import JsonDict
 

@@ -29,7 +29,7 @@ import psutil
 from tests.tuner.chaos import KINDS, Chaos, assert_equal
 from tuner.results.objective import Mixed
 from tuner.results.records import RunRecord
-from tuner.simulator import Synthetic
+from tuner.runs.simulator import Synthetic
 from tuner.study import StudyStore, summarise
 from tuner.trial.folder import is_locked
 from tuner.trial.messages import Outcome

@@ -18,13 +18,13 @@ from optuna.samplers import RandomSampler
 
 from tests.benchmarks.study_scale import SPACE
 from tuner.executors.inline import InlineExecutor
-from tuner.functions import ENTRY
 from tuner.results.objective import Mixed
 from tuner.results.protocol import StudySettings, plan_stages, stage_seeds
 from tuner.results.records import StudySummary
 from tuner.results.statistics import bootstrap_interval, mean
 from tuner.results.verdict import verdict
-from tuner.simulator import Synthetic
+from tuner.runs.functions import ENTRY
+from tuner.runs.simulator import Synthetic
 from tuner.space import Space
 from tuner.study import StudyDefinition, StudyRunner, StudyStore
 from tuner.trial.messages import JsonDict

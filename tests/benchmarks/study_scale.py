@@ -29,11 +29,11 @@ from optuna.samplers import BaseSampler, RandomSampler, TPESampler
 from rich.console import Console
 
 from tuner.executors.inline import InlineExecutor
-from tuner.functions import ENTRY
 from tuner.reporting import write_page
 from tuner.results.protocol import Pruning, StudySettings
 from tuner.results.records import RunRecord
-from tuner.simulator import Synthetic
+from tuner.runs.functions import ENTRY
+from tuner.runs.simulator import Synthetic
 from tuner.space import Space
 from tuner.study import Listeners, StudyDefinition, StudyListener, StudyRunner, StudyStore, summarise
 from tuner.study.book import Run

@@ -62,7 +62,7 @@ def print_times(what: str, executor: LocalExecutor, folder: Path, config: JsonDi
 
 def compose(backend: Backend) -> JsonDict | None:
     """Return the default config of a training run with a backend; None if that part of the platform is not there."""
-    if importlib.util.find_spec("tuner.training") is None:
+    if importlib.util.find_spec("tuner.runs.training") is None:
         return None
     from tuner.config.composing import to_json
     from tuner.preflight import preflight
@@ -82,7 +82,7 @@ def measure(backend: Backend) -> None:
         print_times("entry called", executor, folder, {}, pickled)
         config = compose(backend)
         if config is None:
-            print("  objects built   not measured: tuner.training is not there yet")
+            print("  objects built   not measured: tuner.runs.training is not there yet")
         else:
             print_times("objects built", executor, folder, config)
 

@@ -7,13 +7,13 @@ import optuna
 from omegaconf import DictConfig
 
 from tests.fuzzing.lines import Line
-from tuner.build import build_function, build_node, build_run
-from tuner.checks import resolve
 from tuner.commands import play
 from tuner.commands.defining import define, run_config_of, search_parts
-from tuner.comparison import runs_of
 from tuner.config.composing import RunConfig
-from tuner.functions import is_function
+from tuner.runs.build import build_function, build_node, build_run
+from tuner.runs.checks import resolve
+from tuner.runs.comparison import runs_of
+from tuner.runs.functions import is_function
 from tuner.study import StudyDefinition, StudyStore, quiet_optuna
 from tuner.study.samplers import make_sampler, num_distinct
 from tuner.trial.forkclient import ForkServer

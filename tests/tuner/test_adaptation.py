@@ -9,7 +9,7 @@ import yaml
 
 from note_rl.errors import DivergedError
 from tests.tuner.command_line import SMALL, CommandLine
-from tuner.comparison import Comparison
+from tuner.runs.comparison import Comparison
 
 PPO = (*SMALL, "agent=ppo", "env.num_envs=2", "buffer.num_steps=16", "buffer.batch_size=16", "buffer.num_epochs=2")
 
@@ -71,7 +71,7 @@ def test_a_run_that_diverges_is_worth_what_a_random_policy_is(
     def diverges(run: object, folder: Path, curve: object) -> None:
         raise DivergedError("the loss is nan")
 
-    monkeypatch.setattr("tuner.comparison.run_training", diverges)
+    monkeypatch.setattr("tuner.runs.comparison.run_training", diverges)
     answer = tuner("compare", *PPO, "adaptive=ppo_kl", "num_seeds=2", "hydra.run.dir=pairs")
     assert answer.status == 0, answer.errors
     scores = [json.loads(line)[2] for line in (tuner.folder / "pairs" / "compare.jsonl").read_text().splitlines()]

@@ -7,10 +7,10 @@ import pytest
 from note_rl.agents.pytorch import DQN
 from note_rl.errors import SettingsError
 from tests.tuner.command_line import SMALL, SMALL_AGENTS
-from tuner.build import build_environment, build_node, build_run, build_settings, import_framework
 from tuner.config.composing import BackendConfig, RunConfig, to_json
 from tuner.errors import UserError
 from tuner.preflight import preflight
+from tuner.runs.build import build_environment, build_node, build_run, build_settings, import_framework
 
 BACKENDS = ["torch", "keras"]
 OPTIMIZERS = {
@@ -62,7 +62,7 @@ def test_a_value_that_was_dropped_is_noticed() -> None:
 
 
 def test_a_value_that_was_overwritten_is_noticed() -> None:
-    from tuner.readback import used_config
+    from tuner.runs.readback import used_config
 
     config = run_config()
     built = build_run(config)
@@ -115,7 +115,7 @@ def test_a_missing_framework_names_its_extra(monkeypatch: pytest.MonkeyPatch) ->
     def fail(*modules: str) -> None:
         raise ModuleNotFoundError(f"No module named {modules[0]!r}", name=modules[0])
 
-    monkeypatch.setattr("tuner.build.quiet_import", fail)
+    monkeypatch.setattr("tuner.runs.build.quiet_import", fail)
     with pytest.raises(UserError, match=r"pip install 'note-rl\[torch\]'"):
         import_framework(BackendConfig("torch", "pytorch", "torch"))
 

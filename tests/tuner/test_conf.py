@@ -6,9 +6,9 @@ import pytest
 import yaml
 
 from tests.tuner.command_line import SMALL, SMALL_AGENTS
-from tuner.checks import check_config, resolve
 from tuner.config.composing import compose, conf_folder, config_loader
 from tuner.errors import UserError
+from tuner.runs.checks import check_config, resolve
 
 CONF = conf_folder()
 PRIMARY = ("train", "tune", "find", "compare", "play", "report", "dashboard", "doctor")
@@ -107,8 +107,8 @@ def test_every_choice_composes(choice: str) -> None:
     "agent", sorted(path.stem for path in (CONF / "agent").glob("*.yaml") if path.stem not in FUNCTIONS)
 )
 def test_every_agent_is_built_by_both_frameworks(agent: str, backend: str) -> None:
-    from tuner.build import build_run
     from tuner.config.composing import RunConfig
+    from tuner.runs.build import build_run
 
     resolved = composed("train", f"backend={backend}", *SMALL, *SMALL_AGENTS[agent])
     built = build_run(RunConfig.from_json(resolved))

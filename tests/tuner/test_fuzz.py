@@ -22,11 +22,11 @@ from tests.fuzzing.damage import DAMAGES, READERS, Case, some_cases, try_case
 from tests.fuzzing.lines import STARTS, keys_of, some_lines
 from tests.fuzzing.world import LINES, make_world
 from tests.tuner.command_line import CommandLine
-from tuner.checks import resolve
 from tuner.commands import COMMANDS
 from tuner.commands.defining import define
 from tuner.config.composing import compose, config_loader
 from tuner.results.protocol import StudySettings
+from tuner.runs.checks import resolve
 
 SEED = 20_26
 _CHEAP = ("trained/config", "trained/checkpoint", "trained/history", "studies.db", "studies/small")

@@ -12,8 +12,8 @@ from note_rl.training.film import write_film
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine
 from tuner.commands.play import find_writer, load_run
 from tuner.errors import UserError
-from tuner.film import film_episode
-from tuner.runs import read_config
+from tuner.runs.film import film_episode
+from tuner.runs.folders import read_config
 
 
 @pytest.mark.parametrize("backend", ["torch", "keras"])

@@ -8,11 +8,11 @@ import pytest
 from gymnasium import spaces
 
 from tests.tuner.command_line import SMALL, SMALL_AGENTS
-from tuner.build import BuiltRun, build_run
 from tuner.config.composing import RunConfig, to_json
 from tuner.errors import UserError
-from tuner.player import Player
 from tuner.preflight import preflight
+from tuner.runs.build import BuiltRun, build_run
+from tuner.runs.player import Player
 
 
 class FromOne(gymnasium.Env[np.ndarray, int]):

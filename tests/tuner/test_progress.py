@@ -4,7 +4,7 @@ from io import StringIO
 
 from rich.console import Console
 
-from tuner.progress import BarProgress
+from tuner.runs.progress import BarProgress
 
 
 def test_a_bar_never_goes_back() -> None:

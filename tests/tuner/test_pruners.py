@@ -8,11 +8,11 @@ import pytest
 
 from tests.tuner.entries import quality
 from tests.tuner.studies import FakeExecutor, run_study
-from tuner.build import build_node
-from tuner.checks import resolve
 from tuner.config.composing import compose, config_loader
 from tuner.results.protocol import Pruning
 from tuner.results.records import StudySummary
+from tuner.runs.build import build_node
+from tuner.runs.checks import resolve
 from tuner.study import quiet_optuna
 from tuner.trial.messages import Outcome
 

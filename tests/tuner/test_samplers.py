@@ -11,12 +11,12 @@ import pytest
 
 from tests.tuner.command_line import CommandLine
 from tests.tuner.studies import FakeExecutor, definition, journal
-from tuner.build import build_node
-from tuner.checks import resolve
 from tuner.config.composing import compose, config_loader
 from tuner.errors import UserError
 from tuner.results.records import StudySummary
-from tuner.simulator import Synthetic
+from tuner.runs.build import build_node
+from tuner.runs.checks import resolve
+from tuner.runs.simulator import Synthetic
 from tuner.space import Space
 from tuner.study import StudyRunner, StudyStore, quiet_optuna
 from tuner.study.samplers import make_sampler

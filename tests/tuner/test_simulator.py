@@ -20,8 +20,8 @@ from tuner.errors import UserError
 from tuner.executors.base import TrialEnded, TrialReported
 from tuner.executors.inline import InlineExecutor
 from tuner.executors.local import LocalExecutor
-from tuner.functions import ENTRY
-from tuner.simulator import Synthetic
+from tuner.runs.functions import ENTRY
+from tuner.runs.simulator import Synthetic
 from tuner.study import StudyStore, summarise
 from tuner.trial.messages import JsonDict, Limits, Outcome, TrialResult, TrialSpec
 

@@ -14,8 +14,8 @@ from tests.tuner.studies import FakeExecutor, Script, learn, run_study
 from tuner.config.composing import RunConfig, to_json
 from tuner.preflight import preflight
 from tuner.results.objective import missing_points
+from tuner.runs.training import EVALUATION_METRIC, Checkpoint, EvaluationGrid, run_training
 from tuner.trackers.history import History, read_history
-from tuner.training import EVALUATION_METRIC, Checkpoint, EvaluationGrid, run_training
 from tuner.trial.folder import read_reports
 from tuner.trial.messages import JsonDict, Outcome, TrialInterrupted, TrialSpec
 
@@ -92,7 +92,7 @@ def test_a_run_that_ends_by_itself_is_scored_as_what_it_came_to(
             super().on_phase_end(phase, logs)
             self._run.agent.stop_training = len(self.points()) == 4  # type: ignore[attr-defined]
 
-    monkeypatch.setattr("tuner.training.EvaluationGrid", Enough)
+    monkeypatch.setattr("tuner.runs.training.EvaluationGrid", Enough)
     reporter = Stopping()
     assert attempt(config_of("dqn", "torch"), tmp_path, reporter, math.inf)
     assert [round(6 * step) for step, _ in reporter.reported] == [1, 2, 3, 4, 5, 6]
@@ -113,7 +113,7 @@ def ends_with_a_hole(always: bool) -> Callable[[TrialSpec, int], Script]:
 
 def test_a_run_with_a_hole_in_its_curve_is_not_complete_but_tried_again(tmp_path: Path) -> None:
     executor = FakeExecutor(behave=ends_with_a_hole(always=False))
-    runs = run_study(tmp_path, executor, entry="tuner.training:run_trial").stage("screen")
+    runs = run_study(tmp_path, executor, entry="tuner.runs.training:run_trial").stage("screen")
     assert [run.outcome for run in runs] == [Outcome.COMPLETE] * 6
     assert [spec.key for spec in executor.started].count("screen/1") == 2
     assert len(runs[1].curve) == 9
@@ -121,7 +121,7 @@ def test_a_run_with_a_hole_in_its_curve_is_not_complete_but_tried_again(tmp_path
 
 def test_a_hole_that_stays_is_told(tmp_path: Path) -> None:
     executor = FakeExecutor(behave=ends_with_a_hole(always=True))
-    run = run_study(tmp_path, executor, entry="tuner.training:run_trial").stage("screen")[1]
+    run = run_study(tmp_path, executor, entry="tuner.runs.training:run_trial").stage("screen")[1]
     assert (run.outcome, run.value) == (Outcome.CRASHED, None)
     assert run.reason == "it ended without its evaluation at 0.556 of its budget"
 
@@ -153,7 +153,7 @@ def test_missing_points(steps: list[float], until: int | None, missing: list[int
 def test_a_run_stopped_at_many_moments_equals_the_one_that_was_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, agent: str, backend: str, jit: str, num_stops: int
 ) -> None:
-    monkeypatch.setattr("tuner.training.LOG_INTERVAL_S", 0.0)
+    monkeypatch.setattr("tuner.runs.training.LOG_INTERVAL_S", 0.0)
     config = config_of(agent, backend, f"training.jit_compile={jit}")
     straight, stopped, dice = Stopping(), Stopping(), random.Random(0)
     assert attempt(config, tmp_path / "straight", straight, math.inf)

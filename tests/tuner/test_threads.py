@@ -14,7 +14,7 @@ from note_rl.threads import thread_variables
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine
 from tuner.config.composing import BackendConfig
 from tuner.errors import UserError
-from tuner.threads import few_threads
+from tuner.runs.threads import few_threads
 
 TORCH = BackendConfig("torch", "pytorch", "torch")
 KERAS = BackendConfig("keras", "keras", "tensorflow")

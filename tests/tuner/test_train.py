@@ -17,7 +17,7 @@ from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine
 from tuner.config.composing import RunConfig, to_json
 from tuner.errors import UserError
 from tuner.preflight import preflight
-from tuner.training import run_training
+from tuner.runs.training import run_training
 from tuner.trial.folder import acquire_lock, read_reports
 from tuner.trial.messages import JsonDict, Outcome, TrialInterrupted
 
@@ -156,7 +156,7 @@ def test_what_was_built_is_told_before_the_first_step(tmp_path: Path) -> None:
 
 
 def test_scheduled_values_are_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tuner.training.LOG_INTERVAL_S", 0.0)
+    monkeypatch.setattr("tuner.runs.training.LOG_INTERVAL_S", 0.0)
     reporter = Reporter()
     run_training(run_config("schedule.eps.fraction=0.5"), tmp_path, reporter)
     eps = [(step, metrics["train/eps"]) for step, metrics in reporter.logged if "train/eps" in metrics]

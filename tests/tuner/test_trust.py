@@ -14,14 +14,14 @@ import pytest
 import yaml
 
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine
-from tuner.checks import resolve
 from tuner.cli import main
 from tuner.config.composing import conf_folder
 from tuner.config.signatures import home_of
 from tuner.config.trust import TARGETS, foreign_code, trusted_modules
 from tuner.errors import UserError
 from tuner.preflight import preflight
-from tuner.runs import read_config
+from tuner.runs.checks import resolve
+from tuner.runs.folders import read_config
 
 Config = dict[str, Any]
 
@@ -68,9 +68,9 @@ EXPLOITS: dict[str, Callable[[Config], object]] = {
     "numpy.load": target("buffer", PICKLED),
     "numpy.load through note_rl": target("buffer", {**PICKLED, "_target_": "note_rl.noise.np.load"}),
     "import through tuner": target("buffer", {"_target_": "tuner.trial.worker.import_entry", "path": "hidden:x"}),
-    "imports of tuner": target("noise", {"_target_": "tuner.quiet.quiet_import", "_args_": ["hidden"]}),
+    "imports of tuner": target("noise", {"_target_": "tuner.runs.quiet.quiet_import", "_args_": ["hidden"]}),
     "instantiate through tuner": target(
-        "policy", {"_target_": "tuner.build.build_node", "path": "", "node": PICKLED, "_recursive_": False}
+        "policy", {"_target_": "tuner.runs.build.build_node", "path": "", "node": PICKLED, "_recursive_": False}
     ),
     "environment through note_rl": target("noise", {"_target_": "note_rl.environments.EnvFactory", "id": "hidden:X"}),
     "a package to download": target("noise", {"_target_": "tuner.hub", "package": "x", "cls": "y", "registry": "."}),

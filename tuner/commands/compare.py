@@ -5,14 +5,14 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from tuner.build import check_trackers
-from tuner.checks import resolve
-from tuner.comparison import ARMS, Comparison, check_known, compare, what_is_compared
 from tuner.console import PlainConsole
 from tuner.errors import UserError
 from tuner.results.findings import MIN_SCORES_FOR_INTERVAL
 from tuner.results.wording import format_number
-from tuner.runs import check_same
+from tuner.runs.build import check_trackers
+from tuner.runs.checks import resolve
+from tuner.runs.comparison import ARMS, Comparison, check_known, compare, what_is_compared
+from tuner.runs.folders import check_same
 
 
 def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:

@@ -10,15 +10,15 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
 from note_rl.errors import NoteRLError
-from tuner.build import build_node, check_trackers
 from tuner.checking.section_types import StudyConfig
-from tuner.checks import check_run, resolve
 from tuner.config.composing import RunConfig, config_loader
 from tuner.errors import UserError
-from tuner.functions import ENTRY as FUNCTION_ENTRY
-from tuner.functions import function_name, is_function
 from tuner.preflight import compose_or_explain
 from tuner.results.wording import describe_part
+from tuner.runs.build import build_node, check_trackers
+from tuner.runs.checks import check_run, resolve
+from tuner.runs.functions import ENTRY as FUNCTION_ENTRY
+from tuner.runs.functions import function_name, is_function
 from tuner.space import Space
 from tuner.study import StudyDefinition, quiet_optuna
 from tuner.study.samplers import SamplerFactory, make_sampler, require_objectives, require_packages, require_pruner

@@ -11,8 +11,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
 
-from tuner.build import build_node, build_trackers
-from tuner.checks import resolve
 from tuner.commands.defining import check_workplace, run_config_of
 from tuner.commands.questions import Found, question
 from tuner.commands.tune import typed_config_dir
@@ -25,6 +23,8 @@ from tuner.finders.job import point_of
 from tuner.finders.study import Workplace
 from tuner.results.records import RunRecord
 from tuner.results.wording import format_number, format_seconds
+from tuner.runs.build import build_node, build_trackers
+from tuner.runs.checks import resolve
 from tuner.study import StudyListener, StudyStopped
 from tuner.study.book import Run
 from tuner.text.passwords import command_line

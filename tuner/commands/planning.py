@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tuner.build import build_node
-from tuner.functions import ENTRY as FUNCTION_ENTRY
+from tuner.runs.build import build_node
+from tuner.runs.functions import ENTRY as FUNCTION_ENTRY
 from tuner.study import StudyDefinition, StudyStore
 from tuner.study.plan import Speed, describe_plan, remembered_speed
 from tuner.study.probing import measure_speed

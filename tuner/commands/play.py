@@ -12,15 +12,15 @@ from note_rl.environments import for_evaluation
 from note_rl.errors import SettingsError
 from note_rl.threads import thread_variables
 from note_rl.training.film import WriteFilm, film_writer, write_film
-from tuner import runs
-from tuner.build import BuiltRun, build_run
-from tuner.checks import resolve
 from tuner.config.composing import RunConfig
 from tuner.config.trust import trusted_modules
 from tuner.console import PlainConsole
 from tuner.errors import UserError
-from tuner.film import draws_pictures, film_episode
 from tuner.results.wording import format_number
+from tuner.runs import folders as runs
+from tuner.runs.build import BuiltRun, build_run
+from tuner.runs.checks import resolve
+from tuner.runs.film import draws_pictures, film_episode
 
 
 def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:

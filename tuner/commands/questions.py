@@ -9,10 +9,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from note_rl.learners.adjustable import LEARNING_RATE
 from note_rl.settings import RolloutSettings
-from tuner.build import build_settings
 from tuner.checking.section_types import FINDERS
 from tuner.checking.sections import check_section
-from tuner.checks import resolve
 from tuner.commands.defining import run_config_of
 from tuner.config.composing import RunConfig
 from tuner.config.kinds import written
@@ -26,9 +24,11 @@ from tuner.finders.rates import RateSearch, chosen_mode, search_rates
 from tuner.finders.study import Workplace
 from tuner.finders.subjects import ConfiguredSubject
 from tuner.finders.verdicts import FEWEST_FOR_INTERVAL, Standing
-from tuner.functions import is_function
 from tuner.preflight import check_command
 from tuner.results.wording import format_number
+from tuner.runs.build import build_settings
+from tuner.runs.checks import resolve
+from tuner.runs.functions import is_function
 from tuner.text.names import did_you_mean
 from tuner.trial.messages import JsonDict
 

@@ -12,24 +12,24 @@ from rich.markup import escape
 
 from note_rl.errors import DivergedError
 from note_rl.threads import thread_variables
-from tuner import runs
-from tuner.adaptation import describe_adaptation
-from tuner.build import build_run, build_trackers, check_trackers
-from tuner.checks import resolve
 from tuner.config.composing import RunConfig
 from tuner.console import PlainConsole
 from tuner.errors import UserError
 from tuner.files import write_aside
-from tuner.functions import function_name, is_function, run_function
-from tuner.progress import NoProgress, Progress, make_progress
-from tuner.recorder import RunRecorder
 from tuner.results.objective import Mixed
 from tuner.results.wording import format_number, format_seconds
+from tuner.runs import folders as runs
+from tuner.runs.adaptation import describe_adaptation
+from tuner.runs.build import build_run, build_trackers, check_trackers
+from tuner.runs.checks import resolve
+from tuner.runs.functions import function_name, is_function, run_function
+from tuner.runs.progress import NoProgress, Progress, make_progress
+from tuner.runs.recorder import RunRecorder
+from tuner.runs.threads import few_threads
+from tuner.runs.training import TrainOutcome, run_training
 from tuner.text.plain_text import MAX_TRACEBACK, describe_error, traceback_of
-from tuner.threads import few_threads
 from tuner.trackers.base import RunInfo, TrackerGroup
 from tuner.trackers.jsonl import JsonlTracker
-from tuner.training import TrainOutcome, run_training
 from tuner.trial.context import TrialContext
 from tuner.trial.messages import OUTPUT_FILE, JsonDict, Outcome, TrialInterrupted
 

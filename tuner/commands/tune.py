@@ -13,8 +13,6 @@ from omegaconf import DictConfig
 from rich.console import Console
 from rich.markup import escape
 
-from tuner.build import build_node, build_trackers
-from tuner.checks import resolve
 from tuner.commands.defining import check_study, define, search_parts
 from tuner.commands.planning import make_plan
 from tuner.commands.winner import TrainingConfigs
@@ -25,6 +23,8 @@ from tuner.results.findings import Finding, Verdict
 from tuner.results.insights.failures import failed_runs
 from tuner.results.records import StudySummary
 from tuner.results.verdict import verdict
+from tuner.runs.build import build_node, build_trackers
+from tuner.runs.checks import resolve
 from tuner.study import (
     Listeners,
     StudyDefinition,

@@ -154,7 +154,7 @@ class RunConfig:
 
         Raises:
             UserError: A section is missing or has a value out of range. Unknown keys and wrong types are found by
-                `tuner.checks`.
+                `tuner.runs.checks`.
         """
         values = {part.name: config[part.name] for part in fields(cls) if part.name in config}
         values = {name: {} if value is None or value == [] else value for name, value in values.items()}

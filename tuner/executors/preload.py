@@ -26,8 +26,8 @@ _PRELOAD_ALWAYS = (
     "hydra.utils",
     "omegaconf._impl",  # omegaconf imports it with the first config
     "note_rl",
-    "tuner.functions",
-    "tuner.training",
+    "tuner.runs.functions",
+    "tuner.runs.training",
 )
 
 

@@ -14,8 +14,8 @@ from tuner.errors import UserError
 from tuner.finders.job import Measured
 from tuner.finders.subjects import ConfiguredSubject, LiveSubject, Subject
 from tuner.results.objective import AUC, Mixed
+from tuner.runs.training import run_training
 from tuner.trackers.history import History
-from tuner.training import run_training
 from tuner.trial.context import TrialContext
 from tuner.trial.messages import JsonDict
 

@@ -19,9 +19,9 @@ from note_rl.learners.adjustable import LEARNING_RATE
 from note_rl.optimizers.rates import Rates
 from note_rl.optimizers.recipe import OptimizerRecipe, recipes_of
 from note_rl.seeding import seed_everything
-from tuner.build import build_run
 from tuner.config.composing import RunConfig
 from tuner.executors.preload import Backend
+from tuner.runs.build import build_run
 from tuner.trial.messages import JsonDict
 
 _NOT_CARRIED = frozenset({"stop_training", "path", "save_freq", "max_save_files", "save_best_only", "save_param_only"})

@@ -17,7 +17,7 @@ from tuner.trial.messages import JsonDict
 DEFAULT_LABEL = "default"
 DEFAULT_CANDIDATE = -1
 """Stands for the default configuration where other candidates are known by their screening number."""
-TRAINING_ENTRY = "tuner.training:run_trial"
+TRAINING_ENTRY = "tuner.runs.training:run_trial"
 """What the process of a trial calls that trains an agent."""
 
 _LONGEST_NAME = 200
@@ -56,7 +56,7 @@ class StudyDefinition:
     configure: Callable[[JsonDict], JsonDict] | None = None
     entry: str = TRAINING_ENTRY
     function: Callable[..., Any] | bytes | None = None
-    probe: str | None = "tuner.probe:run_probe"
+    probe: str | None = "tuner.runs.probe:run_probe"
     warm_start: Mapping[str, JsonDict] = field(default_factory=dict)
     facts: Mapping[str, Scalar] = field(default_factory=dict)
 

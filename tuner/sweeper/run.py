@@ -22,7 +22,6 @@ from hydra.errors import CompactHydraException, HydraException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from tuner.build import build_node
 from tuner.config.composing import HYDRA_KEYS
 from tuner.errors import UserError
 from tuner.executors.local import LocalExecutor, pickle_function
@@ -32,6 +31,7 @@ from tuner.results.insights.failures import failed_runs
 from tuner.results.protocol import StudySettings
 from tuner.results.records import StudySummary
 from tuner.results.wording import describe_part
+from tuner.runs.build import build_node
 from tuner.study import (
     StudyDefinition,
     StudyStopped,

@@ -9,7 +9,7 @@ types it claims, finite numbers, and texts that are short and plain; all else is
 
 import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any, Final, Literal, TypeAlias, get_args
 
@@ -60,6 +60,14 @@ class TrialInterrupted(BaseException):
         self.reason = reason
 
 
+_FORMER_ENTRIES = {
+    "tuner.training:run_trial": "tuner.runs.training:run_trial",
+    "tuner.functions:run_trial": "tuner.runs.functions:run_trial",
+    "tuner.probe:run_probe": "tuner.runs.probe:run_probe",
+}
+"""What trials called that were made before these modules had rooms."""
+
+
 @dataclass(frozen=True)
 class TrialSpec:
     """One run: a configuration, a seed and a stage of a study.
@@ -79,7 +87,7 @@ class TrialSpec:
     number: int
     seed: int
     config: JsonDict
-    entry: str = "tuner.training:run_trial"
+    entry: str = "tuner.runs.training:run_trial"
     threads: int = 1
 
     @property
@@ -98,7 +106,8 @@ class TrialSpec:
         Raises:
             ValueError: The text is not a trial's.
         """
-        return build(cls, parse_object(text))
+        found = build(cls, parse_object(text))
+        return replace(found, entry=_FORMER_ENTRIES.get(found.entry, found.entry))
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ def test_spec_survives_its_file_and_knows_its_key():
     spec = TrialSpec("study", "screen", 7, 123, {"env": {"id": "CartPole-v1"}}, threads=2)
     assert TrialSpec.from_json(spec.to_json()) == spec
     assert spec.key == "screen/7"
-    assert spec.entry == "tuner.training:run_trial"
+    assert spec.entry == "tuner.runs.training:run_trial"
 
 
 def test_result_survives_its_file():

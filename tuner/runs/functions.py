@@ -11,17 +11,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tuner.build import build_function
 from tuner.config.composing import CheckpointConfig, EvaluationConfig, TrainingConfig
 from tuner.errors import UserError
 from tuner.results.objective import STEP_TOLERANCE
+from tuner.runs.build import build_function
+from tuner.runs.training import EvaluationPoint, TrainOutcome
 from tuner.text.plain_text import MAX_NAME, one_line
-from tuner.training import EvaluationPoint, TrainOutcome
 from tuner.trial.context import TrialContext, current_trial, set_current_trial
 from tuner.trial.messages import JsonDict
 from tuner.trial.reporter import Reporter
 
-ENTRY = "tuner.functions:run_trial"
+ENTRY = "tuner.runs.functions:run_trial"
 """What a trial process calls."""
 
 _CHECKED_HERE = "tuner.simulator."

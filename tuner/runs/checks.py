@@ -13,7 +13,6 @@ from omegaconf.errors import (
 from note_rl.environments import bounded_actions, flat_observations, num_discrete_actions
 from note_rl.policy import Policy
 from note_rl.settings import RolloutSettings, Settings
-from tuner.build import build_environment, build_policy, build_settings
 from tuner.checking.schema import Schema, schema_of
 from tuner.checking.sections import Choices, check_parts, check_ranges_of, check_sections, left_out, refuse_missing
 from tuner.config.composing import BackendConfig, RunConfig, to_json
@@ -21,8 +20,9 @@ from tuner.config.paths import set_path
 from tuner.config.ranges import check_ranges
 from tuner.config.signatures import attributes_read, constructor_calls, signature_of
 from tuner.errors import UserError
-from tuner.functions import check_function, is_function
-from tuner.pixels import check_network
+from tuner.runs.build import build_environment, build_policy, build_settings
+from tuner.runs.functions import check_function, is_function
+from tuner.runs.pixels import check_network
 from tuner.text.names import did_you_mean
 from tuner.trial.messages import JsonDict
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from note_rl.threads import thread_variables
 from tuner.config.composing import BackendConfig
-from tuner.quiet import quiet_import
+from tuner.runs.quiet import quiet_import
 
 _lock = threading.Lock()
 _under_way: list[None] = []  # one for each run

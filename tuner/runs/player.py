@@ -14,8 +14,8 @@ from note_rl.environments import flat_observations
 from note_rl.environments.frames import FrameStack
 from note_rl.policy import exploration
 from note_rl.types import Array, BoolArray
-from tuner.build import BuiltRun
 from tuner.errors import UserError
+from tuner.runs.build import BuiltRun
 
 
 class Player:

@@ -1,8 +1,8 @@
 """Entry of the process that a study starts first: does everything fit together, and what does a random policy score?"""
 
 from note_rl.collect.evaluation import random_policy_returns
-from tuner.build import build_run
 from tuner.config.composing import RunConfig
+from tuner.runs.build import build_run
 from tuner.trial.context import TrialContext
 
 NUM_EPISODES = 20

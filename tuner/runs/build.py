@@ -26,8 +26,8 @@ from note_rl.settings import Settings
 from note_rl.types import Array, Evaluation, TrainResult
 from tuner.config.composing import BackendConfig, RunConfig
 from tuner.errors import UserError
-from tuner.quiet import quiet_import
-from tuner.readback import used_config
+from tuner.runs.quiet import quiet_import
+from tuner.runs.readback import used_config
 from tuner.trial.messages import JsonDict
 
 _log = logging.getLogger(__name__)

@@ -10,17 +10,17 @@ import numpy as np
 
 from note_rl.collect.evaluation import random_policy_returns
 from note_rl.errors import DivergedError
-from tuner.build import build_run
 from tuner.config.composing import RunConfig
 from tuner.errors import UserError
 from tuner.files import parse_json
-from tuner.probe import NUM_EPISODES
 from tuner.results.findings import MIN_SCORES_FOR_INTERVAL
 from tuner.results.objective import Mixed
 from tuner.results.protocol import penalty, seed_stream
 from tuner.results.statistics import Interval, difference_interval, iqm
-from tuner.runs import CONFIG_FILE, begin
-from tuner.training import run_training
+from tuner.runs.build import build_run
+from tuner.runs.folders import CONFIG_FILE, begin
+from tuner.runs.probe import NUM_EPISODES
+from tuner.runs.training import run_training
 from tuner.trial.folder import CHECKPOINT_FILE, cut_torn_tail
 from tuner.trial.messages import JsonDict
 

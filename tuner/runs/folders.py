@@ -10,11 +10,11 @@ import yaml
 
 from note_rl.errors import NoteRLError
 from note_rl.training.checkpoint import read_checkpoint
-from tuner.checks import checked_run
 from tuner.config.trust import admit, remember, trusted_modules
 from tuner.errors import UserError
 from tuner.files import parse_json, write_aside
 from tuner.results.objective import STEP_TOLERANCE, missing_points
+from tuner.runs.checks import checked_run
 from tuner.text.names import did_you_mean
 from tuner.trackers.history import HISTORY_FILE, read_history
 from tuner.trackers.jsonl import SUMMARY_FILE

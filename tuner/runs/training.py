@@ -11,11 +11,11 @@ import numpy as np
 
 from note_rl.seeding import integer
 from note_rl.training.callbacks import Callback, Logs
-from tuner.adaptation import write_adaptation
-from tuner.build import BuiltRun, build_run
 from tuner.config.composing import RunConfig
 from tuner.results.objective import missing_points
-from tuner.threads import few_threads
+from tuner.runs.adaptation import write_adaptation
+from tuner.runs.build import BuiltRun, build_run
+from tuner.runs.threads import few_threads
 from tuner.trial.context import TrialContext
 from tuner.trial.folder import CHECKPOINT_FILE
 from tuner.trial.messages import Outcome, TrialInterrupted

@@ -12,10 +12,10 @@ from types import FrameType
 
 from tuner.errors import UserError
 from tuner.files import parse_json, sweep_asides, write_aside
-from tuner.progress import Progress
+from tuner.runs.progress import Progress
+from tuner.runs.training import EVALUATION_METRIC, TrainOutcome
 from tuner.trackers.base import RunInfo, RunTracker, Tracker
 from tuner.trackers.history import History
-from tuner.training import EVALUATION_METRIC, TrainOutcome
 from tuner.trial.folder import (
     METRICS_FILE,
     REPORTS_FILE,

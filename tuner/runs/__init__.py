@@ -1,0 +1,1 @@
+"""One run: built from its configuration, trained or called, recorded in its folder."""
