@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path  # each module that is imported here lengthens the time before Ctrl-C is listened to
 
+    from tuner.commands.loading import StudyResult
     from tuner.commands.tune import TuneResult
-    from tuner.loaded import StudyResult
     from tuner.runs.training import TrainOutcome
 
 __all__ = ["hub", "load", "report", "train", "tune"]
@@ -51,8 +51,8 @@ def train(
     from pathlib import Path
 
     from tuner.commands import train as command
-    from tuner.console import PlainConsole
-    from tuner.preflight import check_command
+    from tuner.commands.preflight import check_command
+    from tuner.text.console import PlainConsole
 
     overrides = list(overrides)
     checked = check_command("train", overrides, config_dir)
@@ -81,9 +81,9 @@ def tune(
         tuner.study.StudyStopped: After Ctrl-C; the same call goes on.
     """
     from tuner.commands import tune as command
-    from tuner.console import PlainConsole
+    from tuner.commands.preflight import check_command
     from tuner.errors import UserError
-    from tuner.preflight import check_command
+    from tuner.text.console import PlainConsole
 
     overrides = list(overrides)
     checked = check_command("tune", overrides, config_dir)
@@ -110,8 +110,8 @@ def load(
     Raises:
         tuner.errors.UserError: There is no such study or storage.
     """
+    from tuner.commands.loading import load as load_study
     from tuner.config.trust import trusted_modules
-    from tuner.loaded import load as load_study
 
     return load_study(study, storage, trusted_modules(list(trust)))
 

@@ -23,16 +23,16 @@ from omegaconf import DictConfig, OmegaConf
 
 from note_rl.errors import DivergedError, NoteRLError
 from tuner.commands import COMMANDS, Command
+from tuner.commands.folders import make_folder
+from tuner.commands.preflight import admit_groups, compose_or_explain
+from tuner.commands.tracebacks import describe_crash
 from tuner.config.composing import conf_folder, config_loader, prepare_hydra
 from tuner.errors import UserError
 from tuner.files import is_full
-from tuner.folders import make_folder
 from tuner.interrupts import EXIT_INTERRUPTED, begin_work
-from tuner.preflight import admit_groups, compose_or_explain
 from tuner.text.names import did_you_mean
 from tuner.text.passwords import hidden, without_password
 from tuner.text.plain_text import MAX_MESSAGE, message_of, one_line, plain
-from tuner.tracebacks import describe_crash
 from tuner.trial.context import TrialContext, current_trial
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tuner.commands.defining import run_config_of
+from tuner.commands.preflight import preflight
 from tuner.executors.local import LocalExecutor
 from tuner.finders import Workplace
 from tuner.finders.candidates import Budget, Contest
@@ -24,7 +25,6 @@ from tuner.finders.rate_tests import RateSettings
 from tuner.finders.rates import search_rates
 from tuner.finders.study import Plan, run_plan
 from tuner.finders.subjects import ConfiguredSubject
-from tuner.preflight import preflight
 from tuner.results.objective import AUC
 from tuner.runs.checks import resolve
 from tuner.trial.context import TrialContext

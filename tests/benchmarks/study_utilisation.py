@@ -13,8 +13,8 @@ import tempfile
 import time
 from typing import Any
 
+from tuner.commands.preflight import preflight
 from tuner.commands.tune import tune
-from tuner.preflight import preflight
 from tuner.study import StudyListener
 
 NUM_REPORTS = 10

@@ -64,8 +64,8 @@ def compose(backend: Backend) -> JsonDict | None:
     """Return the default config of a training run with a backend; None if that part of the platform is not there."""
     if importlib.util.find_spec("tuner.runs.training") is None:
         return None
+    from tuner.commands.preflight import preflight
     from tuner.config.composing import to_json
-    from tuner.preflight import preflight
 
     return to_json(preflight("train", [f"backend={backend}"]))
 

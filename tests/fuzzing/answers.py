@@ -10,8 +10,8 @@ from note_rl.errors import NoteRLError
 from tests.fuzzing.building import use
 from tests.fuzzing.lines import Line
 from tuner.commands import COMMANDS
+from tuner.commands.preflight import Preflight
 from tuner.errors import UserError
-from tuner.preflight import Preflight
 
 MOST_LINES = 3
 MOST_LETTERS = 600

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.tuner.command_line import SMALL, CommandLine
+from tuner.commands.preflight import preflight
 from tuner.errors import UserError
-from tuner.preflight import preflight
 
 TRAIN = {
     "unknown key": (["agent.gama=0.9"], "unknown key agent.gama; did you mean agent.gamma?"),

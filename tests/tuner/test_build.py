@@ -7,9 +7,9 @@ import pytest
 from note_rl.agents.pytorch import DQN
 from note_rl.errors import SettingsError
 from tests.tuner.command_line import SMALL, SMALL_AGENTS
+from tuner.commands.preflight import preflight
 from tuner.config.composing import BackendConfig, RunConfig, to_json
 from tuner.errors import UserError
-from tuner.preflight import preflight
 from tuner.runs.build import build_environment, build_node, build_run, build_settings, import_framework
 
 BACKENDS = ["torch", "keras"]

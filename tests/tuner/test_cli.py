@@ -104,7 +104,7 @@ def test_asking_for_help_imports_nothing_heavy(tmp_path: Path) -> None:
 
 def test_checking_a_run_imports_no_framework(tmp_path: Path) -> None:
     script = (
-        "import sys; from tuner.preflight import preflight; preflight('tune');"
+        "import sys; from tuner.commands.preflight import preflight; preflight('tune');"
         "print([name for name in ('torch', 'tensorflow', 'keras', 'wandb') if name in sys.modules])"
     )
     finished = in_a_process("-c", script, folder=tmp_path)

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from tuner.commands.preflight import preflight
 from tuner.config.composing import RunConfig, compose, conf_folder, config_loader, to_json
 from tuner.config.signatures import Parameter, constructor_calls, signature_of
 from tuner.errors import UserError
-from tuner.preflight import preflight
 from tuner.runs.build import build_settings
 from tuner.text.names import did_you_mean, nearest
 

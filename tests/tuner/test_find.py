@@ -9,7 +9,7 @@ from omegaconf import OmegaConf
 
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, Answer, CommandLine
 from tuner.commands.find import find
-from tuner.preflight import preflight
+from tuner.commands.preflight import preflight
 
 INLINE = ("executor=inline", "storage=journal", *SMALL)
 DQN = SMALL_AGENTS["dqn"]

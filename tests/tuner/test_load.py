@@ -13,8 +13,8 @@ import tuner
 from tests.tuner.command_line import SMALL
 from tests.tuner.studies import ControllerDied, FakeExecutor, journal, run_study
 from tests.tuner.test_several_objectives import SEVERAL, timed
+from tuner.commands.loading import DEFAULT_STORAGE
 from tuner.errors import UserError
-from tuner.loaded import DEFAULT_STORAGE
 from tuner.results.verdict import verdict
 
 SMALL_STUDY = (

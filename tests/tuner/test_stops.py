@@ -11,8 +11,8 @@ import pytest
 from note_rl.training.checkpoint import read_checkpoint
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine
 from tests.tuner.studies import FakeExecutor, Script, learn, run_study
+from tuner.commands.preflight import preflight
 from tuner.config.composing import RunConfig, to_json
-from tuner.preflight import preflight
 from tuner.results.objective import missing_points
 from tuner.runs.training import EVALUATION_METRIC, Checkpoint, EvaluationGrid, run_training
 from tuner.trackers.history import History, read_history

@@ -11,7 +11,7 @@ from gymnasium import wrappers
 
 from note_rl.environments import EnvFactory, VectorEnvironment
 from tests.tuner.command_line import SMALL, CommandLine
-from tuner.tracebacks import describe_crash
+from tuner.commands.tracebacks import describe_crash
 
 
 def crash(*made: Any, env_id: str = "CartPole-v1", training: bool = False) -> str:

@@ -14,9 +14,9 @@ import yaml
 import tuner as package
 from note_rl.errors import DivergedError
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine
+from tuner.commands.preflight import preflight
 from tuner.config.composing import RunConfig, to_json
 from tuner.errors import UserError
-from tuner.preflight import preflight
 from tuner.runs.training import run_training
 from tuner.trial.folder import acquire_lock, read_reports
 from tuner.trial.messages import JsonDict, Outcome, TrialInterrupted

@@ -17,10 +17,10 @@ from omegaconf import OmegaConf
 import tuner as tuner_package
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, Answer, CommandLine
 from tests.tuner.studies import FakeExecutor, Script
+from tuner.commands.preflight import preflight
 from tuner.commands.tune import TuneResult, _commands, define
 from tuner.config.composing import to_json
 from tuner.errors import UserError
-from tuner.preflight import preflight
 from tuner.results.findings import Finding
 from tuner.study import StudyStore, find_winner, summarise
 from tuner.trackers.base import RunInfo

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-    from tuner.preflight import Preflight
+    from tuner.commands.preflight import Preflight
     from tuner.trial.context import TrialContext
 
 
@@ -94,7 +94,7 @@ class Command:
             UserError: What is wrong and what to type instead.
             note_rl.errors.NoteRLError: What the training core refuses.
         """
-        from tuner.preflight import check_command
+        from tuner.commands.preflight import check_command
 
         found = check_command(
             config_name or self.config_name, overrides, config_dir, multirun=multirun, with_run=self.is_job

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from tuner.console import PlainConsole
 from tuner.errors import UserError
 from tuner.results.findings import MIN_SCORES_FOR_INTERVAL
 from tuner.results.wording import format_number
@@ -13,6 +12,7 @@ from tuner.runs.build import check_trackers
 from tuner.runs.checks import resolve
 from tuner.runs.comparison import ARMS, Comparison, check_known, compare, what_is_compared
 from tuner.runs.folders import check_same
+from tuner.text.console import PlainConsole
 
 
 def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:

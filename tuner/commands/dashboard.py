@@ -7,10 +7,10 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from tuner.commands.report import require_studies
-from tuner.console import PlainConsole
 from tuner.errors import UserError
 from tuner.study import StudyStore, fill_in_missing
 from tuner.study.storage import check_url, open_storage
+from tuner.text.console import PlainConsole
 from tuner.text.passwords import shown
 
 

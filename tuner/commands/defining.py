@@ -11,9 +11,9 @@ from omegaconf import DictConfig, OmegaConf
 
 from note_rl.errors import NoteRLError
 from tuner.checking.section_types import StudyConfig
+from tuner.commands.preflight import compose_or_explain
 from tuner.config.composing import RunConfig, config_loader
 from tuner.errors import UserError
-from tuner.preflight import compose_or_explain
 from tuner.results.wording import describe_part
 from tuner.runs.build import build_node, check_trackers
 from tuner.runs.checks import check_run, resolve

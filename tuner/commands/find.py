@@ -16,7 +16,6 @@ from tuner.commands.questions import Found, question
 from tuner.commands.tune import typed_config_dir
 from tuner.commands.winner import TrainingConfigs
 from tuner.config.trust import remember
-from tuner.console import PlainConsole
 from tuner.executors.base import Event, TrialProgress, TrialReported
 from tuner.files import write_aside
 from tuner.finders.job import point_of
@@ -27,6 +26,7 @@ from tuner.runs.build import build_node, build_trackers
 from tuner.runs.checks import resolve
 from tuner.study import StudyListener, StudyStopped
 from tuner.study.book import Run
+from tuner.text.console import PlainConsole
 from tuner.text.passwords import command_line
 from tuner.trackers.base import TrackerGroup
 

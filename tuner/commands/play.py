@@ -14,13 +14,13 @@ from note_rl.threads import thread_variables
 from note_rl.training.film import WriteFilm, film_writer, write_film
 from tuner.config.composing import RunConfig
 from tuner.config.trust import trusted_modules
-from tuner.console import PlainConsole
 from tuner.errors import UserError
 from tuner.results.wording import format_number
 from tuner.runs import folders as runs
 from tuner.runs.build import BuiltRun, build_run
 from tuner.runs.checks import resolve
 from tuner.runs.film import draws_pictures, film_episode
+from tuner.text.console import PlainConsole
 
 
 def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:

@@ -12,6 +12,7 @@ from note_rl.settings import RolloutSettings
 from tuner.checking.section_types import FINDERS
 from tuner.checking.sections import check_section
 from tuner.commands.defining import run_config_of
+from tuner.commands.preflight import check_command
 from tuner.config.composing import RunConfig
 from tuner.config.kinds import written
 from tuner.errors import UserError
@@ -24,7 +25,6 @@ from tuner.finders.rates import RateSearch, chosen_mode, search_rates
 from tuner.finders.study import Workplace
 from tuner.finders.subjects import ConfiguredSubject
 from tuner.finders.verdicts import FEWEST_FOR_INTERVAL, Standing
-from tuner.preflight import check_command
 from tuner.results.wording import format_number
 from tuner.runs.build import build_settings
 from tuner.runs.checks import resolve

@@ -7,7 +7,6 @@ from pathlib import Path
 from omegaconf import DictConfig
 from rich.markup import escape
 
-from tuner.console import PlainConsole
 from tuner.errors import UserError
 from tuner.reporting import final_table, write_page
 from tuner.results.records import StudySummary
@@ -16,6 +15,7 @@ from tuner.runs.build import check_trackers
 from tuner.runs.checks import resolve
 from tuner.study import StudyStore, fill_dashboard, home_of, summarise
 from tuner.study.storage import IN_MEMORY, check_url, file_of, has_studies
+from tuner.text.console import PlainConsole
 from tuner.text.passwords import shown
 from tuner.trackers.wandb.report import publish_report
 

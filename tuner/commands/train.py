@@ -13,7 +13,6 @@ from rich.markup import escape
 from note_rl.errors import DivergedError
 from note_rl.threads import thread_variables
 from tuner.config.composing import RunConfig
-from tuner.console import PlainConsole
 from tuner.errors import UserError
 from tuner.files import write_aside
 from tuner.results.objective import Mixed
@@ -27,6 +26,7 @@ from tuner.runs.progress import NoProgress, Progress, make_progress
 from tuner.runs.recorder import RunRecorder
 from tuner.runs.threads import few_threads
 from tuner.runs.training import TrainOutcome, run_training
+from tuner.text.console import PlainConsole
 from tuner.text.plain_text import MAX_TRACEBACK, describe_error, traceback_of
 from tuner.trackers.base import RunInfo, TrackerGroup
 from tuner.trackers.jsonl import JsonlTracker

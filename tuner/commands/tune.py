@@ -16,7 +16,6 @@ from rich.markup import escape
 from tuner.commands.defining import check_study, define, search_parts
 from tuner.commands.planning import make_plan
 from tuner.commands.winner import TrainingConfigs
-from tuner.console import PlainConsole
 from tuner.files import write_aside
 from tuner.reporting import final_table, write_page
 from tuner.results.findings import Finding, Verdict
@@ -44,6 +43,7 @@ from tuner.study.storage import has_studies
 from tuner.study.study_run import StudyRunListener
 from tuner.study.tracking import TrackingListener
 from tuner.study.vetting import check_values
+from tuner.text.console import PlainConsole
 from tuner.text.passwords import command_line
 from tuner.trackers.base import TrackerGroup
 from tuner.trial.messages import JsonDict

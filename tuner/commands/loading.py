@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from tuner.commands.play import load_run
+from tuner.commands.preflight import admit_groups, compose_or_explain
 from tuner.commands.tune import TuneResult
 from tuner.commands.winner import TrainingConfigs
 from tuner.config.composing import config_loader, to_json
 from tuner.config.overrides import to_hydra
 from tuner.config.trust import admit
 from tuner.errors import UserError
-from tuner.preflight import admit_groups, compose_or_explain
 from tuner.results.findings import Verdict
 from tuner.results.records import CONFIRM, RACE, SCREEN, TEST, RunRecord, Scalar, StudySummary
 from tuner.results.verdict import verdict
