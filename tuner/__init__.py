@@ -153,6 +153,6 @@ def hub(package: str, cls: str, registry: str | None = None, **arguments: Any) -
     Raises:
         tuner.errors.UserError: OptunaHub is not installed, or there is no such package or class.
     """
-    from tuner.study.registry import from_registry
+    from tuner.study.sampling.registry import from_registry
 
     return from_registry(package, cls, registry, **arguments)

@@ -119,8 +119,8 @@ def storage_state(url: str) -> str:
     Raises:
         UserError: It does not.
     """
-    from tuner.study.storage import IN_MEMORY, answers, file_of
-    from tuner.study.store import StudyStore
+    from tuner.study.storage.opening import IN_MEMORY, answers, file_of
+    from tuner.study.storage.store import StudyStore
     from tuner.text.passwords import shown
 
     if url in IN_MEMORY:

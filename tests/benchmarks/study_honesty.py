@@ -25,8 +25,8 @@ from tuner.results.statistics import bootstrap_interval, mean
 from tuner.results.verdict import verdict
 from tuner.runs.functions import ENTRY
 from tuner.runs.simulator import Synthetic
-from tuner.space import Space
 from tuner.study import StudyDefinition, StudyRunner, StudyStore
+from tuner.study.space.space import Space
 from tuner.trial.messages import JsonDict
 
 SETTINGS = StudySettings(num_trials=60, num_race_seeds=3, num_candidates=4, num_select_seeds=4, num_test_seeds=5)

@@ -34,13 +34,13 @@ from tuner.results.protocol import Pruning, StudySettings
 from tuner.results.records import RunRecord
 from tuner.runs.functions import ENTRY
 from tuner.runs.simulator import Synthetic
-from tuner.space import Space
 from tuner.study import Listeners, StudyDefinition, StudyListener, StudyRunner, StudyStore, summarise
 from tuner.study.book import Run
-from tuner.study.display import study_display
-from tuner.study.storage import open_storage
-from tuner.study.study_run import StudyRunListener
-from tuner.study.tracking import TrackingListener
+from tuner.study.space.space import Space
+from tuner.study.storage.opening import open_storage
+from tuner.study.watching.display import study_display
+from tuner.study.watching.study_run import StudyRunListener
+from tuner.study.watching.tracking import TrackingListener
 from tuner.trackers.jsonl import JsonlTracker
 from tuner.trial.messages import JsonDict
 

@@ -15,7 +15,7 @@ from tuner.runs.checks import resolve
 from tuner.runs.comparison import runs_of
 from tuner.runs.functions import is_function
 from tuner.study import StudyDefinition, StudyStore, quiet_optuna
-from tuner.study.samplers import make_sampler, num_distinct
+from tuner.study.sampling.samplers import make_sampler, num_distinct
 from tuner.trial.forkclient import ForkServer
 from tuner.trial.messages import JsonDict
 

@@ -24,8 +24,8 @@ from tuner.executors.base import (
 )
 from tuner.executors.local import LocalExecutor
 from tuner.results.protocol import Pruning, StudySettings
-from tuner.space import Space
 from tuner.study import StudyDefinition, StudyListener, StudyRunner, StudyStopped, StudyStore
+from tuner.study.space.space import Space
 from tuner.trial import folder as files
 from tuner.trial.messages import JsonDict, Limits, Outcome, TrialResult, TrialSpec, Verdict
 

@@ -15,8 +15,8 @@ import pytest
 from tests.tuner.studies import ControllerDied, FakeExecutor, run_study
 from tuner.errors import UserError
 from tuner.study import StudyStopped, StudyStore
-from tuner.study.patience import PatientStorage
-from tuner.study.storage import open_storage
+from tuner.study.storage.opening import open_storage
+from tuner.study.storage.patience import PatientStorage
 
 pytestmark = pytest.mark.database
 
@@ -111,7 +111,7 @@ def test_a_study_waits_for_a_server_that_is_started_again(server: str, tmp_path:
 def test_a_study_whose_server_stays_away_ends_and_goes_on_later(
     server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tuner.study.patience.PATIENCE_S", 2.0)
+    monkeypatch.setattr("tuner.study.storage.patience.PATIENCE_S", 2.0)
     executor = FakeExecutor(2)
     stopped: list[bool] = []
 
@@ -176,8 +176,8 @@ def test_timeouts_reach_the_server_and_the_driver(server: str) -> None:
 def test_a_study_waits_for_a_server_that_hangs(
     server: str, ice: Ice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("tuner.study.line.ANSWER_TIMEOUT_S", 1.0)
-    monkeypatch.setattr("tuner.study.line._POLL_S", 0.1)
+    monkeypatch.setattr("tuner.study.storage.connection_limits.ANSWER_TIMEOUT_S", 1.0)
+    monkeypatch.setattr("tuner.study.storage.connection_limits._POLL_S", 0.1)
     executor, timers = FakeExecutor(2), list[threading.Timer]()
 
     def freeze(event: object) -> None:

@@ -19,9 +19,9 @@ import tuner
 from tests.tuner.studies import FakeExecutor, Script, definition, learn
 from tuner.executors.base import Event, TrialEnded
 from tuner.study import Listeners, StudyRunner, StudyStore
-from tuner.study.display import study_display
-from tuner.study.study_run import StudyRunListener
-from tuner.study.tracking import TrackingListener
+from tuner.study.watching.display import study_display
+from tuner.study.watching.study_run import StudyRunListener
+from tuner.study.watching.tracking import TrackingListener
 from tuner.trackers.jsonl import JsonlTracker
 from tuner.trial.messages import Outcome, TrialResult, TrialSpec
 

@@ -23,9 +23,9 @@ from tuner.executors.base import Event
 from tuner.files import aside_of, is_full, sweep_asides, write_aside
 from tuner.reporting import write_page
 from tuner.study.control import sole_controller
-from tuner.study.disk import ended_by_full_disk
-from tuner.study.patience import StorageLostError
-from tuner.study.storage import has_studies, open_storage
+from tuner.study.storage.disk import ended_by_full_disk
+from tuner.study.storage.opening import has_studies, open_storage
+from tuner.study.storage.patience import StorageLostError
 from tuner.trial.folder import acquire_lock, clear_unfinished
 from tuner.trial.messages import Outcome, TrialResult
 
@@ -169,8 +169,8 @@ def test_a_database_that_cannot_be_read_just_now_is_not_called_damaged(
     def fail(*_: object, **__: object) -> None:
         raise sqlite3.OperationalError("disk I/O error")
 
-    monkeypatch.setattr("tuner.study.storage.sqlite3.connect", fail)
-    monkeypatch.setattr("tuner.study.storage._room_left", lambda path: "; the disk is full: make room")
+    monkeypatch.setattr("tuner.study.storage.opening.sqlite3.connect", fail)
+    monkeypatch.setattr("tuner.study.storage.opening._room_left", lambda path: "; the disk is full: make room")
     with pytest.raises(UserError, match=r"cannot be read: disk I/O error; the disk is full: make room"):
         open_storage(sqlite(tmp_path))
 

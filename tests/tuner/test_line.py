@@ -13,10 +13,10 @@ import sqlalchemy
 from sqlalchemy.engine import make_url
 
 from tuner.study import control
-from tuner.study import line as lines
 from tuner.study.control import Interrupts
-from tuner.study.line import GivenUpError, Line
-from tuner.study.patience import StorageLostError, patiently
+from tuner.study.storage import connection_limits as lines
+from tuner.study.storage.connection_limits import GivenUpError, Line
+from tuner.study.storage.patience import StorageLostError, patiently
 
 
 class Lost(sqlalchemy.exc.OperationalError):

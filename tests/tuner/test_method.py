@@ -7,8 +7,8 @@ import pytest
 
 from tests.tuner.studies import CONFIG, run_study
 from tuner.results.wording import describe_domain, describe_part
-from tuner.space import Space
 from tuner.study.revision import code_revision
+from tuner.study.space.space import Space
 
 
 def test_the_space_in_words() -> None:
@@ -59,7 +59,7 @@ def test_the_commit_is_asked_of_git(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_what_a_study_goes_on_with_is_told_besides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     revisions = iter(["one", "one", "two"])
-    monkeypatch.setattr("tuner.study.store.code_revision", lambda folder: next(revisions))
+    monkeypatch.setattr("tuner.study.storage.store.code_revision", lambda folder: next(revisions))
     for sampler in ("RandomSampler", "TPESampler", "TPESampler"):
         summary = run_study(tmp_path, facts={"sampler": sampler})
     assert (summary.sampler, summary.code) == ("RandomSampler; then TPESampler", "one; then two")

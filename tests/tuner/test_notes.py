@@ -12,7 +12,7 @@ import pytest
 from tests.tuner.studies import ControllerDied, FakeExecutor, journal, run_study
 from tuner.results.verdict import verdict
 from tuner.study import StudyStore, fill_dashboard, fill_in_missing
-from tuner.study.reading import read_records
+from tuner.study.storage.reading import read_records
 
 
 def served(store: StudyStore) -> dict[str, dict[str, Any]]:

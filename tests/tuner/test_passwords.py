@@ -13,7 +13,7 @@ from tests.tuner.command_line import CommandLine
 from tests.tuner.sweeper.test_plain_app import App
 from tuner.cli import main
 from tuner.errors import UserError
-from tuner.study.storage import open_storage
+from tuner.study.storage.opening import open_storage
 from tuner.text.passwords import command_line, hidden, shown, without_password
 
 SECRET = "hunter2"
@@ -131,7 +131,7 @@ def database(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         assert SECRET in url
         made(self, f"sqlite:///{tmp_path}/server.db")
 
-    monkeypatch.setattr("tuner.study.patience.RDBStorage.__init__", connect)
+    monkeypatch.setattr("tuner.study.storage.patience.RDBStorage.__init__", connect)
     return tmp_path / "server.db"
 
 

@@ -17,9 +17,9 @@ from tuner.results.records import StudySummary
 from tuner.runs.build import build_node
 from tuner.runs.checks import resolve
 from tuner.runs.simulator import Synthetic
-from tuner.space import Space
 from tuner.study import StudyRunner, StudyStore, quiet_optuna
-from tuner.study.samplers import make_sampler
+from tuner.study.sampling.samplers import make_sampler
+from tuner.study.space.space import Space
 from tuner.trial.messages import JsonDict
 
 AGENT = {"learning_rate": 1e-4, "gamma": 0.9, "batch_size": 256, "activation": "relu"}

@@ -9,7 +9,7 @@ import pytest
 
 from tests.tuner.studies import CONFIG, SPACE
 from tuner.errors import UserError
-from tuner.space import Space
+from tuner.study.space.space import Space
 from tuner.trial.messages import JsonDict
 
 

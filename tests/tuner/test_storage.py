@@ -18,8 +18,9 @@ from optuna.storages._rdb.models import BaseModel
 
 from tests.tuner.studies import FakeExecutor, run_study
 from tuner.errors import UserError
-from tuner.study import StudyStore, storage
-from tuner.study.storage import file_of, open_storage, repair_journal
+from tuner.study import StudyStore
+from tuner.study.storage import opening as storage
+from tuner.study.storage.opening import file_of, open_storage, repair_journal
 from tuner.text.passwords import shown, without_password
 
 

@@ -18,7 +18,7 @@ from tests.tuner.command_line import CommandLine
 from tests.tuner.studies import FakeExecutor, Script, learn, run_study, sqlite
 from tests.tuner.test_study import check_complete
 from tuner.study import StudyError
-from tuner.study.patience import PATIENCE_S, StorageLostError, patiently
+from tuner.study.storage.patience import PATIENCE_S, StorageLostError, patiently
 from tuner.trial.messages import Outcome, TrialResult, TrialSpec
 
 ROOT = Path(__file__).parents[2]
@@ -30,8 +30,8 @@ class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
         self.pauses: list[float] = []
-        monkeypatch.setattr("tuner.study.patience.time.monotonic", lambda: self.now)
-        monkeypatch.setattr("tuner.study.patience.time.sleep", self.sleep)
+        monkeypatch.setattr("tuner.study.storage.patience.time.monotonic", lambda: self.now)
+        monkeypatch.setattr("tuner.study.storage.patience.time.sleep", self.sleep)
 
     def sleep(self, seconds: float) -> None:
         self.pauses.append(seconds)

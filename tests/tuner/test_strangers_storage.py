@@ -18,12 +18,12 @@ from tests.tuner.sweeper.test_sweep_study import definition as sweep_definition
 from tuner.commands.tune import _winner
 from tuner.errors import UserError
 from tuner.study import StudyStore, find_winner, home_of
-from tuner.study.cma import CarefulUnpickler
 from tuner.study.control import LOCK_FILE
-from tuner.study.samplers import make_sampler
-from tuner.study.sweep import SWEEP_FOLDER
-from tuner.study.sweep_book import SweepBook
-from tuner.study.vetting import check_values
+from tuner.study.sampling.cma import CarefulUnpickler
+from tuner.study.sampling.samplers import make_sampler
+from tuner.study.sampling.vetting import check_values
+from tuner.study.sweep.book import SweepBook
+from tuner.study.sweep.study import SWEEP_FOLDER
 
 EVIL = {"_target_": "os.system", "command": "mkdir owned"}
 

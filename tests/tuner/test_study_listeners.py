@@ -16,9 +16,9 @@ from tuner.executors.base import TrialReported
 from tuner.reporting.tables import LiveTable
 from tuner.results.records import STAGES, StudySummary
 from tuner.study import StudyListener, StudyRunner, StudyStopped, StudyStore
-from tuner.study.display import LiveDisplay, study_display
-from tuner.study.listener import Listeners
-from tuner.study.tracking import TrackingListener
+from tuner.study.watching.display import LiveDisplay, study_display
+from tuner.study.watching.listener import Listeners
+from tuner.study.watching.tracking import TrackingListener
 from tuner.trackers.base import RunInfo
 from tuner.trial.messages import Outcome, TrialResult, TrialSpec
 

@@ -21,7 +21,7 @@ from tests.tuner.test_study_listeners import FakeRun, FakeTracker, accidents
 from tests.wandb_offline import read_runs
 from tuner.errors import UserError
 from tuner.study import StudyStopped
-from tuner.study.study_run import StudyRunListener
+from tuner.study.watching.study_run import StudyRunListener
 from tuner.trackers.base import Table, TrackerGroup
 from tuner.trackers.wandb.report import publish_report
 

@@ -388,7 +388,7 @@ def test_a_sampler_without_its_packages_says_what_to_install(
     tuner: CommandLine, monkeypatch: pytest.MonkeyPatch, choice: str
 ) -> None:
     kinds = ("GPSampler", "QMCSampler", "CmaEsSampler")
-    monkeypatch.setattr("tuner.study.samplers._NEEDED", dict.fromkeys(kinds, ("nowhere_to_be_found",)))
+    monkeypatch.setattr("tuner.study.sampling.samplers._NEEDED", dict.fromkeys(kinds, ("nowhere_to_be_found",)))
     answer = tuner("tune", *FAKE, *SMALL_STUDY, choice)
     assert answer.status == 2
     assert "pip install nowhere_to_be_found" in answer.errors

@@ -100,7 +100,7 @@ def _require_folder(key: str, value: str | None) -> None:
 
 @dataclass(frozen=True)
 class StorageConfig:
-    """Where studies are kept. Whether the address makes sense is found out by `tuner.study.storage`."""
+    """Where studies are kept. Whether the address makes sense is found out by `tuner.study.storage.opening`."""
 
     url: str
 

@@ -19,11 +19,17 @@ from tuner.runs.build import build_node, check_trackers
 from tuner.runs.checks import check_run, resolve
 from tuner.runs.functions import ENTRY as FUNCTION_ENTRY
 from tuner.runs.functions import function_name, is_function
-from tuner.space import Space
 from tuner.study import StudyDefinition, quiet_optuna
-from tuner.study.samplers import SamplerFactory, make_sampler, require_objectives, require_packages, require_pruner
-from tuner.study.storage import check_url
-from tuner.study.store import BY_CHANCE
+from tuner.study.sampling.samplers import (
+    SamplerFactory,
+    make_sampler,
+    require_objectives,
+    require_packages,
+    require_pruner,
+)
+from tuner.study.space.space import Space
+from tuner.study.storage.opening import check_url
+from tuner.study.storage.store import BY_CHANCE
 from tuner.text.names import did_you_mean
 from tuner.text.passwords import command_line
 from tuner.trial.messages import JsonDict

@@ -23,7 +23,7 @@ from tuner.runs.folders import CONFIG_FILE, read_config
 from tuner.runs.functions import is_function
 from tuner.runs.player import Player
 from tuner.study import StudyStore, Winner, find_winner, home_of, recorded_home, summarise
-from tuner.study.storage import IN_MEMORY, file_of
+from tuner.study.storage.opening import IN_MEMORY, file_of
 from tuner.text.passwords import shown
 from tuner.trial.folder import CHECKPOINT_FILE
 from tuner.trial.messages import JsonDict

@@ -10,9 +10,9 @@ from tuner.runs.functions import ENTRY as FUNCTION_ENTRY
 from tuner.study import StudyDefinition, StudyStore
 from tuner.study.plan import Speed, describe_plan, remembered_speed
 from tuner.study.probing import measure_speed
-from tuner.study.samplers import make_sampler, num_distinct
-from tuner.study.storage import has_studies
-from tuner.study.store import quiet_optuna
+from tuner.study.sampling.samplers import make_sampler, num_distinct
+from tuner.study.storage.opening import has_studies
+from tuner.study.storage.store import quiet_optuna
 from tuner.trial.messages import JsonDict
 
 

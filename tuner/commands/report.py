@@ -14,7 +14,7 @@ from tuner.results.verdict import verdict
 from tuner.runs.build import check_trackers
 from tuner.runs.checks import resolve
 from tuner.study import StudyStore, fill_dashboard, home_of, summarise
-from tuner.study.storage import IN_MEMORY, check_url, file_of, has_studies
+from tuner.study.storage.opening import IN_MEMORY, check_url, file_of, has_studies
 from tuner.text.console import PlainConsole
 from tuner.text.passwords import shown
 from tuner.trackers.wandb.report import publish_report

@@ -36,13 +36,13 @@ from tuner.study import (
     find_winner,
     summarise,
 )
-from tuner.study.display import study_display
-from tuner.study.ownership import refuse_another
-from tuner.study.patience import STORAGE_ERRORS, explained
-from tuner.study.storage import has_studies
-from tuner.study.study_run import StudyRunListener
-from tuner.study.tracking import TrackingListener
-from tuner.study.vetting import check_values
+from tuner.study.sampling.vetting import check_values
+from tuner.study.storage.opening import has_studies
+from tuner.study.storage.ownership import refuse_another
+from tuner.study.storage.patience import STORAGE_ERRORS, explained
+from tuner.study.watching.display import study_display
+from tuner.study.watching.study_run import StudyRunListener
+from tuner.study.watching.tracking import TrackingListener
 from tuner.text.console import PlainConsole
 from tuner.text.passwords import command_line
 from tuner.trackers.base import TrackerGroup

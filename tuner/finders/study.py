@@ -19,9 +19,9 @@ from tuner.results.protocol import StudySettings
 from tuner.results.records import RunRecord
 from tuner.study import Listeners, StudyDefinition, StudyListener, StudyStore
 from tuner.study.book import Run
-from tuner.study.enumeration import enumeration, listed_space
-from tuner.study.sweep import Direction, SweepListener, SweepRunner
-from tuner.study.tracking import TrackingListener
+from tuner.study.sweep.enumeration import enumeration, listed_space
+from tuner.study.sweep.study import Direction, SweepListener, SweepRunner
+from tuner.study.watching.tracking import TrackingListener
 from tuner.trackers.base import Tracker
 from tuner.trial.context import TrialContext
 from tuner.trial.messages import JsonDict, Limits, Outcome

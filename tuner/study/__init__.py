@@ -1,15 +1,15 @@
 """The study engine: ask Optuna, have a trial run elsewhere, tell Optuna what came of it.
 
-With `tuner.space` the only home of optuna.
+With `tuner.study.space.space` the only home of optuna.
 """
 
 from tuner.study.definition import StudyDefinition
 from tuner.study.errors import StudyError, StudyStopped
-from tuner.study.listener import Listeners, StudyListener
-from tuner.study.notes import fill_dashboard, fill_in_missing
 from tuner.study.runner import StudyRunner
-from tuner.study.store import StudyStore, quiet_optuna
+from tuner.study.storage.store import StudyStore, quiet_optuna
 from tuner.study.summary import Winner, find_winner, home_of, recorded_home, summarise
+from tuner.study.watching.listener import Listeners, StudyListener
+from tuner.study.watching.notes import fill_dashboard, fill_in_missing
 
 __all__ = [
     "Listeners",

@@ -16,7 +16,8 @@ from optuna.trial import FrozenTrial, TrialState
 from tuner.results.protocol import RETRIED
 from tuner.results.records import SCREEN, RunRecord
 from tuner.study.definition import DEFAULT_CANDIDATE, Candidate, StudyDefinition
-from tuner.study.reading import (
+from tuner.study.sampling.vetting import check_values
+from tuner.study.storage.reading import (
     ATTEMPTS_ATTRIBUTE,
     ENDING_ATTRIBUTE,
     OUTCOME_ATTRIBUTE,
@@ -27,7 +28,6 @@ from tuner.study.reading import (
     read_records,
     record_of,
 )
-from tuner.study.vetting import check_values
 from tuner.trial.messages import JsonDict, Outcome
 
 _LARGEST = 2**31 - 1

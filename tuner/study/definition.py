@@ -11,7 +11,7 @@ from tuner.results.objective import Metric, make_metric, make_others, missing_po
 from tuner.results.protocol import StudySettings
 from tuner.results.records import Objective, RunRecord, Scalar
 from tuner.results.wording import describe_subject
-from tuner.space import Space
+from tuner.study.space.space import Space
 from tuner.trial.messages import JsonDict
 
 DEFAULT_LABEL = "default"

@@ -16,12 +16,12 @@ from tuner.results.wording import counted
 from tuner.study.book import Book, Ending, Run
 from tuner.study.control import Interrupts, set_aside
 from tuner.study.definition import StudyDefinition
-from tuner.study.disk import ended_by_full_disk
 from tuner.study.errors import StudyError, StudyStopped
 from tuner.study.evidence import echo_complaint, is_of, likely_cause
 from tuner.study.guard import Guard
-from tuner.study.listener import StudyListener
-from tuner.study.penalties import Penalties
+from tuner.study.sampling.penalties import Penalties
+from tuner.study.storage.disk import ended_by_full_disk
+from tuner.study.watching.listener import StudyListener
 from tuner.trial import folder as files
 from tuner.trial import orphans
 from tuner.trial.messages import Limits, Outcome, TrialResult, TrialSpec, Verdict

@@ -11,7 +11,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from tuner.results.objective import Curve, Metric
 from tuner.results.records import Importances
-from tuner.study.reading import ENDING_ATTRIBUTE, OUTCOME_ATTRIBUTE, curve_of
+from tuner.study.storage.reading import ENDING_ATTRIBUTE, OUTCOME_ATTRIBUTE, curve_of
 from tuner.trial.messages import JsonDict, Outcome
 
 MIN_TRIALS = 10

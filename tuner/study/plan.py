@@ -6,10 +6,10 @@ from statistics import median
 from tuner.results.protocol import plan_stages
 from tuner.results.records import CONFIRM, RACE, SCREEN, TEST
 from tuner.results.wording import format_number, format_seconds
-from tuner.study import store as attributes
 from tuner.study.definition import StudyDefinition
-from tuner.study.reading import read_records
-from tuner.study.store import StudyStore
+from tuner.study.storage import store as attributes
+from tuner.study.storage.reading import read_records
+from tuner.study.storage.store import StudyStore
 
 _WHAT = {
     SCREEN: "configurations, sampled",

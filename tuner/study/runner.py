@@ -20,22 +20,22 @@ from tuner.results.selection import (
     rank_entrants,
     survivors,
 )
-from tuner.study import store as attributes
 from tuner.study.book import Book, ScreenBook, SeedBook
 from tuner.study.control import Interrupts, set_aside, sole_controller
 from tuner.study.definition import Candidate, StudyDefinition
 from tuner.study.dispatch import Dispatcher
 from tuner.study.errors import StudyError
 from tuner.study.guard import further_trials
-from tuner.study.listener import StudyListener
-from tuner.study.ownership import Ownership, refuse_another
-from tuner.study.patience import STORAGE_ERRORS, StorageLostError, explained
 from tuner.study.probing import PROBE, run_probe
-from tuner.study.pruning import RungJudge, decisions_from_json, decisions_to_json, describe_decisions
-from tuner.study.reading import read_records
-from tuner.study.samplers import SamplerFactory, make_sampler, num_distinct
-from tuner.study.store import StudyStore, begin_or_continue
+from tuner.study.sampling.pruning import RungJudge, decisions_from_json, decisions_to_json, describe_decisions
+from tuner.study.sampling.samplers import SamplerFactory, make_sampler, num_distinct
+from tuner.study.storage import store as attributes
+from tuner.study.storage.ownership import Ownership, refuse_another
+from tuner.study.storage.patience import STORAGE_ERRORS, StorageLostError, explained
+from tuner.study.storage.reading import read_records
+from tuner.study.storage.store import StudyStore, begin_or_continue
 from tuner.study.summary import summarise
+from tuner.study.watching.listener import StudyListener
 
 
 class StudyRunner:

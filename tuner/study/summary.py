@@ -6,19 +6,19 @@ from pathlib import Path
 import optuna
 from optuna.study import StudyDirection
 
-from tuner.coordinates import OneMinus, PowerOfTwo
 from tuner.results.objective import make_metric, make_others
 from tuner.results.records import CONFIRM, SCREEN, STAGES, Objective, RunRecord, StudySummary
 from tuner.results.wording import describe_domain, join_words
-from tuner.study import store as attributes
 from tuner.study.definition import DEFAULT_LABEL
 from tuner.study.importance import PERMUTATIONS, importances, over_time
-from tuner.study.ownership import OWNER
-from tuner.study.pruning import decisions_from_json, describe_decisions
-from tuner.study.reading import RUN_ATTRIBUTE, START_ATTRIBUTE, read_records
-from tuner.study.store import StudyStore
-from tuner.study.sweep import SWEEP_FOLDER, best_jobs, folder_of_sweep
-from tuner.study.sweep_book import other_objectives
+from tuner.study.sampling.pruning import decisions_from_json, describe_decisions
+from tuner.study.space.coordinates import OneMinus, PowerOfTwo
+from tuner.study.storage import store as attributes
+from tuner.study.storage.ownership import OWNER
+from tuner.study.storage.reading import RUN_ATTRIBUTE, START_ATTRIBUTE, read_records
+from tuner.study.storage.store import StudyStore
+from tuner.study.sweep.book import other_objectives
+from tuner.study.sweep.study import SWEEP_FOLDER, best_jobs, folder_of_sweep
 from tuner.text.passwords import hidden
 from tuner.trial.messages import JsonDict
 

@@ -24,9 +24,9 @@ from hydra.core.override_parser.types import (
 from hydra.errors import OverrideParseException
 
 from tuner.config.overrides import to_hydra
-from tuner.coordinates import Choices, Interval, Range, label_of
 from tuner.errors import UserError
-from tuner.space import Parameter, Space
+from tuner.study.space.coordinates import Choices, Interval, Range, label_of
+from tuner.study.space.space import Parameter, Space
 
 _REFUSED = {
     "shuffle": "the sampler decides in which order values are tried",

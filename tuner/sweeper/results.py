@@ -6,7 +6,7 @@ from pathlib import Path
 import yaml
 
 from tuner.files import write_aside
-from tuner.study.sweep import JobResult
+from tuner.study.sweep.study import JobResult
 from tuner.trial.messages import JsonDict
 
 RESULTS_FILE = "optimization_results.yaml"

@@ -42,9 +42,9 @@ from tuner.study import (
     summarise,
 )
 from tuner.study.guard import further_trials
-from tuner.study.samplers import SamplerFactory, require_packages
-from tuner.study.store import BY_CHANCE
-from tuner.study.sweep import Sweep, SweepRunner, SweepSampler
+from tuner.study.sampling.samplers import SamplerFactory, require_packages
+from tuner.study.storage.store import BY_CHANCE
+from tuner.study.sweep.study import Sweep, SweepRunner, SweepSampler
 from tuner.sweeper.grammar import SweepSpace, parse_sweep
 from tuner.sweeper.job import HydraApp, SweepJob
 from tuner.sweeper.listener import SweepLog

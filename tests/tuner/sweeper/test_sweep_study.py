@@ -10,7 +10,6 @@ import pytest
 from optuna.samplers import BruteForceSampler, CmaEsSampler, GridSampler, NSGAIISampler, TPESampler
 
 import tuner
-from tuner.coordinates import Interval, Range
 from tuner.errors import UserError
 from tuner.reporting import write_page
 from tuner.reporting.figures import history_figure
@@ -18,13 +17,14 @@ from tuner.results.front_verdict import front_members
 from tuner.results.protocol import StudySettings
 from tuner.results.records import StudySummary
 from tuner.results.verdict import verdict
-from tuner.space import Parameter, Space
 from tuner.study import StudyDefinition, StudyStore, home_of, summarise
 from tuner.study.book import Ending
 from tuner.study.control import LOCK_FILE
-from tuner.study.store import begin_or_continue
-from tuner.study.sweep import SWEEP_FOLDER, Direction, SweepSampler, best_jobs
-from tuner.study.sweep_book import JobJudge, SweepBook
+from tuner.study.space.coordinates import Interval, Range
+from tuner.study.space.space import Parameter, Space
+from tuner.study.storage.store import begin_or_continue
+from tuner.study.sweep.book import JobJudge, SweepBook
+from tuner.study.sweep.study import SWEEP_FOLDER, Direction, SweepSampler, best_jobs
 from tuner.sweeper.grammar import SweepSpace, parse_sweep
 from tuner.trial.messages import JsonDict, Outcome
 

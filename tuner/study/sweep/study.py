@@ -22,13 +22,13 @@ from tuner.results.insights.front import front_of
 from tuner.results.records import SCREEN
 from tuner.study.control import LOCK_FILE, Interrupts, sole_controller
 from tuner.study.definition import StudyDefinition
-from tuner.study.listener import StudyListener
-from tuner.study.ownership import Ownership, refuse_another
-from tuner.study.patience import StorageLostError
-from tuner.study.reading import OUTCOME_ATTRIBUTE, RUN_ATTRIBUTE
-from tuner.study.samplers import SamplerFactory, drawing_by_trial, make_sampler, require_objectives
-from tuner.study.store import StudyStore, begin_or_continue
-from tuner.study.sweep_book import JobJudge, Jobs, SweepBook, SweepDispatcher
+from tuner.study.sampling.samplers import SamplerFactory, drawing_by_trial, make_sampler, require_objectives
+from tuner.study.storage.ownership import Ownership, refuse_another
+from tuner.study.storage.patience import StorageLostError
+from tuner.study.storage.reading import OUTCOME_ATTRIBUTE, RUN_ATTRIBUTE
+from tuner.study.storage.store import StudyStore, begin_or_continue
+from tuner.study.sweep.book import JobJudge, Jobs, SweepBook, SweepDispatcher
+from tuner.study.watching.listener import StudyListener
 from tuner.trial.messages import JsonDict, Outcome
 
 Direction: TypeAlias = Literal["minimize", "maximize"]

@@ -6,11 +6,11 @@ from typing import Any
 from optuna.pruners import NopPruner
 from optuna.samplers import GridSampler
 
-from tuner.coordinates import Choices, Interval, Range
-from tuner.space import Parameter, Space
 from tuner.study.definition import StudyDefinition
-from tuner.study.sweep import Direction, Sweep, SweepSampler
-from tuner.study.sweep_book import Jobs
+from tuner.study.space.coordinates import Choices, Interval, Range
+from tuner.study.space.space import Parameter, Space
+from tuner.study.sweep.book import Jobs
+from tuner.study.sweep.study import Direction, Sweep, SweepSampler
 
 
 def listed_space(points: Mapping[str, Sequence[Any]]) -> Space:

@@ -4,8 +4,17 @@ import json
 import math
 from collections.abc import Iterable
 
-from tuner.coordinates import Choices, Coordinate, Interval, OneMinus, PowerOfTwo, Range, exponent_of_two, label_of
 from tuner.errors import UserError
+from tuner.study.space.coordinates import (
+    Choices,
+    Coordinate,
+    Interval,
+    OneMinus,
+    PowerOfTwo,
+    Range,
+    exponent_of_two,
+    label_of,
+)
 
 _RANGE_KEYS = frozenset({"low", "high", "log", "step", "transform", "of", "when"})
 _CHOICE_KEYS = frozenset({"choices", "of", "when"})

@@ -11,9 +11,9 @@ import optuna
 
 from tuner.errors import UserError
 from tuner.study.definition import StudyDefinition
-from tuner.study.patience import STORAGE_ERRORS, StorageLostError
-from tuner.study.presence import StorageFile
-from tuner.study.store import StudyStore, check_continues
+from tuner.study.storage.patience import STORAGE_ERRORS, StorageLostError
+from tuner.study.storage.presence import StorageFile
+from tuner.study.storage.store import StudyStore, check_continues
 from tuner.trial.messages import JsonDict
 from tuner.trial.system import start_time
 

@@ -17,11 +17,11 @@ from optuna.storages import BaseStorage, RDBStorage
 from tuner.errors import UserError
 from tuner.results.records import SCREEN
 from tuner.study.definition import StudyDefinition, config_difference
-from tuner.study.patience import PatientStorage
-from tuner.study.presence import StorageFile
 from tuner.study.revision import code_revision
-from tuner.study.soundness import check_study, readable
-from tuner.study.storage import open_storage
+from tuner.study.storage.opening import open_storage
+from tuner.study.storage.patience import PatientStorage
+from tuner.study.storage.presence import StorageFile
+from tuner.study.storage.soundness import check_study, readable
 from tuner.text.names import did_you_mean
 from tuner.text.passwords import shown
 from tuner.trial.messages import JsonDict

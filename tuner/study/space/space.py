@@ -25,12 +25,12 @@ from dataclasses import dataclass, field
 
 import optuna
 
-from tuner.conditions import check_conditions, in_order, is_active, parse_when
 from tuner.config.paths import get_path, set_path, value_paths
-from tuner.coordinates import Coordinate, Interval, as_number
 from tuner.errors import UserError
-from tuner.leaves import leaves_of, parse_coordinate
 from tuner.results.records import Scalar
+from tuner.study.space.conditions import check_conditions, in_order, is_active, parse_when
+from tuner.study.space.coordinates import Coordinate, Interval, as_number
+from tuner.study.space.leaves import leaves_of, parse_coordinate
 from tuner.text.names import did_you_mean
 from tuner.trial.messages import JsonDict
 

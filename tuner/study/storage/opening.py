@@ -22,9 +22,9 @@ from sqlalchemy.engine import make_url
 
 from tuner.errors import UserError
 from tuner.files import is_full
-from tuner.study.line import Line
-from tuner.study.patience import PatientStorage, cause_of
-from tuner.study.soundness import check_tables, readable
+from tuner.study.storage.connection_limits import Line
+from tuner.study.storage.patience import PatientStorage, cause_of
+from tuner.study.storage.soundness import check_tables, readable
 from tuner.text.names import did_you_mean
 from tuner.text.passwords import shown
 

@@ -11,8 +11,8 @@ import optuna
 
 from tuner.results.records import SCREEN, STAGES, RunRecord, StudySummary
 from tuner.results.verdict import verdict
-from tuner.study import store as attributes
-from tuner.study.store import StudyStore, quiet_optuna, study_name
+from tuner.study.storage import store as attributes
+from tuner.study.storage.store import StudyStore, quiet_optuna, study_name
 from tuner.study.summary import home_of, summarise
 from tuner.trial.messages import JsonDict
 

@@ -18,7 +18,7 @@ from sqlalchemy.engine import make_url
 
 from tuner.errors import UserError
 from tuner.files import is_full
-from tuner.study.line import GivenUpError, Line
+from tuner.study.storage.connection_limits import GivenUpError, Line
 from tuner.text.passwords import hidden
 
 PATIENCE_S = 300.0

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeVar
 
-from tuner.coordinates import Choices, Coordinate, label_of
 from tuner.errors import UserError
+from tuner.study.space.coordinates import Choices, Coordinate, label_of
 from tuner.text.names import did_you_mean
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from tuner.coordinates import Interval, as_number
 from tuner.errors import UserError
-from tuner.space import Space
+from tuner.study.space.coordinates import Interval, as_number
+from tuner.study.space.space import Space
 
 
 def check_values(space: Space, values: Mapping[str, object]) -> None:

@@ -14,7 +14,7 @@ from tuner.results.protocol import RETRIED, plan_stages
 from tuner.results.records import SCREEN, RunRecord
 from tuner.study.book import Run
 from tuner.study.definition import StudyDefinition
-from tuner.study.listener import StudyListener
+from tuner.study.watching.listener import StudyListener
 
 
 @contextmanager

@@ -11,8 +11,8 @@ from pathlib import Path
 import sqlalchemy.exc
 from optuna.storages import BaseStorage, RDBStorage
 
-from tuner.study.patience import StorageLostError
-from tuner.study.storage import IN_MEMORY, file_of
+from tuner.study.storage.opening import IN_MEMORY, file_of
+from tuner.study.storage.patience import StorageLostError
 
 
 class StorageFile:

@@ -9,8 +9,8 @@ from tuner.results.verdict import verdict
 from tuner.study.book import Run
 from tuner.study.definition import StudyDefinition
 from tuner.study.errors import StudyStopped
-from tuner.study.listener import StudyListener
-from tuner.study.store import describe, settings_to_json
+from tuner.study.storage.store import describe, settings_to_json
+from tuner.study.watching.listener import StudyListener
 from tuner.text.plain_text import message_of, one_line
 from tuner.trackers.base import RunInfo, RunTracker, Table, Tracker
 from tuner.trial.messages import JsonDict, Outcome

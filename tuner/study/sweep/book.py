@@ -16,14 +16,14 @@ from tuner.study.book import Book, Ending, Run
 from tuner.study.definition import StudyDefinition, flatten
 from tuner.study.dispatch import Dispatcher, _Desk
 from tuner.study.evidence import echo_complaint
-from tuner.study.reading import (
+from tuner.study.sampling.vetting import inside
+from tuner.study.storage.reading import (
     ATTEMPTS_ATTRIBUTE,
     OUTCOME_ATTRIBUTE,
     RUN_ATTRIBUTE,
     carry_values,
     record_of,
 )
-from tuner.study.vetting import inside
 from tuner.trial import folder as files
 from tuner.trial.messages import MAX_COUNT, JsonDict, Outcome, TrialResult, Verdict
 

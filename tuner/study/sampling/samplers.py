@@ -1,0 +1,230 @@
+"""Making Optuna's samplers and pruners: what they need to be installed, and how they are seeded."""
+
+import importlib.util
+import inspect
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.pruners import BasePruner, HyperbandPruner
+from optuna.samplers import BaseSampler, BruteForceSampler, CmaEsSampler, GridSampler, QMCSampler
+from optuna.samplers._lazy_random_state import LazyRandomState
+from optuna.study import Study
+from optuna.trial import FrozenTrial
+
+from tuner.errors import UserError
+from tuner.results.protocol import sampler_seed
+from tuner.study.sampling.cma import read_carefully
+from tuner.study.space.space import Space
+from tuner.study.storage.store import quiet_optuna
+
+SamplerFactory = Callable[..., BaseSampler]
+"""A sampler class or a partial of one; called with `seed=` if it takes one."""
+
+_LARGEST_GRID = 100_000
+"""Points; Optuna keeps all of them in memory and in the storage."""
+
+_NEEDED = {
+    "GPSampler": ("scipy", "torch"),
+    "QMCSampler": ("scipy",),
+    "CmaEsSampler": ("cmaes",),
+    "WilcoxonPruner": ("scipy",),
+}
+"""What Optuna imports late, when some trials have been run already."""
+
+
+def require_packages(kind: str) -> None:
+    """Refuses a sampler or pruner, given by the name of its class, whose packages are not installed.
+
+    Raises:
+        UserError: Says what to install.
+    """
+    missing = [package for package in _NEEDED.get(kind, ()) if importlib.util.find_spec(package) is None]
+    if missing:
+        raise UserError(
+            f"{kind} needs {' and '.join(missing)}, which is not installed: pip install {' '.join(missing)}"
+        )
+
+
+def make_sampler(factory: SamplerFactory, study_seed: int, num_trials: int, space: Space | None) -> BaseSampler:
+    """The sampler of a study that has so many trials already.
+
+    Made anew for a study that is continued, it must not draw its first points again. Low-discrepancy sequences and
+    grids are the exception: their place is kept in the storage, and their seed must stay the same.
+
+    Args:
+        factory: Called with `seed` and `space`, where it takes these.
+        study_seed: Root of all randomness of the study.
+        num_trials: Trials there are.
+        space: What is searched; None: known to be walkable.
+
+    Raises:
+        UserError: A package is missing, or the sampler cannot walk through this space.
+    """
+    target = getattr(factory, "func", factory)
+    if target is grid:
+        num_trials = 0
+    if isinstance(target, type):
+        require_packages(target.__name__)
+        if issubclass(target, QMCSampler | GridSampler):
+            num_trials = 0
+        if space is not None and issubclass(target, BruteForceSampler):
+            _require_finite(space)
+    parameters = inspect.signature(factory).parameters
+    given: dict[str, object] = {}
+    if "seed" in parameters or any(kind.kind is kind.VAR_KEYWORD for kind in parameters.values()):
+        given["seed"] = sampler_seed(study_seed, num_trials)
+    if "space" in parameters:
+        given["space"] = space
+    try:
+        with quiet_optuna():
+            sampler = factory(**given)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"sampler ({getattr(target, '__name__', target)}) cannot be built: {error}") from error
+    if not isinstance(sampler, BaseSampler):
+        raise UserError(f"sampler builds {type(sampler).__name__}, which is no sampler of Optuna's: choose sampler=tpe")
+    if isinstance(sampler, CmaEsSampler):
+        read_carefully(sampler)
+    return drawing_by_trial(sampler, study_seed)
+
+
+def drawing_by_trial(sampler: BaseSampler, study_seed: int) -> BaseSampler:
+    """The sampler, seeded anew for each trial, and for each parameter that it draws on its own.
+
+    What is proposed then follows from the seed, the number of the trial and the results that are known, and not from
+    how often and where the study was stopped, be it between two trials or while one was being entered.
+    """
+    states = list(_random_states(sampler))
+
+    def before_trial(study: Study, trial: FrozenTrial) -> None:
+        reseed(trial.number)
+        kind.before_trial(sampler, study, trial)
+
+    def sample_relative(study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]) -> dict[str, Any]:
+        reseed(trial.number)
+        return kind.sample_relative(sampler, study, trial, search_space)
+
+    def sample_independent(study: Study, trial: FrozenTrial, name: str, distribution: BaseDistribution) -> Any:
+        reseed(trial.number, name)
+        return kind.sample_independent(sampler, study, trial, name, distribution)
+
+    def reseed(number: int, name: str = "") -> None:
+        for state in states:
+            state.rng.seed(sampler_seed(study_seed, number, name))
+
+    kind = type(sampler)
+    for method in (before_trial, sample_relative, sample_independent):
+        setattr(sampler, method.__name__, method)
+    return sampler
+
+
+def _random_states(sampler: BaseSampler) -> Iterator[LazyRandomState]:
+    """Those of Optuna's samplers, and of the samplers within them. One of another make has none, and is left alone."""
+    for value in vars(sampler).values():
+        if isinstance(value, LazyRandomState):
+            yield value
+        elif isinstance(value, BaseSampler):
+            yield from _random_states(value)
+
+
+def require_objectives(factory: SamplerFactory, num_objectives: int) -> None:
+    """Refuses a sampler that cannot search for so many objectives.
+
+    Raises:
+        UserError: Names some that can.
+    """
+    kind = getattr(factory, "func", factory)
+    if num_objectives > 1 and isinstance(kind, type) and issubclass(kind, CmaEsSampler):
+        raise UserError(f"{kind.__name__} knows one objective only; for several choose tpe, random, gp or nsga2")
+
+
+def require_pruner(made: object) -> BasePruner:
+    """The object, if it is a pruner of Optuna's.
+
+    Raises:
+        UserError: It is something else.
+    """
+    if not isinstance(made, BasePruner):
+        raise UserError(f"pruner builds {type(made).__name__}, which is no pruner of Optuna's: choose pruner=median")
+    lowest = getattr(made, "_min_resource", 1)
+    if isinstance(made, HyperbandPruner) and lowest < 1:  # it would find out at the first report
+        raise UserError(f"pruner.min_resource={lowest} must be at least 1")
+    return made
+
+
+def grid(space: Space, num_points: int = 3, seed: int | None = None) -> GridSampler:
+    """A grid over the space: every choice, every step of a stepped range, and so many points of any other range.
+
+    Args:
+        space: What is searched.
+        num_points: Of a range without steps, evenly on its own scale, both ends included.
+        seed: Of the order in which points are taken.
+
+    Raises:
+        UserError: Fewer than 2 points, or a parameter that is there only sometimes.
+    """
+    if num_points < 2:
+        raise UserError(f"sampler.num_points={num_points} must be at least 2: both ends of a range are on the grid")
+    conditional = [parameter.path for parameter in space.parameters if parameter.when]
+    if conditional:
+        raise UserError(
+            f"sampler=grid cannot walk through {conditional[0]}, which has a `when`: use brute_force or tpe"
+        )
+    counts = [_count(parameter.distribution, num_points) for parameter in space.parameters]
+    if math.prod(counts) > _LARGEST_GRID:
+        raise UserError(
+            f"sampler.num_points={num_points} makes a grid of {math.prod(counts):.3g} points over {len(counts)} "
+            f"parameters, more than {_LARGEST_GRID:,}: take fewer points, search fewer parameters, or use sampler=qmc"
+        )
+    points = {parameter.name: list(_points(parameter.distribution, num_points)) for parameter in space.parameters}
+    return GridSampler(points, seed=seed)
+
+
+def num_distinct(sampler: BaseSampler, space: Space) -> int | None:
+    """How many trials there are before a sampler would repeat itself; None if there is no end to them."""
+    if isinstance(sampler, GridSampler):
+        return len(sampler._all_grids)
+    if isinstance(sampler, BruteForceSampler) and not any(parameter.when for parameter in space.parameters):
+        return math.prod(len(list(_points(parameter.distribution, 0))) for parameter in space.parameters)
+    return None
+
+
+def _count(distribution: BaseDistribution, num_points: int) -> int:
+    """How many points `_points` gives, at most."""
+    if isinstance(distribution, CategoricalDistribution):
+        return len(distribution.choices)
+    assert isinstance(distribution, FloatDistribution | IntDistribution)
+    low, high, step = distribution.low, distribution.high, distribution.step
+    steps = math.inf if step is None else round((high - low) / step) + 1
+    is_free = step is None or (isinstance(distribution, IntDistribution) and step == 1)
+    return int(min(num_points, steps) if is_free else steps)
+
+
+def _points(distribution: BaseDistribution, num_points: int) -> Iterator[Any]:
+    """All points of a distribution with so many or a finite number of them."""
+    if isinstance(distribution, CategoricalDistribution):
+        yield from distribution.choices
+        return
+    assert isinstance(distribution, FloatDistribution | IntDistribution)
+    low, high, step = distribution.low, distribution.high, distribution.step
+    is_whole = isinstance(distribution, IntDistribution)
+    stepped = step is not None and not (is_whole and step == 1 and 0 < num_points < high - low + 1)
+    if stepped:
+        assert step is not None
+        yield from (low + index * step for index in range(round((high - low) / step) + 1))
+        return
+    spaced = np.geomspace(low, high, num_points) if distribution.log else np.linspace(low, high, num_points)
+    values = np.clip(spaced, low, high).tolist()
+    yield from dict.fromkeys(map(round, values)) if is_whole else values
+
+
+def _require_finite(space: Space) -> None:
+    for parameter in space.parameters:
+        distribution = parameter.distribution
+        if isinstance(distribution, FloatDistribution) and distribution.step is None:
+            raise UserError(
+                f"sampler=brute_force tries every value, and space.{parameter.path} has no end of them: "
+                "give it a step or choices, or use sampler=grid"
+            )

@@ -1,0 +1,1 @@
+"""Studies of jobs that each run once: Hydra sweeps, finders, grids."""

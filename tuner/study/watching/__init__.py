@@ -1,0 +1,1 @@
+"""Whoever watches a study: the live table, trackers, the dashboard."""
