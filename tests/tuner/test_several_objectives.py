@@ -17,7 +17,7 @@ from tests.tuner.studies import ControllerDied, FakeExecutor, Script, journal, l
 from tests.tuner.test_study import check_complete
 from tuner.errors import UserError
 from tuner.reporting import final_table, write_page
-from tuner.reporting.study_figures import front_figure
+from tuner.reporting.figures.study import front_figure
 from tuner.results.front_verdict import front_members
 from tuner.results.insights.front import front_of
 from tuner.results.objective import make_others, other_values

@@ -7,17 +7,15 @@ from typing import Final
 
 from tuner.errors import UserError
 from tuner.files import write_aside
-from tuner.reporting import (
-    effort_sections,
-    figures,
-    front_section,
-    parameter_figures,
-    parameter_sections,
-    sections,
-    study_figures,
-)
 from tuner.reporting.embedding import as_packed_script, as_script_data, packed_figures
+from tuner.reporting.figures import parameters as parameter_figures
+from tuner.reporting.figures import scores as figures
+from tuner.reporting.figures import study as study_figures
 from tuner.reporting.markup import Html, join, tag
+from tuner.reporting.sections import effort as effort_sections
+from tuner.reporting.sections import front as front_section
+from tuner.reporting.sections import order as sections
+from tuner.reporting.sections import parameters as parameter_sections
 from tuner.results.findings import Verdict
 from tuner.results.records import StudySummary
 from tuner.results.verdict import verdict

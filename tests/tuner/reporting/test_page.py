@@ -12,10 +12,12 @@ import pytest
 
 from tests.tuner.reporting.summaries import EVIL, full_study, run
 from tuner.errors import UserError
-from tuner.reporting import figures, parameter_figures, study_figures
+from tuner.reporting.figures import parameters as parameter_figures
+from tuner.reporting.figures import scores as figures
+from tuner.reporting.figures import study as study_figures
+from tuner.reporting.figures.scales import Scale
 from tuner.reporting.markup import Html, tag
 from tuner.reporting.page import render_page, write_page
-from tuner.reporting.scales import Scale
 from tuner.results.records import StudySummary
 from tuner.results.verdict import verdict
 from tuner.trial.messages import Outcome

@@ -8,10 +8,10 @@ import pytest
 from rich.console import Console
 
 from tests.tuner.reporting.summaries import full_study, run
+from tuner.reporting.figures.parameters import slices_figure
+from tuner.reporting.figures.study import parallel_figure
 from tuner.reporting.final import final_table
-from tuner.reporting.parameter_figures import slices_figure
 from tuner.reporting.progress import RunningRun, Schedule, StudyProgress, StudyTally
-from tuner.reporting.study_figures import parallel_figure
 from tuner.reporting.tables import LiveTable, progress_line
 from tuner.results.findings import Estimate, estimate
 from tuner.results.insights.safe_ranges import safe_ranges

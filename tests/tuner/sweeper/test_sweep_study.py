@@ -12,7 +12,7 @@ from optuna.samplers import BruteForceSampler, CmaEsSampler, GridSampler, NSGAII
 import tuner
 from tuner.errors import UserError
 from tuner.reporting import write_page
-from tuner.reporting.figures import history_figure
+from tuner.reporting.figures.scores import history_figure
 from tuner.results.front_verdict import front_members
 from tuner.results.protocol import StudySettings
 from tuner.results.records import StudySummary

@@ -1,8 +1,8 @@
 """The sections about parameters: where they may safely lie, which of them matter, and how they go together."""
 
 from tuner.reporting.elements import figure, note, number_cell, reason, section, table, value_cell
+from tuner.reporting.figures.scales import Scale
 from tuner.reporting.markup import Html, tag
-from tuner.reporting.scales import Scale
 from tuner.reporting.thinning import MOST_LINES, MOST_POINTS, drawn_note
 from tuner.results.insights.safe_ranges import SafeRange, good_trials, safe_ranges
 from tuner.results.records import SCREEN, StudySummary

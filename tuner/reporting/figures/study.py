@@ -4,8 +4,8 @@ import html
 from collections.abc import Sequence
 from typing import Final
 
-from tuner.reporting.figures import DEFAULT, FAINT, TRIAL, WINNER, hover_text
-from tuner.reporting.scales import LINEAR, Scale
+from tuner.reporting.figures.scales import LINEAR, Scale
+from tuner.reporting.figures.scores import DEFAULT, FAINT, TRIAL, WINNER, hover_text
 from tuner.reporting.thinning import MOST_LINES, thinned
 from tuner.results.front_verdict import front_members, objectives_of
 from tuner.results.insights.effort import expected_best

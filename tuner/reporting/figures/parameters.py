@@ -5,8 +5,8 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from tuner.reporting.figures import FAILED, FAINT, TRIAL, WINNER, hover_text
-from tuner.reporting.scales import CATEGORY, LOG, ONE_MINUS, Scale, as_number
+from tuner.reporting.figures.scales import CATEGORY, LOG, ONE_MINUS, Scale, as_number
+from tuner.reporting.figures.scores import FAILED, FAINT, TRIAL, WINNER, hover_text
 from tuner.reporting.thinning import MOST_POINTS, thinned
 from tuner.results.records import SCREEN, Scalar, StudySummary
 from tuner.results.wording import format_value, short_names

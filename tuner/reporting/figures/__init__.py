@@ -1,0 +1,1 @@
+"""The figures of the page, as Plotly's JSON: data and layout, no drawing."""

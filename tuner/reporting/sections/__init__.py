@@ -1,0 +1,1 @@
+"""The sections of the page; `order` has them in the order of a reader's questions."""
