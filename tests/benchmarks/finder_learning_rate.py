@@ -19,10 +19,10 @@ from tuner.commands.defining import run_config_of
 from tuner.commands.preflight import preflight
 from tuner.executors.local import LocalExecutor
 from tuner.finders import Workplace
-from tuner.finders.candidates import Budget, Contest
+from tuner.finders.contest.candidates import Budget, Contest
 from tuner.finders.job import Measured
-from tuner.finders.rate_tests import RateSettings
-from tuner.finders.rates import search_rates
+from tuner.finders.learning_rate.search import search_rates
+from tuner.finders.learning_rate.tests import RateSettings
 from tuner.finders.study import Plan, run_plan
 from tuner.finders.subjects import ConfiguredSubject
 from tuner.results.objective import AUC

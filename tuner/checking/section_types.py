@@ -210,7 +210,7 @@ class DoctorValues:
 
 @dataclass(frozen=True)
 class RateFinder:
-    """`tuner find lr`; its ranges are those of `tuner.finders.rate_tests.RateSettings`."""
+    """`tuner find lr`; its ranges are those of `tuner.finders.learning_rate.tests.RateSettings`."""
 
     kind: str
     mode: str

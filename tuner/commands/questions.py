@@ -16,15 +16,15 @@ from tuner.commands.preflight import check_command
 from tuner.config.composing import RunConfig
 from tuner.config.kinds import written
 from tuner.errors import UserError
-from tuner.finders.candidates import Budget, Metric
-from tuner.finders.contest import ContestResult, ContestSettings, run_contest
-from tuner.finders.curves import Suggestion
-from tuner.finders.rate_tests import RateSettings
-from tuner.finders.rate_trials import Rated, rates_around, run_rated
-from tuner.finders.rates import RateSearch, chosen_mode, search_rates
+from tuner.finders.contest.candidates import Budget, Metric
+from tuner.finders.contest.contest import ContestResult, ContestSettings, run_contest
+from tuner.finders.contest.rate_trials import Rated, rates_around, run_rated
+from tuner.finders.contest.verdicts import FEWEST_FOR_INTERVAL, Standing
+from tuner.finders.learning_rate.curves import Suggestion
+from tuner.finders.learning_rate.search import RateSearch, chosen_mode, search_rates
+from tuner.finders.learning_rate.tests import RateSettings
 from tuner.finders.study import Workplace
 from tuner.finders.subjects import ConfiguredSubject
-from tuner.finders.verdicts import FEWEST_FOR_INTERVAL, Standing
 from tuner.results.wording import format_number
 from tuner.runs.build import build_settings
 from tuner.runs.checks import resolve

@@ -7,9 +7,9 @@ from note_rl.settings import RolloutSettings
 from tuner.errors import UserError
 from tuner.finders import plots
 from tuner.finders.arguments import check_call, train_options_of
-from tuner.finders.curves import Suggestion, normalised
-from tuner.finders.rate_tests import RateSettings
-from tuner.finders.rates import RateSearch, chosen_mode, search_rates
+from tuner.finders.learning_rate.curves import Suggestion, normalised
+from tuner.finders.learning_rate.search import RateSearch, chosen_mode, search_rates
+from tuner.finders.learning_rate.tests import RateSettings
 from tuner.finders.study import Workplace
 from tuner.finders.subjects import live_subject
 

@@ -7,12 +7,12 @@ from note_rl.optimizers.rates import Rates
 from note_rl.optimizers.recipe import recipe_of
 from tuner.errors import UserError
 from tuner.finders.arguments import check_call, train_options_of
-from tuner.finders.candidates import Budget, Metric
-from tuner.finders.contest import ContestPlots, ContestResult, ContestSettings, best_log, distinct, run_contest
-from tuner.finders.rate_trials import Rated, run_rated
+from tuner.finders.contest.candidates import Budget, Metric
+from tuner.finders.contest.contest import ContestPlots, ContestResult, ContestSettings, best_log, distinct, run_contest
+from tuner.finders.contest.rate_trials import Rated, run_rated
+from tuner.finders.contest.verdicts import Comparison
 from tuner.finders.study import Workplace
 from tuner.finders.subjects import LiveSubject, live_subject
-from tuner.finders.verdicts import Comparison
 from tuner.text.names import did_you_mean
 
 _METRICS: Mapping[str, Metric] = {"reward": "reward", "loss": "frozen_loss"}

@@ -6,11 +6,11 @@ from typing import Any
 from note_rl.errors import SettingsError
 from tuner.errors import UserError
 from tuner.finders.arguments import check_call, train_options_of
-from tuner.finders.candidates import Budget
-from tuner.finders.contest import ContestPlots, ContestResult, ContestSettings, best_log, distinct, run_contest
+from tuner.finders.contest.candidates import Budget
+from tuner.finders.contest.contest import ContestPlots, ContestResult, ContestSettings, best_log, distinct, run_contest
+from tuner.finders.contest.verdicts import Comparison
 from tuner.finders.study import Workplace
 from tuner.finders.subjects import live_subject
-from tuner.finders.verdicts import Comparison
 from tuner.results.wording import join_words
 from tuner.text.names import did_you_mean
 

@@ -15,8 +15,8 @@ from note_rl.optimizers.recipe import recipe_of
 from note_rl.parallel_finder import ParallelFinder
 from tests.tuner.finders.agents import OtherQuadratic, inline, params, quadratic, small_dqn, small_ppo
 from tuner.errors import UserError
+from tuner.finders.contest.verdicts import compare
 from tuner.finders.study import Finding
-from tuner.finders.verdicts import compare
 from tuner.study import StudyStore
 from tuner.trial.messages import Outcome
 

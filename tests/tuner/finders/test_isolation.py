@@ -16,8 +16,8 @@ from tests.tuner.finders.agents import Crashing, Dying, Hanging, params, small_d
 from tests.tuner.finders.jobs import fare
 from tuner.executors.local import LocalExecutor
 from tuner.finders import LRFinder, Workplace
+from tuner.finders.contest.verdicts import compare
 from tuner.finders.study import Plan, run_plan
-from tuner.finders.verdicts import compare
 from tuner.trial.messages import Limits
 
 NAMES = ["crashes", "dies", "hangs", "fares well"]
@@ -58,7 +58,8 @@ def test_the_agent_is_as_it_was_whatever_happens_to_its_runs(tmp_path: Path) -> 
 
 
 def test_the_processes_of_runs_do_without_optuna() -> None:
-    asked = "import sys, tuner.finders.rate_tests, tuner.finders.candidates; sys.exit('optuna' in sys.modules)"
+    modules = "tuner.finders.learning_rate.tests, tuner.finders.contest.candidates"
+    asked = f"import sys, {modules}; sys.exit('optuna' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", asked], check=False).returncode == 0
 
 

@@ -16,7 +16,7 @@ from note_rl.lr_finder import LRFinder
 from note_rl.optimizers.rates import Rates
 from tests.tuner.finders.agents import CURVATURE, Locked, inline, params, quadratic, small_dqn, small_ppo
 from tuner.errors import UserError
-from tuner.finders.range_test import rate_at_kl
+from tuner.finders.learning_rate.range_test import rate_at_kl
 
 
 @pytest.mark.parametrize("curvature", [CURVATURE, 0.37])

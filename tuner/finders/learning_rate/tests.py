@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias, get_args
 
 from tuner.errors import UserError
-from tuner.finders import range_test
-from tuner.finders.candidates import Budget
-from tuner.finders.curves import RISE, Points, points_of
+from tuner.finders.contest.candidates import Budget
 from tuner.finders.job import Measured
+from tuner.finders.learning_rate import range_test
+from tuner.finders.learning_rate.curves import RISE, Points, points_of
 from tuner.finders.subjects import Subject
 from tuner.text.names import did_you_mean
 from tuner.trial.context import TrialContext

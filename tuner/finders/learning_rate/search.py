@@ -8,13 +8,13 @@ from typing import Any, Final
 
 from note_rl.settings import RolloutSettings
 from tuner.errors import UserError
-from tuner.finders import range_test
-from tuner.finders.candidates import Budget, Contest
-from tuner.finders.curves import Points, Suggestion, rates_of, suggest
-from tuner.finders.rate_tests import ONLINE, RangeTests, RateSettings, points_in
+from tuner.finders.contest.candidates import Budget, Contest
+from tuner.finders.contest.verdicts import Comparison, compare, counted_seeds
+from tuner.finders.learning_rate import range_test
+from tuner.finders.learning_rate.curves import Points, Suggestion, rates_of, suggest
+from tuner.finders.learning_rate.tests import ONLINE, RangeTests, RateSettings, points_in
 from tuner.finders.study import Finding, Plan, Workplace, run_plan
 from tuner.finders.subjects import Subject
-from tuner.finders.verdicts import Comparison, compare, counted_seeds
 from tuner.results.wording import format_number
 from tuner.trial.messages import JsonDict
 

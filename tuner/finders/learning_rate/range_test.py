@@ -15,7 +15,7 @@ from note_rl.errors import DivergedError, SettingsError
 from note_rl.optimizers.rates import Rates
 from note_rl.training.callbacks import Callback, Logs
 from note_rl.training.frozen import FrozenData
-from tuner.finders.curves import has_diverged
+from tuner.finders.learning_rate.curves import has_diverged
 from tuner.trial.messages import JsonDict
 
 Told = Callable[[int, float], None]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from tuner.errors import UserError
-from tuner.finders.contest import ContestResult, ContestSettings, run_contest
+from tuner.finders.contest.contest import ContestResult, ContestSettings, run_contest
 from tuner.finders.study import Workplace
 from tuner.finders.subjects import Subject
 from tuner.results.wording import counted, join_words

@@ -8,10 +8,10 @@ from typing import Any
 
 from tuner.errors import UserError
 from tuner.finders import plots
-from tuner.finders.candidates import Budget, Contest, Metric
+from tuner.finders.contest.candidates import Budget, Contest, Metric
+from tuner.finders.contest.verdicts import Comparison, compare
 from tuner.finders.study import Finding, Plan, Workplace, run_plan
 from tuner.finders.subjects import ConfiguredSubject, Subject, common_backend
-from tuner.finders.verdicts import Comparison, compare
 from tuner.trial.messages import JsonDict
 
 _WHAT = {"loss": "mean loss", "frozen_loss": "mean loss on fixed data"}

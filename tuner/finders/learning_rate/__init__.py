@@ -1,0 +1,1 @@
+"""The search for a learning rate: range tests, their curves, and what follows from them."""
