@@ -1,10 +1,9 @@
-"""Who may import whom, read from the source."""
+"""Who may import whom, read from the source: every module stands in a room, and imports point to rooms above it."""
 
 import ast
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-
-import pytest
 
 import note_rl
 import tuner
@@ -12,125 +11,65 @@ import tuner
 ROOTS = [Path(package.__file__ or "").parent for package in (note_rl, tuner)]
 FILES = {path.relative_to(root.parent).as_posix(): path for root in ROOTS for path in sorted(root.rglob("*.py"))}
 
+# Rooms from the ground up; a module imports only from rooms that stand before its own, or from its own.
+ROOMS = {
+    "note_rl": (
+        *("types", "errors", "threads", "seeding", "checking"),
+        *("policy", "settings", "environments", "learners", "replay", "adaptive", "collect", "optimizers", "training"),
+        *("rl", "rl_pytorch", "agents", "examples"),
+    ),
+    "tuner": (
+        *("errors", "interrupts", "text", "files"),
+        *("trial", "config", "results", "checking", "trackers", "runs", "reporting", "executors", "study", "finders"),
+        *("sweeper", "doctor", "commands", "cli", "entry", "__main__"),
+    ),
+}
+# One line each, for paths that the manuals, README or conf/ name: what they hand on, and nobody inside uses them.
+DOORS = {
+    "note_rl.noise": "note_rl.policy.noise",
+    "note_rl.schedules": "note_rl.settings.schedules",
+    "note_rl.nn": "note_rl",
+    "tuner.simulator": "tuner.runs.simulator",
+    "tuner.study.samplers": "tuner.study.sampling.samplers",
+    "note_rl.lr_finder": "tuner.finders",
+    "note_rl.opt_finder": "tuner.finders",
+    "note_rl.parallel_finder": "tuner.finders",
+}
+# What Hydra discovers: every Hydra application imports it, so it imports from `tuner` only inside its functions.
+PLUGIN = "tuner/plugins/hydra_plugins/tuner_sweeper.py"
+
 # Third parties with a home: nobody else imports them.
 HOMES = {
-    "optuna": ("tuner/space.py", "tuner/study/"),
+    "optuna": ("tuner/study/",),
     "sqlalchemy": ("tuner/study/",),
-    "optuna_dashboard": ("tuner/commands/dashboard.py", "tuner/study/notes.py"),
-    "wandb": ("tuner/trackers/wandb.py", "tuner/trackers/wandb_sdk.py"),
-    "wandb_workspaces": ("tuner/trackers/wandb_report.py",),
+    "optuna_dashboard": ("tuner/commands/dashboard.py", "tuner/study/watching/notes.py"),
+    "wandb": ("tuner/trackers/wandb/",),
+    "wandb_workspaces": ("tuner/trackers/wandb/report.py",),
     "plotly": ("tuner/reporting/",),
-    "pandas": ("tuner/loaded.py",),
+    "pandas": ("tuner/commands/loading.py",),
     "hydra": (
-        *("tuner/cli.py", "tuner/config.py", "tuner/build.py", "tuner/preflight.py", "tuner/overrides.py"),
-        "tuner/explaining.py",
-        *("tuner/commands/", "tuner/sweeper/", "tuner/plugins/"),
+        "tuner/cli.py",
+        "tuner/config/",
+        "tuner/checking/",
+        "tuner/runs/build.py",
+        "tuner/commands/",
+        "tuner/sweeper/",
+        "tuner/plugins/",
     ),
     "omegaconf": (
-        *("tuner/cli.py", "tuner/config.py", "tuner/build.py", "tuner/preflight.py", "tuner/checks.py"),
-        "tuner/explaining.py",
+        *("tuner/cli.py", "tuner/config/", "tuner/checking/", "tuner/runs/build.py", "tuner/runs/checks.py"),
         *("tuner/commands/", "tuner/sweeper/", "tuner/plugins/"),
     ),
     "torch": (
         "note_rl/rl_pytorch.py",
-        "note_rl/learners/pytorch.py",
-        "note_rl/learners/pytorch_adjusted.py",
-        "note_rl/learners/pytorch_arithmetic.py",
-        "note_rl/learners/pytorch_compiled.py",
-        "note_rl/learners/pytorch_evaluated.py",
-        "note_rl/learners/pytorch_graph.py",
-        "note_rl/learners/pytorch_kept.py",
-        "note_rl/learners/pytorch_modes.py",
-        "note_rl/learners/pytorch_steps.py",
-        "note_rl/learners/pytorch_tensors.py",
-        "note_rl/learners/pytorch_traced.py",
-        "note_rl/learners/pytorch_watched.py",
+        "note_rl/learners/pytorch/",
         "note_rl/optimizers/pytorch.py",
         "note_rl/agents/pytorch/",
     ),
-    "tensorflow": (
-        "note_rl/rl.py",
-        "note_rl/learners/keras.py",
-        "note_rl/learners/keras_kept.py",
-        "note_rl/learners/keras_methods.py",
-        "note_rl/learners/keras_modes.py",
-        "note_rl/learners/keras_noise.py",
-        "note_rl/learners/keras_step.py",
-        "note_rl/learners/keras_variables.py",
-        "note_rl/learners/keras_xla.py",
-        "note_rl/optimizers/keras.py",
-        "note_rl/agents/keras/",
-    ),
-    "keras": (
-        "note_rl/rl.py",
-        "note_rl/learners/keras.py",
-        "note_rl/learners/keras_adjusted.py",
-        "note_rl/learners/keras_kept.py",
-        "note_rl/learners/keras_modes.py",
-        "note_rl/learners/keras_noise.py",
-        "note_rl/learners/keras_step.py",
-        "note_rl/learners/keras_variables.py",
-        "note_rl/learners/keras_xla.py",
-        "note_rl/optimizers/keras.py",
-        "note_rl/agents/keras/",
-    ),
+    "tensorflow": ("note_rl/rl.py", "note_rl/learners/keras/", "note_rl/optimizers/keras.py", "note_rl/agents/keras/"),
+    "keras": ("note_rl/rl.py", "note_rl/learners/keras/", "note_rl/optimizers/keras.py", "note_rl/agents/keras/"),
     "ray": ("tuner/executors/ray.py",),
 }
-# From the bottom up; a module imports only from lines below its own, or from its own package.
-NOTE_RL_LAYERS = (
-    ("errors", "types", "telling"),
-    ("checking",),
-    ("frames", "goals", "noise", "replay.options"),
-    ("returns", "policy", "schedules", "seeding", "callbacks", "checkpoint", "normalise", "adaptive"),
-    (
-        "contract",
-        "environments",
-        "settings",
-        "replay",
-        "learners.adjustable",
-        "learners.base",
-        "learners.checks",
-        "learners.keras_xla",
-        "learners.mirror",
-        "learners.priorities",
-        "learners.targets",
-    ),
-    (
-        *("evaluation", "experience", "progress", "multi_agent", "normal_inputs", "train_options", "set_arguments"),
-        *("acting", "film", "plotting", "saving", "scheduled", "rebuilding"),
-        "target_updates",
-    ),
-    ("collect", "knobs", "measuring"),
-    ("adapters",),
-    ("adapting",),
-    (
-        *("trainer", "learners.keras", "learners.keras_kept", "learners.keras_modes", "optimizers"),
-        *("learners.pytorch", "learners.pytorch_arithmetic", "learners.pytorch_kept", "learners.pytorch_modes"),
-        "learners.pytorch_steps",
-    ),
-    ("counts",),
-    ("persistence", "adjusting", "frozen"),
-    ("agent", "pickling"),
-    ("rl", "rl_pytorch"),
-    ("agents",),
-    ("examples",),
-)
-TUNER_LAYERS = (
-    ("errors", "interrupts", "names", "passwords", "plain_text", "quiet"),
-    ("files", "sources"),
-    ("trial", "signatures", "kinds"),
-    ("console",),
-    ("records", "config", "trust"),
-    ("config_folders", "explaining", "section_types"),
-    ("wording", "schema"),
-    ("sections",),
-    ("executors", "trackers", "player"),
-    ("doctor",),
-    ("commands",),
-    ("cli", "loaded"),
-    ("entry",),
-    ("__main__",),
-)
 
 
 @cache
@@ -154,51 +93,79 @@ def imports_of(path: Path) -> frozenset[str]:
     return frozenset(found)
 
 
-def layer_of(module: str, layers: tuple[tuple[str, ...], ...]) -> int | None:
-    """The line a module stands on, by its longest listed prefix."""
-    inner = module.partition(".")[2]
-    matches = [(len(name), index) for index, line in enumerate(layers) for name in line if _within(inner, name)]
-    return max(matches)[1] if matches else None
+def module_of(name: str) -> str:
+    """The dotted name of a file."""
+    return name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
-def _within(module: str, package: str) -> bool:
-    return module == package or module.startswith(f"{package}.")
+def room_of(module: str) -> str:
+    """The part behind the package."""
+    return module.split(".")[1]
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_third_parties_stay_in_their_homes(name: str) -> None:
-    for module in imports_of(FILES[name]):
-        homes = HOMES.get(module.partition(".")[0])
-        assert homes is None or name.startswith(homes), f"{name} imports {module}"
+MODULES = {module_of(name): path for name, path in FILES.items() if name != PLUGIN}
+INNER = [module for module in MODULES if module not in (*ROOMS, *DOORS, "tuner.plugins.hydra_plugins")]
 
 
-DOORS = {f"note_rl/{door}_finder.py" for door in ("lr", "opt", "parallel")}
-"""The manuals' import paths of the finders: each imports `tuner.finders` and nothing else, and nobody imports them."""
+def test_every_module_stands_in_a_room() -> None:
+    strangers = [module for module in INNER if room_of(module) not in ROOMS[module.partition(".")[0]]]
+    assert not strangers, "give them a room, or a line among the rooms or doors above"
 
 
-def test_the_doors_of_the_finders_are_doors_only() -> None:
-    assert FILES.keys() >= DOORS
-    for name in DOORS:
-        assert {module for module in imports_of(FILES[name]) if module.count(".") < 2} == {"tuner.finders"}
-    doors = {name.removesuffix(".py").replace("/", ".") for name in DOORS}
-    assert not [name for name, path in FILES.items() if imports_of(path) & doors]
+def test_every_room_is_there() -> None:
+    assert {f"{package}.{room}" for package, rooms in ROOMS.items() for room in rooms} <= MODULES.keys()
 
 
-@pytest.mark.parametrize("name", [name for name in FILES if name.startswith("note_rl/") and name not in DOORS])
-def test_note_rl_knows_nobody(name: str) -> None:
-    known = {module.partition(".")[0] for module in imports_of(FILES[name])}
-    assert not known & {"tuner", "hydra", "omegaconf", "optuna", "wandb", "rich", "psutil", "yaml"}
+def test_imports_point_to_rooms_above() -> None:
+    wrong = []
+    for module in INNER:
+        package = module.partition(".")[0]
+        order = ROOMS[package]
+        for other in imports_of(MODULES[module]):
+            if not other.startswith(f"{package}.") or other in DOORS:
+                continue
+            if room_of(other) in order and order.index(room_of(other)) > order.index(room_of(module)):
+                wrong.append(f"{module} imports {other}")
+    assert not wrong
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_imports_point_downwards(name: str) -> None:
-    package = name.partition("/")[0]
-    layers = NOTE_RL_LAYERS if package == "note_rl" else TUNER_LAYERS
-    own_module = name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-    own = layer_of(own_module, layers)
-    if own is None:
-        return
-    own_part = own_module.split(".")[:2]
-    for module in imports_of(FILES[name]):
-        other = layer_of(module, layers) if module.startswith(f"{package}.") else None
-        assert other is None or other < own or module.split(".")[:2] == own_part, f"{own_module} imports {module}"
+def test_modules_import_each_other_in_no_circle() -> None:
+    graph = {
+        module: imports_of(path) & MODULES.keys() - {module} for module, path in MODULES.items() if module in INNER
+    }
+    faces = {module for module in MODULES if MODULES[module].name == "__init__.py"}  # they hand on what stands below
+    edges = {module: {other for other in others if other not in faces} for module, others in graph.items()}
+    try:
+        TopologicalSorter(edges).prepare()
+    except CycleError as error:
+        raise AssertionError(f"a circle: {' -> '.join(error.args[1])}") from None
+
+
+def test_doors_only_hand_on() -> None:
+    for door, home in DOORS.items():
+        if home == "note_rl":
+            continue
+        assert {other for other in imports_of(MODULES[door]) if other == home or not other.startswith(home)} == {home}
+    users = [name for name, path in FILES.items() if imports_of(path) & DOORS.keys() and module_of(name) not in DOORS]
+    assert not users
+
+
+def test_third_parties_stay_in_their_homes() -> None:
+    wrong = [
+        f"{name} imports {module}"
+        for name, path in FILES.items()
+        for module in imports_of(path)
+        if not name.startswith(HOMES.get(module.partition(".")[0], ("",)))
+    ]
+    assert not wrong
+
+
+def test_note_rl_knows_nobody() -> None:
+    nobody = {"tuner", "hydra", "omegaconf", "optuna", "wandb", "rich", "psutil", "yaml"}
+    wrong = [
+        f"{name} imports {sorted(known)}"
+        for name, path in FILES.items()
+        if name.startswith("note_rl/") and module_of(name) not in DOORS
+        if (known := nobody & {module.partition(".")[0] for module in imports_of(path)})
+    ]
+    assert not wrong

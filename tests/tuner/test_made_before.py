@@ -12,7 +12,7 @@ import pytest
 
 from tests.tuner.command_line import CommandLine
 from tuner.study import StudyStore, summarise
-from tuner.trial.messages import Outcome
+from tuner.trial.messages import Outcome, TrialSpec
 
 MADE = Path(__file__).parent / "made_before.tar.gz"
 
@@ -49,3 +49,12 @@ def test_a_run_goes_on(before: CommandLine) -> None:
     assert answer.status == 0, answer
     assert "after 2,000 steps" in answer.output
     assert before("play", "run=run", "num_episodes=1").status == 0
+
+
+@pytest.mark.parametrize("module", ["training", "functions"])
+def test_what_trials_call_is_found_in_its_room(module: str) -> None:
+    text = json.dumps({**json.loads(_SPEC.to_json()), "entry": f"tuner.{module}:run_trial"})
+    assert TrialSpec.from_json(text).entry == f"tuner.runs.{module}:run_trial"
+
+
+_SPEC = TrialSpec("study", "screen", 0, 1, {})
