@@ -13,8 +13,8 @@ from note_rl.seeding import seed_everything
 from note_rl.settings import Adaptive
 from note_rl.settings.schedules import Linear
 from note_rl.training.callbacks import LambdaCallback
-from tests.note_rl.environments import Corridor
 from tests.note_rl.frameworks import Framework, frameworks
+from tests.note_rl.small_environments import Corridor
 
 
 def ppo(framework: Framework, adaptive: Adaptive | None, learning_rate: float = 1e-3, **options: Any) -> Any:

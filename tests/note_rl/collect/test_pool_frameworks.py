@@ -13,7 +13,7 @@ from note_rl.seeding import seed_everything
 from note_rl.settings import WorkerSettings
 from tests.note_rl.collect.counting import CountingAgent, Watched, running_pool, settings
 from tests.note_rl.frameworks import frameworks
-from tests.note_rl.manual_agents import dqn
+from tests.note_rl.manuals.agents import dqn
 
 BOTH = pytest.mark.parametrize("framework", frameworks())
 

@@ -1,0 +1,157 @@
+"""Environments as users bring them: in wrappers of their own, in lists, and changed between two calls of train()."""
+
+import threading
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+
+from note_rl.agents.pytorch import DQN, PPO
+from note_rl.environments import VectorEnvironment, as_factory, make_environments
+from note_rl.environments.multi_agent import joint_environments
+from note_rl.errors import EnvironmentMismatchError
+from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
+from tests.note_rl.small_environments import Corridor, Counting
+
+
+class TenTimes(gymnasium.Wrapper):
+    """A wrapper as users write it: Gymnasium cannot tell how it was made."""
+
+    def step(self, action):
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        return obs, 10.0 * reward, terminated, truncated, info
+
+
+class ThirdRows(gymnasium.Wrapper):
+    """The same with an argument, and with something inside that cannot be copied."""
+
+    def __init__(self, env, lock):
+        super().__init__(env)
+        self.lock = lock
+
+
+def dqn(env, **settings):
+    agent = DQN(hidden_size=8, env=env)
+    agent.set(policy=EpsGreedyQPolicy(0.5), batch=8, num_updates=1, seed=0, **settings)
+    return agent, torch.optim.Adam(agent.param)
+
+
+def wrapped():
+    return TenTimes(gymnasium.make("CartPole-v1"))
+
+
+@pytest.mark.parametrize("num_envs", [None, 2])
+def test_a_wrapper_of_ones_own_takes_part_in_training_evaluation_and_film(num_envs, tmp_path):
+    agent, optimizer = dqn(wrapped(), num_envs=num_envs)
+    result = agent.train(optimizer, 3, p=0)
+    np.testing.assert_array_equal(result.returns, 10.0 * np.array(result.lengths))
+    played = agent.evaluate(2)
+    np.testing.assert_array_equal(played.returns, 10.0 * played.lengths)
+    assert agent.animate_agent(3, tmp_path / "film.gif") == 30.0
+    assert (tmp_path / "film.gif").stat().st_size > 100
+
+
+def test_a_wrapper_of_ones_own_goes_to_worker_processes_and_so_do_factories():
+    agent, optimizer = dqn([wrapped(), wrapped, wrapped])
+    result = agent.train(optimizer, 3, pool_network=True, processes=2, parallel_store_and_training=False, p=0)
+    assert agent._trainer.collector.num_envs == 3
+    np.testing.assert_array_equal(result.returns, 10.0 * np.array(result.lengths))
+
+
+def test_what_cannot_be_copied_is_to_be_given_as_a_factory():
+    env = ThirdRows(gymnasium.make("CartPole-v1"), threading.Lock())
+    with pytest.raises(EnvironmentMismatchError, match=r"ThirdRows cannot be copied .*; give env as a function"):
+        as_factory(env)()
+    with pytest.raises(EnvironmentMismatchError, match="ThirdRows cannot be copied"):
+        DQN(hidden_size=8, env=env)
+    make = lambda: ThirdRows(gymnasium.make("CartPole-v1"), threading.Lock())  # noqa: E731
+    agent, optimizer = dqn(make)
+    assert len(agent.train(optimizer, 2, p=0).returns) == 2
+    assert len(agent.evaluate(2).returns) == 2
+
+
+def test_copies_share_nothing():
+    env = wrapped()
+    first, second = make_environments(env, 2)
+    first.reset(seed=0)
+    second.reset(seed=0)
+    while not first.step(0)[2]:
+        pass
+    assert env.unwrapped.state is None
+    assert not second.step(0)[2]
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        ["CartPole-v1", "CartPole-v1"],
+        [lambda: gymnasium.make("CartPole-v1")] * 2,
+        ["CartPole-v1", gymnasium.make("CartPole-v1")],
+    ],
+)
+def test_a_list_may_hold_ids_and_factories(env):
+    agent, optimizer = dqn(env)
+    assert len(agent.train(optimizer, 3, p=0).returns) == 3
+    assert len(agent._trainer.collector.envs) == 2
+    assert len(agent.evaluate(1).returns) == 1
+
+
+@pytest.mark.parametrize("options", [{}, {"pool_network": True, "processes": 2}])
+def test_the_same_environment_several_times_is_refused(options):
+    env = gymnasium.make("CartPole-v1")
+    for listed in ([env] * 4, [env, TenTimes(env)]):
+        agent, optimizer = dqn(listed)
+        with pytest.raises(EnvironmentMismatchError, match="holds the same environment more than once"):
+            agent.train(optimizer, 1, p=0, **options)
+
+
+def test_the_same_environment_of_several_agents_is_refused_too():
+    class Two(gymnasium.Env):
+        n = 2
+
+    with pytest.raises(EnvironmentMismatchError, match="more than once"):
+        joint_environments([Two()] * 2)
+
+
+def test_environments_of_unlike_spaces_are_refused():
+    agent, optimizer = dqn(["CartPole-v1", "Acrobot-v1"])
+    with pytest.raises(EnvironmentMismatchError, match=r"environments 0 and 1 .* observations Box.*\(4,\).*\(6,\)"):
+        agent.train(optimizer, 1, p=0)
+    other = Counting()
+    other.action_space = gymnasium.spaces.Discrete(3)
+    with pytest.raises(EnvironmentMismatchError, match=r"environments 0 and 2 .* actions Discrete\(2\) and Disc"):
+        VectorEnvironment([Counting(), Counting(), other], seed=0)
+
+
+def test_a_new_environment_counts_from_the_next_call_on():
+    """Episodes of 7 steps until then, of 3 steps after; the pool goes on, the running episode does not."""
+    agent, optimizer = dqn(Counting(7), pool_size=100, num_steps=2)
+    agent.set(train_freq=11)
+    agent.train(optimizer, total_steps=7 + 4, p=0)  # an episode and the first four steps of another
+    agent.env = Counting(3)
+    agent.set(train_freq=6)
+    result = agent.train(optimizer, 2, p=0)
+    assert result.lengths == [3, 3]
+    assert result.returns == [6.0, 6.0]
+    assert agent.evaluate(1).lengths.tolist() == [3]
+    assert agent.num_env_steps == len(agent._trainer.experience.buffer) == 11 + 6
+
+
+def test_a_new_environment_counts_on_policy():
+    agent = PPO(hidden_size=8, env=Counting(7))
+    agent.set(policy=SoftmaxPolicy(), PPO=True, rollout_steps=10, batch=10, num_epochs=1, seed=0)
+    optimizer = [torch.optim.Adam(group) for group in agent.param]
+    assert agent.train(optimizer, total_steps=10, p=0).lengths == [7]
+    agent.env = lambda: Counting(3)
+    assert agent.train(optimizer, total_steps=20, p=0).lengths == [3, 3, 3]
+
+
+def test_a_new_environment_that_does_not_fit_is_refused():
+    agent, optimizer = dqn("CartPole-v1")
+    agent.train(optimizer, 1, p=0)
+    agent.env = Corridor()
+    with pytest.raises(EnvironmentMismatchError, match=r"cannot go on: observations .*\(4,\).*\(5,\).*another agent"):
+        agent.train(optimizer, 1, p=0)
+    agent.env = "CartPole-v1"
+    assert len(agent.train(optimizer, 1, p=0).returns) == 1

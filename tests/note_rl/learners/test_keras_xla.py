@@ -1,0 +1,177 @@
+"""When updates of agents written in Keras are compiled by XLA."""
+
+import logging
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import layers
+
+from note_rl import RL, errors
+from note_rl.agents.keras import DQN
+from note_rl.agents.keras.networks import CNN, MLP
+from note_rl.learners.keras.xla import Compilation
+from note_rl.types import Sample
+from tests.note_rl.environments.test_images import Picture
+
+
+def compiles(function):
+    """Whether a concrete function is handed to XLA, as TensorFlow itself notes it."""
+    return bool(function.function_def.attr["_XlaMustCompile"].b)
+
+
+def gradients_of(*parts):
+    """A function of pictures that gives the gradients of a network with these layers."""
+    net = keras.Sequential([*parts, layers.Flatten(), layers.Dense(2)])
+
+    def gradients(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(net(x, training=True))
+        return tape.gradient(loss, net.trainable_variables)
+
+    return gradients
+
+
+class Kernels(layers.Layer):
+    """Applies its weights by a plain function."""
+
+    def __init__(self, convolve):
+        super().__init__()
+        self.convolve = convolve
+        self.kernel = self.add_weight(shape=(3, 3, 2, 4), initializer="glorot_uniform")
+
+    def call(self, x):
+        return self.convolve(x, self.kernel)
+
+
+@tf.function
+def within(x, kernel):
+    return tf.nn.convolution(x, kernel)
+
+
+def nested():
+    return keras.Sequential([keras.Sequential([keras.Sequential([layers.Conv2D(2, 3)])])])
+
+
+SLOW = {
+    "Conv2D": lambda: [layers.Conv2D(2, 3)],
+    "nested": lambda: [nested()],
+    "Conv1D": lambda: [layers.Reshape((64, 2)), layers.Conv1D(2, 3)],
+    "Conv3D": lambda: [layers.Reshape((4, 4, 4, 2)), layers.Conv3D(2, 3)],
+    "DepthwiseConv2D": lambda: [layers.DepthwiseConv2D(3)],
+    "ConvLSTM1D": lambda: [layers.ConvLSTM1D(2, 3)],
+    "keras.ops.conv": lambda: [Kernels(keras.ops.conv)],
+    "tf.nn.conv2d": lambda: [Kernels(lambda x, kernel: tf.nn.conv2d(x, kernel, 1, "SAME"))],
+    "a function within": lambda: [Kernels(lambda x, kernel: within(x, tf.convert_to_tensor(kernel)))],
+    "MaxPool2D": lambda: [layers.Dense(2), layers.MaxPool2D()],
+}
+QUICK = {
+    "Dense": lambda: [layers.Flatten(), layers.Dense(4, "relu")],
+    "normalised": lambda: [layers.Dense(4), layers.LayerNormalization(), layers.BatchNormalization()],
+    "GRU": lambda: [layers.Reshape((8, 16)), layers.GRU(4)],
+    "AveragePooling2D": lambda: [layers.Dense(4), layers.AveragePooling2D(2)],
+}
+PICTURES = tf.TensorSpec((None, 8, 8, 2), tf.float32)
+
+
+@pytest.fixture(autouse=True)
+def nothing_said(monkeypatch):
+    monkeypatch.setattr(errors, "_said", set())
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_what_xla_does_slowly_on_a_cpu_is_not_given_to_it(name):
+    compilation = Compilation("auto", True, "Agent")
+    function = compilation.traced(gradients_of(keras.Input(PICTURES.shape[1:]), *SLOW[name]()), PICTURES)
+    assert not compilation.uses_xla
+    assert not compiles(function)
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_everything_else_is(name):
+    compilation = Compilation("auto", True, "Agent")
+    assert compiles(compilation.traced(gradients_of(keras.Input(PICTURES.shape[1:]), *QUICK[name]()), PICTURES))
+    assert compilation.uses_xla
+
+
+@pytest.mark.parametrize(
+    ("asked", "on_cpu", "expected"), [(True, True, True), ("auto", False, True), (False, True, False)]
+)
+def test_what_was_asked_for_counts_and_where_the_parameters_are(asked, on_cpu, expected):
+    compilation = Compilation(asked, on_cpu, "Agent")
+    function = compilation.traced(gradients_of(keras.Input((8, 8, 2)), *SLOW["Conv2D"]()), PICTURES)
+    assert compiles(function) == compilation.uses_xla == expected
+
+
+def bursts_of(num, shape, dtype, batch=4):
+    """Minibatches [num, batch] of anything."""
+    rng = np.random.default_rng(0)
+    obs = rng.integers(0, 200, (num, batch, *shape)).astype(dtype)
+    action = rng.integers(0, 2, (num, batch))
+    reward = rng.random((num, batch)).astype(np.float32)
+    discount = np.full((num, batch), 0.9, np.float32)
+    return Sample(obs, action, reward, obs, 1.0 - discount, discount, np.zeros(num, bool))
+
+
+def prepared(agent, jit="auto"):
+    agent.learner.prepare(keras.optimizers.Adam(1e-3), None, [], jit)
+    return agent.learner
+
+
+def traced(learner):
+    return list(learner._traced.values())
+
+
+def test_an_agent_that_sees_pictures_is_trained_without_xla_and_it_is_said_once(caplog):
+    def agent():
+        return DQN(env=Picture, network=lambda shape, outputs: CNN(shape, outputs, (8,)))
+
+    sample = bursts_of(2, (36, 36), np.uint8)
+    with caplog.at_level(logging.WARNING):
+        learner = prepared(agent())
+        learner.update(sample, {})
+        learner.update(bursts_of(3, (36, 36), np.uint8), {})
+        prepared(agent()).update(sample, {})
+    assert [compiles(one) for one in traced(learner)] == [False, False]
+    assert learner.num_traces == 3  # one to see what is in it
+    said = [record.message for record in caplog.records if "XLA" in record.message]
+    assert len(said) == 1
+    assert "jit_compile='auto': DQN is trained without XLA" in said[0]
+    assert "Conv2DBackpropFilter" in said[0]
+    assert "jit_compile=True" in said[0]
+
+
+def test_an_agent_that_sees_numbers_is_trained_with_it():
+    learner = prepared(DQN(env="CartPole-v1", network=lambda shape, outputs: MLP(shape, outputs, (8,))))
+    learner.update(bursts_of(2, (4,), np.float32), {})
+    assert [compiles(one) for one in traced(learner)] == [True]
+    assert learner.num_traces == 1
+
+
+class Convolving(RL):
+    """Has no layer at all."""
+
+    def __init__(self):
+        super().__init__()
+        self.kernel = tf.Variable(tf.random.normal((3, 3, 1, 2), stddev=0.1))
+        self.param = [self.kernel]
+        self.env = Picture
+
+    def action(self, s):
+        return tf.reduce_mean(keras.ops.conv(tf.cast(s, tf.float32)[..., None] / 255.0, self.kernel), axis=(1, 2))
+
+    def __call__(self, s, a, next_s, r, d):
+        return tf.square(r - tf.gather(self.action(s), a, axis=1, batch_dims=1))
+
+
+def test_an_agent_without_layers_and_the_noise_of_its_gradients_are_as_well():
+    learner = prepared(Convolving())
+    sample = bursts_of(1, (36, 36), np.uint8, batch=8)
+    for _ in range(2):  # the first measurement compiles nothing
+        learner.gradient_noise(sample, None)
+    assert not learner._compilation.uses_xla
+    assert [compiles(one) for one in learner._noise._functions.values()] == [False]
+    learner.update(sample, {})
+    assert [compiles(one) for one in traced(learner)] == [False]
+    assert learner.num_traces == 1  # known by now

@@ -1,0 +1,107 @@
+"""The chapters of the manuals around the snippets: looking, saving, and agents that bring rewards of their own."""
+
+import importlib
+
+import gymnasium
+import numpy as np
+import pytest
+
+from note_rl.errors import SettingsError
+from note_rl.examples.environments import PointReach
+from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
+from note_rl.policy.noise import GaussianWhiteNoiseProcess
+from tests.note_rl.manuals.snippets import DQN_SET, build, train
+from tests.note_rl.manuals.test_manuals import SNIPPETS
+
+
+@pytest.mark.parametrize("framework", ["keras", "pytorch"])
+def test_looking_saving_and_restoring(framework, tmp_path, monkeypatch):
+    """Correction: none; windows need a display, so files are written here.
+
+    The manuals' own way to save with pickle is not offered: reading such a file runs whatever it says.
+    """
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    model = build(framework, SNIPPETS["DQN"])
+    model.set(num_updates=4)
+    train(framework, model, 30, p=0)
+    model.visualize_loss("loss.png")
+    model.visualize_reward("reward.png")
+    model.visualize_reward_loss("both.png")
+    model.animate_agent(200, "film.gif")
+    model.save_param("param.dat")
+    model.save("model.dat")
+    restored = build(framework, SNIPPETS["DQN"])
+    restored.restore("model.dat")
+    assert restored.num_episodes == 30
+    other = build(framework, SNIPPETS["DQN"])
+    other.restore_param("param.dat")
+    obs = np.ones((3, 4), np.float32)
+    for one in (restored, other):
+        np.testing.assert_array_equal(one.learner.act(obs), model.learner.act(obs))
+    from note_rl import nn
+
+    assert set(nn.restore_param("param.dat")) == set(nn.restore_param("model.dat"))
+    assert issubclass(type(model), nn.RL if framework == "keras" else nn.RL_pytorch)
+
+
+def test_the_example_of_set():
+    """Corrections: SoftmaxPolicy, as PPO needs the probability of what was done; num_epochs instead of num_updates."""
+    model = build("pytorch", SNIPPETS["PPO"])
+    printed = {"noise": None, "pool_size": 100000, "batch": 64, "PPO": True, "PR": True, "trial_count": 100}
+    fresh = type(model)(4, 128, 2)
+    with pytest.raises(SettingsError, match="num_updates=4 belongs to replay"):
+        fresh.set(policy=EpsGreedyQPolicy(eps=0.1), num_updates=4, criterion=500.0, **printed)
+    fresh.set(policy=SoftmaxPolicy(), num_epochs=4, rollout_steps=128, criterion=500.0, **printed)
+    assert train("pytorch", fresh, 4, p=0).num_gradient_steps > 0
+
+
+def test_hindsight_with_a_reward_of_ones_own():
+    """Corrections: gym.make('FetchReach-v1') as for HER, and set() needs to know how to explore.
+
+    The reward function as printed takes one pair of goals at a time (`if` on an array); it is then called row by row.
+    """
+    agents = importlib.import_module("note_rl.agents.pytorch")
+
+    class Reaching(agents.DDPG):
+        def reward_done_func(self, achieved_goal, desired_goal):
+            done = np.linalg.norm(achieved_goal - desired_goal, axis=-1) < 0.05
+            return (0.0 if done else -1.0), done
+
+    model = Reaching(32, env=PointReach)
+    with pytest.raises(SettingsError, match="needs a policy"):
+        model.set(HER=True, batch=256, pool_size=100000)
+    model.set(HER=True, batch=32, pool_size=100000, noise=GaussianWhiteNoiseProcess(), num_updates=2)
+    assert train("pytorch", model, 3, p=0).num_gradient_steps > 0
+
+
+def test_several_agents_with_a_reward_of_ones_own():
+    """Correction: set() needs to know how to explore."""
+    module = importlib.import_module("note_rl.examples.pytorch.MADDPG")
+
+    class Team(module.DDPG):
+        def reward_done_func_ma(self, rewards, dones):
+            return rewards, dones
+
+    model = Team(32)
+    model.set(MARL=True, batch=64, policy=SoftmaxPolicy(), num_updates=2)
+    assert train("pytorch", model, 8, p=0).num_gradient_steps > 0
+
+
+@pytest.mark.parametrize("framework", ["keras", "pytorch"])
+def test_the_learning_rate_of_the_constructor_is_that_of_the_optimizers_not_given(framework):
+    model = build(framework, SNIPPETS["HER"])
+    rates = [
+        one.param_groups[0]["lr"] if framework == "pytorch" else float(one.learning_rate) for one in model.optimizer
+    ]
+    np.testing.assert_allclose(rates, [0.005, 0.005], rtol=1e-6)
+    model.set(batch=2, num_updates=1)
+    assert model.train(episodes=3, p=0, jit_compile=False).num_gradient_steps > 0
+
+
+def test_an_environment_without_its_time_limit_is_allowed():
+    """`gym.make('CartPole-v0').env` takes the limit of 200 steps away; training goes on, episodes only get longer."""
+    module = importlib.import_module("note_rl.examples.pytorch.DQN")
+    model = module.DQN(4, 8, 2, env=gymnasium.make("CartPole-v1").env)
+    model.set(policy=EpsGreedyQPolicy(0.5), num_updates=1, **DQN_SET)
+    assert len(train("pytorch", model, 3, p=0).returns) == 3

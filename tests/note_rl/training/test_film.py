@@ -1,0 +1,121 @@
+"""Films of an agent: windows, gifs, mp4 files."""
+
+import sys
+
+import gymnasium
+import numpy as np
+import pytest
+from moviepy import VideoFileClip
+from PIL import Image
+
+from note_rl.errors import EnvironmentMismatchError, SettingsError
+from note_rl.policy import EpsGreedyQPolicy
+from note_rl.training.film import drawing_environment
+from tests.note_rl.frameworks import frameworks
+from tests.note_rl.small_environments import Counting
+
+ONCE = pytest.mark.parametrize("framework", frameworks()[:1])  # what is drawn is the environment's matter
+
+
+class Drawn(Counting):
+    """A square that is brighter the further the episode has come."""
+
+    metadata = {"render_modes": ["human", "rgb_array"], "render_fps": 10}  # noqa: RUF012
+
+    def __init__(self, length=4):
+        super().__init__(length)
+        self.render_mode = None
+        self.closed = False
+
+    def render(self):
+        return np.full((33, 35, 3), 20 * self.step_number, np.uint8) if self.render_mode == "rgb_array" else None
+
+    def close(self):
+        self.closed = True
+
+
+def agent_in(framework, env):
+    agent = framework.agents.DQN(hidden_size=(4,), env=env)
+    agent.set(policy=EpsGreedyQPolicy(0.1), pool_size=50, batch=4)
+    return agent
+
+
+def brightness(path):
+    frames = []
+    with Image.open(path) as picture:
+        for index in range(picture.n_frames):
+            picture.seek(index)
+            frames.append(int(np.asarray(picture.convert("RGB"))[5, 5, 0]))
+        return frames, picture.info["duration"]
+
+
+@pytest.mark.parametrize("framework", frameworks())
+def test_a_gif_shows_the_whole_episode_in_its_own_time(framework, tmp_path):
+    total = agent_in(framework, Drawn).animate_agent(100, tmp_path / "deep" / "film.gif")
+    frames, duration = brightness(tmp_path / "deep" / "film.gif")
+    assert frames == [0, 20, 40, 60, 80]  # before the first step, and after each of four
+    assert duration == 100  # ms at 10 frames a second
+    assert total == 10.0
+
+
+@ONCE
+def test_it_ends_after_max_steps(framework, tmp_path):
+    assert agent_in(framework, lambda: Drawn(50)).animate_agent(3, tmp_path / "film.gif") == 6.0
+    assert brightness(tmp_path / "film.gif")[0] == [0, 20, 40, 60]
+
+
+@ONCE
+@pytest.mark.parametrize("env", ["CartPole-v1", lambda: gymnasium.make("CartPole-v1"), Drawn()])
+def test_mp4_of_every_kind_of_environment(framework, env, tmp_path):
+    agent_in(framework, env).animate_agent(5, tmp_path / "film.mp4")
+    with VideoFileClip(str(tmp_path / "film.mp4")) as clip:
+        assert clip.n_frames == (5 if isinstance(env, Drawn) else 6)
+    if isinstance(env, Drawn):
+        assert not env.closed  # a copy was filmed
+
+
+@ONCE
+def test_a_window(framework, monkeypatch):
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    made = []
+    make = gymnasium.make
+    monkeypatch.setattr(gymnasium, "make", lambda *a, **k: made.append(k.get("render_mode")) or make(*a, **k))
+    assert agent_in(framework, "CartPole-v1").animate_agent(3) == 3.0
+    assert made[-1] == "human"
+
+
+@ONCE
+def test_training_does_not_notice(framework, tmp_path):
+    env = Drawn()
+    agent = agent_in(framework, [env])
+    agent.train(optimizer=framework.optimizers.adam(agent.param), episodes=1, p=0)
+    agent.animate_agent(2, tmp_path / "film.gif")
+    agent.train(episodes=1, p=0)
+    assert agent.num_env_steps == 8
+    assert env.render_mode is None
+
+
+@ONCE
+def test_what_cannot_be_done_is_said(framework, tmp_path, monkeypatch):
+    agent = agent_in(framework, Drawn)
+    with pytest.raises(SettingsError, match="max_steps must be at least 1"):
+        agent.animate_agent(0)
+    with pytest.raises(SettingsError, match=r"\.gif or \.mp4"):
+        agent.animate_agent(5, tmp_path / "film.avi")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SettingsError, match="cannot write"):
+        agent.animate_agent(5, tmp_path / "file" / "film.gif")
+    with pytest.raises(EnvironmentMismatchError, match=r"Counting cannot be drawn.*'rgb_array' is needed"):
+        agent_in(framework, Counting).animate_agent(5, tmp_path / "film.gif")
+    monkeypatch.setitem(sys.modules, "moviepy", None)
+    with pytest.raises(ModuleNotFoundError, match=r"needs moviepy.*note-rl\[video\]"):
+        agent.animate_agent(5, tmp_path / "film.mp4")
+
+
+def test_an_environment_that_draws_nothing_although_it_says_so(tmp_path):
+    class Blank(Drawn):
+        def render(self):
+            return None
+
+    env = drawing_environment(Blank, "rgb_array")
+    assert env.render_mode == "rgb_array"

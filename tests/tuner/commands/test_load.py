@@ -1,0 +1,164 @@
+"""`tuner.load`: what a study found, at hand in Python."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tuner
+from tests.tuner.command_line import SMALL
+from tests.tuner.results.test_several_objectives import SEVERAL, timed
+from tests.tuner.studies import ControllerDied, FakeExecutor, journal, run_study
+from tuner.commands.loading import DEFAULT_STORAGE
+from tuner.errors import UserError
+from tuner.results.verdict import verdict
+
+SMALL_STUDY = (
+    *("study.num_trials=2", "study.num_race_seeds=0", "study.num_candidates=1", "study.num_select_seeds=1"),
+    *("study.num_test_seeds=2", "executor=inline", "tracker=jsonl"),
+)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_study_is_found_by_name_by_folder_and_as_the_latest(here: Path) -> None:
+    summary = run_study(here)
+    home = here / "studies" / "study"
+    for told in (tuner.load("study", storage=journal(here)), tuner.load(home), tuner.load("studies/study")):
+        assert [replace(run, folder="") for run in told.summary.runs] == [
+            replace(run, folder="") for run in summary.runs
+        ]
+        assert told.folder.resolve() == home
+        assert told.winner.label == summary.winner_label
+        assert told.winner.values == summary.params_of(told.winner.label)
+        assert told.winner.config["optimizer"]["learning_rate"] == told.winner.values["optimizer.learning_rate"]
+        assert told.verdict == verdict(summary)
+    assert tuner.load(storage=journal(here)).summary.name == "study"
+
+
+def test_all_runs_are_rows_and_with_pandas_a_table(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    summary = run_study(here)
+    result = tuner.load("study", storage=journal(here))
+    assert [(row["stage"], row["number"], row["value"]) for row in result.rows] == [
+        (run.stage, run.number, run.value) for run in summary.runs
+    ]
+    assert all(
+        row["agent.gamma"] == run.params["agent.gamma"]
+        for row, run in zip(result.rows, summary.runs, strict=True)
+        if run.params
+    )
+    heads = summary.to_csv().partition("\n")[0].split(",")
+    assert set().union(*result.rows) == set(heads)
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(UserError, match="pip install pandas, or use rows"):
+        _ = result.trials
+    pandas = ModuleType("pandas")
+    pandas.DataFrame = lambda rows: ("a table of", rows)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "pandas", pandas)
+    assert result.trials == ("a table of", result.rows)
+
+
+def test_a_study_under_way_has_no_winner_and_says_how_to_go_on(here: Path) -> None:
+    command = {"command": "tuner tune agent=synthetic"}
+    with pytest.raises(ControllerDied):
+        run_study(here, FakeExecutor(die_after=70), facts=command)
+    result = tuner.load("study", storage=journal(here))
+    assert result.winners == ()
+    assert len(result.rows) > 1
+    for ask in (lambda: result.winner, lambda: result.overrides, result.agent):
+        with pytest.raises(
+            UserError, match=r"study study has no winner yet\. Best so far: trial(.|\n)*tuner tune agent="
+        ):
+            ask()
+
+
+def test_of_several_objectives_there_is_a_front(here: Path) -> None:
+    summary = run_study(here, FakeExecutor(2, timed), **SEVERAL)
+    result = tuner.load("study", storage=journal(here))
+    assert [winner.label for winner in result.winners] == list(summary.front)
+    assert result.winner.label == summary.winner_label
+    assert all(winner.values == summary.params_of(winner.label) for winner in result.winners)
+
+
+def test_what_is_not_there_is_said(here: Path) -> None:
+    with pytest.raises(UserError, match=r"there is no studies\.db here"):
+        tuner.load("study")
+    assert not (here / "studies.db").exists()
+    run_study(here)
+    with pytest.raises(UserError, match=r"there is no study studdy in .*did you mean study"):
+        tuner.load("studdy", storage=journal(here))
+    with pytest.raises(UserError, match="there is no folder studies/nowhere"):
+        tuner.load("studies/nowhere")
+    result = tuner.load("study", storage=journal(here))
+    with pytest.raises(UserError, match="has a checkpoint"):
+        result.agent()
+    with pytest.raises(UserError, match="has no run of trial 99"):
+        result.agent("trial 99")
+
+
+def test_the_default_storage_is_that_of_the_command_line() -> None:
+    from tuner.config.composing import compose, config_loader
+
+    assert compose(config_loader(None), "tune", []).storage.url == DEFAULT_STORAGE
+
+
+def test_a_function_that_was_tuned_leaves_no_agent_behind(here: Path) -> None:
+    result = tuner.tune(["agent=synthetic", "study.name=mine", *SMALL_STUDY])
+    assert tuner.load("mine").overrides == result.overrides
+    with pytest.raises(UserError, match="tunes a function"):
+        tuner.load("mine").agent()
+
+
+def played(agent: Any, seed: int) -> float:
+    """Return of one episode, as anybody would play it."""
+    env = agent.make_env()
+    obs, _ = env.reset(seed=seed)
+    total, over = 0.0, False
+    while not over:
+        action, state = agent.predict(obs)
+        assert state is None
+        obs, reward, terminated, truncated, _ = env.step(action)
+        total, over = total + float(reward), terminated or truncated
+    return total
+
+
+def test_the_winners_agent_acts_and_can_be_trained_again(here: Path) -> None:
+    result = tuner.tune([*SMALL, "buffer.learning_starts=64", "study.name=mine", *SMALL_STUDY])
+    loaded = tuner.load("mine")
+    assert loaded.winner.config == result.config == tuner.load(result).winner.config
+    assert loaded.winner.values == result.best_params
+    test = [row for row in loaded.rows if row["stage"] == "test" and row["label"] == loaded.winner.label]
+    agent = loaded.agent()
+    assert agent.run.config.seed == max(test, key=lambda row: row["value"])["seed"]
+    assert agent.run.agent.num_env_steps == result.config["training"]["total_steps"]
+    assert loaded.agent(seed=test[0]["seed"]).run.config.seed == test[0]["seed"]
+    assert loaded.agent("default").run.config.agent["gamma"] == 0.99
+    assert played(agent, seed=0) == played(loaded.agent(), seed=0) > 0
+    again = tuner.train(loaded.overrides, folder=here / "again")
+    assert again.num_env_steps == result.config["training"]["total_steps"]
+    with pytest.raises(UserError, match=r"has the shape \[4\].*this one has \[7\]"):
+        agent.predict(np.zeros(7))
+
+
+def test_what_a_strangers_storage_says_was_typed_is_looked_at_before_it_is_used(here: Path) -> None:
+    (here / "evil_load.py").write_text("import os\nos.mkdir('owned')\ndef train(**options):\n    return 1.0\n")
+    commands = {
+        "evil_load.train": "tuner train agent=function agent._target_=evil_load.train",
+        "changes how Hydra runs": "tuner train 'hydra.searchpath=[file:///tmp]'",
+    }
+    for number, (word, command) in enumerate(commands.items()):
+        run_study(here / str(number), facts={"retrain": command})
+        result = tuner.load("study", storage=journal(here / str(number)))
+        with pytest.raises(UserError, match=word):
+            _ = result.overrides
+    assert not (here / "owned").exists()
+    trusting = tuner.load("study", storage=journal(here / "0"), trust=["evil_load"])
+    assert trusting.overrides == ("agent=function", "agent._target_=evil_load.train")

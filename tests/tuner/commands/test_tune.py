@@ -1,0 +1,507 @@
+"""`tuner tune`: from the command line to the winner's own. Trials are synthetic unless a test says otherwise."""
+
+import importlib.util
+import json
+import shlex
+import subprocess
+import sys
+from dataclasses import replace
+from itertools import zip_longest
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import pytest
+from omegaconf import OmegaConf
+
+import tuner as tuner_package
+from tests.tuner.command_line import SMALL, SMALL_AGENTS, Answer, CommandLine
+from tests.tuner.studies import FakeExecutor, Script
+from tuner.commands.preflight import preflight
+from tuner.commands.tune import TuneResult, _commands, define
+from tuner.config.composing import to_json
+from tuner.errors import UserError
+from tuner.results.findings import Finding
+from tuner.study import StudyStore, find_winner, summarise
+from tuner.trackers.base import RunInfo
+from tuner.trial.messages import JsonDict, Outcome
+
+ROOT = Path(__file__).parents[3]
+FAKE = ("--config-dir", "mine", "executor=fake", "tracker=jsonl", "storage=journal")
+STORAGE = "journal:///studies.journal"
+SMALL_STUDY = (
+    *("study.num_trials=5", "study.num_candidates=2", "study.num_test_seeds=2", "study.num_race_seeds=0"),
+    "study.name=mine",
+)
+NOT_JUDGED = ("seed", "checkpoint", "tracker", "resume", "trust")
+
+
+@pytest.fixture(autouse=True)
+def _fake_executor(tuner: CommandLine) -> None:
+    """A group of the user's own, with an executor that needs no processes."""
+    folder = tuner.folder / "mine" / "executor"
+    folder.mkdir(parents=True)
+    (folder / "fake.yaml").write_text("_target_: tests.tuner.studies.FakeExecutor\nparallel: 2\n")
+
+
+def tune(tuner: CommandLine, *arguments: str) -> Answer:
+    answer = tuner("tune", *FAKE, *SMALL_STUDY, *arguments)
+    assert answer.status == 0, answer
+    return answer
+
+
+def judged(config: JsonDict) -> JsonDict:
+    return {key: value for key, value in config.items() if key not in NOT_JUDGED}
+
+
+def winner_of(tuner: CommandLine, name: str = "mine") -> JsonDict:
+    with StudyStore(STORAGE) as store:
+        winner = find_winner(store, name)
+    assert winner is not None
+    return winner.config
+
+
+def line_after(answer: Answer, words: str) -> list[str]:
+    lines = answer.output.splitlines()
+    return shlex.split(lines[lines.index(f"{words}:") + 1])
+
+
+# What comes out
+
+
+def test_a_study_ends_with_a_verdict_and_ways_to_train_the_winner_again(tuner: CommandLine) -> None:
+    answer = tune(tuner)
+    assert "on 2 fresh seeds, against" in " ".join(answer.output.split())
+    (page,) = line_after(answer, "look at everything")
+    assert "trial" in Path(page).read_text()
+    assert {path.name for path in Path("studies/mine").iterdir()} >= {"screen", "confirm", "test", "probe"}
+
+
+def test_failed_trials_are_told_in_the_last_line(tuner: CommandLine) -> None:
+    synthetic = ("agent=synthetic", "executor=inline", "agent.diverge_rate=0.5", "study.num_trials=8")
+    answer = tuner("tune", "tracker=jsonl", "storage=journal", *SMALL_STUDY, *synthetic)
+    assert answer.status == 0
+    last = answer.output.splitlines()[-1]
+    with StudyStore(STORAGE) as store:
+        failed = [run for run in summarise(store, "mine", tuner.folder / "studies" / "mine").runs if run.failed]
+    assert len(failed) > 1
+    assert last.startswith(f"{len([run for run in failed if run.stage == 'screen'])} of 8 trials")
+    assert f"failed ({len(failed)} diverged); most often: " in last
+    assert Path(last.rpartition("; see ")[2]).exists()
+    assert "failed" not in tune(tuner, "study.name=good").output.splitlines()[-1]
+
+
+VARIANTS = {
+    "plain": [],
+    "ppo with schedules": ["agent=ppo", "schedule=linear_decay"],
+    "a published setting": ["experiment=ppo_cartpole"],
+    "the other framework": ["backend=keras"],
+    "an argument of the environment": ["+env.kwargs.sutton_barto_reward=true"],
+    "a schedule taken away": ["~schedule.eps"],
+    "lists as choices": ["+space.network.hidden_sizes={choices: [[32, 32], [48]]}"],
+    "words that need quotes": ["+wrapper.note={_target_: gymnasium.wrappers.TimeAwareObservation, _partial_: true}"],
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_both_ways_to_train_the_winner_compose_exactly_its_config(tuner: CommandLine, variant: str) -> None:
+    answer = tune(tuner, *VARIANTS[variant])
+    line = line_after(answer, "train the winner again")
+    assert line[:4] == ["tuner", "train", "--config-dir", "mine"]
+    assert judged(to_json(preflight("train", line[4:], "mine"))) == judged(winner_of(tuner))
+    file = line_after(answer, "the same as a file")
+    assert file[:4] == ["tuner", "train", "--config-dir", "studies/mine"]
+    assert judged(to_json(preflight("train", file[4:], "studies/mine"))) == judged(winner_of(tuner))
+    assert shlex.join(file) in Path("studies/mine/experiment/winner.yaml").read_text()
+
+
+def test_what_is_to_be_typed_begins_with_what_the_verdict_advises(tuner: CommandLine) -> None:
+    plain = ["agent=synthetic", "training.total_steps=900"]
+    options = ["study.num_trials=3", "study.num_candidates=2", "study.num_test_seeds=2", "study.num_race_seeds=0"]
+    result = tuner_package.tune([*plain, *options, "executor=inline"])
+    commands = {
+        finding: _commands(replace(result, verdict=replace(result.verdict, finding=finding)))
+        for finding in (Finding.BETTER, Finding.DEFAULT_AS_GOOD)
+    }
+    retrain = {
+        "train the winner again": result.summary.retrain_command,
+        "the same as a file": result.experiment_command,
+    }
+    assert commands[Finding.BETTER] == retrain
+    told = commands[Finding.DEFAULT_AS_GOOD]
+    assert list(told) == ["train the default, which is as good", *retrain]
+    line = shlex.split(told["train the default, which is as good"])
+    assert line[:2] == ["tuner", "train"]
+    assert judged(to_json(preflight("train", line[2:]))) == judged(to_json(preflight("train", plain)))
+
+
+def test_an_experiment_file_finds_the_groups_of_the_user(tuner: CommandLine) -> None:
+    own = tuner.folder / "mine" / "network"
+    own.mkdir()
+    (own / "narrow.yaml").write_text("defaults: [mlp]\nhidden_sizes: [3]\n")
+    answer = tune(tuner, "network=narrow")
+    assert winner_of(tuner)["network"]["hidden_sizes"] == [3]
+    for words in ("train the winner again", "the same as a file"):
+        line = line_after(answer, words)
+        assert judged(to_json(preflight("train", line[4:], line[3]))) == judged(winner_of(tuner))
+
+
+def test_searched_values_reach_every_run_and_what_refers_to_them(tuner: CommandLine) -> None:
+    tune(tuner, "agent=ppo", "schedule=linear_decay")
+    with StudyStore(STORAGE) as store:
+        runs = summarise(store, "mine", tuner.folder / "studies" / "mine").runs
+    assert len(runs) == 5 + 4 + 4
+    for run in runs:
+        config = json.loads((Path(run.folder) / "trial.json").read_text())["config"]
+        for path, value in run.params.items():
+            assert OmegaConf.select(OmegaConf.create(config), path) == value
+        assert config["schedule"]["learning_rate"]["start"] == config["optimizer"]["learning_rate"]
+        assert config["schedule"]["clip"]["start"] == config["agent"]["clip"]
+        assert config["buffer"]["num_steps"] * config["env"]["num_envs"] % config["buffer"]["batch_size"] == 0
+
+
+def test_the_same_command_continues(tuner: CommandLine) -> None:
+    tune(tuner)
+    before = {path: path.stat().st_mtime_ns for path in (tuner.folder / "studies").rglob("result.json")}
+    assert tune(tuner).status == 0
+    assert {path: path.stat().st_mtime_ns for path in (tuner.folder / "studies").rglob("result.json")} == before
+    tune(tuner, "study.num_trials=7")
+    assert len(list((tuner.folder / "studies" / "mine" / "screen").glob("*/result.json"))) == 7
+
+
+def test_the_name_of_a_study_tells_what_it_is_about(tuner: CommandLine) -> None:
+    tuner("tune", *FAKE, *SMALL_STUDY[:-1], "agent=ppo", "env.id=tests.tuner.studies:Mine-v0")
+    answer = tuner("tune", *FAKE, *SMALL_STUDY[:-1], "agent=ppo")
+    assert answer.status == 0
+    assert (tuner.folder / "studies" / "ppo-CartPole-v1-torch-quick" / "screen").is_dir()
+    assert tuner("tune", *FAKE, *SMALL_STUDY[:-1], "agent=ppo", "seed=2").status == 0
+    assert (tuner.folder / "studies" / "ppo-CartPole-v1-torch-quick-seed2" / "screen").is_dir()
+
+
+def test_a_plan_says_what_would_be_done_and_does_nothing(tuner: CommandLine) -> None:
+    answer = tuner("tune", "plan=true", "study.steps_per_second=2000")
+    assert answer.status == 0
+    words = " ".join(answer.output.split())
+    assert "screen 20 runs 600,000 env steps" in words
+    assert "race 4 runs 120,000 env steps" in words
+    assert "confirm 3 x 2 runs 180,000 env steps" in words
+    assert "test 2 x 5 runs 300,000 env steps" in words
+    assert "rungs after 1/9 and 3/9 of a run" in words
+    assert "at most 1,200,000 environment steps: about 5 min 00 s with 2 at a time" in words
+    assert not (tuner.folder / "studies").exists()
+    assert not (tuner.folder / "studies.db").exists()
+
+
+def test_a_plan_names_rungs_only_where_runs_can_be_pruned(tuner: CommandLine) -> None:
+    for argument in ("pruner=none", "study.metric=[mixed,seconds]"):
+        words = tuner("tune", "plan=true", "study.steps_per_second=2000", argument).output
+        assert "no run is pruned" in words
+        assert "rungs" not in words
+
+
+def test_a_plan_of_a_grid_ends_where_the_grid_does(tuner: CommandLine) -> None:
+    parts = ("agent.gamma", "agent.batch_size", "agent.entropy_coef", "agent.learning_rate")  # 3 activations are left
+    left = ("agent=synthetic", "sampler=grid", *(f"~space.{part}" for part in parts))
+    sizes = ("study.num_trials=400", "study.num_race_seeds=2", "study.num_candidates=3")
+    answer = tuner("tune", *left, *sizes, "plan=true", "study.steps_per_second=2000")
+    assert "screen 3 runs" in " ".join(answer.output.split())
+    assert "race" not in answer.output
+
+
+def test_from_python_a_plan_is_refused_rather_than_run() -> None:
+    with pytest.raises(UserError, match="plan=true prints a plan and runs nothing"):
+        tuner_package.tune(["agent=synthetic", "plan=true"])
+
+
+def test_a_plan_remembers_how_fast_runs_were(tuner: CommandLine) -> None:
+    tune(tuner)  # a fake run says that it took one second
+    words = " ".join(tuner("tune", *FAKE, "plan=true", "executor.parallel=1").output.split())
+    assert "1,200,000 environment steps: about 40 s with 1 at a time" in words
+    assert "30,000 steps per second each (the median of 5 earlier runs)" in words
+
+
+def test_a_plan_measures_where_nothing_has_run(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([100.0, 104.0])
+    monkeypatch.setattr("tuner.study.probing.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    (tuner.folder / "mine" / "executor" / "two.yaml").write_text(
+        "_target_: tests.tuner.commands.test_tune.TwoReports\n"
+    )
+    answer = tuner("tune", "--config-dir", "mine", "executor=two", "plan=true")
+    assert answer.status == 0, answer.errors
+    # 2000 steps in 4 s are 500 a second; 1,200,000 of them take 40 minutes
+    words = " ".join(answer.output.split())
+    assert (
+        "about 40 min 00 s with 1 at a time and 500 steps per second each (measured just now, one run alone)" in words
+    )
+    assert not (tuner.folder / "studies.db").exists()
+
+
+class TwoReports(FakeExecutor):
+    """Trials that report twice."""
+
+    def __init__(self) -> None:
+        super().__init__(behave=lambda spec, attempt: Script([(0.5, 1.0), (1.0, 2.0)]))
+
+
+def test_without_plotly_the_end_says_how_to_get_the_page(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *rest: None if name == "plotly" else found(name, *rest)
+    )
+    assert "pip install 'note-rl[report]' && tuner report mine" in tune(tuner).output
+
+
+def test_ctrl_c_names_the_command_that_goes_on(tuner: CommandLine) -> None:
+    press = "+tracker.stop={_target_: tests.tuner.command_line.Interrupting, after_steps: 20000}"
+    answer = tuner("tune", *FAKE, *SMALL_STUDY, press)
+    assert answer.status == 130
+    words = " ".join(answer.output.split())
+    assert "stopped by SIGINT with 2 runs under way; the same command goes on: tuner tune" in words
+    assert tune(tuner).status == 0
+    with StudyStore(STORAGE) as store:
+        runs = summarise(store, "mine", tuner.folder / "studies" / "mine").runs
+    assert {run.outcome for run in runs} == {Outcome.COMPLETE}
+
+
+class Recording:
+    """A tracker that remembers."""
+
+    infos: ClassVar[list[RunInfo]] = []
+    ends: ClassVar[dict[str, tuple[int, dict[str, Any]]]] = {}
+    steps: ClassVar[dict[str, list[int]]] = {}
+
+    def start_run(self, info: RunInfo) -> "RecordingRun":
+        self.infos.append(info)
+        return RecordingRun(info.name)
+
+    def close(self, timeout_s: float = 10.0) -> None:
+        pass
+
+
+class RecordingRun:
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def log(self, step: int, metrics: dict[str, float]) -> None:
+        Recording.steps.setdefault(self._name, []).append(step)
+
+    def finish(self, exit_code: int = 0, summary: dict[str, Any] | None = None) -> None:
+        Recording.ends[self._name] = (exit_code, summary or {})
+
+
+def test_every_run_is_tracked_in_the_group_of_its_study(tuner: CommandLine) -> None:
+    Recording.infos.clear()
+    tune(tuner, "+tracker.mine={_target_: tests.tuner.commands.test_tune.Recording}")
+    assert len(Recording.infos) == len(Recording.ends) == 5 + 4 + 4 + 1
+    assert {info.group for info in Recording.infos} == {"mine"}
+    assert {info.job_type for info in Recording.infos} == {"screen", "confirm", "test", "study"}
+    for info in Recording.infos:
+        if info.job_type == "study":
+            continue
+        code, summary = Recording.ends[info.name]
+        good = summary["outcome"] in ("complete", "pruned")
+        assert code == (0 if good else 1)
+        assert info.config["seed"] == json.loads((info.folder / "trial.json").read_text())["seed"]
+        assert Recording.steps[info.name] == sorted(Recording.steps[info.name])
+
+
+# What is refused, before anything is written
+
+
+REFUSED = {
+    "a space key that does not exist": (["+space.agent.gama={low:0.9,high:0.99}"], "agent.gamma?"),
+    "an empty range": (["space.policy.eps.high=0.001"], "space.policy.eps is an empty range"),
+    "a log range from 0": (["space.optimizer.learning_rate.low=0"], "must stay above 0, but low=0"),
+    "a gamma of 1": (["space.agent.gamma.high=1.0"], "must stay below 1, but high=1"),
+    "no power of two": (["space.buffer.batch_size.low=20"], "low=20 is not a power of two: use 16"),
+    "fixed and searched": (["agent.gamma=0.98"], "agent.gamma is both fixed on the command line and searched"),
+    "an unknown leaf key": (["+space.agent.gamma.lgo=true"], "space.agent.gamma has lgo"),
+    "a list for a range": (["space.agent.gamma=[0.9,0.99]"], "space.agent.gamma=[0.9,0.99] is not possible"),
+    "a space that is not there": (["space=ddqn"], "did you mean space=dqn?"),
+    "no space at all": ([f"~space.{key}" for key in ("optimizer", "agent", "buffer", "policy")], "empty"),
+    "an end that no run can have": (["space.policy.eps.high=2"], "space.policy.eps reaches 2.0, and no run can have"),
+    "a choice that no run can have": (["+space.env.id={choices: [CartPole-v1, Nope-v0]}"], "reaches Nope-v0"),
+    "seeds searched": (["+space.seed={low: 1, high: 5}"], "space.seed cannot be searched"),
+    "an unknown metric": (["study.metric=mixd"], "did you mean mixed?"),
+    "an unknown setting": (["+study.num_trails=3"], "study has no num_trails; did you mean study.num_trials?"),
+    "no trials": (["study.num_trials=0"], "study.num_trials=0 must be a whole number, at least 1"),
+    "a rung beyond the end": (["study.pruning.rungs=[0.5,1.5]"], "1.5 must be a fraction of the step budget"),
+    "an unknown sampler": (["sampler=foo"], "there is no sampler=foo (there is "),
+    "an argument of one's own sampler": (
+        ["sampler=random", "sampler._target_=my.Mine", "sampler.flavour=z"],
+        "sampler has no flavour yet: to hand it to my.Mine, type +sampler.flavour=z",
+    ),
+    "a pruner's number out of range": (
+        ["pruner=hyperband", "pruner.min_resource=-1"],
+        "pruner.min_resource=-1 must be at least 1",
+    ),
+    "an unknown start": (["warm_start=zoo"], "warm_start=zoo must be off, default or an experiment"),
+    "a start of another agent": (["agent=dqn", "warm_start=ppo_cartpole"], "is an experiment with PPO, and DQN"),
+    "a start without a value": (
+        [
+            *("agent=dqn", "warm_start=dqn_cartpole", "+env.kwargs.sutton_barto_reward=false"),
+            "+space.env.kwargs.sutton_barto_reward={choices: [true, false]}",
+        ],
+        "sutton_barto_reward is searched, and this starting point has no such value",
+    ),
+    "a default outside": (["warm_start=default", "space.agent.gamma.low=0.995"], "cannot be a starting point"),
+    "a name that is no folder": (["study.name=a/b"], "must be a plain name of at most 128 letters, without slashes"),
+    "a sampler that is not there": (["sampler=tpee"], "did you mean sampler=tpe?"),
+    "an argument a sampler does not take": (["+sampler.n_trials=3"], "sampler.n_trials"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_mistakes_are_answered_in_a_line_or_two(tuner: CommandLine, case: str) -> None:
+    arguments, expected = REFUSED[case]
+    assert expected in tuner.refused("tune", *arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["storage.url=studies.db"], "is not a URL"),
+        (["storage.url=sqlite:///damaged.db"], "damaged.db is not a sound SQLite database"),
+        (["storage.url=sqlite:///damaged.db/studies.db"], "cannot be written"),
+        (["study.folder=damaged.db"], "cannot be used"),
+        (["executor=local", "executor.parallel=0"], "executor.parallel must be at least 1, not 0"),
+        (["executor=local", "executor.gpus=[-1]"], "executor.gpus=[-1] must not name GPU -1: this process may see "),
+    ],
+)
+def test_places_that_cannot_be_used(tuner: CommandLine, arguments: list[str], expected: str) -> None:
+    (tuner.folder / "damaged.db").write_bytes(b"nonsense" * 100)
+    answer = tuner("tune", *FAKE, *arguments)
+    assert answer.status == 2
+    assert expected in answer.errors
+    assert len(answer.errors.strip().splitlines()) <= 2
+    assert (tuner.folder / "damaged.db").read_bytes() == b"nonsense" * 100
+
+
+def test_going_on_with_another_space_names_the_difference(tuner: CommandLine) -> None:
+    tune(tuner)
+    answer = tuner("tune", *FAKE, *SMALL_STUDY, "space.optimizer.learning_rate.high=0.1")
+    assert answer.status == 2
+    assert "begun with another search space: optimizer.learning_rate: high was 0.01 and is 0.1" in answer.errors
+    assert "study.name=mine-2" in answer.errors
+
+
+@pytest.mark.parametrize("choice", ["sampler=gp", "sampler=qmc", "sampler=cmaes"])
+def test_a_sampler_without_its_packages_says_what_to_install(
+    tuner: CommandLine, monkeypatch: pytest.MonkeyPatch, choice: str
+) -> None:
+    kinds = ("GPSampler", "QMCSampler", "CmaEsSampler")
+    monkeypatch.setattr("tuner.study.sampling.samplers._NEEDED", dict.fromkeys(kinds, ("nowhere_to_be_found",)))
+    answer = tuner("tune", *FAKE, *SMALL_STUDY, choice)
+    assert answer.status == 2
+    assert "pip install nowhere_to_be_found" in answer.errors
+
+
+# All groups
+
+
+GROUPS = {
+    group: sorted(path.stem for path in (ROOT / "conf" / group).glob("*.yaml") if "???" not in path.read_text())
+    for group in ("pruner", "storage", "study")
+}  # those that a user has to complete are left out
+CHOICES = list(zip_longest(*([f"{group}={name}" for name in names] for group, names in GROUPS.items())))
+
+
+@pytest.mark.parametrize("choices", CHOICES, ids=lambda choices: " ".join(filter(None, choices)))
+def test_every_choice_of_every_group_runs_a_study(tuner: CommandLine, choices: tuple[str | None, ...]) -> None:
+    needs = ["pruner.lower=-10"] if "pruner=threshold" in choices else []
+    tune(
+        tuner,
+        *filter(None, choices),
+        *needs,
+        "study.num_trials=8",
+        "study.num_select_seeds=1",
+        "study.num_test_seeds=1",
+    )
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "random"])
+def test_every_sampler_that_needs_nothing_more_runs_a_study(tuner: CommandLine, sampler: str) -> None:
+    tune(tuner, f"sampler={sampler}", "study.num_trials=14", "study.num_select_seeds=1")
+    with StudyStore(STORAGE) as store:
+        runs = summarise(store, "mine", tuner.folder / "studies" / "mine").stage("screen")
+    assert len({run.params["optimizer.learning_rate"] for run in runs}) == 14
+
+
+def test_a_search_can_start_with_the_default_configuration(tuner: CommandLine) -> None:
+    tune(tuner, "warm_start=default")
+    with StudyStore(STORAGE) as store:
+        first = summarise(store, "mine", tuner.folder).stage("screen")[0]
+    default = OmegaConf.create(to_json(preflight("tune")))
+    assert len(first.params) > 3
+    assert first.params == {path: OmegaConf.select(default, path) for path in first.params}
+
+
+def test_a_search_can_start_with_experiments() -> None:
+    wide = ("space.optimizer.learning_rate.high=0.1", "+space.buffer.train_freq={low: 1, high: 512, log: true}")
+    definition = define(preflight("tune", ["agent=dqn", *wide, "warm_start=[default,dqn_cartpole]"]))
+    default, published = definition.starts().values()
+    experiment = to_json(preflight("train", ["experiment=dqn_cartpole"]))
+    assert published["optimizer.learning_rate"] == experiment["optimizer"]["learning_rate"]
+    assert published["buffer.train_freq"] == experiment["buffer"]["train_freq"] != default["buffer.train_freq"]
+    keras = define(preflight("tune", ["agent=dqn", "backend=keras", *wide, "warm_start=dqn_cartpole"]))
+    assert keras.warm_start["dqn_cartpole"]["agent"]["_target_"] == "note_rl.agents.keras.DQN"
+
+
+@pytest.mark.parametrize("name", sorted(SMALL_AGENTS))
+def test_the_default_configuration_of_every_agent_lies_in_its_space(name: str) -> None:
+    agent = [argument for argument in SMALL_AGENTS[name] if not argument.startswith("buffer.")]
+    definition = define(preflight("tune", [*agent, "warm_start=default"]))
+    values = definition.space.values(definition.space.drawn(definition.config), definition.config)
+    assert values == {path: OmegaConf.select(OmegaConf.create(definition.config), path) for path in values}
+
+
+# Real trials
+
+
+SCRIPT = """
+import tuner
+
+result = tuner.tune({overrides!r})
+print(result.verdict.sentence)
+print(result.best_params)
+tuner.train(list(result.overrides) + {small!r}, folder="again")
+"""
+
+
+def test_a_script_without_a_guard_runs_real_trials_and_trains_the_winner_again(tuner: CommandLine) -> None:
+    """DQN in PyTorch, in processes of their own."""
+    overrides = [*SMALL, *SMALL_AGENTS["dqn"], *SMALL_STUDY, "study.num_trials=3", "study.num_select_seeds=1"]
+    overrides += ["storage=journal", "~space.buffer", "study.pruning.min_trials=3"]
+    script = tuner.folder / "script.py"
+    script.write_text(SCRIPT.format(overrides=overrides, small=["training.total_steps=120", "tracker=jsonl"]))
+    done = subprocess.run(
+        [sys.executable, "-W", "error", script.name],
+        cwd=tuner.folder,
+        env={**__import__("os").environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "on 2 fresh seeds" in done.stdout
+    with StudyStore(STORAGE) as store:
+        summary = summarise(store, "mine", tuner.folder / "studies" / "mine")
+        random_score = store.require("mine").user_attrs["random_score"]
+    assert 9.0 < random_score < 60.0, "a random policy on CartPole-v1"
+    assert {run.outcome for run in summary.runs} == {Outcome.COMPLETE}
+    again = OmegaConf.load(tuner.folder / "again" / "config.yaml")
+    assert summary.winner_label is not None
+    for path, value in summary.params_of(summary.winner_label).items():
+        assert OmegaConf.select(again, path) == value
+
+
+def test_what_a_study_returns_says_how_to_train_the_winner(tuner: CommandLine) -> None:
+    import tuner as api
+
+    result = api.tune([*FAKE[2:], *SMALL_STUDY], config_dir=tuner.folder / "mine")
+    assert isinstance(result, TuneResult)
+    assert result.summary.winner_label is not None
+    assert result.best_params == result.summary.params_of(result.summary.winner_label)
+    assert judged(to_json(preflight("train", result.overrides))) == judged(result.config)
+    assert result.experiment_file.exists()
+    assert str(result.verdict.winner)

@@ -1,0 +1,84 @@
+"""Every experiment file says what it reaches; `-m slow` trains them all and sees whether it does."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import tuner
+
+FOLDER = Path(__file__).parents[3] / "conf" / "experiment"
+FILES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
+STUDIES = [name for name in FILES if "\nstudy:\n" in (FOLDER / f"{name}.yaml").read_text()]
+EXPERIMENTS = [name for name in FILES if name not in STUDIES]
+NUM_EPISODES = 20
+SEEDS = (1, 2, 3)
+
+
+def claim(experiment: str) -> str:
+    """The comment at the head of a file, in one line."""
+    lines = (FOLDER / f"{experiment}.yaml").read_text().splitlines()
+    comment = []
+    for line in lines[1:]:  # the first is Hydra's
+        if not line.startswith("#"):
+            break
+        comment.append(line.removeprefix("#").strip())
+    return " ".join(comment)
+
+
+def bound(experiment: str) -> float:
+    found = re.match(
+        rf"Expected: mean return of {NUM_EPISODES} episodes without exploration >= (-?\d+(?:\.\d+)?)", claim(experiment)
+    )
+    assert found, f"{experiment}: {claim(experiment)}"
+    return float(found[1])
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_a_file_states_what_is_expected_and_what_was_measured(experiment: str) -> None:
+    bound(experiment)
+    measured = re.search(r"\((?:torch|keras), seeds 1, 2, 3: ([^);]*)", claim(experiment))
+    assert measured, claim(experiment)
+    returns = re.findall(r"-?\d+(?:\.\d+)?", measured[1])
+    assert returns
+    reached = [float(value) >= bound(experiment) for value in returns]
+    assert sum(reached) >= 2 or (len(returns) == 1 and "each" in measured[1] and reached[0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["torch", "keras"])
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_two_of_three_seeds_reach_it(experiment: str, backend: str, tmp_path: Path) -> None:
+    finals = []
+    for seed in SEEDS:
+        overrides = [f"experiment={experiment}", f"backend={backend}", f"seed={seed}", "tracker=jsonl"]
+        overrides += ["evaluation.num_points=1", f"evaluation.num_episodes={NUM_EPISODES}"]
+        outcome = tuner.train(overrides, folder=tmp_path / f"{seed}")
+        finals.append(outcome.evaluations[-1].mean_return)
+    assert sum(final >= bound(experiment) for final in finals) >= 2, finals
+
+
+def study_bound(experiment: str) -> float:
+    found = re.match(
+        r"Expected: test IQM of the winner >= (-?\d+(?:\.\d+)?), and of the default below", claim(experiment)
+    )
+    assert found, f"{experiment}: {claim(experiment)}"
+    return float(found[1])
+
+
+@pytest.mark.parametrize("experiment", STUDIES)
+def test_a_study_states_what_is_expected_and_what_was_measured(experiment: str) -> None:
+    winner, default = (float(one) for one in re.findall(r"(?:winner|default) (-?\d+(?:\.\d+)?) \[", claim(experiment)))
+    assert winner >= study_bound(experiment) > default
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("experiment", STUDIES)
+def test_a_study_finds_what_the_default_does_not_reach(
+    experiment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    verdict = tuner.tune([f"experiment={experiment}", "warm_start=off", "tracker=jsonl"]).verdict
+    assert verdict.winner is not None
+    assert verdict.default is not None
+    assert verdict.winner.iqm >= study_bound(experiment) > verdict.default.iqm

@@ -1,0 +1,172 @@
+"""Storages and disks that fail in the middle of a study: a wait, then a clear end, and nothing lost."""
+
+import logging
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy.exc
+from optuna.exceptions import StorageInternalError
+from optuna.storages.journal import JournalFileBackend
+
+from tests.tuner.command_line import CommandLine
+from tests.tuner.studies import FakeExecutor, Script, learn, run_study, sqlite
+from tests.tuner.study.test_study import check_complete
+from tuner.study import StudyError
+from tuner.study.storage.patience import PATIENCE_S, StorageLostError, patiently
+from tuner.trial.messages import Outcome, TrialResult, TrialSpec
+
+ROOT = Path(__file__).parents[3]
+
+
+class Clock:
+    """Time that passes only when somebody sleeps."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        self.pauses: list[float] = []
+        monkeypatch.setattr("tuner.study.storage.patience.time.monotonic", lambda: self.now)
+        monkeypatch.setattr("tuner.study.storage.patience.time.sleep", self.sleep)
+
+    def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.now += seconds
+
+
+def lost(kind: type[sqlalchemy.exc.DBAPIError] = sqlalchemy.exc.OperationalError) -> StorageInternalError:
+    """As Optuna passes on that PostgreSQL has gone."""
+
+    class Gone(Exception):  # noqa: N818
+        __module__ = "psycopg.errors"
+
+    error = StorageInternalError("An exception is raised during the commit.")
+    error.__cause__ = kind("SELECT 1", None, Gone("server closed the connection unexpectedly\n\tThis probably means"))
+    return error
+
+
+def failing(times: int, error: Callable[[], Exception]) -> Callable[[], str]:
+    left = [times]
+
+    def call() -> str:
+        left[0] -= 1
+        if left[0] >= 0:
+            raise error()
+        return "answer"
+
+    return call
+
+
+def test_a_call_is_tried_again_with_growing_pauses(monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
+    clock = Clock(monkeypatch)
+    with caplog.at_level(logging.WARNING):
+        assert patiently(failing(9, lost))() == "answer"
+    assert clock.pauses == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]
+    assert "server closed the connection unexpectedly" in caplog.text
+
+
+def test_patience_ends_with_a_clear_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    with pytest.raises(StorageLostError) as raised:
+        patiently(failing(1000, lost))()
+    assert PATIENCE_S - 31.0 <= clock.now <= PATIENCE_S
+    assert str(raised.value).startswith("the database has not answered for 300 s: server closed the connection")
+    assert "the same command goes on" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        lambda: lost(sqlalchemy.exc.IntegrityError),
+        lambda: StorageInternalError("something else"),
+        lambda: sqlalchemy.exc.OperationalError("x", None, __import__("sqlite3").OperationalError("disk is full")),
+    ],
+)
+def test_other_errors_are_not_waited_for(monkeypatch: pytest.MonkeyPatch, error: Callable[[], Exception]) -> None:
+    clock = Clock(monkeypatch)
+    with pytest.raises((StorageInternalError, sqlalchemy.exc.OperationalError)):
+        patiently(failing(1, error))()
+    assert clock.pauses == []
+
+
+# A full disk
+
+
+def test_a_journal_that_cannot_grow_ends_the_study_and_it_goes_on_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append, left = JournalFileBackend.append_logs, [60]
+
+    def full(backend: JournalFileBackend, logs: list[dict[str, Any]]) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(28, "No space left on device")
+        append(backend, logs)
+
+    monkeypatch.setattr(JournalFileBackend, "append_logs", full)
+    with pytest.raises(StorageLostError, match=r"cannot be written down any more: .*No space left on device"):
+        run_study(tmp_path, FakeExecutor(2))
+    monkeypatch.setattr(JournalFileBackend, "append_logs", append)
+    check_complete(run_study(tmp_path, FakeExecutor(2)))
+
+
+def test_a_run_is_not_blamed_for_a_full_disk(tmp_path: Path) -> None:
+    def behave(spec: TrialSpec, attempt: int) -> Script:
+        script = learn(spec, attempt)
+        if spec.key == "screen/3" and attempt == 1:
+            full = TrialResult(Outcome.CRASHED, "OSError: [Errno 28] No space left on device", seconds=1.0)
+            return Script(script.curve[:4], full)
+        return script
+
+    with pytest.raises(StudyError, match=r"the disk is full, .*: screen/3 could not write"):
+        run_study(tmp_path, FakeExecutor(2, behave))
+    check_complete(run_study(tmp_path, FakeExecutor(2)))
+
+
+def test_a_disk_that_is_full_when_the_winner_is_written_down_is_a_clear_word(
+    tuner: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = ("tune", "agent=synthetic", "executor=inline", "storage=journal", "study.num_trials=4", "study.name=mine")
+
+    def full(*arguments: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("tuner.commands.tune._write_experiment", full)
+        answer = tuner(*study)
+    assert answer.status == 2
+    assert "cannot be written down any more: [Errno 28] No space left on device" in answer.errors
+    again = tuner(*study)
+    assert again.status == 0
+    assert "train the winner again" in again.output
+
+
+PROGRAM = """
+import resource, sys
+from pathlib import Path
+from tests.tuner.studies import FakeExecutor, run_study, sqlite
+from tuner.errors import UserError
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
+folder = Path(sys.argv[1])
+try:
+    run_study(folder, FakeExecutor(2), url=sqlite(folder), num_trials=40)
+except UserError as error:
+    sys.exit(f"{error}")
+"""
+
+
+def test_a_database_file_that_may_not_grow_ends_the_study_and_it_goes_on_later(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", PROGRAM, str(tmp_path), str(250_000)]
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert "the study cannot be written down any more" in done.stderr
+    assert "the same command goes on" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
+    check_complete(run_study(tmp_path, FakeExecutor(2), url=sqlite(tmp_path), num_trials=40), num_trials=40)
