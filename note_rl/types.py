@@ -59,7 +59,7 @@ class Episode:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Minibatches for a burst of K gradient steps; every array has the leading axes [K, B].
+    """Minibatches for an update block of K gradient steps; every array has the leading axes [K, B].
 
     Attributes:
         obs, action, reward, next_obs: As in `Steps`; the reward of a k-step transition is discounted and summed.
@@ -92,14 +92,14 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What a burst gave.
+    """What an update block gave.
 
     Attributes:
         loss: The mean loss of each gradient step, one column per optimizer. [K, G]
         td_error: What the agent handed to `prioritized_replay.update(TD)`, if it did. [K, B]
         ratio: What it handed over as `ratio`, if it did. [K, B]
-        diverged: A loss or a parameter was not finite. The agent is as it was before the burst, or, in short bursts of
-            large networks, before the gradient step in which that was seen.
+        diverged: A loss or a parameter was not finite. The agent is as it was before the update block, or, in short
+            ones of large networks, before the gradient step in which that was seen.
     """
 
     loss: FloatArray

@@ -55,7 +55,7 @@ Settings are KEY=VALUE, choices are GROUP=NAME:
 
 
 @dataclass
-class Job:
+class HydraJob:
     """What Hydra calls for each run. A plain value, so that launchers and sweepers can send it to other processes."""
 
     command: Command
@@ -222,7 +222,7 @@ def _quoted(text: str) -> str:
 def _hand_to_hydra(command: Command, options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     """Lets Hydra do what was asked for: print, or run the job in its folder, once or for each value of a sweep."""
     prepare_hydra()
-    job = Job(command)
+    job = HydraJob(command)
     with _unformatted_errors():
         _run_hydra(options, parser, job, config_path=str(conf_folder()), config_name=command.config_name)
     return max(job.statuses, default=0)  # 0: nothing was run, or elsewhere by a launcher
@@ -231,7 +231,7 @@ def _hand_to_hydra(command: Command, options: argparse.Namespace, parser: argpar
 def _run_in_hydra(command: Command, options: argparse.Namespace) -> int:
     """The same for what runs and is checked; `_run_hydra` composes once more, to learn if there are several runs."""
     prepare_hydra()
-    job = Job(command)
+    job = HydraJob(command)
     hydra = Hydra(task_name=command.name, config_loader=config_loader(options.config_dir))
     run, mode = (hydra.multirun, "MULTIRUN") if options.multirun else (hydra.run, "RUN")
     with _unformatted_errors():

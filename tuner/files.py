@@ -28,21 +28,21 @@ def parse_json(text: str | bytes) -> Any:
         raise ValueError("nested too deeply") from error
 
 
-def write_aside(path: Path, text: str) -> None:
+def atomic_write(path: Path, text: str) -> None:
     r"""Writes a file so that readers see the old one or the new one, never a part, not even after a power cut.
 
     Args:
         path: Its folder must be there.
         text: Encoded in UTF-8; halves of characters, which have no code there, are written as `\ud800`.
     """
-    with aside_of(path) as aside, aside.open("w", encoding="utf-8", errors="backslashreplace") as file:
+    with atomic_target(path) as aside, aside.open("w", encoding="utf-8", errors="backslashreplace") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
 
 
 @contextlib.contextmanager
-def aside_of(path: Path) -> Iterator[Path]:
+def atomic_target(path: Path) -> Iterator[Path]:
     """A path beside a file, to be written in a block; behind it the file is replaced, or nothing is left."""
     aside = path.with_name(f".{path.name}.{os.getpid()}.aside")
     try:
@@ -54,7 +54,7 @@ def aside_of(path: Path) -> Iterator[Path]:
         raise
 
 
-def sweep_asides(folder: Path) -> None:
+def sweep_unfinished(folder: Path) -> None:
     """Removes what processes that were killed were writing into a folder; files of living ones are left alone."""
     with contextlib.suppress(OSError):  # the folder is not there, or not ours: nothing is to be put right by us
         for entry in os.scandir(folder):

@@ -12,9 +12,15 @@ from typing import Any
 
 from note_rl.adaptive import ess
 from note_rl.adaptive.adapter import Adapter
-from note_rl.adaptive.controller import Controller, Outcome
-from note_rl.adaptive.decisions import Decision, Log
-from note_rl.adaptive.hyperparameters import AttributeKnob, Knob, OptimizerKnob, Workplace, knobs_of
+from note_rl.adaptive.controller import Controller, DecisionResult
+from note_rl.adaptive.decisions import Decision, DecisionLog
+from note_rl.adaptive.hyperparameters import (
+    AttributeHyperparameter,
+    Hyperparameter,
+    OptimizerHyperparameter,
+    Targets,
+    hyperparameters_of,
+)
 from note_rl.adaptive.measurements import NOISE, Measurements
 from note_rl.adaptive.signals import Health, NoiseSignal
 from note_rl.adaptive.smoothing import RunningMean
@@ -39,16 +45,16 @@ class Adaptation:
     """
 
     options: Adaptive
-    place: Workplace
+    place: Targets
     measurements: Measurements
-    log: Log = field(default_factory=Log)
+    log: DecisionLog = field(default_factory=DecisionLog)
     window_ess: RunningMean = field(default_factory=lambda: RunningMean(0.2))  # as adjust_window_size() smooths it
     _adapters: dict[str, Adapter] = field(default_factory=dict)
-    _replayed: dict[str, Knob] = field(default_factory=dict)
-    _coupled: list[OptimizerKnob] = field(default_factory=list)
+    _replayed: dict[str, Hyperparameter] = field(default_factory=dict)
+    _coupled: list[OptimizerHyperparameter] = field(default_factory=list)
     _stored: dict[str, Any] = field(default_factory=dict)  # of a checkpoint, for controllers not made yet
     _scheduled: Mapping[str, float] = field(default_factory=dict)  # of the present phase
-    _base: dict[str, float] = field(default_factory=dict)  # the same, by knob
+    _base: dict[str, float] = field(default_factory=dict)  # the same, by hyperparameter
     _to_remove: int = 0  # of the oldest transitions, before the next phase
     _noise_at_change: float = math.nan  # scale of gradient noise when the batch last changed
 
@@ -65,8 +71,8 @@ class Adaptation:
             return
         for name in self.options.schedule:
             if name != WINDOW:
-                found = knobs_of(name.partition(":")[0], self.place)
-                self._replayed[name] = next(knob for knob in found if knob.name == name)
+                found = hyperparameters_of(name.partition(":")[0], self.place)
+                self._replayed[name] = next(hyperparameter for hyperparameter in found if hyperparameter.name == name)
         for name, how in self.options.adapters().items():
             self.adapt(name, how, self.options.signals_of(how))
         for name in self.options.signals:
@@ -76,22 +82,24 @@ class Adaptation:
         """Has a parameter adapted from now on, if it is not yet; returns the names of what its name stands for."""
         if name == WINDOW:
             return []
-        knobs = knobs_of(name, self.place)
-        for knob in knobs:
-            if knob.name not in self._adapters:
-                controller = Controller(name, how, self.options.gain, knob.default_gain, self.options.cooldown)
-                if knob.name in self._stored:
-                    controller.take(self._stored[knob.name])
+        hyperparameters = hyperparameters_of(name, self.place)
+        for hyperparameter in hyperparameters:
+            if hyperparameter.name not in self._adapters:
+                controller = Controller(
+                    name, how, self.options.gain, hyperparameter.default_gain, self.options.cooldown
+                )
+                if hyperparameter.name in self._stored:
+                    controller.take(self._stored[hyperparameter.name])
                 readings = [self.measurements.signal(one, how.smooth, warm_up) for one in signals]
-                self._adapters[knob.name] = Adapter(knob, controller, readings, self._acts(how))
+                self._adapters[hyperparameter.name] = Adapter(hyperparameter, controller, readings, self._acts(how))
         if name == "batch_size" and how.law != "cap" and NOISE in signals and self._acts(how) and self.options.gain:
             self._coupled = [
-                OptimizerKnob(number, index, self.place.numbers)
+                OptimizerHyperparameter(number, index, self.place.numbers)
                 for index, told in enumerate(self.place.numbers())
                 for number in (LEARNING_RATE, "beta2")
                 if number in told.values
             ]
-        return [knob.name for knob in knobs]
+        return [hyperparameter.name for hyperparameter in hyperparameters]
 
     def attributes(self) -> list[str]:
         """Numbers of the agent that go into compiled code, beside those that have schedules."""
@@ -102,9 +110,15 @@ class Adaptation:
         ]
         replayed = [] if self.options.mode == "off" else [name.partition(":")[0] for name in self.options.schedule]
         chosen = sorted({*told, *replayed} & {"clip", "tau", "gamma", "kl_coefficient"})
-        knobs = [knob for name in chosen for knob in knobs_of(name, self.place)]
-        knobs += [one.knob for one in self._adapters.values() if one.moves]
-        return sorted({knob.attribute for knob in knobs if isinstance(knob, AttributeKnob) and knob.of_agent})
+        hyperparameters = [hyperparameter for name in chosen for hyperparameter in hyperparameters_of(name, self.place)]
+        hyperparameters += [one.hyperparameter for one in self._adapters.values() if one.moves]
+        return sorted(
+            {
+                hyperparameter.attribute
+                for hyperparameter in hyperparameters
+                if isinstance(hyperparameter, AttributeHyperparameter) and hyperparameter.of_agent
+            }
+        )
 
     def move_to(self, scheduled: Mapping[str, float], clock: Clock) -> dict[str, float]:
         """Before a phase: sets everything; returns what the learner must be told.
@@ -137,7 +151,7 @@ class Adaptation:
     def _find_base(self, name: str) -> None:
         """What a number would be without adaptation; refused if it begins out of bounds."""
         adapter = self._adapters[name]
-        base = adapter.knob.base(self._scheduled)
+        base = adapter.hyperparameter.base(self._scheduled)
         if name not in self._base:
             adapter.controller.check(base)
         self._base[name] = base
@@ -153,10 +167,12 @@ class Adaptation:
                 self._replayed[name].base(scheduled)
         return used
 
-    def _knob(self, name: str) -> Knob:
+    def _knob(self, name: str) -> Hyperparameter:
         if name in self._adapters:
-            return self._adapters[name].knob
-        return self._replayed.get(name) or next(knob for knob in self._coupled if knob.name == name)
+            return self._adapters[name].hyperparameter
+        return self._replayed.get(name) or next(
+            hyperparameter for hyperparameter in self._coupled if hyperparameter.name == name
+        )
 
     def _couple(self, used: dict[str, float], scheduled: Mapping[str, float]) -> None:
         """A larger batch takes the learning rate and the memory of the second moment along.
@@ -167,14 +183,14 @@ class Adaptation:
         if not self._coupled or "batch_size" not in used:
             return
         batch, base, noise = used["batch_size"], self._base["batch_size"], self._noise_at_change
-        for knob in self._coupled:
-            value = used.get(knob.name, knob.base(scheduled))
-            if batch != base and knob.number == "beta2":
+        for hyperparameter in self._coupled:
+            value = used.get(hyperparameter.name, hyperparameter.base(scheduled))
+            if batch != base and hyperparameter.number == "beta2":
                 value = math.pow(value, batch / base)
             elif batch != base and math.isfinite(noise):
-                power = 0.5 if knob.default_gain is None else knob.default_gain
+                power = 0.5 if hyperparameter.default_gain is None else hyperparameter.default_gain
                 value *= math.pow((1.0 + noise / base) / (1.0 + noise / batch), power)
-            used[knob.name] = value
+            used[hyperparameter.name] = value
 
     def end_of_phase(self, clock: Clock) -> None:
         """Decides, if anything was measured in this phase."""
@@ -190,7 +206,7 @@ class Adaptation:
         """Decides about one number.
 
         Args:
-            name: Of its knob.
+            name: Of its hyperparameter.
             clock: Now.
             target: Of its signal, where the caller has one of his own.
         """
@@ -211,10 +227,10 @@ class Adaptation:
         number = int(removable(weights, Trim(keep_scale=how.scale, least=least)))
         fraction, size = ess.of_weights(weights).fraction, float(len(weights))
         self._to_remove = number if self._acts(how) else 0
-        outcome = Outcome(size, size - number, "law" if number else "healthy, or kept at least")
+        outcome = DecisionResult(size, size - number, "law" if number else "healthy, or kept at least")
         self._note(clock, WINDOW, self._acts(how), Health("priority_ess", fraction, _LOW, fraction / _LOW), outcome)
 
-    def _note(self, clock: Clock, name: str, acts: bool, health: Health, outcome: Outcome) -> None:
+    def _note(self, clock: Clock, name: str, acts: bool, health: Health, outcome: DecisionResult) -> None:
         self.log.decisions.append(
             Decision(
                 num_env_steps=clock.num_env_steps,
@@ -231,8 +247,11 @@ class Adaptation:
     def put_back(self) -> None:
         """Training is over for now: what belongs to the user is as it was."""
         self.measurements.begin_phase()
-        for knob in [*self._replayed.values(), *(adapter.knob for adapter in self._adapters.values())]:
-            knob.put_back()
+        for hyperparameter in [
+            *self._replayed.values(),
+            *(adapter.hyperparameter for adapter in self._adapters.values()),
+        ]:
+            hyperparameter.put_back()
 
     def logs(self) -> dict[str, float]:
         """Adapted values and signals by now, for those who look on."""
@@ -252,7 +271,7 @@ class Adaptation:
 
     def take(self, stored: Mapping[str, Any]) -> None:
         """Goes on from what to_json() gave; what is of adjusters not made yet waits for them."""
-        self.log = Log()
+        self.log = DecisionLog()
         self.log.take(stored["log"])
         self._stored = dict(stored["controllers"])
         self.measurements.take(stored["measurements"])

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from note_rl.adaptive import ess
-from note_rl.adaptive.controller import Controller, Outcome
-from note_rl.adaptive.hyperparameters import Knob
+from note_rl.adaptive.controller import Controller, DecisionResult
+from note_rl.adaptive.hyperparameters import Hyperparameter
 from note_rl.adaptive.measurements import NOISE, Signal
 from note_rl.adaptive.signals import Health, NoiseSignal, worst
 from note_rl.replay.experience import Experience
@@ -23,13 +23,13 @@ class Adapter:
     """One number that is adapted.
 
     Attributes:
-        knob: Where it lies.
+        hyperparameter: Where it lies.
         controller: Who decides.
         signals: By what.
         acts: Whether decisions are followed.
     """
 
-    knob: Knob
+    hyperparameter: Hyperparameter
     controller: Controller
     signals: Sequence[Signal]
     acts: bool
@@ -39,7 +39,9 @@ class Adapter:
         """Whether the number can ever be another one than its schedule says."""
         return self.acts and not self.controller.is_static
 
-    def decide(self, base: float, experience: Experience, kappa: float, target: float | None) -> tuple[Outcome, Health]:
+    def decide(
+        self, base: float, experience: Experience, kappa: float, target: float | None
+    ) -> tuple[DecisionResult, Health]:
         """Decides, and tells by what.
 
         Args:
@@ -50,7 +52,7 @@ class Adapter:
         """
         batch = base if self.controller.name == "batch_size" else experience.settings.batch_size
         found = [self._health(signal, batch, target) for signal in self.signals]
-        health = worst(found) if found else Health("", nan, nan, nan, why_not="no signal")
+        health = worst(found) if found else Health("", nan, nan, nan, skip_reason="no signal")
         name, law = self.controller.name, self.controller.how.law
         if name == "alpha" and law in (None, "solve"):
             return self._solved(base, found, experience), health
@@ -62,10 +64,10 @@ class Adapter:
     def _health(self, signal: Signal, batch: float, target: float | None) -> Health:
         """By one signal; the batch goes by its scheduled size, not by what it was changed to."""
         if isinstance(signal, NoiseSignal):
-            return signal.health(batch, self.knob.loss, target)
+            return signal.health(batch, self.hyperparameter.loss, target)
         return signal.health(target)
 
-    def _solved(self, base: float, healths: Sequence[Health], experience: Experience) -> Outcome:
+    def _solved(self, base: float, healths: Sequence[Health], experience: Experience) -> DecisionResult:
         """The exponent at which priorities have the wished effective size, which noise of gradients makes smaller.
 
         Without a wish it is the one that the scheduled exponent gives.
@@ -73,22 +75,24 @@ class Adapter:
         old, errors = self.controller.value(base), _errors(experience)
         shares = [one for one in healths if one.signal == "priority_ess"]
         noises = [one for one in healths if one.signal == NOISE]
-        why_not = next((one.why_not for one in shares or noises if one.why_not is not None), None)
-        if why_not is not None or not len(errors) or base <= 0.0 or not (shares or noises):
-            return Outcome(old, old, why_not or f"{old:g} stays")
+        skip_reason = next((one.skip_reason for one in shares or noises if one.skip_reason is not None), None)
+        if skip_reason is not None or not len(errors) or base <= 0.0 or not (shares or noises):
+            return DecisionResult(old, old, skip_reason or f"{old:g} stays")
         fraction = shares[0].target if shares else ess.of_weights(errors**base).fraction
         for noise in noises:
-            fraction *= min(sqrt(noise.q), 1.0) if noise.why_not is None else 1.0
+            fraction *= min(sqrt(noise.q), 1.0) if noise.skip_reason is None else 1.0
         wanted = ess.exponent_for(errors, min(fraction, 1.0))
         if abs(wanted - old) < _STEP:
-            return Outcome(old, old, "deadband")
+            return DecisionResult(old, old, "deadband")
         return self.controller.decide_for(base, base if abs(wanted - base) < _STEP else wanted)
 
-    def _capped(self, base: float, experience: Experience, kappa: float, health: Health) -> tuple[Outcome, Health]:
+    def _capped(
+        self, base: float, experience: Experience, kappa: float, health: Health
+    ) -> tuple[DecisionResult, Health]:
         """No larger than a share of the transitions that replay really draws: larger ones only draw them again."""
         old, weights = self.controller.value(base), experience.priorities()
         if weights is None or not len(weights):
-            return Outcome(old, old, "no priorities"), health
+            return DecisionResult(old, old, "no priorities"), health
         effective = ess.of_weights(weights)
         cap = kappa * effective.ess
         rungs = self.controller.rungs(base)

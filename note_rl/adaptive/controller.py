@@ -19,7 +19,7 @@ _LARGEST = 50.0  # logarithm of a factor, so that none overflows
 
 
 @dataclass(frozen=True)
-class Outcome:
+class DecisionResult:
     """What became of a decision.
 
     Attributes:
@@ -71,7 +71,7 @@ class Controller:
             return base
         return self._quantised(self._clipped(self.rule.scale.moved(base, self.factor), base), base)
 
-    def decide(self, base: float, health: Health) -> Outcome:
+    def decide(self, base: float, health: Health) -> DecisionResult:
         """Moves the parameter by what health asks for.
 
         Args:
@@ -81,14 +81,14 @@ class Controller:
         old = self.value(base)
         reason = self._why_not(base, health)
         if reason is not None:
-            return Outcome(old, old, reason)
+            return DecisionResult(old, old, reason)
         return self._towards(base, old, self._wished(base, health))
 
-    def decide_for(self, base: float, wanted: float) -> Outcome:
+    def decide_for(self, base: float, wanted: float) -> DecisionResult:
         """Moves the parameter towards a value that somebody has worked out (laws "solve" and "cap")."""
         old = self.value(base)
         if self.is_static or self._fixed(base):
-            return Outcome(old, old, "static")
+            return DecisionResult(old, old, "static")
         wanted = base + min(self._overall, 1.0) * (wanted - base)
         return self._towards(base, old, self._factor_to(base, wanted))
 
@@ -99,8 +99,8 @@ class Controller:
     def _why_not(self, base: float, health: Health) -> str | None:
         if self.is_static:
             return "static"
-        if health.why_not is not None:
-            return health.why_not
+        if health.skip_reason is not None:
+            return health.skip_reason
         if not 0.0 < health.q < math.inf:
             return "unreliable: no finite health"
         if self._fixed(base):
@@ -126,7 +126,7 @@ class Controller:
         power = sign * self.gain * math.log(q)
         return scale * math.exp(min(max(power, -_LARGEST), _LARGEST))
 
-    def _towards(self, base: float, old: float, wished: float) -> Outcome:
+    def _towards(self, base: float, old: float, wished: float) -> DecisionResult:
         """Goes there as far as slew and bounds let it."""
         if self.rule.only_up:
             wished = max(wished, self.factor)
@@ -143,7 +143,7 @@ class Controller:
         new = self.value(base)
         if new != old:
             self._resting = self._cooldown
-        return Outcome(old, new, reason)
+        return DecisionResult(old, new, reason)
 
     def _slewed(self, base: float, wished: float) -> float:
         if self.rule.absolute_slew is not None and self.how.slew is None:

@@ -40,7 +40,7 @@ class Decision:
         return {name: None if isinstance(one, float) and not math.isfinite(one) else one for name, one in told.items()}
 
 
-class Log:
+class DecisionLog:
     """All decisions, and the values that were used, each from the environment step on at which it began."""
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ _OF_AGENTS: dict[str, tuple[str, ...]] = {
 }
 
 
-class Knob(Protocol):
+class Hyperparameter(Protocol):
     """One number that can be changed.
 
     Attributes:
@@ -45,7 +45,7 @@ class Knob(Protocol):
 
 
 @dataclass
-class OptimizerKnob:
+class OptimizerHyperparameter:
     """A number of one optimizer, or of one of its groups. The optimizer itself is not changed."""
 
     number: str
@@ -76,7 +76,7 @@ class OptimizerKnob:
 
 
 @dataclass
-class AttributeKnob:
+class AttributeHyperparameter:
     """A number of the agent, which also goes into compiled code, or of its policies."""
 
     name: str
@@ -158,7 +158,7 @@ class FunctionKnob:
 
 
 @dataclass
-class Held:
+class Override:
     """A whole number: as it was told, and as it is now."""
 
     told: int
@@ -177,8 +177,8 @@ class Held:
 
 
 @dataclass
-class Workplace:
-    """What knobs are found in.
+class Targets:
+    """What hyperparameters are found in.
 
     Attributes:
         agent: Whose attributes may be changed.
@@ -192,10 +192,10 @@ class Workplace:
     policy: Policy
     experience: Experience
     numbers: Callable[[], list[OptimizerNumbers]]
-    num_store: Held
+    num_store: Override
 
 
-def knobs_of(name: str, place: Workplace) -> list[Knob]:
+def hyperparameters_of(name: str, place: Targets) -> list[Hyperparameter]:
     """All that a parameter's name stands for: one, or one per optimizer.
 
     Raises:
@@ -207,22 +207,22 @@ def knobs_of(name: str, place: Workplace) -> list[Knob]:
         found = owners(place.policy, "eps")
         if not found:
             raise SettingsError(f"eps is to be adapted, but {type(place.policy).__name__} has none")
-        return [AttributeKnob(name, list(found), "eps", of_agent=False)]
+        return [AttributeHyperparameter(name, list(found), "eps", of_agent=False)]
     if name in _OF_AGENTS:
         attribute = next((one for one in _OF_AGENTS[name] if hasattr(place.agent, one)), None)
         if attribute is None:
             asked = " or ".join(_OF_AGENTS[name])
             raise SettingsError(f"{name} is to be adapted, but {type(place.agent).__name__} has no attribute {asked}")
-        return [AttributeKnob(name, [place.agent], attribute, of_agent=True)]
+        return [AttributeHyperparameter(name, [place.agent], attribute, of_agent=True)]
     if name == "num_store":
         return [FunctionKnob(name, place.num_store.read, place.num_store.write)]
     return [_of_experience(name, place.experience)]
 
 
-def _of_optimizers(name: str, numbers: Callable[[], list[OptimizerNumbers]]) -> Iterator[Knob]:
+def _of_optimizers(name: str, numbers: Callable[[], list[OptimizerNumbers]]) -> Iterator[Hyperparameter]:
     for index, told in enumerate(numbers()):
         if name in told.values:
-            yield OptimizerKnob(name, index, numbers)
+            yield OptimizerHyperparameter(name, index, numbers)
         elif name != "weight_decay":  # none was asked for: 0 stays 0
             others = ", ".join(told.values) or "nothing"
             raise SettingsError(
@@ -230,7 +230,7 @@ def _of_optimizers(name: str, numbers: Callable[[], list[OptimizerNumbers]]) -> 
             )
 
 
-def _of_experience(name: str, experience: Any) -> Knob:
+def _of_experience(name: str, experience: Any) -> Hyperparameter:
     settings = experience.settings
     is_replay = isinstance(settings, ReplaySettings)
     if name in ("alpha", "per_beta"):
@@ -252,7 +252,7 @@ def _of_experience(name: str, experience: Any) -> Knob:
     return ExperienceKnob(name, experience, field, original)
 
 
-def _of_priorities(name: str, experience: Any) -> Knob:
+def _of_priorities(name: str, experience: Any) -> Hyperparameter:
     priority = experience.settings.priority
     if name == "per_beta":
         sampler: PrioritizedSampler = experience.buffer.sampler

@@ -18,7 +18,9 @@ NOISE = "gradient_noise"
 Signal = MeanSignal | NoiseSignal
 
 
-_MOST_MINIBATCHES = 8  # of a burst, among which distinct transitions are looked for to measure the noise of gradients
+_MOST_MINIBATCHES = (
+    8  # of an update block, among which distinct transitions are looked for to measure the noise of gradients
+)
 
 
 @dataclass
@@ -102,7 +104,7 @@ class Measurements:
             signal.add(moments, size)
 
     def _reading(self, name: str, sample: Sample, update: Update) -> ess.WeightSums | float:
-        """One measurement of a burst."""
+        """One measurement of an update block."""
         if name == "weight_ess":
             return ess.of_weights(sample.weights) if sample.weights is not None else math.nan
         if update.ratio is None:
@@ -161,7 +163,7 @@ def _key(name: str, smooth: float) -> str:
 
 
 def some_of(sample: Sample, steps: slice) -> Sample:
-    """The minibatches of some gradient steps of a burst."""
+    """The minibatches of some gradient steps of an update block."""
 
     def cut(values: FloatArray | None) -> Any:
         return None if values is None else values[steps]

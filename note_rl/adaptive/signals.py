@@ -31,7 +31,7 @@ class Health:
     target: float
     q: float
     kl_q: float = math.nan
-    why_not: str | None = None
+    skip_reason: str | None = None
 
     @property
     def noise_factor(self) -> float:
@@ -42,7 +42,7 @@ class Health:
 def worst(healths: Iterable[Health]) -> Health:
     """The least of those that can be relied upon; one that cannot, if none can."""
     several = list(healths)
-    reliable = [one for one in several if one.why_not is None]
+    reliable = [one for one in several if one.skip_reason is None]
     return min(reliable or several, key=lambda one: one.q if math.isfinite(one.q) else math.inf)
 
 
@@ -106,10 +106,10 @@ class MeanSignal:
         """By now; by a target of the caller's own, if there is one."""
         value, target = self.value, self.target.value if target is None else target
         if self._mean.count < self._warm_up:
-            why_not = f"warm-up: {self._mean.count} of {self._warm_up} measurements"
-            return Health(self.name, value, target or math.nan, math.nan, why_not=why_not)
+            skip_reason = f"warm-up: {self._mean.count} of {self._warm_up} measurements"
+            return Health(self.name, value, target or math.nan, math.nan, skip_reason=skip_reason)
         if target is None:
-            return Health(self.name, value, math.nan, math.nan, why_not="calibration of the target")
+            return Health(self.name, value, math.nan, math.nan, skip_reason="calibration of the target")
         if self.name == "kl":
             q = target / max(value, 1e-12)
             return Health(self.name, value, target, q, q)
@@ -167,11 +167,11 @@ class NoiseSignal:
         """
         target = self.target.value if target is None else target
         if not self.scales or target is None:
-            return Health(self.name, math.nan, math.nan, math.nan, why_not="warm-up: no measurement")
+            return Health(self.name, math.nan, math.nan, math.nan, skip_reason="warm-up: no measurement")
         reasons = [one.why_unreliable(self._measured_with) for one in self._of(loss)]
         noise = self.scale_of(loss) / batch_size
         if math.isnan(noise):
-            return Health(self.name, math.nan, target, math.nan, why_not=next(filter(None, reasons), "unreliable"))
+            return Health(self.name, math.nan, target, math.nan, skip_reason=next(filter(None, reasons), "unreliable"))
         return Health(self.name, noise, target, target / max(noise, 1e-12))
 
     def _of(self, loss: int | None) -> list[NoiseScale]:

@@ -12,7 +12,7 @@ from note_rl.types import Array, FloatArray
 Act = Callable[[Array], FloatArray]
 
 
-class Answers(Protocol):
+class ActingLearner(Protocol):
     """The part of a `Learner` that acting needs."""
 
     def act(self, obs: Array) -> FloatArray:
@@ -22,17 +22,17 @@ class Answers(Protocol):
         """Answers [E, ...] of one agent among several."""
 
 
-SomeAnswers = TypeVar("SomeAnswers", bound=Answers)
+SomeLearner = TypeVar("SomeLearner", bound=ActingLearner)
 
 
 @dataclass(frozen=True)
-class Acting(Generic[SomeAnswers]):
+class PolicyRunner(Generic[SomeLearner]):
     """Answers [E, ...] to observations [E, *obs] as the environments show them.
 
     With several agents these are [E, n, ...] and [E, n, *obs], and each agent is asked on its own.
     """
 
-    learner: SomeAnswers
+    learner: SomeLearner
     normaliser: ObservationNormaliser
     multi_agent: bool = False
 

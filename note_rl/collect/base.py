@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
-from note_rl.collect.acting import Acting
+from note_rl.collect.acting import PolicyRunner
 from note_rl.environments.goals import GoalLayout
 from note_rl.learners.base import Learner
 from note_rl.policy import Policy
@@ -27,7 +27,7 @@ class Collecting(ABC):
     goal_layout: GoalLayout | None
 
     @abstractmethod
-    def collect(self, act: Acting[Learner], num_steps: int | None) -> tuple[Steps, list[Episode]]:
+    def collect(self, act: PolicyRunner[Learner], num_steps: int | None) -> tuple[Steps, list[Episode]]:
         """The next steps.
 
         Args:
@@ -54,7 +54,7 @@ class Collecting(ABC):
             CheckpointError: It is of other environments, or was collected in another way.
         """
 
-    def begin(self, act: Acting[Learner]) -> bool:
+    def begin(self, act: PolicyRunner[Learner]) -> bool:
         """Called before a training run; False: the running episodes of the last one have been lost, new ones begin."""
         return True
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from note_rl.checking import check_fields
-from note_rl.collect.acting import Acting
+from note_rl.collect.acting import PolicyRunner
 from note_rl.collect.evaluation import random_actions
 from note_rl.environments import Environments, VectorEnvironment, as_factory, flat_observations
 from note_rl.environments.frames import FrameStack
@@ -65,7 +65,7 @@ def best_num_envs(costs: StepCosts, fewest: int = 1, most: int = _MOST_ENVS) -> 
 
 
 @dataclass(frozen=True)
-class Limits:
+class WorkerLimits:
     """What bounds the number of worker processes.
 
     Attributes:
@@ -87,7 +87,7 @@ class Limits:
     phase_s: float | None = None
 
 
-def best_num_processes(limits: Limits) -> tuple[int, str]:
+def best_num_processes(limits: WorkerLimits) -> tuple[int, str]:
     """The most workers that every limit allows, at least one, and which limit it was."""
     allowed = {
         "cores": float(limits.cores),
@@ -150,7 +150,7 @@ def recommended_processes(agent: Any, num_envs: int, share: Share) -> int:
     on_policy = isinstance(experience, RolloutSettings)
     in_phase = experience.steps_per_env(num_envs) * num_envs if on_policy else experience.train_freq
     capacity = in_phase if on_policy else experience.capacity
-    limits = Limits(
+    limits = WorkerLimits(
         cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
         memory_mb=share.memory_mb * share.safety_factor,
         pool_mb=capacity * _transition_bytes(envs) / 2**20,
@@ -174,7 +174,7 @@ def measured_costs(agent: Any) -> StepCosts:
     """What a step in a fresh environment costs, and the agent's answer to one observation and to many."""
     envs = _fresh(agent)
     try:
-        act = Acting(agent.learner, agent.obs_normaliser, agent.settings.multi_agent)
+        act = PolicyRunner(agent.learner, agent.obs_normaliser, agent.settings.multi_agent)
         step_s = _step_seconds(envs)
         obs = envs.obs
     finally:

@@ -48,7 +48,7 @@ def of_the_agent(names: Iterable[str]) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class Parted:
+class Microbatches:
     """A minibatch on which noise is measured.
 
     Attributes:
@@ -72,14 +72,14 @@ class Parted:
         return self.size if self.independent else self.parts
 
 
-def minibatch_in_parts(sample: Sample, columns: Mapping[str, Array], num_envs: int | None) -> Parted:
-    """Distinct transitions of a burst, as many as a minibatch holds where there are so many, in equal parts.
+def minibatch_in_parts(sample: Sample, columns: Mapping[str, Array], num_envs: int | None) -> Microbatches:
+    """Distinct transitions of an update block, as many as a minibatch holds where there are so many, in equal parts.
 
     A transition that was drawn twice would be taken for less noise than there is. Neither are steps of one trajectory
     independent of each other: the parts of a rollout are those of different environments, or of different times.
 
     Args:
-        sample: The minibatches of a burst, [K, B, ...].
+        sample: The minibatches of an update block, [K, B, ...].
         columns: Its arrays by name.
         num_envs: Of a rollout; None: transitions come from replay.
     """
@@ -93,7 +93,7 @@ def minibatch_in_parts(sample: Sample, columns: Mapping[str, Array], num_envs: i
     else:
         chosen, parts = _in_equal_parts(len(index), size)
     rows = index[chosen]
-    return Parted({name: values[rows] for name, values in flat.items()}, parts, independent=num_envs is None)
+    return Microbatches({name: values[rows] for name, values in flat.items()}, parts, independent=num_envs is None)
 
 
 def _in_equal_parts(number: int, size: int) -> tuple[IntArray, int]:

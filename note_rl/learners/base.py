@@ -9,7 +9,7 @@ import numpy as np
 from note_rl.errors import AgentContractError, CheckpointError, SettingsError
 from note_rl.learners.adjustable import OptimizerNumbers
 from note_rl.learners.gradient_noise import NoiseMoments
-from note_rl.learners.mirror import Actor
+from note_rl.learners.numpy_policy import Actor
 from note_rl.types import Array, FloatArray, Sample, Update
 
 
@@ -61,10 +61,10 @@ class Learner(Protocol):
         """What the optimizers were told, one entry per optimizer and parameter group."""
 
     def gradient_noise(self, sample: Sample, num_envs: int | None) -> tuple[list[NoiseMoments], int]:
-        """How much the gradients of samples of this burst scatter, by now; nothing is changed.
+        """How much the gradients of samples of this update block scatter, by now; nothing is changed.
 
         Args:
-            sample: The minibatches of a burst.
+            sample: The minibatches of an update block.
             num_envs: For a rollout of so many environments, whose transitions are not independent; None: replay.
 
         Returns:

@@ -75,7 +75,7 @@ class Losses:
 
     def beside_training(self, batch: Batch) -> list[Any]:
         """The same where nothing is learned: what the agent hands over to the replay on the way is dropped."""
-        with temporary_attributes(self._agent, offered(batch)):
+        with temporary_attributes(self._agent, batch_attributes(batch)):
             self._agent.prioritized_replay.begin(batch["reward"].shape[0])
             losses = self(batch)
             self._agent.prioritized_replay.take()
@@ -108,7 +108,7 @@ class Losses:
         return losses
 
 
-def offered(batch: Batch) -> dict[str, Any]:
+def batch_attributes(batch: Batch) -> dict[str, Any]:
     """What the agent can read as attributes while its loss is evaluated."""
     return {name: values for name, values in batch.items() if name not in CALL_ARGUMENTS}
 

@@ -8,8 +8,8 @@ from note_rl.errors import AgentContractError
 class PrioritizedReplay:
     """`agent.prioritized_replay`: inside `__call__`, `self.prioritized_replay.update(TD)` hands the errors over.
 
-    What is handed over is kept with the loss and given to the experience after the burst, in whatever framework; where
-    replay is not prioritized it is simply not used, so an agent may always call update().
+    What is handed over is kept with the loss and given to the experience after the update block, in whatever
+    framework; where replay is not prioritized it is simply not used, so an agent may always call update().
     """
 
     def __init__(self) -> None:

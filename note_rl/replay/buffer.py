@@ -83,7 +83,7 @@ class ReplayBuffer:
             self.parts.episodes.interrupt()
 
     def sample(self, shape: tuple[int, int], gamma: float, sync: BoolArray, rng: np.random.Generator) -> Sample:
-        """K minibatches of B transitions for one burst.
+        """K minibatches of B transitions for one update block.
 
         Args:
             shape: (K, B).

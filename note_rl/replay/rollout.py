@@ -108,7 +108,7 @@ class Rollout:
         )
 
     def sample(self, num_epochs: int, batch_size: int, rng: np.random.Generator) -> Sample:
-        """All minibatches of all epochs as one burst, targets updated at the end."""
+        """All minibatches of all epochs as one update block, targets updated at the end."""
         index = self.epochs(num_epochs, batch_size, rng)
         sync = np.zeros(len(index), np.bool_)
         sync[-1] = True

@@ -9,7 +9,7 @@ from gymnasium.vector import VectorEnv
 
 from note_rl.checking import checked_arguments
 from note_rl.collect import sizing
-from note_rl.collect.acting import Acting
+from note_rl.collect.acting import PolicyRunner
 from note_rl.collect.contract import check_calls, check_made, check_parts, check_reads_triplets, window_function
 from note_rl.collect.evaluation import Greedy, evaluate
 from note_rl.collect.recipe import Rebuildable
@@ -274,5 +274,5 @@ class Agent(Persistent, Rebuildable, Counted, Adjustable, Pictured):
         else:
             policy = exploration(settings.policy, None, per_agent=self._multi_agent)
         self.learner.actor.parameters_changed()  # by anybody, since it acted last
-        act = Acting(self.learner, self.obs_normaliser, self._multi_agent)
+        act = PolicyRunner(self.learner, self.obs_normaliser, self._multi_agent)
         return Greedy(act, policy, action_space, 1 if settings is None else settings.experience.frame_stack)

@@ -35,10 +35,10 @@ class Callback:
         """After an episode; logs: reward (its return), length, loss (of the last training phase), num_env_steps."""
 
     def on_batch_begin(self, batch: int, logs: Logs) -> None:
-        """Before gradient step `batch`; logs: num_env_steps. Those of a burst are announced together before it."""
+        """Before gradient step `batch`; logs: num_env_steps. Those of an update block are announced together."""
 
     def on_batch_end(self, batch: int, logs: Logs) -> None:
-        """After gradient step `batch`; logs: loss. Those of a burst are reported together after it."""
+        """After gradient step `batch`; logs: loss. Those of an update block are reported together."""
 
     def on_phase_end(self, phase: int, logs: Logs) -> None:
         """After collecting and training once; logs: num_env_steps, num_gradient_steps, loss and scheduled values."""

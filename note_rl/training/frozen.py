@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from note_rl.collect.acting import Acting
+from note_rl.collect.acting import PolicyRunner
 from note_rl.errors import SettingsError
 from note_rl.learners.adjustable import LEARNING_RATE
 from note_rl.settings import RolloutSettings
@@ -55,7 +55,7 @@ class FrozenData:
         agent.settings = replace(settings, schedules=kept)
         self._trainer: Trainer = agent._ready_trainer(optimizer, train_options({"jit_compile": False, "p": 0}))
         self._agent, self._learner = agent, agent.learner
-        self._act = Acting(self._learner, agent.obs_normaliser, settings.multi_agent)
+        self._act = PolicyRunner(self._learner, agent.obs_normaliser, settings.multi_agent)
         self._hyperparameters = self._trainer.schedules.move_to(0.0)
         self.num_per_phase = 0  # gradient steps of one phase of ordinary training
         self._train, self._held_out = self._gather(num_batches)
@@ -143,8 +143,8 @@ class FrozenData:
             for steps in stored:
                 self._trainer.experience.store(steps)
             before = len(found)
-            for burst in self._trainer.experience.bursts(self._trainer.clock):
-                found.extend(_apart(with_normal_inputs(burst, self._agent, self._trainer._sampling)))
+            for block in self._trainer.experience.update_blocks(self._trainer.clock):
+                found.extend(_apart(with_normal_inputs(block, self._agent, self._trainer._sampling)))
             if len(found) == before:
                 raise SettingsError("there is nothing to train on: collect more, or make the batch smaller")
             self.num_per_phase = len(found) - before
@@ -152,7 +152,7 @@ class FrozenData:
 
 
 def _apart(sample: Sample) -> Iterator[Sample]:
-    """Each minibatch of a burst for itself, without an update of the targets."""
+    """Each minibatch of an update block for itself, without an update of the targets."""
     for k in range(sample.num_gradient_steps):
         values = {part.name: _one(getattr(sample, part.name), k) for part in fields(sample)}
         yield Sample(**{**values, "sync": np.zeros(1, np.bool_)})

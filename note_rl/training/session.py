@@ -153,7 +153,7 @@ class Session:
 
 
 def diverged(first: int, loss: FloatArray) -> DivergedError:
-    """What to say of a burst [K, G] that began with this gradient step."""
+    """What to say of an update block [K, G] that began with this gradient step."""
     finite = np.isfinite(loss).all(axis=-1)
     what, step = ("loss is", int(np.argmin(finite))) if not finite.all() else ("parameters are", len(loss))
     return DivergedError(

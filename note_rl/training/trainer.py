@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from note_rl.adaptive.adaptation import Adaptation
-from note_rl.adaptive.hyperparameters import Held, Workplace
+from note_rl.adaptive.hyperparameters import Override, Targets
 from note_rl.adaptive.measurements import Measurements
 from note_rl.adaptive.scheduled import ScheduledValues
-from note_rl.collect.acting import Acting
+from note_rl.collect.acting import PolicyRunner
 from note_rl.collect.base import Collecting
 from note_rl.collect.choosing import check_same_spaces, make_collector, same_environments
 from note_rl.collect.contract import explaining_triplets
@@ -64,14 +64,14 @@ class Trainer:
         self._sampling: np.random.Generator = generator(seed, "sampling") if former is None else former._sampling
         self._take_hyperparameters()
         self.schedules = ScheduledValues(settings.schedules, self.policy, agent)
-        self._act = Acting(learner, agent.obs_normaliser, settings.multi_agent)
+        self._act = PolicyRunner(learner, agent.obs_normaliser, settings.multi_agent)
         self._reward_normaliser = self._make_reward_normaliser(former)
         self.collector = self._make_collector(former)
         self.experience = self._make_experience(former)
         returns = () if former is None else former._recent.returns
         self._recent: RecentReturns = RecentReturns(settings.trial_count, settings.criterion, returns)
         self._loss = math.nan  # of the last training phase
-        self.num_store = Held(1)  # rounds of collecting before each training phase
+        self.num_store = Override(1)  # rounds of collecting before each training phase
         self._jit: Any = "auto"
         self._expected: list[str] = []  # numbers of the agent that each update is told
         self._to_prepare = False
@@ -116,7 +116,7 @@ class Trainer:
     def _make_adaptation(self, former: "Trainer | None") -> Adaptation:
         """A new one; what was learned of the same kind goes along."""
         numbers = self.learner.optimizer_numbers
-        place = Workplace(self.agent, self.policy, self.experience, numbers, self.num_store)
+        place = Targets(self.agent, self.policy, self.experience, numbers, self.num_store)
         options = self.settings.adaptive or Adaptive()  # only what the agent's own methods ask for
         measurements = Measurements(
             options, self.experience, self.learner, self.collector.num_envs, lambda: getattr(self.agent, "clip", None)
@@ -226,7 +226,7 @@ class Trainer:
         """Mean loss over the gradient steps of this phase; nan if there were none."""
         losses, hooks = [], session.hooks
         self.learner.expect(self.clock.gradient_steps_to_come(self._beginning))
-        for drawn in self.experience.bursts(self.clock):
+        for drawn in self.experience.update_blocks(self.clock):
             sample = with_normal_inputs(drawn, self.agent, self._sampling)
             first = self.clock.num_gradient_steps
             if hooks.wants("on_batch_begin"):

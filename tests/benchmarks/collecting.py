@@ -39,10 +39,10 @@ def collecting_speed(num_envs: int, num_steps: int, policy_name: str) -> float:
     from note_rl import policy
     from note_rl.collect.collector import Collector
     from note_rl.environments import EnvFactory, VectorEnvironment
-    from note_rl.learners.mirror import Mirror
+    from note_rl.learners.numpy_policy import NumpyPolicy
 
     layers = network("softmax" if policy_name == "SoftmaxPolicy" else "linear")
-    act = Mirror(lambda: layers)
+    act = NumpyPolicy(lambda: layers)
     envs = VectorEnvironment([EnvFactory("CartPole-v1")() for _ in range(num_envs)], seed=0)
     collector = Collector(envs, getattr(policy, policy_name)(), np.random.default_rng(0))
     collector.collect(act, num_steps)

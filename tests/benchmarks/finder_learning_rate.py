@@ -18,8 +18,8 @@ import numpy as np
 from tuner.commands.defining import run_config_of
 from tuner.commands.preflight import preflight
 from tuner.executors.local import LocalExecutor
-from tuner.finders import Workplace
-from tuner.finders.contest.candidates import Budget, Contest
+from tuner.finders import FinderPlace
+from tuner.finders.comparison.candidates import CandidateBudget, CandidateTrial
 from tuner.finders.job import Measured
 from tuner.finders.learning_rate.search import search_rates
 from tuner.finders.learning_rate.tests import RateSettings
@@ -34,7 +34,7 @@ FIRST_SEED = 100
 ASKED = 0.9
 
 
-class Area(Contest):
+class Area(CandidateTrial):
     """A training that is scored by the area under its curve of evaluations alone."""
 
     def __call__(self, context: TrialContext, point: JsonDict) -> Measured:
@@ -50,11 +50,11 @@ def at_rate(overrides: list[str], rate: float) -> ConfiguredSubject:
     )
 
 
-def areas(overrides: list[str], rates: list[float], num_seeds: int, place: Workplace) -> dict[float, list[float]]:
+def areas(overrides: list[str], rates: list[float], num_seeds: int, place: FinderPlace) -> dict[float, list[float]]:
     """The area of each rate with each seed."""
     seeds = list(range(FIRST_SEED, FIRST_SEED + num_seeds))
     points: dict[str, Any] = {"learning_rate": rates, "seed": seeds}
-    job = Area({str(rate): at_rate(overrides, rate) for rate in rates}, Budget(), key="learning_rate")
+    job = Area({str(rate): at_rate(overrides, rate) for rate in rates}, CandidateBudget(), key="learning_rate")
     _, found = run_plan(Plan("proof", "ppo", {"rates": rates}, points, job, backend="torch"), place)
     return {rate: [one.value or 0.0 for one in found if one.point["learning_rate"] == rate] for rate in rates}
 
@@ -66,7 +66,7 @@ def main() -> None:
     config = run_config_of(resolve(preflight("train", overrides)))
     tuned = float(config["optimizer"]["learning_rate"])
     with TemporaryDirectory() as folder:
-        place = Workplace(
+        place = FinderPlace(
             f"sqlite:///{folder}/studies.db", Path(folder), executor=lambda: LocalExecutor(2, "torch", threads=1)
         )
         found = search_rates(ConfiguredSubject(config), partial(at_rate, overrides), "ppo", "kl", RateSettings(), place)

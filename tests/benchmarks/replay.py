@@ -3,7 +3,7 @@
 
 Run it as `python tests/benchmarks/replay.py` on an idle machine. All sizes take turns within a round; printed are
 medians over rounds, and how many times the largest pool costs what the smallest does. Batches are of 64; `x 16` is one
-gather for a burst of 16 gradient steps.
+gather for an update block of 16 gradient steps.
 """
 
 import statistics
@@ -23,11 +23,11 @@ from note_rl.types import Array, Steps
 
 SIZES = (10_000, 100_000, 1_000_000)
 BATCH = 64
-BURST = 16
+BLOCK = 16
 ROUNDS = 30
 CALLS = 20
 NO_SYNC = np.zeros(1, np.bool_)
-NO_SYNCS = np.zeros(BURST, np.bool_)
+NO_SYNCS = np.zeros(BLOCK, np.bool_)
 
 
 def transitions(number: int, rng: np.random.Generator, goals: bool = False) -> Steps:
@@ -89,7 +89,7 @@ def pool_cases(size: int, rng: np.random.Generator) -> dict[str, Callable[[], ob
     }
     return {
         **cases,
-        "uniform: sample 64 x 16": lambda: pools["uniform"].sample((BURST, BATCH), 0.99, NO_SYNCS, rng),
+        "uniform: sample 64 x 16": lambda: pools["uniform"].sample((BLOCK, BATCH), 0.99, NO_SYNCS, rng),
         "prioritized: sample and update 64": learn,
         "uniform: add 256": lambda: pools["uniform"].add(few),
         "prioritized: add 256": lambda: pools["prioritized"].add(few),

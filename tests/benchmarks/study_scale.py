@@ -35,7 +35,7 @@ from tuner.results.records import RunRecord
 from tuner.runs.functions import ENTRY
 from tuner.runs.simulator import Synthetic
 from tuner.study import Listeners, StudyDefinition, StudyListener, StudyRunner, StudyStore, summarise
-from tuner.study.book import Run
+from tuner.study.run_registry import Run
 from tuner.study.space.space import Space
 from tuner.study.storage.opening import open_storage
 from tuner.study.watching.display import study_display

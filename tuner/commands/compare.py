@@ -10,7 +10,7 @@ from tuner.results.findings import MIN_SCORES_FOR_INTERVAL
 from tuner.results.wording import format_number
 from tuner.runs.build import check_trackers
 from tuner.runs.checks import resolve
-from tuner.runs.comparison import ARMS, Comparison, check_known, compare, what_is_compared
+from tuner.runs.comparison import ARMS, AdaptiveComparison, check_known, compare, what_is_compared
 from tuner.runs.folders import check_same
 from tuner.text.console import PlainConsole
 
@@ -34,7 +34,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     for arm, seed, score in compare(resolve(config), folder, config.num_seeds):
         scores[arm].append(score)
         console.print(f"{arm:>8}  seed {seed}  {format_number(score)}", highlight=False)
-    found = Comparison(scores["adaptive"], scores["frozen"])
+    found = AdaptiveComparison(scores["adaptive"], scores["frozen"])
     low, high = found.interval
     interval = f", 95 % interval {format_number(low)} to {format_number(high)}"
     if len(found.adaptive) < MIN_SCORES_FOR_INTERVAL:

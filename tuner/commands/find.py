@@ -17,15 +17,15 @@ from tuner.commands.tune import typed_config_dir
 from tuner.commands.winner import TrainingConfigs
 from tuner.config.trust import remember
 from tuner.executors.base import Event, TrialProgress, TrialReported
-from tuner.files import write_aside
+from tuner.files import atomic_write
 from tuner.finders.job import point_of
-from tuner.finders.study import Workplace
+from tuner.finders.study import FinderPlace
 from tuner.results.records import RunRecord
 from tuner.results.wording import format_number, format_seconds
 from tuner.runs.build import build_node, build_trackers
 from tuner.runs.checks import resolve
 from tuner.study import StudyListener, StudyStopped
-from tuner.study.book import Run
+from tuner.study.run_registry import Run
 from tuner.text.console import PlainConsole
 from tuner.text.passwords import command_line
 from tuner.trackers.base import TrackerGroup
@@ -53,7 +53,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         return EXIT_STOPPED
     for sentence in found.sentences:
         console.print(escape(sentence), highlight=False, soft_wrap=True)
-    for what, line in _take_home(found, overrides).items():
+    for what, line in _write_outputs(found, overrides).items():
         console.print(f"{what}:\n  [bold]{escape(line)}[/bold]", highlight=False, soft_wrap=True)
     return 0
 
@@ -72,7 +72,7 @@ def find(config: DictConfig, overrides: Sequence[str] = (), console: Console | N
     """
     asked, resolved = question(config, overrides, typed_config_dir()), resolve(config)
     with nullcontext(StudyListener()) if console is None else closing(_Lines(console)) as listener:
-        workplace = Workplace(
+        workplace = FinderPlace(
             storage=resolved["storage"]["url"],
             folder=resolved["study"]["folder"],
             name=resolved["study"]["name"],
@@ -161,7 +161,7 @@ def _point(params: Mapping[str, Any]) -> str:
     return ", ".join([*tests, *(f"{name} {value}" for name, value in named.items())])
 
 
-def _take_home(found: Found, overrides: Sequence[str]) -> dict[str, str]:
+def _write_outputs(found: Found, overrides: Sequence[str]) -> dict[str, str]:
     """Writes the answer as experiment files; returns what can be typed."""
     if found.config is None:
         return {}
@@ -174,10 +174,10 @@ def _take_home(found: Found, overrides: Sequence[str]) -> dict[str, str]:
     folder = found.folder / "experiment"
     folder.mkdir(exist_ok=True)
     text = configs.experiment(followed, f"What `tuner find` found: {' '.join(found.sentences[-1:])}")
-    write_aside(folder / "found.yaml", text)
+    atomic_write(folder / "found.yaml", text)
     lines = {"train with it": configs.experiment_command(found.folder, config, "found")}
     if found.suggestion is None:
         return {**lines, "search further": configs.experiment_command(found.folder, config, "found", "tune")}
     space = yaml.safe_dump({"space": {"optimizer": {"learning_rate": dict(found.suggestion.space)}}}, sort_keys=False)
-    write_aside(folder / "found_range.yaml", f"{text}{space}")
+    atomic_write(folder / "found_range.yaml", f"{text}{space}")
     return {**lines, "search further": configs.experiment_command(found.folder, config, "found_range", "tune")}

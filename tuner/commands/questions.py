@@ -16,14 +16,14 @@ from tuner.commands.preflight import check_command
 from tuner.config.composing import RunConfig
 from tuner.config.kinds import written
 from tuner.errors import UserError
-from tuner.finders.contest.candidates import Budget, Metric
-from tuner.finders.contest.contest import ContestResult, ContestSettings, run_contest
-from tuner.finders.contest.rate_trials import Rated, rates_around, run_rated
-from tuner.finders.contest.verdicts import FEWEST_FOR_INTERVAL, Standing
+from tuner.finders.comparison.candidates import CandidateBudget, Metric
+from tuner.finders.comparison.comparison import ComparisonResult, ComparisonSettings, run_comparison
+from tuner.finders.comparison.rate_trials import RateCandidate, rates_around, run_at_best_rates
+from tuner.finders.comparison.verdicts import FEWEST_FOR_INTERVAL, Rank
 from tuner.finders.learning_rate.curves import Suggestion
 from tuner.finders.learning_rate.search import RateSearch, chosen_mode, search_rates
 from tuner.finders.learning_rate.tests import RateSettings
-from tuner.finders.study import Workplace
+from tuner.finders.study import FinderPlace
 from tuner.finders.subjects import ConfiguredSubject
 from tuner.results.wording import format_number
 from tuner.runs.build import build_settings
@@ -56,7 +56,7 @@ class Found:
 
 def question(
     config: DictConfig, overrides: Sequence[str], config_dir: str | Path | None
-) -> "RateQuestion | ContestQuestion":
+) -> "RateQuestion | ComparisonQuestion":
     """What is asked, everything checked.
 
     Raises:
@@ -81,11 +81,11 @@ def question(
     metric = finder.get("metric", "reward")
     if metric not in _METRICS:
         raise UserError(f"finder.metric={metric} must be reward or loss{did_you_mean(str(metric), _METRICS)}")
-    budget = Budget(None, resolved["training"]["total_steps"], finder.get("num_gradient_steps", 1))
+    budget = CandidateBudget(None, resolved["training"]["total_steps"], finder.get("num_gradient_steps", 1))
     num_rates = finder.get("num_rates", 0)
-    contest = ContestSettings(budget, _METRICS[metric], seed=seed, num_seeds=finder["num_seeds"])
+    comparison = ComparisonSettings(budget, _METRICS[metric], seed=seed, num_seeds=finder["num_seeds"])
     candidates = _candidates(finder["kind"], finder["candidates"], overrides, config_dir)
-    of_several = ContestQuestion(finder["kind"], candidates, contest, num_rates)
+    of_several = ComparisonQuestion(finder["kind"], candidates, comparison, num_rates)
     of_several.refuse_rates()
     return of_several
 
@@ -139,7 +139,7 @@ class RateQuestion:
                 f"found: write 'schedule.{LEARNING_RATE}.start=${{optimizer.{LEARNING_RATE}}}' or schedule=none"
             )
 
-    def ask(self, workplace: Workplace) -> Found:
+    def ask(self, workplace: FinderPlace) -> Found:
         """Runs the study, or what is left of it."""
         subject = _subject(self.config)
         name = str(subject.config["agent"]["_target_"]).rpartition(".")[2]
@@ -158,7 +158,7 @@ def _at_rate(config: DictConfig, rate: float) -> DictConfig:
     return changed
 
 
-def _how_sure(result: ContestResult, standing: Standing) -> str:
+def _how_sure(result: ComparisonResult, standing: Rank) -> str:
     if len(result.comparison.seeds) < FEWEST_FOR_INTERVAL:
         return ""
     tied = standing.tied and standing is not result.comparison.best
@@ -174,12 +174,12 @@ def _subject(config: DictConfig) -> ConfiguredSubject:
 
 
 @dataclass(frozen=True)
-class ContestQuestion:
+class ComparisonQuestion:
     """Which of several."""
 
     kind: str
     candidates: dict[str, DictConfig]
-    settings: ContestSettings
+    settings: ComparisonSettings
     num_rates: int = 0  # tried for each candidate before; 0: its own only
 
     def refuse_rates(self) -> None:
@@ -189,7 +189,7 @@ class ContestQuestion:
                 raise UserError(f"finder.num_rates={self.num_rates}: {name} has no optimizer.{LEARNING_RATE} to vary")
             rates_around(float(config.optimizer[LEARNING_RATE]), self.num_rates)
 
-    def ask(self, workplace: Workplace) -> Found:
+    def ask(self, workplace: FinderPlace) -> Found:
         """Runs the study, or what is left of it."""
         about = "-".join([*self.candidates, str(next(iter(self.candidates.values())).env.id)])
         title = "".join(letter if letter.isalnum() or letter in "-." else "-" for letter in about)
@@ -205,10 +205,10 @@ class ContestQuestion:
         choice = None if best is None else f"{self.kind}={best.name}"
         return Found((*table, *result.sentences), config, None, result.folder, choice)
 
-    def _run(self, title: str, workplace: Workplace) -> ContestResult:
+    def _run(self, title: str, workplace: FinderPlace) -> ComparisonResult:
         if not self.num_rates:
             subjects = {name: _subject(config) for name, config in self.candidates.items()}
-            return run_contest(self.kind, title, subjects, self.settings, workplace)
-        rated = {name: Rated(float(config.optimizer[LEARNING_RATE]), partial(_subject_at, config))
+            return run_comparison(self.kind, title, subjects, self.settings, workplace)
+        rated = {name: RateCandidate(float(config.optimizer[LEARNING_RATE]), partial(_subject_at, config))
                  for name, config in self.candidates.items()}  # fmt: skip
-        return run_rated(self.kind, title, rated, self.num_rates, self.settings, workplace)
+        return run_at_best_rates(self.kind, title, rated, self.num_rates, self.settings, workplace)

@@ -14,7 +14,7 @@ from note_rl.errors import DivergedError
 from note_rl.threads import thread_variables
 from tuner.config.composing import RunConfig
 from tuner.errors import UserError
-from tuner.files import write_aside
+from tuner.files import atomic_write
 from tuner.results.objective import Mixed
 from tuner.results.wording import format_number, format_seconds
 from tuner.runs import folders as runs
@@ -185,7 +185,7 @@ def _keep_long_traceback(error: BaseException, folder: Path) -> None:
     trace, path = traceback_of(error), folder / OUTPUT_FILE
     if len(trace) > MAX_TRACEBACK:
         with suppress(OSError):
-            write_aside(path, trace)
+            atomic_write(path, trace)
             error.add_note(f"all of it is in {path}")
 
 

@@ -16,7 +16,7 @@ from rich.markup import escape
 from tuner.commands.defining import check_study, define, search_parts
 from tuner.commands.planning import make_plan
 from tuner.commands.winner import TrainingConfigs
-from tuner.files import write_aside
+from tuner.files import atomic_write
 from tuner.reporting import final_table, write_page
 from tuner.results.findings import Finding, Verdict
 from tuner.results.insights.failures import failed_runs
@@ -39,7 +39,7 @@ from tuner.study import (
 from tuner.study.sampling.vetting import check_values
 from tuner.study.storage.opening import has_studies
 from tuner.study.storage.ownership import refuse_another
-from tuner.study.storage.patience import STORAGE_ERRORS, explained
+from tuner.study.storage.retries import STORAGE_ERRORS, explained
 from tuner.study.watching.display import study_display
 from tuner.study.watching.study_run import StudyRunListener
 from tuner.study.watching.tracking import TrackingListener
@@ -149,7 +149,7 @@ def tune(
                 with closing(build_node("executor", resolved["executor"])) as executor:
                     StudyRunner(definition, store, executor, sampler, pruner, listeners).run()
                 try:
-                    result = _take_home(definition, store, TrainingConfigs(overrides, config_dir))
+                    result = _write_outputs(definition, store, TrainingConfigs(overrides, config_dir))
                 except STORAGE_ERRORS as error:
                     raise explained(error) from error
             whole.on_result(result.summary, result.config)
@@ -167,7 +167,7 @@ def typed_config_dir() -> Path | None:
     )
 
 
-def _take_home(definition: StudyDefinition, store: StudyStore, configs: TrainingConfigs) -> TuneResult:
+def _write_outputs(definition: StudyDefinition, store: StudyStore, configs: TrainingConfigs) -> TuneResult:
     """Writes down how to train the winner again, two ways; of several objectives, every member of the front too."""
     winner = _winner(definition, store)
     assert winner is not None, "the study came to its end"
@@ -210,7 +210,7 @@ def _write_experiment(
     experiment.parent.mkdir(exist_ok=True)
     use = configs.experiment_command(folder, winner.config, name)
     title = f"{winner.label} of study {definition.name}, the whole config.\nTrain it: {use}"
-    write_aside(experiment, configs.experiment(winner.config, title))
+    atomic_write(experiment, configs.experiment(winner.config, title))
     return experiment, use
 
 

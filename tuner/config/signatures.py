@@ -16,7 +16,7 @@ from tuner.text.names import did_you_mean
 
 
 @dataclass(frozen=True)
-class Parameter:
+class Argument:
     """One parameter: its annotation, and whether it must be given.
 
     Aliases in it are replaced by what they stand for; classes of the same package have their full path.
@@ -31,7 +31,7 @@ class Signature:
     """The keyword parameters of a target; `is_open` if it takes any others too (`**kwargs`)."""
 
     target: str
-    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    parameters: Mapping[str, Argument] = field(default_factory=dict)
     is_open: bool = False
 
 
@@ -150,12 +150,12 @@ def _of_function(module: Module, node: ast.FunctionDef, target: str, skip_first:
     plain = [*arguments.posonlyargs, *arguments.args]
     num_required = len(plain) - len(arguments.defaults)
     parameters = {
-        argument.arg: Parameter(_annotation(module, argument.annotation), index < num_required)
+        argument.arg: Argument(_annotation(module, argument.annotation), index < num_required)
         for index, argument in enumerate(plain)
         if not (skip_first and index == 0)
     }
     for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-        parameters[argument.arg] = Parameter(_annotation(module, argument.annotation), default is None)
+        parameters[argument.arg] = Argument(_annotation(module, argument.annotation), default is None)
     return Signature(target, parameters, arguments.kwarg is not None)
 
 
@@ -185,7 +185,7 @@ def _of_bases(module: Module, node: ast.ClassDef, target: str) -> Signature | No
     return Signature(target)
 
 
-def _fields(module: Module, node: ast.ClassDef) -> dict[str, Parameter]:
+def _fields(module: Module, node: ast.ClassDef) -> dict[str, Argument]:
     """The constructor parameters of a dataclass that its own body declares."""
     fields = {}
     for statement in node.body:
@@ -198,7 +198,7 @@ def _fields(module: Module, node: ast.ClassDef) -> dict[str, Parameter]:
             or "init=False" in (_unparse(statement.value) or "")
         ):
             continue
-        fields[statement.target.id] = Parameter(_annotation(module, statement.annotation), statement.value is None)
+        fields[statement.target.id] = Argument(_annotation(module, statement.annotation), statement.value is None)
     return fields
 
 

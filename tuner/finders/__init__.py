@@ -13,14 +13,18 @@ if TYPE_CHECKING:
     from tuner.finders.lr import LRFinder
     from tuner.finders.optimizer import OptFinder
     from tuner.finders.parallel import ParallelFinder
-    from tuner.finders.study import Workplace
+    from tuner.finders.study import FinderPlace
 
-__all__ = ["LRFinder", "OptFinder", "ParallelFinder", "Workplace"]
+__all__ = ["FinderPlace", "LRFinder", "OptFinder", "ParallelFinder"]
 
-_HOMES = {"LRFinder": "lr", "OptFinder": "optimizer", "ParallelFinder": "parallel", "Workplace": "study"}
+_HOMES = {"LRFinder": "lr", "OptFinder": "optimizer", "ParallelFinder": "parallel", "FinderPlace": "study"}
+
+
+_FORMER = {"Workplace": "FinderPlace"}  # names that scripts may still use
 
 
 def __getattr__(name: str) -> Any:
+    name = _FORMER.get(name, name)
     if name in _HOMES:
         return getattr(importlib.import_module(f"tuner.finders.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'tuner.finders' has no attribute {name!r}")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from tuner.files import write_aside
+from tuner.files import atomic_write
 from tuner.trial.context import TrialContext
 from tuner.trial.folder import write_objective
 from tuner.trial.messages import JsonDict
@@ -23,7 +23,7 @@ class Measured:
 
 
 @dataclass(frozen=True, repr=False)
-class Job:
+class FinderJob:
     """What a run's process calls; travels there by value."""
 
     work: Callable[[TrialContext, JsonDict], Measured]
@@ -31,7 +31,7 @@ class Job:
     def __call__(self, context: TrialContext) -> None:
         """Works at the point of this run and writes down what came of it."""
         measured = self.work(context, point_of(context.spec.config["overrides"]))
-        write_aside(context.folder / FINDING_FILE, json.dumps(measured.finding))
+        atomic_write(context.folder / FINDING_FILE, json.dumps(measured.finding))
         write_objective(context.folder, {"values": list(measured.values)})
 
 

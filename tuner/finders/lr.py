@@ -10,7 +10,7 @@ from tuner.finders.arguments import check_call, train_options_of
 from tuner.finders.learning_rate.curves import Suggestion, normalised
 from tuner.finders.learning_rate.search import RateSearch, chosen_mode, search_rates
 from tuner.finders.learning_rate.tests import RateSettings
-from tuner.finders.study import Workplace
+from tuner.finders.study import FinderPlace
 from tuner.finders.subjects import live_subject
 
 _SEARCH = ("num_seeds", "num_rates", "seed", "skip_begin", "skip_end", "group")
@@ -33,9 +33,9 @@ class LRFinder:
         result: What the last find() came to.
     """
 
-    def __init__(self, agent: Any, workplace: Workplace | None = None) -> None:
+    def __init__(self, agent: Any, workplace: FinderPlace | None = None) -> None:
         self.agent = agent
-        self.workplace = workplace or Workplace()
+        self.workplace = workplace or FinderPlace()
         self.result: RateSearch | None = None
         self._window_size: int | None = None
 

@@ -7,18 +7,25 @@ from note_rl.optimizers.rates import Rates
 from note_rl.optimizers.recipe import recipe_of
 from tuner.errors import UserError
 from tuner.finders.arguments import check_call, train_options_of
-from tuner.finders.contest.candidates import Budget, Metric
-from tuner.finders.contest.contest import ContestPlots, ContestResult, ContestSettings, best_log, distinct, run_contest
-from tuner.finders.contest.rate_trials import Rated, run_rated
-from tuner.finders.contest.verdicts import Comparison
-from tuner.finders.study import Workplace
+from tuner.finders.comparison.candidates import CandidateBudget, Metric
+from tuner.finders.comparison.comparison import (
+    ComparisonPlots,
+    ComparisonResult,
+    ComparisonSettings,
+    best_log,
+    distinct,
+    run_comparison,
+)
+from tuner.finders.comparison.rate_trials import RateCandidate, run_at_best_rates
+from tuner.finders.comparison.verdicts import Comparison
+from tuner.finders.study import FinderPlace
 from tuner.finders.subjects import LiveSubject, live_subject
 from tuner.text.names import did_you_mean
 
 _METRICS: Mapping[str, Metric] = {"reward": "reward", "loss": "frozen_loss"}
 
 
-class OptFinder(ContestPlots):
+class OptFinder(ComparisonPlots):
     """Compares optimizers on an agent, in processes of their own; the agent is as it was afterwards.
 
         finder = OptFinder(agent, [Adam(...), AdamW(...), Adamax(...)])
@@ -40,11 +47,11 @@ class OptFinder(ContestPlots):
     """
 
     def __init__(
-        self, agent: Any, optimizers: Sequence[Any] | Mapping[str, Any], workplace: Workplace | None = None
+        self, agent: Any, optimizers: Sequence[Any] | Mapping[str, Any], workplace: FinderPlace | None = None
     ) -> None:
         self.agent = agent
         self.optimizers = named_optimizers(optimizers, agent.param)
-        self.workplace = workplace or Workplace()
+        self.workplace = workplace or FinderPlace()
         self.logs: dict[str, Any] = {}
 
     def find(
@@ -57,7 +64,7 @@ class OptFinder(ContestPlots):
         strategy: Any = None,
         metrics: str = "reward",
         **options: Any,
-    ) -> ContestResult:
+    ) -> ComparisonResult:
         """Trains with each optimizer and each seed. The same call goes on where a former one was stopped.
 
         Args:
@@ -82,16 +89,16 @@ class OptFinder(ContestPlots):
             raise UserError(f"metrics={metrics!r} must be reward or loss{did_you_mean(metrics, _METRICS)}")
         if metrics == "reward" and episodes is None and total_steps is None:
             raise UserError("metrics='reward' trains with each: say for how long, with episodes=... or total_steps=")
-        budget = Budget(episodes, total_steps, options.pop("num_gradient_steps", 200))
+        budget = CandidateBudget(episodes, total_steps, options.pop("num_gradient_steps", 200))
         num_rates = options.pop("num_rates", 0)
-        settings = ContestSettings(budget, _METRICS[metrics], options=train, **options)
+        settings = ComparisonSettings(budget, _METRICS[metrics], options=train, **options)
         subjects = {name: live_subject(self.agent, one, "OptFinder") for name, one in self.optimizers.items()}
         name = type(self.agent).__name__
         if num_rates == 0:
-            self.result = run_contest("optimizer", name, subjects, settings, self.workplace)
+            self.result = run_comparison("optimizer", name, subjects, settings, self.workplace)
         else:
-            candidates = {title: Rated(self._own_rate(one), one.at_rate) for title, one in subjects.items()}
-            self.result = run_rated("optimizer", name, candidates, num_rates, settings, self.workplace)
+            candidates = {title: RateCandidate(self._own_rate(one), one.at_rate) for title, one in subjects.items()}
+            self.result = run_at_best_rates("optimizer", name, candidates, num_rates, settings, self.workplace)
         self.logs = best_log(self.result.comparison, self.optimizers)
         return self.result
 

@@ -6,10 +6,17 @@ from typing import Any
 from note_rl.errors import SettingsError
 from tuner.errors import UserError
 from tuner.finders.arguments import check_call, train_options_of
-from tuner.finders.contest.candidates import Budget
-from tuner.finders.contest.contest import ContestPlots, ContestResult, ContestSettings, best_log, distinct, run_contest
-from tuner.finders.contest.verdicts import Comparison
-from tuner.finders.study import Workplace
+from tuner.finders.comparison.candidates import CandidateBudget
+from tuner.finders.comparison.comparison import (
+    ComparisonPlots,
+    ComparisonResult,
+    ComparisonSettings,
+    best_log,
+    distinct,
+    run_comparison,
+)
+from tuner.finders.comparison.verdicts import Comparison
+from tuner.finders.study import FinderPlace
 from tuner.finders.subjects import live_subject
 from tuner.results.wording import join_words
 from tuner.text.names import did_you_mean
@@ -18,7 +25,7 @@ _OF_THE_LOSS = ("gamma", "clip", "clip_value", "entropy_coef", "value_coef", "re
 """Plain attributes that scale a loss wherever an agent has them."""
 
 
-class ParallelFinder(ContestPlots):
+class ParallelFinder(ComparisonPlots):
     """Trains agents side by side, in processes of their own; the agents are as they were afterwards.
 
         finder = ParallelFinder([agent1, agent2], [optimizer1, optimizer2])
@@ -43,7 +50,7 @@ class ParallelFinder(ContestPlots):
         self,
         agents: Sequence[Any] | Mapping[str, Any],
         optimizers: Sequence[Any],
-        workplace: Workplace | None = None,
+        workplace: FinderPlace | None = None,
     ) -> None:
         listed = list(agents.values()) if isinstance(agents, Mapping) else list(agents)
         if len(listed) != len(optimizers):
@@ -51,7 +58,7 @@ class ParallelFinder(ContestPlots):
         names = list(agents) if isinstance(agents, Mapping) else distinct([type(one).__name__ for one in listed])
         self.agents: dict[str, Any] = dict(zip(names, listed, strict=True))
         self.optimizers = dict(zip(names, optimizers, strict=True))
-        self.workplace = workplace or Workplace()
+        self.workplace = workplace or FinderPlace()
         self.rewards: dict[str, list[float]] = {}
         self.losses: dict[str, list[float]] = {}
         self.logs: dict[str, Any] = {"best_reward": -1e9, "best_loss": 1e9}
@@ -71,7 +78,7 @@ class ParallelFinder(ContestPlots):
         total_steps: int | None = None,
         num_seeds: int = 3,
         seed: int = 0,
-    ) -> ContestResult:
+    ) -> ComparisonResult:
         """Trains each agent with each seed. The same call goes on where a former one was stopped.
 
         Args:
@@ -99,13 +106,13 @@ class ParallelFinder(ContestPlots):
             raise UserError(f"metrics={metrics!r} must be reward or loss{did_you_mean(metrics, ('reward', 'loss'))}")
         if metrics == "loss":
             check_same_loss(self.agents)
-        length = Budget(1 if episodes is None and total_steps is None else episodes, total_steps)
-        settings = ContestSettings(length, "loss" if metrics == "loss" else "reward", num_seeds, seed, train)
+        length = CandidateBudget(1 if episodes is None and total_steps is None else episodes, total_steps)
+        settings = ComparisonSettings(length, "loss" if metrics == "loss" else "reward", num_seeds, seed, train)
         subjects = {
             name: live_subject(agent, self.optimizers[name], "ParallelFinder") for name, agent in self.agents.items()
         }
         title = "-".join(dict.fromkeys(type(agent).__name__ for agent in self.agents.values()))
-        self.result = run_contest("agent", title, subjects, settings, self.workplace)
+        self.result = run_comparison("agent", title, subjects, settings, self.workplace)
         self._keep(self.result)
         return self.result
 
@@ -114,7 +121,7 @@ class ParallelFinder(ContestPlots):
         """Standings, ties, failures and the verdict in words."""
         return self._found.comparison
 
-    def _keep(self, result: ContestResult) -> None:
+    def _keep(self, result: ComparisonResult) -> None:
         self.rewards = {name: curves[0] for name, curves in result.curves("rewards").items()}
         self.losses = {name: curves[0] for name, curves in result.curves("losses").items()}
         self.logs = best_log(result.comparison, self.optimizers)

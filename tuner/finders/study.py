@@ -14,11 +14,11 @@ from tuner.executors.base import Executor
 from tuner.executors.local import LocalExecutor, pickle_function
 from tuner.executors.preload import Backend
 from tuner.files import parse_json
-from tuner.finders.job import FINDING_FILE, Job, Measured, lines_of
+from tuner.finders.job import FINDING_FILE, FinderJob, Measured, lines_of
 from tuner.results.protocol import StudySettings
 from tuner.results.records import RunRecord
 from tuner.study import Listeners, StudyDefinition, StudyListener, StudyStore
-from tuner.study.book import Run
+from tuner.study.run_registry import Run
 from tuner.study.sweep.enumeration import enumeration, listed_space
 from tuner.study.sweep.study import Direction, SweepListener, SweepRunner
 from tuner.study.watching.tracking import TrackingListener
@@ -28,7 +28,7 @@ from tuner.trial.messages import JsonDict, Limits, Outcome
 
 
 @dataclass(frozen=True)
-class Workplace:
+class FinderPlace:
     """Where a finder's runs take place and are kept.
 
     Attributes:
@@ -92,7 +92,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Finding:
+class FinderRun:
     """A run of the study as its finder sees it.
 
     Attributes:
@@ -150,7 +150,7 @@ class _Records(SweepListener):
         self._listeners.on_end(run, record)
 
 
-def run_plan(plan: Plan, workplace: Workplace) -> tuple[Path, list[Finding]]:
+def run_plan(plan: Plan, workplace: FinderPlace) -> tuple[Path, list[FinderRun]]:
     """Runs the study, or what is left of it.
 
     Returns:
@@ -169,7 +169,7 @@ def run_plan(plan: Plan, workplace: Workplace) -> tuple[Path, list[Finding]]:
         seed=plan.seed,
         agent=plan.subject,
         folder=Path(workplace.folder),
-        function=pickle_function(Job(plan.job)),
+        function=pickle_function(FinderJob(plan.job)),
         probe=None,
     )
     sweep = enumeration(definition, plan.points, plan.directions, _Points())
@@ -191,7 +191,7 @@ def run_plan(plan: Plan, workplace: Workplace) -> tuple[Path, list[Finding]]:
 
 
 @contextmanager
-def _listening(workplace: Workplace, definition: StudyDefinition, num_steps: int) -> Iterator[_Records]:
+def _listening(workplace: FinderPlace, definition: StudyDefinition, num_steps: int) -> Iterator[_Records]:
     listeners = [workplace.listener or StudyListener()]
     if workplace.tracker is not None:
         listeners.append(TrackingListener(workplace.tracker, definition.name, num_steps, definition.study_folder))
@@ -202,7 +202,7 @@ def _listening(workplace: Workplace, definition: StudyDefinition, num_steps: int
             workplace.tracker.close()
 
 
-def _finding(record: RunRecord) -> Finding:
+def _finding(record: RunRecord) -> FinderRun:
     assert record.outcome is not None
     folder, complete = Path(record.folder), record.outcome is Outcome.COMPLETE and record.value is not None
     try:
@@ -215,4 +215,4 @@ def _finding(record: RunRecord) -> Finding:
     if not isinstance(data, dict):
         raise UserError(f"{folder / FINDING_FILE} is damaged: restore it, or begin another study with study.name=...")
     value = record.value if complete else None
-    return Finding(record.params, record.outcome, value, record.reason, record.seconds, folder, data)
+    return FinderRun(record.params, record.outcome, value, record.reason, record.seconds, folder, data)

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from note_rl.collect.recipe import Rebuildable, Recipe, plain_attributes
-from note_rl.collect.workers.pickling import packed, packed_recipe
+from note_rl.collect.workers.pickling import pickled, pickled_recipe
 from note_rl.errors import SettingsError
 from note_rl.learners.adjustable import LEARNING_RATE
 from note_rl.optimizers.rates import Rates
@@ -136,17 +136,17 @@ def live_subject(agent: Any, optimizer: Any, finder: str) -> LiveSubject:
     settings = agent.settings
     if optimizer is None:
         raise SettingsError(f"{finder} needs an optimizer: set agent.optimizer = Adam(...) before")
-    recipe = packed_recipe(agent, finder)
+    recipe = pickled_recipe(agent, finder)
     attributes = {
         name: value
         for name, value in plain_attributes(agent).items()
         if not name.startswith("_") and name not in _NOT_CARRIED
     }
     instead = "give set() plain numbers, and functions that hold on to nothing open"
-    carried = packed("what set() was told", (settings, attributes), instead, finder)
+    carried = pickled("what set() was told", (settings, attributes), instead, finder)
     optimizers = tuple(recipes_of(optimizer, agent.param))
     for one in optimizers:
-        packed(f"the optimizer {one.name}", one, "give one whose settings are plain numbers", finder)
+        pickled(f"the optimizer {one.name}", one, "give one whose settings are plain numbers", finder)
     weights = _weights(agent)
     about = {
         "agent": type(agent).__name__,

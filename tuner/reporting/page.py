@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from tuner.errors import UserError
-from tuner.files import write_aside
+from tuner.files import atomic_write
 from tuner.reporting.embedding import as_packed_script, as_script_data, packed_figures
 from tuner.reporting.figures import parameters as parameter_figures
 from tuner.reporting.figures import scores as figures
@@ -45,9 +45,9 @@ def write_page(summary: StudySummary, folder: Path) -> Path:
     page = render_page(summary)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        write_aside(folder / JSON_FILE, summary.to_json())
-        write_aside(folder / CSV_FILE, summary.to_csv())
-        write_aside(folder / PAGE_FILE, page)
+        atomic_write(folder / JSON_FILE, summary.to_json())
+        atomic_write(folder / CSV_FILE, summary.to_csv())
+        atomic_write(folder / PAGE_FILE, page)
     except OSError as error:
         raise UserError(f"the report cannot be written to {folder}: {error.strerror}\nGive another folder.") from error
     return folder / PAGE_FILE

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import yaml
 
-from tuner.files import write_aside
+from tuner.files import atomic_write
 
 DECISIONS_FILE = "decisions.jsonl"
 REPLAY_FOLDER = "adapted"
@@ -30,14 +30,14 @@ def write_adaptation(agent: Adapted, folder: Path) -> None:
     """Writes both files into the folder of a run; none, if nothing was adapted."""
     if agent.decisions:
         lines = [json.dumps(decision.to_json()) for decision in agent.decisions]
-        write_aside(folder / DECISIONS_FILE, "\n".join(lines) + "\n")
+        atomic_write(folder / DECISIONS_FILE, "\n".join(lines) + "\n")
     schedule = agent.adapted_schedule
     if not schedule:
         return
     path = folder / REPLAY_FOLDER / "adaptive" / "replay.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
     node = {"_target_": "note_rl.settings.Adaptive", "mode": "control", "schedule": dict(schedule)}
-    write_aside(
+    atomic_write(
         path,
         f"# What adaptation made of {folder.name}: (environment steps, value from then on). To repeat that run, type\n"
         f"# what was typed then, with --config-dir {folder / REPLAY_FOLDER} adaptive=replay\n"

@@ -49,7 +49,7 @@ class _Curve:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class AdaptiveComparison:
     """Scores on the same seeds (half area under the curve of evaluations, half their final part), [n] each."""
 
     adaptive: Sequence[float]

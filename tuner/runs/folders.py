@@ -12,7 +12,7 @@ from note_rl.errors import NoteRLError
 from note_rl.training.checkpoint import read_checkpoint
 from tuner.config.trust import admit, remember, trusted_modules
 from tuner.errors import UserError
-from tuner.files import parse_json, write_aside
+from tuner.files import atomic_write, parse_json
 from tuner.results.objective import STEP_TOLERANCE, missing_points
 from tuner.runs.checks import checked_run
 from tuner.text.names import did_you_mean
@@ -225,8 +225,8 @@ def continue_with(folder: Path, config: JsonDict) -> None:
         reports = [(step, value) for step, value in reports if step <= steps_done(folder) / before + STEP_TOLERANCE]
     if after != before or len(reports) < len(read_reports(folder)):
         lines = [json.dumps({"step": step * before / after, "value": value}) for step, value in reports]
-        write_aside(folder / REPORTS_FILE, "".join(f"{line}\n" for line in lines))
-    write_aside(folder / CONFIG_FILE, _to_yaml(config))
+        atomic_write(folder / REPORTS_FILE, "".join(f"{line}\n" for line in lines))
+    atomic_write(folder / CONFIG_FILE, _to_yaml(config))
     remember(config)
 
 

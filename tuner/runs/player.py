@@ -8,7 +8,7 @@ from gymnasium import spaces
 from gymnasium.vector.utils import batch_space, iterate
 
 from note_rl.adaptive.scheduled import ScheduledValues
-from note_rl.collect.acting import Acting
+from note_rl.collect.acting import PolicyRunner
 from note_rl.collect.evaluation import Greedy
 from note_rl.environments import flat_observations
 from note_rl.environments.frames import FrameStack
@@ -129,7 +129,7 @@ class _Exploring:
         ScheduledValues(settings.schedules, self._policy, agent).move_to(1.0)
         if hasattr(self._policy, "num_random_steps"):
             self._policy.num_random_steps = 0  # these were at the beginning
-        self._act = Acting(agent.learner, agent.obs_normaliser)
+        self._act = PolicyRunner(agent.learner, agent.obs_normaliser)
         self._frames = FrameStack(settings.experience.frame_stack)
         self._rng = rng
         self._began = False

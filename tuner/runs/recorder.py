@@ -11,11 +11,11 @@ from pathlib import Path
 from types import FrameType
 
 from tuner.errors import UserError
-from tuner.files import parse_json, sweep_asides, write_aside
+from tuner.files import atomic_write, parse_json, sweep_unfinished
 from tuner.runs.progress import Progress
 from tuner.runs.training import EVALUATION_METRIC, TrainOutcome
 from tuner.trackers.base import RunInfo, RunTracker, Tracker
-from tuner.trackers.history import History
+from tuner.trackers.history import HistoryTracker
 from tuner.trial.folder import (
     METRICS_FILE,
     REPORTS_FILE,
@@ -51,7 +51,7 @@ class RunRecorder:
         num_env_steps: int = 0,
         prepare: Callable[[], None] | None = None,
     ) -> None:
-        self.history = History(info.folder)
+        self.history = HistoryTracker(info.folder)
         self._info = info
         self._tracker = tracker
         self._progress = progress
@@ -64,7 +64,7 @@ class RunRecorder:
         try:
             if prepare is not None:
                 prepare()
-            sweep_asides(info.folder)
+            sweep_unfinished(info.folder)
             cut_torn_tail(info.folder / REPORTS_FILE)
             _drop_metrics_after(info.folder / METRICS_FILE, num_env_steps)
             self._reported = dict(read_reports(info.folder))
@@ -161,7 +161,7 @@ class RunRecorder:
         os.close(self._lock)
 
     def _write_result(self, result: Mapping[str, object]) -> None:
-        write_aside(self._info.folder / RESULT_FILE, json.dumps(result, indent=2) + "\n")
+        atomic_write(self._info.folder / RESULT_FILE, json.dumps(result, indent=2) + "\n")
 
 
 def _drop_metrics_after(path: Path, num_env_steps: int) -> None:
@@ -175,7 +175,7 @@ def _drop_metrics_after(path: Path, num_env_steps: int) -> None:
     lines = path.read_text(errors="replace").splitlines(keepends=True)
     kept = [line for line in lines if not _is_behind(line, num_env_steps)]
     if len(kept) < len(lines):
-        write_aside(path, "".join(kept))
+        atomic_write(path, "".join(kept))
 
 
 def _is_behind(line: str, num_env_steps: int) -> bool:

@@ -14,14 +14,14 @@ from types import FrameType
 from typing import Protocol
 
 from tuner.errors import UserError
-from tuner.files import sweep_asides
+from tuner.files import sweep_unfinished
 
 LOCK_FILE = "controller.lock"
 LAST_RESORT_S = 5.0
 """How long the second Ctrl-C may take to end a wait for the database, before the process ends without it."""
 
 EXIT_INTERRUPTED = 130
-_HEEDED = (signal.SIGINT, signal.SIGTERM)
+_HANDLED = (signal.SIGINT, signal.SIGTERM)
 _log = logging.getLogger(__name__)
 
 
@@ -53,7 +53,7 @@ def sole_controller(folder: Path) -> Iterator[None]:
         with suppress(OSError):  # a full disk: who holds the lock is then not known by number
             os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         for place in (folder, folder / "experiment"):
-            sweep_asides(place)
+            sweep_unfinished(place)
         yield
     finally:
         os.close(descriptor)
@@ -89,7 +89,7 @@ class Interrupts:
         self._storage = storage
 
     @contextmanager
-    def heeded(self) -> Iterator[None]:
+    def handling_signals(self) -> Iterator[None]:
         """Takes the signals over; outside the main thread, where Python cannot, they are left as they are."""
         if threading.current_thread() is not threading.main_thread():
             yield
@@ -97,7 +97,7 @@ class Interrupts:
         reader, writer = socket.socketpair()
         writer.setblocking(False)
         threading.Thread(target=self._listen, args=(reader,), name="signal-watch", daemon=True).start()
-        before = {number: signal.signal(number, self._handle) for number in _HEEDED}
+        before = {number: signal.signal(number, self._handle) for number in _HANDLED}
         descriptor = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
         try:
             yield
@@ -122,7 +122,7 @@ class Interrupts:
         heard = 0
         with signals:
             while content := signals.recv(64):
-                heard += sum(number in _HEEDED for number in content)
+                heard += sum(number in _HANDLED for number in content)
                 if heard > 1 and self._storage is not None and self._storage.is_waiting:
                     self._storage.give_up()
                     time.sleep(LAST_RESORT_S)
@@ -131,7 +131,7 @@ class Interrupts:
                         os._exit(EXIT_INTERRUPTED)
 
 
-def set_aside(folder: Path) -> Path | None:
+def archive(folder: Path) -> Path | None:
     """Renames a folder that an earlier, forgotten study has left, so that nothing in it is taken for ours or lost.
 
     Returns:

@@ -6,7 +6,7 @@ from typing import Final
 from tuner.results.insights.failures import REMEDIES
 from tuner.results.protocol import PENALISED, RETRIED
 from tuner.results.records import SCREEN, RunRecord
-from tuner.study.book import Run
+from tuner.study.run_registry import Run
 from tuner.trial import folder as files
 from tuner.trial.messages import Outcome
 
@@ -26,13 +26,13 @@ class Guard:
     streak: list[RunRecord] = field(default_factory=list)
     any_success: bool = False
 
-    def know(self, record: RunRecord) -> None:
+    def restore(self, record: RunRecord) -> None:
         """Takes a run of an earlier session into account."""
         self.any_success |= record.outcome in (Outcome.COMPLETE, Outcome.PRUNED)
 
     def count(self, record: RunRecord) -> bool:
         """Takes a run into account; whether it was one failure too many."""
-        self.know(record)
+        self.restore(record)
         failed = record.outcome in RETRIED or (record.outcome in PENALISED and not self.any_success)
         self.streak = [*self.streak, record] if failed else []
         return len(self.streak) >= self.limit

@@ -20,19 +20,19 @@ from tuner.results.selection import (
     rank_entrants,
     survivors,
 )
-from tuner.study.book import Book, ScreenBook, SeedBook
-from tuner.study.control import Interrupts, set_aside, sole_controller
+from tuner.study.control import Interrupts, archive, sole_controller
 from tuner.study.definition import Candidate, StudyDefinition
 from tuner.study.dispatch import Dispatcher
 from tuner.study.errors import StudyError
 from tuner.study.guard import further_trials
 from tuner.study.probing import PROBE, run_probe
+from tuner.study.run_registry import RunRegistry, ScreenRegistry, SeedRegistry
 from tuner.study.sampling.pruning import RungJudge, decisions_from_json, decisions_to_json, describe_decisions
 from tuner.study.sampling.samplers import SamplerFactory, make_sampler, num_distinct
 from tuner.study.storage import store as attributes
 from tuner.study.storage.ownership import Ownership, refuse_another
-from tuner.study.storage.patience import STORAGE_ERRORS, StorageLostError, explained
 from tuner.study.storage.reading import read_records
+from tuner.study.storage.retries import STORAGE_ERRORS, StorageLostError, explained
 from tuner.study.storage.store import StudyStore, begin_or_continue
 from tuner.study.summary import summarise
 from tuner.study.watching.listener import StudyListener
@@ -80,7 +80,7 @@ class StudyRunner:
             UserError: It cannot begin, or not go on as it began.
         """
         refuse_another(self._store, self._definition)
-        with sole_controller(self._definition.study_folder), self._interrupts.heeded():
+        with sole_controller(self._definition.study_folder), self._interrupts.handling_signals():
             try:
                 self._run()
             except STORAGE_ERRORS as error:
@@ -92,7 +92,7 @@ class StudyRunner:
         definition = self._definition
         screen = self._store.open(definition.name, SCREEN, pruner=self._pruner, directions=definition.directions)
         ownership = Ownership(screen, definition.study_folder, self._store.file)
-        with ownership.claimed():
+        with ownership.lease():
             self._begin(screen)
             self._run_owned(screen, ownership, began)
 
@@ -116,7 +116,7 @@ class StudyRunner:
         new = begin_or_continue(study, definition, self._store.url)
         if new:
             for name in (*STAGES, PROBE):
-                if (aside := set_aside(definition.study_folder / name)) is not None:
+                if (aside := archive(definition.study_folder / name)) is not None:
                     self._listener.on_note(
                         f"{definition.study_folder / name} is of an earlier study and is now {aside.name}"
                     )
@@ -127,9 +127,9 @@ class StudyRunner:
         settings = self._definition.settings
         random_score = self._probe(screen)
         dispatcher = Dispatcher(
-            self._definition, self._executor, self._interrupts, self._listener, random_score, ownership.sign
+            self._definition, self._executor, self._interrupts, self._listener, random_score, ownership.heartbeat
         )
-        dispatcher.know(self._records(STAGES))
+        dispatcher.restore(self._records(STAGES))
         screened = self._screen(screen, dispatcher)
         candidates = self._race(screen, dispatcher, screened)
         confirmed = self._run_seeds(
@@ -144,8 +144,8 @@ class StudyRunner:
         if self._definition.others:
             screen.set_user_attr(attributes.FRONT, [winner.label for winner in winners])
         screen.set_user_attr(attributes.WINNER, winners[0].label)
-        contestants = [*self._candidates(screen, winners), Candidate.default()]
-        self._run_seeds(dispatcher, TEST, contestants, settings.num_test_seeds)
+        compared = [*self._candidates(screen, winners), Candidate.default()]
+        self._run_seeds(dispatcher, TEST, compared, settings.num_test_seeds)
 
     def _choose(self, confirmed: tuple[RunRecord, ...], candidates: tuple[RunRecord, ...]) -> tuple[RunRecord, ...]:
         """The winner; of several objectives all candidates that no other one beats."""
@@ -187,24 +187,24 @@ class StudyRunner:
         definition = self._definition
         seed = stage_seeds(definition.seed, SCREEN, 1)[0]
         distinct = num_distinct(study.sampler, definition.space)
-        book = ScreenBook(study, definition, seed, distinct)
-        if book.num_open or book.num_entered < book.total:
+        registry = ScreenRegistry(study, definition, seed, distinct)
+        if registry.num_open or registry.num_entered < registry.total:
             study.set_user_attr(attributes.WINNER, None)  # more trials may bring another
             study.set_user_attr(attributes.FRONT, [])
-        self._listener.on_stage(SCREEN, book.total, (*book.records(), *self._records(STAGES[1:])))
-        if book.num_entered > definition.settings.num_trials:
+        self._listener.on_stage(SCREEN, registry.total, (*registry.records(), *self._records(STAGES[1:])))
+        if registry.num_entered > definition.settings.num_trials:
             self._listener.on_note(
-                f"{book.num_entered} trials are there already; "
+                f"{registry.num_entered} trials are there already; "
                 f"study.num_trials={definition.settings.num_trials} asks for no further one"
             )
-        if distinct is not None and distinct > book.total:
+        if distinct is not None and distinct > registry.total:
             self._listener.on_note(
-                f"{book.total} of the {distinct} points of the grid are tried; "
+                f"{registry.total} of the {distinct} points of the grid are tried; "
                 f"study.num_trials={distinct} tries all of them"
             )
-        judge, after = self._judge(study, book)
-        dispatcher.run_stage(book, judge, after)
-        return book.records()
+        judge, after = self._judge(study, registry)
+        dispatcher.run_stage(registry, judge, after)
+        return registry.records()
 
     def _records(self, stages: Iterable[str]) -> Iterator[RunRecord]:
         """What earlier sessions have done in these stages."""
@@ -213,7 +213,9 @@ class StudyRunner:
             if (study := self._store.find(definition.name, stage)) is not None:
                 yield from read_records(study, stage, definition.study_folder, definition.settings.others)
 
-    def _judge(self, study: optuna.Study, book: Book) -> tuple[RungJudge | None, Callable[[RunRecord], None] | None]:
+    def _judge(
+        self, study: optuna.Study, registry: RunRegistry
+    ) -> tuple[RungJudge | None, Callable[[RunRecord], None] | None]:
         if isinstance(self._pruner, NopPruner):
             return None, None
         pruning = self._definition.settings.pruning
@@ -229,7 +231,7 @@ class StudyRunner:
                 self._listener.on_note(describe_decisions(judge.decisions, judge.num_trials))
 
         # A controller may have died between the last run that was needed and the decision.
-        for record in book.records():
+        for record in registry.records():
             after(record)
         return judge, after
 
@@ -238,10 +240,10 @@ class StudyRunner:
     ) -> tuple[RunRecord, ...]:
         seeds = stage_seeds(self._definition.seed, stage, num_seeds)
         study = self._store.open(self._definition.name, stage, directions=self._definition.directions)
-        book = SeedBook(study, stage, self._definition, candidates, seeds)
-        self._listener.on_stage(stage, book.total, book.records())
-        dispatcher.run_stage(book)
-        return tuple(run for run in book.records() if run.seed in seeds)
+        registry = SeedRegistry(study, stage, self._definition, candidates, seeds)
+        self._listener.on_stage(stage, registry.total, registry.records())
+        dispatcher.run_stage(registry)
+        return tuple(run for run in registry.records() if run.seed in seeds)
 
     def _candidates(self, screen: optuna.Study, runs: Iterable[RunRecord]) -> list[Candidate]:
         trials = screen.get_trials(deepcopy=False)

@@ -17,7 +17,7 @@ from tuner.study.storage import store as attributes
 from tuner.study.storage.ownership import OWNER
 from tuner.study.storage.reading import RUN_ATTRIBUTE, START_ATTRIBUTE, read_records
 from tuner.study.storage.store import StudyStore
-from tuner.study.sweep.book import other_objectives
+from tuner.study.sweep.job_registry import other_objectives
 from tuner.study.sweep.study import SWEEP_FOLDER, best_jobs, folder_of_sweep
 from tuner.text.passwords import hidden
 from tuner.trial.messages import JsonDict

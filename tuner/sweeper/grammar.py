@@ -25,7 +25,7 @@ from hydra.errors import OverrideParseException
 
 from tuner.config.overrides import to_hydra
 from tuner.errors import UserError
-from tuner.study.space.coordinates import Choices, Interval, Range, label_of
+from tuner.study.space.coordinates import Bounds, Choices, Plain, label_of
 from tuner.study.space.space import Parameter, Space
 
 _REFUSED = {
@@ -35,7 +35,7 @@ _REFUSED = {
 }
 
 
-class SteppedRange(Range):
+class SteppedRange(Plain):
     """Numbers in equal steps, without the last digits that multiplying a step invents: 0.3, not 0.30000000000000004."""
 
     def to_value(self, drawn: Any) -> object:
@@ -156,7 +156,7 @@ def _parameter(name: str, override: Override) -> Parameter:
             raise UserError(f"{line}: choices have no order, so they have no logarithmic scale; drop tag(log, ...)")
         return Parameter(name, _choices(line, sweep))
     if isinstance(sweep, IntervalSweep):
-        return Parameter(name, Range(_interval(line, sweep, log)))
+        return Parameter(name, Plain(_interval(line, sweep, log)))
     assert isinstance(sweep, RangeSweep)
     return Parameter(name, _range(line, sweep, log))
 
@@ -181,7 +181,7 @@ def _plain(value: object) -> object:
     return [_plain(item) for item in value] if isinstance(value, list) else value
 
 
-def _interval(line: str, sweep: IntervalSweep, log: bool) -> Interval:
+def _interval(line: str, sweep: IntervalSweep, log: bool) -> Bounds:
     """Both ends belong to it."""
     low, high = sweep.start, sweep.end
     assert low is not None
@@ -189,10 +189,10 @@ def _interval(line: str, sweep: IntervalSweep, log: bool) -> Interval:
     if not (math.isfinite(low) and math.isfinite(high) and low <= high):
         raise UserError(f"{line}: the interval is empty or endless; write the lower end first")
     _check_log(line, low, log)
-    return Interval(low, high, log, integer=isinstance(low, int) and isinstance(high, int))
+    return Bounds(low, high, log, integer=isinstance(low, int) and isinstance(high, int))
 
 
-def _range(line: str, sweep: RangeSweep, log: bool) -> Range:
+def _range(line: str, sweep: RangeSweep, log: bool) -> Plain:
     """Hydra's range does not hold its end; a falling one is the same search as the rising one."""
     assert sweep.start is not None
     assert sweep.stop is not None
@@ -209,10 +209,10 @@ def _range(line: str, sweep: RangeSweep, log: bool) -> Range:
         _check_log(line, float(low), log)
         if not integer or step != 1:
             raise UserError(f"{line}: steps on a logarithmic scale are not equal; use tag(log, interval(...))")
-        return Range(Interval(int(low), int(high), log=True, integer=True))
+        return Plain(Bounds(int(low), int(high), log=True, integer=True))
     if integer:
-        return SteppedRange(Interval(int(low), int(high), step=int(step), integer=True))
-    return SteppedRange(Interval(float(low), float(high), step=float(step)))
+        return SteppedRange(Bounds(int(low), int(high), step=int(step), integer=True))
+    return SteppedRange(Bounds(float(low), float(high), step=float(step)))
 
 
 def _check_log(line: str, low: float, log: bool) -> None:
@@ -222,7 +222,7 @@ def _check_log(line: str, low: float, log: bool) -> None:
 
 def _points(parameter: Parameter) -> list[Any] | None:
     domain = parameter.coordinate.domain
-    if not isinstance(domain, Interval):
+    if not isinstance(domain, Bounds):
         return list(domain.labels)
     if domain.integer:
         return list(range(int(domain.low), int(domain.high) + 1, int(domain.step or 1)))

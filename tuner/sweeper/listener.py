@@ -9,7 +9,7 @@ from omegaconf import DictConfig, OmegaConf
 from tuner.results.protocol import RETRIED
 from tuner.results.records import RunRecord
 from tuner.results.wording import format_number
-from tuner.study.book import Run
+from tuner.study.run_registry import Run
 from tuner.study.sweep.study import JobResult, SweepListener
 from tuner.sweeper.job import without_passwords
 from tuner.sweeper.results import RESULTS_FILE, results_of, write_results

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import yaml
 
-from tuner.files import write_aside
+from tuner.files import atomic_write
 from tuner.study.sweep.study import JobResult
 from tuner.trial.messages import JsonDict
 
@@ -25,4 +25,4 @@ def results_of(best: Sequence[JobResult], num_objectives: int) -> JsonDict:
 
 def write_results(folder: Path, results: JsonDict) -> None:
     """Writes the file."""
-    write_aside(folder / RESULTS_FILE, yaml.safe_dump(results, sort_keys=False, allow_unicode=True))
+    atomic_write(folder / RESULTS_FILE, yaml.safe_dump(results, sort_keys=False, allow_unicode=True))

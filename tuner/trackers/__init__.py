@@ -1,12 +1,12 @@
 """Where the measurements of runs go: JSON lines, a Parquet history, Weights & Biases."""
 
 from tuner.trackers.base import RunInfo, RunTracker, Table, Tracker, TrackerGroup
-from tuner.trackers.history import History
+from tuner.trackers.history import HistoryTracker
 from tuner.trackers.jsonl import JsonlTracker, read_metrics
 from tuner.trackers.wandb.tracker import WandbTracker
 
 __all__ = [
-    "History",
+    "HistoryTracker",
     "JsonlTracker",
     "RunInfo",
     "RunTracker",

@@ -7,7 +7,7 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
 from tuner.errors import UserError
-from tuner.files import aside_of
+from tuner.files import atomic_target
 
 logger = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ class HistoryRow:
     """One episode.
 
     Attributes:
-        mean_reward: mean return of the newest episodes, this one included, at most `History.window` of them.
+        mean_reward: mean return of the newest episodes, this one included, at most `HistoryTracker.window` of them.
         best_reward: highest return of an episode so far.
         episode_reward: return of this episode, undiscounted.
         step: environment steps since the beginning of training.
@@ -35,7 +35,7 @@ class HistoryRow:
     time: float
 
 
-class History:
+class HistoryTracker:
     """Keeps the history and writes it to a Parquet file, aside and moved, at most every few seconds and when closed.
 
     An existing file is continued: mean, best and time go on from it. Rows it has at or beyond the first new step are
@@ -145,7 +145,7 @@ def _write_history(path: Path, rows: list[HistoryRow]) -> None:
 
     columns = dict(zip(_COLUMNS, zip(*(astuple(row) for row in rows), strict=True), strict=True))
     path.parent.mkdir(parents=True, exist_ok=True)
-    with aside_of(path) as aside:
+    with atomic_target(path) as aside:
         pyarrow.parquet.write_table(pyarrow.table(columns), aside)
 
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from tuner.files import parse_json, write_aside
+from tuner.files import atomic_write, parse_json
 from tuner.trackers.base import RunInfo, Table
 from tuner.trial.folder import METRICS_FILE, append_line, cut_torn_tail
 
@@ -77,7 +77,7 @@ class JsonlRun:
         content = {"name": info.name, "group": info.group, "job_type": info.job_type, "exit_code": exit_code}
         values = {name: value for name, value in (summary or {}).items() if not isinstance(value, Table)}
         try:
-            write_aside(info.folder / SUMMARY_FILE, json.dumps({**content, "summary": values}, indent=2))
+            atomic_write(info.folder / SUMMARY_FILE, json.dumps({**content, "summary": values}, indent=2))
         except OSError as error:
             self._give_up(error)
         self.close()

@@ -30,7 +30,7 @@ _POLL_INTERVAL_S = 0.1
 _CHUNK = 65536
 
 
-class Line:
+class ControllerConnection:
     """The child's end of the socket to its controller. Once the controller has gone it is silent and says "stop"."""
 
     def __init__(self, connection: socket.socket) -> None:

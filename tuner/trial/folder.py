@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.errors import UserError
-from tuner.files import sweep_asides, write_aside
+from tuner.files import atomic_write, sweep_unfinished
 from tuner.text.plain_text import MAX_REASON, plain
 from tuner.trial import orphans, system
 from tuner.trial.foreign import build, parse_object, read_file
@@ -122,7 +122,7 @@ def prepare(folder: Path, spec: TrialSpec) -> None:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        write_aside(folder / SPEC_FILE, spec.to_json())
+        atomic_write(folder / SPEC_FILE, spec.to_json())
     except OSError as error:
         raise UserError(
             f"the trial folder {folder} cannot be written: {error.strerror or error}.\n"
@@ -172,13 +172,13 @@ def claim(folder: Path) -> None:
     """Note this process in the pid file and clear what an earlier attempt left unfinished. The lock must be held."""
     pid = os.getpid()
     about = {"pid": pid, "start_time": system.start_time(pid), "session": orphans.own_session()}
-    write_aside(folder / PID_FILE, json.dumps(about))
+    atomic_write(folder / PID_FILE, json.dumps(about))
     clear_unfinished(folder)
 
 
 def clear_unfinished(folder: Path) -> None:
     """Clear what an earlier attempt left unfinished. The lock must be held."""
-    sweep_asides(folder)
+    sweep_unfinished(folder)
     (folder / RESULT_FILE).unlink(missing_ok=True)
     for name in (REPORTS_FILE, METRICS_FILE):
         cut_torn_tail(folder / name)
@@ -236,12 +236,12 @@ def read_result(folder: Path) -> TrialResult | None:
 
 def write_result(folder: Path, result: TrialResult) -> None:
     """Write result.json aside and move it into place."""
-    write_aside(folder / RESULT_FILE, result.to_json())
+    atomic_write(folder / RESULT_FILE, result.to_json())
 
 
 def write_objective(folder: Path, objective: JsonDict) -> None:
     """Write objective.json: what the job of a sweep returned, {"values": [...]} or {"complaint": "why it is none"}."""
-    write_aside(folder / OBJECTIVE_FILE, json.dumps(objective))
+    atomic_write(folder / OBJECTIVE_FILE, json.dumps(objective))
 
 
 def read_objective(folder: Path) -> JsonDict:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from tuner.files import sweep_asides
+from tuner.files import sweep_unfinished
 from tuner.trial import folder as files
 from tuner.trial import system
 from tuner.trial.connection import Connection
@@ -280,7 +280,7 @@ class TrialProcess:
         else:
             output = files.tail_of_output(self.folder)
             self.result = judge(written, self._ending, self._child.exit_code, output, seconds)
-        sweep_asides(self.folder)  # it may have been killed while it was writing a checkpoint
+        sweep_unfinished(self.folder)  # it may have been killed while it was writing a checkpoint
         if self._started_pid is not None and self.result != written:
             try:
                 files.write_result(self.folder, self.result)

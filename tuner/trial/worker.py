@@ -25,7 +25,7 @@ from tuner.errors import UserError
 from tuner.text.plain_text import describe_error, message_of, traceback_of
 from tuner.trial import folder as files
 from tuner.trial import orphans
-from tuner.trial.context import Line, TrialContext, current_trial, set_current_trial
+from tuner.trial.context import ControllerConnection, TrialContext, current_trial, set_current_trial
 from tuner.trial.messages import Outcome, Refused, Started, TrialInterrupted, TrialResult, TrialSpec
 from tuner.trial.wire import Launch
 
@@ -61,7 +61,7 @@ def main(control: int, began: float = math.nan) -> NoReturn:
     assert os.getpgrp() == os.getpid(), "a trial's process leads its own group: it ends the whole of it"
     orphans.become_subreaper()
     try:
-        _work(Line(socket.socket(fileno=control)), began)
+        _work(ControllerConnection(socket.socket(fileno=control)), began)
     except BaseException:  # noqa: BLE001 - the border of the process: a failure of the worker itself, such as a full disk
         traceback.print_exc()
     finally:
@@ -69,7 +69,7 @@ def main(control: int, began: float = math.nan) -> NoReturn:
         os._exit(EXIT_FAILED)
 
 
-def _work(line: Line, began: float) -> NoReturn:
+def _work(line: ControllerConnection, began: float) -> NoReturn:
     _ignore_interrupts()
     received = line.read_launch()
     if received is None:
@@ -181,7 +181,7 @@ def _redirect(folder: Path) -> None:
     faulthandler.register(signal.SIGUSR1)  # so does a hang: the controller sends this before it ends a silent trial
 
 
-def _keep_to_this_process(lock: int, line: Line) -> None:
+def _keep_to_this_process(lock: int, line: ControllerConnection) -> None:
     """Have processes that the trial forks close the lock and the line: neither may outlive the trial in them."""
     os.register_at_fork(after_in_child=lambda: os.close(lock))
     os.register_at_fork(after_in_child=line.detach)

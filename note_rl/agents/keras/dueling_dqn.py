@@ -9,7 +9,7 @@ import tensorflow as tf
 from note_rl.agents.keras.dqn import DQN
 from note_rl.agents.keras.networks import MLP, MakeNetwork, small_uniform
 from note_rl.environments import EnvLike
-from note_rl.learners.mirror import DenseLayer
+from note_rl.learners.numpy_policy import DenseLayer
 
 
 class DuelingNetwork(keras.Model):  # type: ignore[misc]  # Keras ships no types

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from note_rl.agents.spaces import ContinuousSpaces, image_shape, say_if_pixels
 from note_rl.errors import SettingsError
-from note_rl.learners.mirror import DenseLayer, scaled_tanh
+from note_rl.learners.numpy_policy import DenseLayer, scaled_tanh
 from note_rl.types import Activation
 
 _ACTIVATIONS = get_args(Activation)

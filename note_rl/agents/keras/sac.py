@@ -9,7 +9,7 @@ from note_rl.agents.keras.networks import MLP, MakeNetwork, QNetwork, soft_updat
 from note_rl.agents.spaces import continuous_spaces
 from note_rl.environments import EnvLike
 from note_rl.learners.keras.modes import evaluating
-from note_rl.learners.mirror import DenseLayer
+from note_rl.learners.numpy_policy import DenseLayer
 from note_rl.policy import Policy, SquashedGaussianPolicy
 from note_rl.policy.continuous import LOG_STD_RANGE
 from note_rl.rl import RL

@@ -7,7 +7,7 @@ import tensorflow as tf
 from note_rl.agents.keras.networks import MLP, MakeNetwork, QNetwork, TanhActor, soft_update
 from note_rl.agents.spaces import continuous_spaces
 from note_rl.environments import EnvLike
-from note_rl.learners.mirror import DenseLayer
+from note_rl.learners.numpy_policy import DenseLayer
 from note_rl.rl import RL
 
 

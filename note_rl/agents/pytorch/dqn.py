@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from note_rl.agents.pytorch.networks import MLP, MakeNetwork, soft_update
 from note_rl.agents.spaces import discrete_spaces
 from note_rl.environments import EnvLike
-from note_rl.learners.mirror import DenseLayer
+from note_rl.learners.numpy_policy import DenseLayer
 from note_rl.rl_pytorch import RL_pytorch
 
 

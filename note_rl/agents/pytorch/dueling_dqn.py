@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from note_rl.agents.pytorch.dqn import DQN
 from note_rl.agents.pytorch.networks import MLP, MakeNetwork
 from note_rl.environments import EnvLike
-from note_rl.learners.mirror import DenseLayer
+from note_rl.learners.numpy_policy import DenseLayer
 
 
 class DuelingNetwork(nn.Module):

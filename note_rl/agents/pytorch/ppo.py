@@ -9,7 +9,7 @@ from torch import Tensor
 from note_rl.agents.pytorch.networks import MLP, MakeNetwork
 from note_rl.agents.spaces import DiscreteSpaces, any_spaces
 from note_rl.environments import EnvLike
-from note_rl.learners.mirror import DenseLayer, with_constant_outputs
+from note_rl.learners.numpy_policy import DenseLayer, with_constant_outputs
 from note_rl.policy import GaussianPolicy, Policy, SoftmaxPolicy
 from note_rl.rl_pytorch import RL_pytorch
 

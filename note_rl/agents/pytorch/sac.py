@@ -10,7 +10,7 @@ from torch.nn.functional import softplus
 from note_rl.agents.pytorch.networks import MLP, MakeNetwork, QNetwork, evaluating, soft_update
 from note_rl.agents.spaces import continuous_spaces
 from note_rl.environments import EnvLike
-from note_rl.learners.mirror import DenseLayer
+from note_rl.learners.numpy_policy import DenseLayer
 from note_rl.policy import Policy, SquashedGaussianPolicy
 from note_rl.policy.continuous import LOG_STD_RANGE
 from note_rl.rl_pytorch import RL_pytorch

@@ -16,7 +16,7 @@ _CLOSE_ON_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
+class WorkerConfig:
     """What a worker is to do; a descriptor of the weights' segment comes along. Parts in bytes were pickled.
 
     Attributes:
@@ -69,7 +69,7 @@ class Collect:
         numbers: Of the policy, which a schedule moves.
         attributes: Numbers and words of the agent, as they are now.
         normaliser: Its state.
-        activations: As in `Job`, if they have changed.
+        activations: As in `WorkerConfig`, if they have changed.
     """
 
     num_steps: int
@@ -115,7 +115,7 @@ class Failed:
     traceback: str
 
 
-class Line:
+class Connection:
     """One end of a socket, for messages of any size and descriptors. Both ends are our own."""
 
     def __init__(self, end: socket.socket) -> None:
@@ -171,7 +171,7 @@ class Line:
         self._end.close()
 
 
-def line_of(descriptor: int) -> Line:
+def line_of(descriptor: int) -> Connection:
     """The line whose end is this descriptor, inherited from the process that made it."""
     os.set_inheritable(descriptor, False)
-    return Line(socket.socket(fileno=descriptor))
+    return Connection(socket.socket(fileno=descriptor))

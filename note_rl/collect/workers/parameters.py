@@ -5,7 +5,7 @@ import os
 import cloudpickle  # type: ignore[import-untyped]
 import numpy as np
 
-from note_rl.collect.acting import Acting
+from note_rl.collect.acting import PolicyRunner
 from note_rl.collect.workers.shared_memory import Segment, anonymous_file, layout
 from note_rl.collect.workers.worker import layer_arrays
 from note_rl.environments.frames import FrameStack
@@ -32,7 +32,7 @@ class SharedParameters:
         activations: Of mirrored layers, pickled, as they were published last.
     """
 
-    def __init__(self, act: Acting[Learner], obs: Array, frame_stack: int) -> None:
+    def __init__(self, act: PolicyRunner[Learner], obs: Array, frame_stack: int) -> None:
         self._learner = act.learner
         act(FrameStack(frame_stack).show(obs, np.ones(1, np.bool_)))  # decides whether layers are mirrored
         self._indices: list[int | None] = list(range(obs.shape[1])) if act.multi_agent else [None]

@@ -16,7 +16,7 @@ from note_rl.policy import Policy, PolicyPerEnvironment
 REFUSALS = (pickle.PicklingError, TypeError, AttributeError, ValueError, RuntimeError, NotImplementedError)
 
 
-def packed(what: str, value: Any, instead: str, sender: str = "pool_network=True") -> bytes:
+def pickled(what: str, value: Any, instead: str, sender: str = "pool_network=True") -> bytes:
     """The pickle of a value.
 
     Raises:
@@ -32,39 +32,39 @@ def packed(what: str, value: Any, instead: str, sender: str = "pool_network=True
     return content
 
 
-def packed_environments(env: Any, places: Sequence[int]) -> bytes:
+def pickled_environments(env: Any, places: Sequence[int]) -> bytes:
     """The environments at some places of a list; of anything else, that itself."""
     instead = "set self.env to an id, an EnvFactory or a function that makes the environment"
     if not isinstance(env, list | tuple):
-        return packed("agent.env", env, instead)
+        return pickled("agent.env", env, instead)
     own = [env[place] for place in places]
     try:
-        return packed("agent.env", own, instead)
+        return pickled("agent.env", own, instead)
     except SettingsError:
         for place in places:
-            packed(f"agent.env[{place}]", env[place], f"{instead}, or a list of what can be pickled")
+            pickled(f"agent.env[{place}]", env[place], f"{instead}, or a list of what can be pickled")
         raise
 
 
-def packed_policy(policy: Policy, places: Sequence[int]) -> bytes:
+def pickled_policy(policy: Policy, places: Sequence[int]) -> bytes:
     """The policy for some environments."""
     if isinstance(policy, PolicyPerEnvironment):
         policy = PolicyPerEnvironment([policy.policies[place] for place in places])
-    return packed("the policy", policy, "give set() a policy made of plain numbers")
+    return pickled("the policy", policy, "give set() a policy made of plain numbers")
 
 
-def packed_recipe(agent: Any, sender: str = "pool_network=True") -> bytes:
+def pickled_recipe(agent: Any, sender: str = "pool_network=True") -> bytes:
     """How the agent is made again."""
     recipe: Recipe = agent.recipe
     try:
-        return packed("the agent", recipe, "", sender)
+        return pickled("the agent", recipe, "", sender)
     except SettingsError:
         for name, value in recipe.named_arguments().items():
-            packed(
+            pickled(
                 f"the constructor's argument {name!r} of {recipe.kind.__name__}",
                 value,
                 "give it as something plain, from which the constructor makes the rest",
                 sender,
             )
-        packed(f"the class {recipe.kind.__name__}", recipe.kind, "define it in a module of its own", sender)
+        pickled(f"the class {recipe.kind.__name__}", recipe.kind, "define it in a module of its own", sender)
         raise

@@ -8,12 +8,12 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 
 from note_rl.adaptive.scheduled import ADAPTABLE, numbers_of
-from note_rl.collect.acting import Acting
+from note_rl.collect.acting import PolicyRunner
 from note_rl.collect.base import Collecting
 from note_rl.collect.joining import columns_of, joined, split, steps_of
-from note_rl.collect.workers.messages import Job
+from note_rl.collect.workers.messages import WorkerConfig
 from note_rl.collect.workers.parameters import SharedParameters
-from note_rl.collect.workers.pickling import packed, packed_environments, packed_policy, packed_recipe
+from note_rl.collect.workers.pickling import pickled, pickled_environments, pickled_policy, pickled_recipe
 from note_rl.collect.workers.running import RunningWorkers
 from note_rl.collect.workers.worker import count_steps
 from note_rl.environments import VectorEnvironment, check_listed, make_environments
@@ -103,7 +103,7 @@ class PoolCollector(Collecting):
         assert settings.workers is not None
         self._workers = settings.workers
 
-    def begin(self, act: Acting[Learner]) -> bool:
+    def begin(self, act: PolicyRunner[Learner]) -> bool:
         """Starts the workers; see `Collecting`."""
         self._running = self._start(act)
         exact = self._running.exact and not self._lost
@@ -112,7 +112,7 @@ class PoolCollector(Collecting):
             self._waiting = None
         return exact
 
-    def collect(self, act: Acting[Learner], num_steps: int | None) -> tuple[Steps, list[Episode]]:
+    def collect(self, act: PolicyRunner[Learner], num_steps: int | None) -> tuple[Steps, list[Episode]]:
         """See `Collecting`; if overlapping, workers go on with the next steps at once."""
         self._receive()
         if num_steps is None:
@@ -125,7 +125,7 @@ class PoolCollector(Collecting):
             self._ask(act, length)
         return found
 
-    def _exactly(self, act: Acting[Learner], num_steps: int) -> tuple[Steps, list[Episode]]:
+    def _exactly(self, act: PolicyRunner[Learner], num_steps: int) -> tuple[Steps, list[Episode]]:
         have = 0 if self._waiting is None else len(self._waiting[0].ended)
         if have < num_steps:
             self._ask(act, num_steps - have)
@@ -140,7 +140,7 @@ class PoolCollector(Collecting):
             episodes = episodes[:num_ended]
         return steps, episodes
 
-    def _until_an_episode_ends(self, act: Acting[Learner]) -> tuple[Steps, list[Episode]]:
+    def _until_an_episode_ends(self, act: PolicyRunner[Learner]) -> tuple[Steps, list[Episode]]:
         if self._waiting is None:
             self._ask(act, self._span)
             self._receive()
@@ -151,7 +151,7 @@ class PoolCollector(Collecting):
         self._span = int(found[0].ended.any(axis=1).argmax()) + 1
         return found
 
-    def _ask(self, act: Acting[Learner], num_steps: int) -> None:
+    def _ask(self, act: PolicyRunner[Learner], num_steps: int) -> None:
         assert self._running is not None, "begin() comes first"
         self._running.ask(num_steps, numbers_of(self.policy, {*self._settings.schedules, *ADAPTABLE}), act)
 
@@ -173,7 +173,7 @@ class PoolCollector(Collecting):
         else:
             count_steps(self.policy, num_steps * self.num_envs)
 
-    def _start(self, act: Acting[Learner]) -> RunningWorkers:
+    def _start(self, act: PolicyRunner[Learner]) -> RunningWorkers:
         parameters = SharedParameters(act, self._shown.obs, self._frame_stack)
         try:
             jobs, preload = self._jobs(act, parameters)
@@ -182,23 +182,23 @@ class PoolCollector(Collecting):
             parameters.close()
             raise
 
-    def _jobs(self, act: Acting[Learner], parameters: SharedParameters) -> tuple[list[Job], list[str]]:
+    def _jobs(self, act: PolicyRunner[Learner], parameters: SharedParameters) -> tuple[list[WorkerConfig], list[str]]:
         """What each worker is to do, and the modules that all of them need."""
         agent, reward_done = None, getattr(self._agent, "reward_done_func_ma", None)
         own_method = getattr(reward_done, "__self__", None) is self._agent
         if not parameters.mirrored or (self._settings.multi_agent and own_method):
-            agent = packed_recipe(self._agent)
+            agent = pickled_recipe(self._agent)
         if reward_done is not None:
             advice = "define it as a method of the agent"
-            reward_done = None if own_method else packed("reward_done_func_ma", reward_done, advice)
+            reward_done = None if own_method else pickled("reward_done_func_ma", reward_done, advice)
         jobs = [
-            Job(
+            WorkerConfig(
                 number=number,
                 places=places,
                 num_envs=self.num_envs,
                 seed=self._seed,
-                environments=packed_environments(self._agent.env, places),
-                policy=packed_policy(self.policy, places),
+                environments=pickled_environments(self._agent.env, places),
+                policy=pickled_policy(self.policy, places),
                 frame_stack=self._frame_stack,
                 multi_agent=self._settings.multi_agent,
                 agent=agent,

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from note_rl.collect.workers.messages import Failed, Line
+from note_rl.collect.workers.messages import Connection, Failed
 from note_rl.collect.workers.worker_process import Start
 from note_rl.errors import WorkerError
 from note_rl.threads import thread_variables
@@ -27,7 +27,7 @@ _LOOK_S = 0.5  # how often it is looked whether a worker from which nothing come
 _EXIT_CODE_S = 1.0  # until the exit code of a dead worker should be known
 
 
-class Crew:
+class WorkerPool:
     """Worker processes, from their start to their end.
 
     Args:
@@ -37,7 +37,7 @@ class Crew:
     """
 
     def __init__(self, num_workers: int, forked: bool, preload: Sequence[str]) -> None:
-        self._lines: list[Line] = []
+        self._lines: list[Connection] = []
         self._processes: list[subprocess.Popen[bytes]] = []
         self._answers: dict[int, Any] = {}  # what has come, by worker
         self._life: int | None = None
@@ -61,7 +61,7 @@ class Crew:
                 for index in group:
                     ours, other = socket.socketpair()
                     theirs.append(other)
-                    self._lines.append(Line(ours))
+                    self._lines.append(Connection(ours))
                     self._selector.register(ours, selectors.EVENT_READ, index)
                 start = Start([end.fileno() for end in theirs], life, ends, preload)
                 self._processes.append(_process(start))

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from note_rl.collect.acting import Acting
+from note_rl.collect.acting import PolicyRunner
 from note_rl.collect.joining import side_by_side
 from note_rl.collect.recipe import plain_attributes
-from note_rl.collect.workers.messages import Collect, Collected, Job, TellState
+from note_rl.collect.workers.messages import Collect, Collected, TellState, WorkerConfig
 from note_rl.collect.workers.parameters import SharedParameters
-from note_rl.collect.workers.processes import Crew
+from note_rl.collect.workers.processes import WorkerPool
 from note_rl.collect.workers.shared_memory import Segment
 from note_rl.learners.base import Learner
 from note_rl.settings.workers import StartMethod
@@ -39,7 +39,7 @@ class RunningWorkers:
 
     def __init__(
         self,
-        jobs: Sequence[Job],
+        jobs: Sequence[WorkerConfig],
         agent: Any,
         parameters: SharedParameters,
         start_method: StartMethod,
@@ -53,16 +53,16 @@ class RunningWorkers:
         self._segments: dict[int, Segment] = {}
         self.asked = False
         forked = start_method == "forkserver" or (start_method == "auto" and sys.platform == "linux")
-        self._crew = Crew(len(jobs), forked, preload)
+        self._workers = WorkerPool(len(jobs), forked, preload)
         try:
             for number, job in enumerate(jobs):
-                self._crew.send(number, job, parameters.descriptor)
-            self.exact = all(ready.exact for ready, _ in self._crew.receive())
+                self._workers.send(number, job, parameters.descriptor)
+            self.exact = all(ready.exact for ready, _ in self._workers.receive())
         except BaseException:
             self.end()
             raise
 
-    def ask(self, num_steps: int, numbers: Mapping[str, float], act: Acting[Learner]) -> None:
+    def ask(self, num_steps: int, numbers: Mapping[str, float], act: PolicyRunner[Learner]) -> None:
         """Has every worker collect, with the parameters as they are now."""
         assert not self.asked, "parameters must not change under workers that are collecting"
         activations = self._parameters.publish()
@@ -70,12 +70,12 @@ class RunningWorkers:
         wanted = Collect(num_steps, version, numbers, self._attributes(), act.normaliser.get_state(), activations)
         self.asked = True
         for number in range(len(self._places)):
-            self._crew.send(number, wanted)
+            self._workers.send(number, wanted)
 
     def receive(self) -> tuple[Steps, list[Episode]]:
         """The steps that were asked for, and the episodes that ended in them, in order."""
         parts, ended = [], []
-        for number, (collected, descriptor) in enumerate(self._crew.receive()):
+        for number, (collected, descriptor) in enumerate(self._workers.receive()):
             assert isinstance(collected, Collected)
             if descriptor is not None:
                 self._segments[number] = Segment(descriptor, collected.num_bytes)
@@ -90,20 +90,20 @@ class RunningWorkers:
         """Where the workers are, under their numbers; nothing may be asked for."""
         assert not self.asked
         for number in range(len(self._places)):
-            self._crew.send(number, TellState())
+            self._workers.send(number, TellState())
         return {
             f"{number}/{name}": values
-            for number, (state, _) in enumerate(self._crew.receive())
+            for number, (state, _) in enumerate(self._workers.receive())
             for name, values in state.arrays.items()
         }
 
     def check(self) -> None:
         """Raises WorkerError if one of them has failed."""
-        self._crew.check()
+        self._workers.check()
 
     def end(self) -> None:
         """Ends all processes at once."""
-        self._crew.end()
+        self._workers.end()
         self._parameters.close()
 
 

@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 
 from note_rl.adaptive.scheduled import set_numbers
-from note_rl.collect.acting import Acting, Answers
+from note_rl.collect.acting import ActingLearner, PolicyRunner
 from note_rl.collect.collector import Collector
 from note_rl.collect.joining import columns_of
-from note_rl.collect.workers.messages import Collect, Collected, Job
+from note_rl.collect.workers.messages import Collect, Collected, WorkerConfig
 from note_rl.collect.workers.shared_memory import Segment, anonymous_file, layout
 from note_rl.environments import VectorEnvironment, make_environments
 from note_rl.environments.multi_agent import joint_environments
 from note_rl.environments.normalise import ObservationNormaliser
 from note_rl.errors import AgentContractError
 from note_rl.learners.base import Learner
-from note_rl.learners.mirror import DenseLayer, Mirror
+from note_rl.learners.numpy_policy import DenseLayer, NumpyPolicy
 from note_rl.policy import Policy, PolicyPerEnvironment
 from note_rl.seeding import generator, integer, seed_everything
 from note_rl.types import Array, FloatArray, nested, under
@@ -39,7 +39,7 @@ class Worker:
         exact: Whether the environments are where the job's state says.
     """
 
-    def __init__(self, job: Job, weights: Segment) -> None:
+    def __init__(self, job: WorkerConfig, weights: Segment) -> None:
         seed_everything(integer(job.seed, "worker", job.number))
         self._others = job.num_envs - len(job.places)
         agent: Any = None if job.agent is None else pickle.loads(job.agent).make()
@@ -50,7 +50,7 @@ class Worker:
         self._mirrored = None if job.activations is None else _Mirrored(self._weights, job.activations)
         answers = self._learner or self._mirrored
         assert answers is not None
-        self._act = Acting[Answers](answers, ObservationNormaliser(), job.multi_agent)
+        self._act = PolicyRunner[ActingLearner](answers, ObservationNormaliser(), job.multi_agent)
         self._rng = generator(job.seed, "exploration", job.number)
         self._collector = Collector(_environments(job, agent), pickle.loads(job.policy), self._rng, job.frame_stack)
         self._segment: Segment | None = None
@@ -118,7 +118,7 @@ class _Mirrored:
 
     Args:
         weights: Kernels and biases, see `layer_arrays`.
-        activations: As in `Job`.
+        activations: As in `WorkerConfig`.
     """
 
     def __init__(self, weights: dict[str, Array], activations: bytes) -> None:
@@ -128,7 +128,7 @@ class _Mirrored:
     def use(self, activations: bytes) -> None:
         """Takes these activations from now on."""
         by_agent: dict[int | None, list[Any]] = pickle.loads(activations)
-        self._mirrors = {index: Mirror(partial(self._layers, index, found)) for index, found in by_agent.items()}
+        self._mirrors = {index: NumpyPolicy(partial(self._layers, index, found)) for index, found in by_agent.items()}
 
     def _layers(self, index: int | None, activations: list[Any]) -> list[DenseLayer]:
         return [
@@ -156,7 +156,7 @@ def layer_arrays(index: int | None, layers: Sequence[DenseLayer]) -> dict[str, A
     }
 
 
-def _environments(job: Job, agent: Any) -> VectorEnvironment:
+def _environments(job: WorkerConfig, agent: Any) -> VectorEnvironment:
     env = pickle.loads(job.environments)
     if job.multi_agent:
         own = getattr(agent, "reward_done_func_ma", None)

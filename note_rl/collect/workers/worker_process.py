@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from note_rl.collect.workers.messages import Failed, Line, Ready, State, TellState, line_of
+from note_rl.collect.workers.messages import Connection, Failed, Ready, State, TellState, line_of
 from note_rl.collect.workers.shared_memory import Segment
 from note_rl.collect.workers.worker import Worker
 
@@ -140,7 +140,7 @@ def _end(exit_code: int, guard: int | None) -> NoReturn:
     os._exit(exit_code)
 
 
-def serve(line: Line, closing: contextlib.ExitStack) -> None:
+def serve(line: Connection, closing: contextlib.ExitStack) -> None:
     """Does what the line says until it ends (EOFError); `closing` is told what to close then."""
     job, descriptor = line.receive()
     assert descriptor is not None

@@ -1,4 +1,4 @@
-"""What an agent goes back to when a burst of gradient steps has spoiled it."""
+"""What an agent goes back to when an update block of gradient steps has spoiled it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +13,7 @@ class Kept:
     XLA copies them in the time of a fraction of a gradient step.
 
     Args:
-        variables: That the burst may change.
+        variables: That the update block may change.
         learning: Those that optimizers change.
     """
 

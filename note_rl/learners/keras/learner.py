@@ -42,8 +42,8 @@ from note_rl.learners.keras.variables import (
     undisturbed,
 )
 from note_rl.learners.keras.xla import Compilation, is_on_cpu
-from note_rl.learners.losses import Losses, offered
-from note_rl.learners.mirror import Actor
+from note_rl.learners.losses import Losses, batch_attributes
+from note_rl.learners.numpy_policy import Actor
 from note_rl.learners.targets import update_copies
 from note_rl.types import Array, FloatArray, Sample, Update
 
@@ -54,7 +54,7 @@ _MOST_RECOMPILED = 5  # in one training run; XLA takes seconds each time
 class KerasLearner:
     """Trains an agent whose parameters are Keras or TensorFlow variables.
 
-    A burst is one traced function: a loop over the minibatches that holds forward pass, gradients, clipping,
+    An update block is one traced function: a loop over the minibatches that holds forward pass, gradients, clipping,
     optimizer step and target update. Hyperparameters enter as tensors, so changing them never traces again.
     """
 
@@ -169,8 +169,8 @@ class KerasLearner:
         signature = (tuple((name, column.dtype, *column.shape) for name, column in columns.items()), *scalars)
         if signature not in self._traced:  # traced apart from the first run, so that a refused agent is not trained
             try:
-                with self._constants.noted(), self._modes.learning():
-                    self._traced[signature] = self._compilation.traced(self._burst, columns, sync, scalars)
+                with self._constants.guarded(), self._modes.learning():
+                    self._traced[signature] = self._compilation.traced(self._update_block, columns, sync, scalars)
             finally:
                 refusal, self._step.refusal = self._step.refusal, None
                 if refusal is not None:  # instead of what TensorFlow wrapped it into
@@ -185,7 +185,7 @@ class KerasLearner:
             self._compile()
             return self._call_compiled(columns, sync, scalars)
 
-    def _burst(self, columns: dict[str, Any], sync: Any, scalars: dict[str, Any]) -> dict[str, Any]:
+    def _update_block(self, columns: dict[str, Any], sync: Any, scalars: dict[str, Any]) -> dict[str, Any]:
         """The traced loop over K minibatches. Returns losses [K, G] and what was handed to the replay, [K, B] each."""
         self.num_traces += 1
         num_gradient_steps, batch_size = columns["reward"].shape[:2]
@@ -194,7 +194,7 @@ class KerasLearner:
 
         def body(k: Any, rows: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
             batch = {name: column[k] for name, column in columns.items()}
-            read = {**{name: scalars[name] for name in of_the_agent(scalars)}, **offered(batch)}
+            read = {**{name: scalars[name] for name in of_the_agent(scalars)}, **batch_attributes(batch)}
             with with_numbers(self._optimizers, scalars), temporary_attributes(self.agent, read):
                 step_rows = self._step(batch, sync[k])
                 tf.cond(sync[k], self._sync_targets, lambda: 0)
@@ -208,7 +208,7 @@ class KerasLearner:
         return {"diverged": kept.unless_sound(rows["loss"]), **{name: rows[name] for name in handed_over}}
 
     def _all_variables(self) -> list[Any]:
-        """That a burst may change, each once."""
+        """That an update block may change, each once."""
         slots = [variable for optimizer, _ in self._optimizers for _, variable in optimizer_slots(optimizer)]
         found = [*(variable for _, variable in named_variables(self.agent)), *slots]
         return list({identity(variable): variable for variable in found}.values())

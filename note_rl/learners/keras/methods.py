@@ -48,5 +48,5 @@ class TracedMethods:
             self._functions[key] = evaluate, constants
             return
         signature = [tf.TensorSpec((None, *array.shape[1:]), array.dtype) for array in arrays]
-        with constants.noted():
+        with constants.guarded():
             self._functions[key] = tf.function(evaluate, input_signature=signature).get_concrete_function(), constants

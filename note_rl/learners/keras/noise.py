@@ -9,7 +9,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from note_rl.learners.adjustable import Parted
+from note_rl.learners.adjustable import Microbatches
 from note_rl.learners.base import temporary_attributes
 from note_rl.learners.gradient_noise import NoiseMoments, of_norms
 from note_rl.learners.keras.variables import identity
@@ -48,7 +48,7 @@ class NoiseMeter:
         if self.touches is None and self._quickly is not None:
             self.touches = variables
 
-    def __call__(self, given: Parted, groups: Groups, networks: Iterable[Any]) -> list[NoiseMoments]:
+    def __call__(self, given: Microbatches, groups: Groups, networks: Iterable[Any]) -> list[NoiseMoments]:
         """Measures once.
 
         Args:
@@ -76,7 +76,7 @@ class NoiseMeter:
         return _moments(norms, parts, given.size)
 
     def _tried(
-        self, columns: dict[str, Any], given: Parted, groups: Groups, layers: Sequence[Any]
+        self, columns: dict[str, Any], given: Microbatches, groups: Groups, layers: Sequence[Any]
     ) -> list[NoiseMoments]:
         """In both ways, without compiling anything."""
         slowly = _moments(_one_by_one(self._losses, columns, given.parts, groups), given.parts, given.size)

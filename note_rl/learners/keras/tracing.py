@@ -9,19 +9,19 @@ _PLAIN = (int, float, bool, str, type(None))
 
 
 @dataclass(frozen=True, eq=False)
-class _Object:
+class _Identity:
     """Equal to itself and nothing else; held, so that its identity is not given away."""
 
     one: Any
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Object) and self.one is other.one
+        return isinstance(other, _Identity) and self.one is other.one
 
     def __hash__(self) -> int:
         return id(self.one)
 
 
-_ABSENT = _Object(object())
+_ABSENT = _Identity(object())
 
 
 class Constants:
@@ -43,7 +43,7 @@ class Constants:
         self._before: dict[str, Any] = {}
 
     @contextmanager
-    def noted(self) -> Iterator[None]:
+    def guarded(self) -> Iterator[None]:
         """While a function is traced: notes what is read."""
         with _reads_of(self._agent) as names:
             yield
@@ -74,7 +74,7 @@ def _constant(value: Any) -> Any:
         return {key: _constant(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
         return [_constant(one) for one in value]
-    return _Object(value)
+    return _Identity(value)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from note_rl.learners.adjustable import OptimizerNumbers, Parted, of_optimizers
+from note_rl.learners.adjustable import Microbatches, OptimizerNumbers, of_optimizers
 from note_rl.learners.gradient_noise import NoiseMoments, of_norms
 
 Optimizers = Sequence[tuple[torch.optim.Optimizer, Any]]
@@ -79,7 +79,7 @@ class NoiseMeter:
     def __call__(
         self,
         losses: Losses,
-        given: Parted,
+        given: Microbatches,
         batch: Mapping[str, Tensor],
         groups: Sequence[Sequence[Tensor]],
         layers: Sequence[nn.Linear],

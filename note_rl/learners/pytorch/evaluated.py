@@ -44,14 +44,14 @@ def reported(evaluated: Evaluated) -> Reported:
 class WaitingLosses:
     """Stands in for losses that were not worked out, as their group waits for its turn: the mean of those that were.
 
-    Of this burst, or, if it had none, of the last one that had.
+    Of this update block, or, if it had none, of the last one that had.
     """
 
     def __init__(self) -> None:
         self._means: dict[int, Tensor] = {}
 
     def filled(self, rows: Sequence[Sequence[Tensor | None]]) -> list[list[Tensor]]:
-        """Losses of the steps of a burst, none of them missing."""
+        """Losses of the steps of an update block, none of them missing."""
         if any(loss is None for row in rows for loss in row) or not self._means:
             for index, column in enumerate(zip(*rows, strict=True)):
                 known = [loss for loss in column if loss is not None]

@@ -1,4 +1,4 @@
-"""What an agent goes back to when a burst of gradient steps has spoiled it."""
+"""What an agent goes back to when an update block of gradient steps has spoiled it."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import is_
@@ -17,10 +17,10 @@ _SELDOM = 32  # gradient steps between copies of more: they cost up to half a st
 
 
 class Kept:
-    """Copies of parameters, target networks and optimizer slots, from before a burst.
+    """Copies of parameters, target networks and optimizer slots, from before an update block.
 
-    Where a copy each time would cost more than 1 or 2 % of a burst, which is a short burst of a large network, steps
-    are to be looked at one by one before they are taken, and a copy is made now and then only: for a finite loss whose
+    Where a copy each time would cost more than 1 or 2 % of an update block (a short one of a large network), steps are
+    to be looked at one by one before they are taken, and a copy is made now and then only: for a finite loss whose
     gradient is not.
 
     Args:
@@ -37,7 +37,7 @@ class Kept:
         self._steps_since = _SELDOM
 
     def begin(self, num_gradient_steps: int) -> bool:
-        """A burst of so many gradient steps follows; gives whether it may go on whatever its losses are."""
+        """An update block of so many gradient steps follows; gives whether it may go on whatever its losses are."""
         self._steps_since += num_gradient_steps
         seldom = self._steps_since <= _SELDOM and self._optimizers[0][1][0].device.type == "cpu"
         if seldom and num_gradient_steps == 1:
@@ -52,7 +52,7 @@ class Kept:
         return True
 
     def go_back(self) -> None:
-        """To what was before the burst, or before a former one if the parameters were not finite then, either."""
+        """To what was before the update block, or before an earlier one if parameters were not finite then, either."""
         for copy in self._copies:
             if copy.is_sound():
                 copy.give_back()
@@ -76,7 +76,7 @@ class Kept:
 
 
 class _Tensors:
-    """Those that a burst may change.
+    """Those that an update block may change.
 
     Attributes:
         flat: As vectors that share their memory, by type and place; what learns comes first.

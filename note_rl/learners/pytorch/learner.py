@@ -24,8 +24,8 @@ from note_rl.learners.base import (
 )
 from note_rl.learners.checks import SamplesApart, check_samples_apart
 from note_rl.learners.gradient_noise import NoiseMoments
-from note_rl.learners.losses import Losses, offered
-from note_rl.learners.mirror import Actor
+from note_rl.learners.losses import Losses, batch_attributes
+from note_rl.learners.numpy_policy import Actor
 from note_rl.learners.pytorch.adjusted import NoiseMeter, linear_layers, numbers_of, with_numbers
 from note_rl.learners.pytorch.arithmetic import TorchArithmetic
 from note_rl.learners.pytorch.evaluated import Evaluated, Reported, WaitingLosses, reported
@@ -66,7 +66,7 @@ class PyTorchLearner:
         self._modes = Modes(agent, self.groups)
         self._kept = Kept(agent, [])
         self._waiting = WaitingLosses()
-        self._steppers: list[Stepper] = []  # of this burst
+        self._steppers: list[Stepper] = []  # of this update block
         self._noise = NoiseMeter()
         self._traces = Traces(agent, self._evaluate_step, self._nothing_changes, self._groups_at_sync)
 
@@ -136,7 +136,7 @@ class PyTorchLearner:
                 for group in optimizer.param_groups:
                     group["lr"] = hyperparameters[LEARNING_RATE]
         columns = {name: self._tensor(values).unbind(0) for name, values in sample_columns(sample).items()}
-        names = dict.fromkeys(offered(columns))
+        names = dict.fromkeys(batch_attributes(columns))
         kept = self._kept.begin(sample.num_gradient_steps)
         with (
             with_numbers(self._optimizers, hyperparameters),
@@ -154,7 +154,7 @@ class PyTorchLearner:
         return Update(losses, stacked([step.td_error for step in steps]), stacked([step.ratio for step in steps]))
 
     def _diverged(self, losses: FloatArray, num_gradient_steps: int, kept: bool) -> Update:
-        """Goes back to before the burst; steps that were not taken have no loss."""
+        """Goes back to before the update block; steps that were not taken have no loss."""
         if kept or not self._kept.is_sound():
             self._kept.go_back()
         missing = num_gradient_steps - len(losses)
@@ -167,7 +167,7 @@ class PyTorchLearner:
         hyperparameters: Mapping[str, float],
         careful: bool,
     ) -> Iterator[Reported]:
-        """Takes the steps of a burst, each when it is asked for, and tells what each minibatch gave.
+        """Takes the steps of an update block, each when it is asked for, and tells what each minibatch gave.
 
         If careful, none is taken any more once a loss is not finite.
         """
@@ -189,7 +189,7 @@ class PyTorchLearner:
             if sync[k]:
                 self._sync_targets()
                 if replays is not None and not self._traces.up_to_date():
-                    replays = None  # in this burst; targets were exchanged rather than updated
+                    replays = None  # in this update block; targets were exchanged rather than updated
 
     def _evaluate_step(self, batch: Mapping[str, Tensor], due: bool) -> Evaluated:
         """Losses and gradients of a minibatch; changes no parameter.
@@ -199,7 +199,7 @@ class PyTorchLearner:
             due: Whether the groups that wait for a sync learn, too.
         """
         handle = self.agent.prioritized_replay
-        vars(self.agent).update(offered(batch))
+        vars(self.agent).update(batch_attributes(batch))
         handle.begin(len(batch["reward"]))
         losses = self._losses(batch)
         td_error, ratio = handle.take()

@@ -1,7 +1,7 @@
 """Steps of torch optimizers without the Python around them.
 
 With a few small networks, `torch.optim.Adam.step()` spends 100-300 us on bookkeeping and 10 us on arithmetic. Where
-the optimizer is a plain Adam, its slots are looked up once per burst and the fused kernel is called directly.
+the optimizer is a plain Adam, its slots are looked up once per update block and the fused kernel is called directly.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ class _Slots(NamedTuple):
 
 
 class Stepper:
-    """Takes the steps of one optimizer for the time of a burst, during which nobody else touches it.
+    """Takes the steps of one optimizer for the time of an update block, during which nobody else touches it.
 
     The first step of all goes through the optimizer itself, which makes the slots; so does every step of an optimizer
     that is no plain Adam (other classes, hooks, amsgrad, foreach or for-loops asked for explicitly, ...).

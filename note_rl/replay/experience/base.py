@@ -13,7 +13,7 @@ from note_rl.types import Array, FloatArray, Sample, Steps, Update
 
 RewardFunction = Callable[[Array, Array, Array], FloatArray]
 
-MAX_BURST_BYTES = 64 * 2**20
+MAX_BLOCK_BYTES = 64 * 2**20
 """Of observations that are gathered for one framework call."""
 
 
@@ -64,7 +64,7 @@ class AgentView:
 
 
 class Experience(Protocol):
-    """Says how much to collect, keeps it, and turns it into bursts of minibatches.
+    """Says how much to collect, keeps it, and turns it into update blocks of minibatches.
 
     Attributes:
         settings: Of the next phase: some of their numbers may be replaced between phases.
@@ -81,14 +81,14 @@ class Experience(Protocol):
     def interrupt(self) -> None:
         """What is stored next does not continue the running episodes: environments were made anew."""
 
-    def bursts(self, clock: Clock) -> Iterator[Sample]:
-        """The training phase: minibatches, one burst after the other; nothing while it is too early to learn.
+    def update_blocks(self, clock: Clock) -> Iterator[Sample]:
+        """The training phase: minibatches, one update block after the other; nothing while it is too early to learn.
 
-        Each burst is drawn when it is asked for, and so knows the feedback() of those before.
+        Each update block is drawn when it is asked for, and so knows the feedback() of those before.
         """
 
     def feedback(self, sample: Sample, update: Update) -> None:
-        """What became of a burst: new priorities, where there are any."""
+        """What became of an update block: new priorities, where there are any."""
 
     def priorities(self) -> FloatArray | None:
         """What transitions are drawn in proportion to, the oldest first, [n]; None: all alike."""
@@ -100,7 +100,7 @@ class Experience(Protocol):
         """Takes over a stored state."""
 
 
-class Dressing:
+class BatchTransform:
     """What is done to every minibatch before the agent gets it: learned reward, expert, normalisation.
 
     Args:
@@ -139,7 +139,7 @@ class Dressing:
         pairs["expert_obs"] = self.seen(pairs["expert_obs"])
         return replace(sample, extras={**sample.extras, **pairs})
 
-    def dressed(self, sample: Sample, rng: np.random.Generator) -> Sample:
+    def transformed(self, sample: Sample, rng: np.random.Generator) -> Sample:
         """Everything, for minibatches that come from a pool."""
         obs, next_obs = self.seen(sample.obs), self.seen(sample.next_obs)
         reward = self.learned(obs, sample.action, next_obs, sample.reward)

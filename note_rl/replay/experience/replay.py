@@ -9,10 +9,10 @@ from note_rl.errors import AgentContractError
 from note_rl.replay.buffer import Parts, ReplayBuffer
 from note_rl.replay.episodes import EpisodeIndex
 from note_rl.replay.experience.base import (
-    MAX_BURST_BYTES,
+    MAX_BLOCK_BYTES,
     AgentView,
+    BatchTransform,
     Clock,
-    Dressing,
     check_handed_over,
     fixed_chunks,
     ladder_chunks,
@@ -26,8 +26,8 @@ from note_rl.settings.replay import Removal, ask, kept
 from note_rl.types import Array, BoolArray, FloatArray, IntArray, Sample, Steps, Update
 
 _log = logging.getLogger(__name__)
-_MAX_BURST = 512  # gradient steps per framework call: enough to amortise the call, little enough to stay responsive
-_MAX_PRIORITIZED_BURST = 32  # priorities change between bursts only: the same with an eye on their age
+_MAX_BLOCK = 512  # gradient steps per framework call: enough to amortise the call, little enough to stay responsive
+_MAX_PRIORITIZED_BLOCK = 32  # priorities change between update blocks only: the same with an eye on their age
 
 
 class ReplayExperience:
@@ -46,7 +46,7 @@ class ReplayExperience:
         self.settings = settings
         self.buffer = ReplayBuffer(settings.capacity, make_parts(settings, view))
         self._view = view
-        self._dressing = Dressing(view, settings.learned_reward, settings.expert)
+        self._transform = BatchTransform(view, settings.learned_reward, settings.expert)
         self._rng = rng
         self._new_steps = 0
         self._since_clearing = 0
@@ -77,8 +77,8 @@ class ReplayExperience:
         """The running episodes of the pool are over."""
         self.buffer.interrupt()
 
-    def bursts(self, clock: Clock) -> Iterator[Sample]:
-        """Minibatches for one phase, in bursts of a few fixed sizes so that compiled code is reused."""
+    def update_blocks(self, clock: Clock) -> Iterator[Sample]:
+        """Minibatches for one phase, in update blocks of a few fixed sizes so that compiled code is reused."""
         settings = self.settings
         if not self._ready(clock):
             return
@@ -87,10 +87,10 @@ class ReplayExperience:
         if isinstance(sampler, PrioritizedSampler):
             sampler.progress = clock.progress
         if settings.gradient_steps is not None:
-            slots, chunks = None, fixed_chunks(settings.gradient_steps, self._max_burst())
+            slots, chunks = None, fixed_chunks(settings.gradient_steps, self._max_block())
         else:
             slots = self._one_pass()
-            chunks = ladder_chunks(len(slots), self._max_burst())
+            chunks = ladder_chunks(len(slots), self._max_block())
         sync = self._sync(chunks[-1][1], clock)
         for first, last in chunks:
             if slots is None or prioritized:
@@ -98,7 +98,7 @@ class ReplayExperience:
                 sample = self.buffer.sample(shape, self._view.discount(), sync[first:last], self._rng)
             else:
                 sample = self.buffer.gather(slots[first:last], self._view.discount(), sync[first:last], self._rng)
-            yield self._dressing.dressed(sample, self._rng)
+            yield self._transform.transformed(sample, self._rng)
 
     def _ready(self, clock: Clock) -> bool:
         buffer = self.buffer
@@ -160,11 +160,11 @@ class ReplayExperience:
         done = clock.num_gradient_steps + np.arange(num_gradient_steps + 1)
         return np.diff(done // (self.settings.target_update_interval or 1)) > 0
 
-    def _max_burst(self) -> int:
-        """Gradient steps for which a burst is neither too large for the memory nor, with priorities, too old."""
+    def _max_block(self) -> int:
+        """Gradient steps with which an update block is not too large for the memory nor, with priorities, too old."""
         per_transition = 2 * self.buffer.ring.obs_nbytes * (2 if self.settings.trajectories else 1)
-        largest = _MAX_BURST if self.settings.priority is None else _MAX_PRIORITIZED_BURST
-        return max(1, min(largest, MAX_BURST_BYTES // max(self.settings.batch_size * per_transition, 1)))
+        largest = _MAX_BLOCK if self.settings.priority is None else _MAX_PRIORITIZED_BLOCK
+        return max(1, min(largest, MAX_BLOCK_BYTES // max(self.settings.batch_size * per_transition, 1)))
 
     def get_state(self) -> dict[str, Array]:
         """The pool, and how far it is to the next clearing."""

@@ -5,14 +5,21 @@ from dataclasses import replace
 
 import numpy as np
 
-from note_rl.replay.experience.base import MAX_BURST_BYTES, AgentView, Clock, Dressing, check_handed_over, fixed_chunks
+from note_rl.replay.experience.base import (
+    MAX_BLOCK_BYTES,
+    AgentView,
+    BatchTransform,
+    Clock,
+    check_handed_over,
+    fixed_chunks,
+)
 from note_rl.replay.frame_ring import FrameRing
 from note_rl.replay.rollout import Rollout, RolloutScores
 from note_rl.settings.experience import RolloutSettings
 from note_rl.settings.replay import Removal, ask
 from note_rl.types import Array, BoolArray, FloatArray, IntArray, Sample, Steps, Update
 
-_MAX_PRIORITIZED_BURST = 8  # scores change between bursts only
+_MAX_PRIORITIZED_BLOCK = 8  # scores change between update blocks only
 
 
 class RolloutExperience:
@@ -30,10 +37,10 @@ class RolloutExperience:
     def __init__(self, settings: RolloutSettings, view: AgentView, rng: np.random.Generator) -> None:
         self.settings = settings
         self._view = view
-        self._dressing = Dressing(view, settings.learned_reward, settings.expert)
+        self._transform = BatchTransform(view, settings.learned_reward, settings.expert)
         self._rng = rng
         self._rollout: Rollout | None = None
-        self._max_burst = 1  # gradient steps
+        self._max_block = 1  # gradient steps
         self._scores: RolloutScores | None = None
         self._frames: FrameRing | None = None  # holds the frames before a rollout, too
 
@@ -51,7 +58,7 @@ class RolloutExperience:
         if not self.settings.learned_reward and view.normalise_reward is not None:
             steps = replace(steps, reward=view.normalise_reward(steps.reward))
         per_transition = 2 * steps.obs[0, 0].nbytes * self.settings.frame_stack
-        self._max_burst = max(1, MAX_BURST_BYTES // max(self.settings.batch_size * per_transition, 1))
+        self._max_block = max(1, MAX_BLOCK_BYTES // max(self.settings.batch_size * per_transition, 1))
         self._rollout = Rollout(steps, view.discount(), self._frames)
         if self.settings.learned_reward and view.reward is not None:
             self._rollout.replace_reward(view.reward)
@@ -71,21 +78,21 @@ class RolloutExperience:
         if self._frames is not None:
             self._frames.interrupt()
 
-    def bursts(self, clock: Clock) -> Iterator[Sample]:
-        """All epochs over the rollout in as few bursts as memory allows, or by priority in short ones."""
+    def update_blocks(self, clock: Clock) -> Iterator[Sample]:
+        """All epochs over the rollout in as few update blocks as memory allows, or by priority in short ones."""
         rollout, settings = self._rollout, self.settings
         assert rollout is not None, "store() comes first"
         if self._scores is None:
             index = rollout.epochs(settings.num_epochs, settings.batch_size, self._rng)
             sync = self._sync(len(index), clock)
-            for first, last in fixed_chunks(len(index), self._max_burst):
+            for first, last in fixed_chunks(len(index), self._max_block):
                 yield self._dressed(rollout, index[first:last], sync[first:last])
         else:
             yield from self._by_priority(rollout, self._scores, clock)
         self._rollout = None  # its scores stay for those who ask how the rollout was drawn from
 
     def _by_priority(self, rollout: Rollout, scores: RolloutScores, clock: Clock) -> Iterator[Sample]:
-        """Short bursts, none of which reaches over a point where the window is applied."""
+        """Short update blocks, none of which reaches over a point where the window is applied."""
         batch_size = self.settings.batch_size
         per_epoch = len(rollout) // batch_size
         sync = self._sync(self.settings.num_epochs * per_epoch, clock)
@@ -93,7 +100,7 @@ class RolloutExperience:
         for end in self._window_ends(sync, per_epoch):
             if begin:
                 self._apply_window(scores)
-            for first, last in fixed_chunks(end - begin, _MAX_PRIORITIZED_BURST):
+            for first, last in fixed_chunks(end - begin, _MAX_PRIORITIZED_BLOCK):
                 index = scores.draw((last - first, batch_size), self._rng)
                 yield self._dressed(rollout, index, sync[begin + first : begin + last])
             begin = end
@@ -120,7 +127,7 @@ class RolloutExperience:
             scores.keep_highest(max(told, self.settings.batch_size))
 
     def _dressed(self, rollout: Rollout, index: IntArray, sync: BoolArray) -> Sample:
-        return self._dressing.with_expert(rollout.gather(index, sync), self._rng)
+        return self._transform.with_expert(rollout.gather(index, sync), self._rng)
 
     def _sync(self, num_gradient_steps: int, clock: Clock) -> BoolArray:
         """After which of the coming gradient steps the targets are updated: [K]."""

@@ -18,8 +18,8 @@ BASES |= {"batch_size": 64, "num_updates": 8, "update_interval": 100, "num_store
 BASES |= {"tau": 0.005, "kl_coefficient": 0.5, "weight_decay": 0.01}
 
 
-def health(q: float, why_not: str | None = None, signal: str = "ratio_ess") -> Health:
-    return Health(signal, q, 1.0, q, q, why_not)
+def health(q: float, skip_reason: str | None = None, signal: str = "ratio_ess") -> Health:
+    return Health(signal, q, 1.0, q, q, skip_reason)
 
 
 def decided(name: str, base: float, q: float, how: Adapt = FREE) -> float:
@@ -165,13 +165,13 @@ def test_batches_move_on_a_ladder_of_five() -> None:
 def test_worst_signal_counts_and_unreliable_ones_do_not() -> None:
     assert worst([health(0.7), health(0.5, signal="kl"), health(2.0)]).signal == "kl"
     assert worst([health(0.7), health(0.1, "warm-up", "kl")]).signal == "ratio_ess"
-    assert worst([health(0.1, "warm-up", "kl")]).why_not == "warm-up"
+    assert worst([health(0.1, "warm-up", "kl")]).skip_reason == "warm-up"
 
 
 def test_target_is_the_median_of_the_first_measurements() -> None:
     signal = MeanSignal("kl", 1.0, Target("auto", 3), warm_up=1)
     for value in (0.03, 0.01, 0.02):
-        assert signal.health().why_not is not None
+        assert signal.health().skip_reason is not None
         signal.add(value)
     signal.add(0.04)
     assert signal.health().q == pytest.approx(0.5)

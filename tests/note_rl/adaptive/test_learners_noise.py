@@ -10,7 +10,7 @@ from note_rl.types import Sample
 from tests.note_rl.frameworks import Framework, frameworks
 
 
-def burst(num: int = 2, size: int = 16, seed: int = 0, slots: Any = None) -> Sample:
+def block(num: int = 2, size: int = 16, seed: int = 0, slots: Any = None) -> Sample:
     rng = np.random.default_rng(seed)
     shape = (num, size)
     return Sample(
@@ -65,9 +65,9 @@ def test_noise_is_that_of_gradients_taken_one_at_a_time(framework: Framework, nu
 
     Of a rollout the parts remain its environments.
     """
-    agent, sample = dqn(framework), burst(1, 16)
+    agent, sample = dqn(framework), block(1, 16)
     if num_envs:  # transition t * E + e lies where the parts expect it
-        sample = burst(1, 16, slots=np.arange(16).reshape(4, 4).T.reshape(1, 16))
+        sample = block(1, 16, slots=np.arange(16).reshape(4, 4).T.reshape(1, 16))
     expected = [parts_of(framework, agent, sample, num) for num in ((4, 4, 4) if num_envs else (2, 1, 1))]
     before = framework.parameters(agent)
     attributes = dict(vars(agent))
@@ -118,8 +118,8 @@ def test_the_quick_way_is_taken_where_it_is_exact_and_left_where_it_is_not(
     agent.learner.prepare(framework.optimizers.sgd(agent.param, 0.1), None, [], False)
     agent.discount = None
     for num in (2, 1 if quickly else 2):
-        expected = parts_of(framework, agent, burst(1), num)
-        (found,), _ = agent.learner.gradient_noise(burst(1), None)
+        expected = parts_of(framework, agent, block(1), num)
+        (found,), _ = agent.learner.gradient_noise(block(1), None)
         assert agent.learner._noise._quickly is quickly
         assert found.variance == pytest.approx(expected.variance, rel=1e-3)
         assert found.squared_norm == pytest.approx(expected.squared_norm, rel=2e-3)
@@ -131,7 +131,7 @@ def test_every_loss_has_its_own_noise(framework: Framework) -> None:
     optimizers = [framework.optimizers.adam(group, rate) for group, rate in zip(agent.param, (1e-4, 1e-3), strict=True)]
     agent.learner.prepare(optimizers, None, [], False)
     rng = np.random.default_rng(0)
-    base = burst(1, 32)
+    base = block(1, 32)
     shape = (1, 32, 3)
     sample = Sample(
         obs=rng.normal(size=shape).astype(np.float32),
@@ -154,7 +154,7 @@ def test_transitions_drawn_twice_count_once() -> None:
     from note_rl.learners.adjustable import minibatch_in_parts
 
     slots = np.array([[5, 5, 7, 5], [8, 7, 9, 5]])
-    given = minibatch_in_parts(burst(2, 4, slots=slots), {"reward": slots}, None)
+    given = minibatch_in_parts(block(2, 4, slots=slots), {"reward": slots}, None)
     assert (given.columns["reward"].tolist(), given.parts, given.finest) == ([5, 7, 8, 9], 4, 4)
 
 
@@ -166,7 +166,7 @@ def test_how_many_of_a_minibatch_are_measured(distinct: int, size: int, used: in
     from note_rl.learners.adjustable import minibatch_in_parts
 
     slots = np.minimum(np.arange(size), distinct - 1)[None]
-    given = minibatch_in_parts(burst(1, size, slots=slots), {"reward": slots}, None)
+    given = minibatch_in_parts(block(1, size, slots=slots), {"reward": slots}, None)
     assert (given.size, given.parts, given.finest) == (used, parts, used)
 
 
@@ -174,10 +174,10 @@ def test_parts_of_a_rollout_are_its_environments() -> None:
     from note_rl.learners.adjustable import minibatch_in_parts
 
     slots = np.random.default_rng(0).permutation(64).reshape(4, 16)  # 16 steps of 4 environments
-    given = minibatch_in_parts(burst(4, 16, slots=slots), {"reward": slots}, 4)
+    given = minibatch_in_parts(block(4, 16, slots=slots), {"reward": slots}, 4)
     assert given.parts == given.finest == 4
     assert (given.columns["reward"].reshape(4, 4) % 4 == np.arange(4)[:, None]).all()
-    given = minibatch_in_parts(burst(4, 16, slots=slots), {"reward": slots}, 1)
+    given = minibatch_in_parts(block(4, 16, slots=slots), {"reward": slots}, 1)
     assert given.parts == 8  # of one environment: different times
     assert (given.columns["reward"].reshape(8, 2) // 8 == np.arange(8)[:, None]).all()
 
@@ -197,12 +197,12 @@ def test_numbers_hold_for_one_update_and_leave_the_optimizer_as_it_was(framework
         agent = framework.agents.DQN(4, (8,), 2)
         agent.learner.prepare(getattr(framework.optimizers, optimizer)(agent.param, **told), None, [], False)
         for _ in range(2):
-            agent.learner.update(burst(), {f"{name}:0": value for name, value in given.items()})
+            agent.learner.update(block(), {f"{name}:0": value for name, value in given.items()})
         results.append(framework.parameters(agent))
         assert agent.learner.optimizer_numbers()[0].values == pytest.approx(told)
         if framework.package == "keras":
             for factor in (0.5, 0.6):
-                agent.learner.update(burst(), {f"{name}:0": factor * value for name, value in given.items()})
+                agent.learner.update(block(), {f"{name}:0": factor * value for name, value in given.items()})
             assert agent.learner.num_traces == 1
     for one, other in zip(*results, strict=True):
         np.testing.assert_allclose(one, other, rtol=2e-5, atol=1e-7)

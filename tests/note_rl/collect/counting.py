@@ -12,9 +12,9 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from note_rl.collect.acting import Acting
+from note_rl.collect.acting import PolicyRunner
 from note_rl.collect.workers.pool_network import PoolCollector
-from note_rl.learners.mirror import Actor
+from note_rl.learners.numpy_policy import Actor
 from note_rl.policy import NoisyPolicy
 from note_rl.settings import Budget, ReplaySettings, RolloutSettings, Settings, WorkerSettings
 from note_rl.training.agent import Agent
@@ -95,9 +95,9 @@ class CountingAgent(Agent):
 
 
 @contextmanager
-def running_pool(agent: Any, policy: Any, seed: int = 5) -> Iterator[tuple[PoolCollector, Acting[Any]]]:
+def running_pool(agent: Any, policy: Any, seed: int = 5) -> Iterator[tuple[PoolCollector, PolicyRunner[Any]]]:
     """The pool of an agent, without training, and how the agent acts."""
-    act = Acting(agent.learner, agent.obs_normaliser, agent.settings.multi_agent)
+    act = PolicyRunner(agent.learner, agent.obs_normaliser, agent.settings.multi_agent)
     pool = PoolCollector(agent, agent.settings, policy, seed)
     pool.begin(act)
     try:

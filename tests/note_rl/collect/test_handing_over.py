@@ -1,4 +1,4 @@
-"""What a loss hands to prioritized replay comes out of the burst, in both frameworks."""
+"""What a loss hands to prioritized replay comes out of the update block, in both frameworks."""
 
 import numpy as np
 import pytest

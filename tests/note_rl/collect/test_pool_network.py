@@ -16,7 +16,7 @@ import numpy as np
 import psutil
 import pytest
 
-from note_rl.collect.acting import Acting
+from note_rl.collect.acting import PolicyRunner
 from note_rl.collect.collector import Collector
 from note_rl.collect.joining import columns_of
 from note_rl.collect.recipe import Recipe
@@ -200,7 +200,7 @@ def test_whether_workers_run_ahead_changes_nothing_about_their_episodes():
 def test_a_start_that_is_refused_leaves_no_descriptor_open():
     made = agent(TURNS, mirrored=False)
     made.recipe = Recipe(CountingAgent, (threading.Lock(),), {})
-    act = Acting(made.learner, made.obs_normaliser, False)
+    act = PolicyRunner(made.learner, made.obs_normaliser, False)
     pool = PoolCollector(made, made.settings, NoisyPolicy(), 0)
     before = psutil.Process().num_fds()
     with pytest.raises(SettingsError, match="argument 'env' of CountingAgent"):

@@ -3,7 +3,7 @@ import logging
 import pytest
 from gymnasium.vector import SyncVectorEnv
 
-from note_rl.collect.sizing import Limits, StepCosts, best_num_envs, best_num_processes
+from note_rl.collect.sizing import StepCosts, WorkerLimits, best_num_envs, best_num_processes
 from note_rl.errors import SettingsError
 from note_rl.policy import EpsGreedyQPolicy
 from tests.note_rl.small_environments import Counting
@@ -45,7 +45,7 @@ def test_number_of_environments_within_bounds():
 )
 def test_number_of_processes_by_hand(changes, expected):
     limits = {"cores": 8, "memory_mb": 4000.0, "pool_mb": 100.0, "worker_mb": 200.0, "num_experiences": 100_000}
-    assert best_num_processes(Limits(**{**limits, "min_per_process": 1_000, **changes})) == expected
+    assert best_num_processes(WorkerLimits(**{**limits, "min_per_process": 1_000, **changes})) == expected
 
 
 class Clock:

@@ -18,7 +18,7 @@ from note_rl.environments.env_pool import EnvPoolVector
 from note_rl.environments.gymnasium_vector import ForeignVector
 from note_rl.environments.own_vectors import SeededCartPole, own_vector
 from note_rl.errors import CheckpointError, EnvironmentMismatchError
-from note_rl.learners.mirror import Mirror
+from note_rl.learners.numpy_policy import NumpyPolicy
 from note_rl.policy import EpsGreedyQPolicy, GreedyQPolicy, SoftmaxPolicy
 from tests.note_rl.small_environments import Counting
 
@@ -512,7 +512,7 @@ def test_collecting_gives_what_the_plainest_loop_gives(policy, num_envs):
     last = "softmax" if policy is SoftmaxPolicy else "linear"
     sizes = [(4, 16, "tanh"), (16, 2, last)]
     layers = [(rng.normal(size=(a, b)).astype(np.float32), np.zeros(b, np.float32), name) for a, b, name in sizes]
-    act = Mirror(lambda: layers)
+    act = NumpyPolicy(lambda: layers)
     envs = training_environments(scaled, num_envs, seed=9)
     collector = Collector(envs, policy(), np.random.default_rng(7))
     parts, episodes = zip(*[collector.collect(act, length) for length in (50, 1, 149)], strict=True)

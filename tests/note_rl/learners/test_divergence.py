@@ -98,7 +98,7 @@ def test_a_large_network_stops_before_the_step_that_would_spoil_it(framework):
     assert learner.update(failing, {}).diverged
     if framework.package == "pytorch":
         first = type(failing)(**{name: getattr(failing, name)[:1] for name in FIELDS})
-        expected.update(first, {})  # the sound step of that burst was taken
+        expected.update(first, {})  # the sound step of that update block was taken
     assert_as(learner.get_state(), expected.get_state())
 
 
@@ -134,7 +134,7 @@ def test_masks_may_hold_infinite_numbers(framework):
 
 @pytest.mark.parametrize("size", [1, 40])
 def test_single_steps_of_infinite_length_are_taken_back(framework, size):
-    """The loss is finite and its gradient is not, in bursts of one step, which have no copy of their own."""
+    """The loss is finite and its gradient is not, in update blocks of one step, which have no copy of their own."""
 
     def loss(self, s, r):
         return framework.mean(((s @ self.w)[:, 0] ** 2) ** 0.5)

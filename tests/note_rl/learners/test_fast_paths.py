@@ -27,7 +27,7 @@ def one_by_one():
 def trained(framework, algorithm, fast):
     """Parameters before and after 640 steps, and returns.
 
-    Fast are CartPole's own vector, layers evaluated in NumPy, and bursts that are compiled or recorded.
+    Fast are CartPole's own vector, layers evaluated in NumPy, and update blocks that are compiled or recorded.
     """
     base = getattr(framework.agents, algorithm)
     seed_everything(5)

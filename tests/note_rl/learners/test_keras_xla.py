@@ -104,7 +104,7 @@ def test_what_was_asked_for_counts_and_where_the_parameters_are(asked, on_cpu, e
     assert compiles(function) == compilation.uses_xla == expected
 
 
-def bursts_of(num, shape, dtype, batch=4):
+def blocks_of(num, shape, dtype, batch=4):
     """Minibatches [num, batch] of anything."""
     rng = np.random.default_rng(0)
     obs = rng.integers(0, 200, (num, batch, *shape)).astype(dtype)
@@ -127,11 +127,11 @@ def test_an_agent_that_sees_pictures_is_trained_without_xla_and_it_is_said_once(
     def agent():
         return DQN(env=Picture, network=lambda shape, outputs: CNN(shape, outputs, (8,)))
 
-    sample = bursts_of(2, (36, 36), np.uint8)
+    sample = blocks_of(2, (36, 36), np.uint8)
     with caplog.at_level(logging.WARNING):
         learner = prepared(agent())
         learner.update(sample, {})
-        learner.update(bursts_of(3, (36, 36), np.uint8), {})
+        learner.update(blocks_of(3, (36, 36), np.uint8), {})
         prepared(agent()).update(sample, {})
     assert [compiles(one) for one in traced(learner)] == [False, False]
     assert learner.num_traces == 3  # one to see what is in it
@@ -144,7 +144,7 @@ def test_an_agent_that_sees_pictures_is_trained_without_xla_and_it_is_said_once(
 
 def test_an_agent_that_sees_numbers_is_trained_with_it():
     learner = prepared(DQN(env="CartPole-v1", network=lambda shape, outputs: MLP(shape, outputs, (8,))))
-    learner.update(bursts_of(2, (4,), np.float32), {})
+    learner.update(blocks_of(2, (4,), np.float32), {})
     assert [compiles(one) for one in traced(learner)] == [True]
     assert learner.num_traces == 1
 
@@ -167,7 +167,7 @@ class Convolving(RL):
 
 def test_an_agent_without_layers_and_the_noise_of_its_gradients_are_as_well():
     learner = prepared(Convolving())
-    sample = bursts_of(1, (36, 36), np.uint8, batch=8)
+    sample = blocks_of(1, (36, 36), np.uint8, batch=8)
     for _ in range(2):  # the first measurement compiles nothing
         learner.gradient_noise(sample, None)
     assert not learner._compilation.uses_xla

@@ -6,7 +6,7 @@ from gymnasium import spaces
 
 from note_rl.errors import AgentContractError, CheckpointError
 from note_rl.learners.losses import check_loss_shape
-from note_rl.learners.mirror import verified_mirror
+from note_rl.learners.numpy_policy import verified_mirror
 from note_rl.seeding import seed_everything
 from note_rl.types import Sample
 from tests.note_rl.frameworks import frameworks

@@ -28,9 +28,9 @@ def update_with(sample, td_error=None, ratio=None):
 def test_nothing_is_learned_before_it_starts():
     experience = replay(learning_starts=10, batch_size=2, capacity=20)
     experience.store(steps(0, 9))
-    assert list(experience.bursts(Clock(num_env_steps=9))) == []
+    assert list(experience.update_blocks(Clock(num_env_steps=9))) == []
     experience.store(steps(9, 1))
-    assert len(list(experience.bursts(Clock(num_env_steps=10)))) == 1
+    assert len(list(experience.update_blocks(Clock(num_env_steps=10)))) == 1
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_targets_are_updated_every_so_many_gradient_steps_across_phases():
     experience.store(steps(0, 1))
     synced = []
     for phase in range(3):
-        (sample,) = experience.bursts(Clock(num_env_steps=1, num_gradient_steps=5 * phase))
+        (sample,) = experience.update_blocks(Clock(num_env_steps=1, num_gradient_steps=5 * phase))
         synced.extend(sample.sync.tolist())
     assert [number + 1 for number, sync in enumerate(synced) if sync] == [4, 8, 12]
 
@@ -55,7 +55,7 @@ def test_targets_are_updated_every_so_many_environment_steps_between_phases():
     flags = []
     for phase in range(1, 6):
         experience.store(steps(0, 4))
-        (sample,) = experience.bursts(Clock(num_env_steps=4 * phase, num_gradient_steps=0))
+        (sample,) = experience.update_blocks(Clock(num_env_steps=4 * phase, num_gradient_steps=0))
         flags.append(sample.sync.tolist())
     # 10 is passed in phase 3 (8 -> 12), 20 in phase 5 (16 -> 20)
     assert flags == [[False, False], [False, False], [False, True], [False, False], [False, True]]
@@ -64,20 +64,20 @@ def test_targets_are_updated_every_so_many_environment_steps_between_phases():
 def test_without_an_interval_targets_follow_every_step():
     experience = replay(batch_size=1, gradient_steps=3)
     experience.store(steps(0, 1))
-    (sample,) = experience.bursts(Clock(num_env_steps=1))
+    (sample,) = experience.update_blocks(Clock(num_env_steps=1))
     assert sample.sync.all()
 
 
 def test_long_phases_come_in_bursts_of_two_lengths():
     experience = replay(batch_size=1, gradient_steps=1300)
     experience.store(steps(0, 1))
-    assert [sample.num_gradient_steps for sample in experience.bursts(Clock(num_env_steps=1))] == [512, 512, 276]
+    assert [sample.num_gradient_steps for sample in experience.update_blocks(Clock(num_env_steps=1))] == [512, 512, 276]
 
 
 def test_one_pass_reads_the_whole_pool_in_powers_of_two(caplog):
     experience = replay(batch_size=2, gradient_steps=None, capacity=100)
     experience.store(steps(0, 26))
-    samples = list(experience.bursts(Clock(num_env_steps=26)))
+    samples = list(experience.update_blocks(Clock(num_env_steps=26)))
     assert [sample.num_gradient_steps for sample in samples] == [8, 4, 1]
     assert sorted(np.concatenate([s.reward.ravel() for s in samples]).tolist()) == list(range(26))
     assert caplog.records == []
@@ -89,7 +89,7 @@ def test_one_pass_warns_once_when_it_becomes_expensive(caplog):
     with caplog.at_level(logging.WARNING):
         for phase in range(2):
             experience.store(steps(300 + phase, 1))
-            assert sum(s.num_gradient_steps for s in experience.bursts(Clock(num_env_steps=300))) == 301 + phase
+            assert sum(s.num_gradient_steps for s in experience.update_blocks(Clock(num_env_steps=300))) == 301 + phase
     assert len(caplog.records) == 1
     assert "num_updates" in caplog.text
 
@@ -98,11 +98,11 @@ def test_rollout_is_forgotten_after_training():
     experience = rollout(num_steps=4, batch_size=2, num_epochs=2)
     assert experience.phase_length(8, remaining=1) == 4
     experience.store(steps(0, 4))
-    (sample,) = experience.bursts(Clock())
+    (sample,) = experience.update_blocks(Clock())
     assert sample.reward.shape == (4, 2)
     assert "advantage" not in sample.extras
     with pytest.raises(AssertionError):
-        list(experience.bursts(Clock()))
+        list(experience.update_blocks(Clock()))
 
 
 def pool(experience):
@@ -114,27 +114,27 @@ def pool(experience):
 def test_priorities_of_a_burst_are_known_to_the_next_one():
     experience = replay(batch_size=64, gradient_steps=64, capacity=64, priority=Priority(alpha=1.0))
     experience.store(steps(0, 64))
-    bursts = experience.bursts(Clock(num_env_steps=64))
-    sample = next(bursts)
+    blocks = experience.update_blocks(Clock(num_env_steps=64))
+    sample = next(blocks)
     assert sample.num_gradient_steps == 32
     assert len(np.unique(sample.slots)) == 64  # stratified: equal priorities are each drawn once
     experience.feedback(sample, update_with(sample, np.where(sample.reward == 5.0, 1.0, 1e-9)))
-    second = next(bursts)
+    second = next(blocks)
     assert (second.reward == 5.0).mean() > 0.99
-    assert next(bursts, None) is None
+    assert next(blocks, None) is None
 
 
 def test_beta_follows_the_progress_of_training():
     experience = replay(batch_size=2, gradient_steps=1, priority=Priority(beta=0.4))
     experience.store(steps(0, 4))
-    next(experience.bursts(Clock(num_env_steps=4, progress=0.5)))
+    next(experience.update_blocks(Clock(num_env_steps=4, progress=0.5)))
     assert experience.buffer.sampler.beta == pytest.approx(0.7)
 
 
 def test_one_pass_with_priorities_has_as_many_steps():
     experience = replay(batch_size=2, gradient_steps=None, capacity=100, priority=Priority())
     experience.store(steps(0, 27))
-    samples = list(experience.bursts(Clock(num_env_steps=27)))
+    samples = list(experience.update_blocks(Clock(num_env_steps=27)))
     assert [sample.num_gradient_steps for sample in samples] == [8, 4, 1]
     assert all(sample.weights is not None for sample in samples)
 
@@ -142,7 +142,7 @@ def test_one_pass_with_priorities_has_as_many_steps():
 def test_priorities_that_are_never_told_are_asked_for():
     experience = replay(batch_size=2, gradient_steps=1, priority=Priority())
     experience.store(steps(0, 4))
-    (sample,) = experience.bursts(Clock(num_env_steps=4))
+    (sample,) = experience.update_blocks(Clock(num_env_steps=4))
     with pytest.raises(AgentContractError, match=r"prioritized_replay\.update"):
         experience.feedback(sample, update_with(sample))
 
@@ -150,7 +150,7 @@ def test_priorities_that_are_never_told_are_asked_for():
 def test_without_priorities_feedback_does_nothing():
     experience = replay(batch_size=2, gradient_steps=1)
     experience.store(steps(0, 4))
-    (sample,) = experience.bursts(Clock(num_env_steps=4))
+    (sample,) = experience.update_blocks(Clock(num_env_steps=4))
     experience.feedback(sample, update_with(sample))
     assert pool(experience) == [0, 1, 2, 3]
 
@@ -188,11 +188,11 @@ def test_at_a_target_update_the_highest_priorities_stay():
     experience = replay(priority=Priority(alpha=1.0), window=window, **settings)
     experience.store(steps(0, 8))
     experience.buffer.update_priorities(np.arange(8)[None], np.array([[1.0, 9, 1, 9, 1, 9, 1, 1]]))
-    (sample,) = experience.bursts(Clock(num_env_steps=8))
+    (sample,) = experience.update_blocks(Clock(num_env_steps=8))
     assert sample.sync.any()
     experience.feedback(sample, update_with(sample, np.where(sample.reward % 2 == 1, 9.0, 1.0)))
     assert experience.buffer.num_live == 3
-    (sample,) = experience.bursts(Clock(num_env_steps=8))
+    (sample,) = experience.update_blocks(Clock(num_env_steps=8))
     assert set(sample.reward.ravel().tolist()) <= {1, 3, 5, 7}
 
 
@@ -200,7 +200,7 @@ def test_at_a_target_update_the_newest_stay_where_there_are_no_priorities():
     experience = replay(batch_size=1, gradient_steps=2, target_update_interval=4, window=Window(on_sync=lambda p: 3))
     experience.store(steps(0, 8))
     for done, left in ((0, 8), (2, 3)):
-        (sample,) = experience.bursts(Clock(num_env_steps=8, num_gradient_steps=done))
+        (sample,) = experience.update_blocks(Clock(num_env_steps=8, num_gradient_steps=done))
         experience.feedback(sample, update_with(sample))
         assert len(experience.buffer) == left
     assert pool(experience) == [5, 6, 7]
@@ -214,7 +214,7 @@ def test_the_learned_reward_is_worked_out_when_sampled():
     experts = Demonstrations(np.arange(6.0, dtype=np.float32)[:, None], np.arange(6))
     experience = replay(AgentView(reward=learned), batch_size=5, gradient_steps=3, learned_reward=True, expert=experts)
     experience.store(steps(0, 9))
-    (sample,) = experience.bursts(Clock(num_env_steps=9))
+    (sample,) = experience.update_blocks(Clock(num_env_steps=9))
     number = sample.action
     np.testing.assert_allclose(sample.reward, 111.0 * number + 5.0)
     assert sample.extras["expert_obs"].shape == (3, 5, 1)
@@ -227,7 +227,7 @@ def test_the_learned_reward_of_a_rollout_goes_into_its_advantages():
     experts = Demonstrations(np.zeros((2, 1), np.float32), np.zeros(2, np.int64))
     experience = rollout(view, num_steps=4, batch_size=4, num_epochs=1, learned_reward=True, expert=experts)
     experience.store(steps(0, 4, ended=(0, 1, 2, 3)))
-    (sample,) = experience.bursts(Clock())
+    (sample,) = experience.update_blocks(Clock())
     np.testing.assert_allclose(sample.extras["advantage"], 111.0 * sample.action + 5.0)
     assert sample.extras["expert_obs"].shape == (1, 4, 1)
 
@@ -242,14 +242,14 @@ def test_what_is_stored_stays_as_it_came_when_normalised():
     view = AgentView(normalise_obs=lambda obs: obs * 2.0, normalise_reward=lambda reward: reward / 2.0)
     experience = replay(view, batch_size=4, gradient_steps=1)
     experience.store(steps(0, 4))
-    (sample,) = experience.bursts(Clock(num_env_steps=4))
+    (sample,) = experience.update_blocks(Clock(num_env_steps=4))
     np.testing.assert_allclose(sample.obs[..., 0], 2.0 * sample.action)
     np.testing.assert_allclose(sample.next_obs[..., 0], 2.0 * sample.action + 1.0)
     np.testing.assert_allclose(sample.reward, sample.action / 2.0)
     assert pool(experience) == [0, 1, 2, 3]
     taken = rollout(view, num_steps=4, batch_size=4, num_epochs=1)
     taken.store(steps(0, 4))
-    (sample,) = taken.bursts(Clock())
+    (sample,) = taken.update_blocks(Clock())
     np.testing.assert_allclose(sample.obs[..., 0], 2.0 * sample.action)
     np.testing.assert_allclose(sample.reward, sample.action / 2.0)
 
@@ -267,29 +267,29 @@ def test_hindsight_needs_the_reward_of_goals():
 def test_triplets_wait_for_an_episode_that_is_long_enough():
     experience = replay(trajectories=True, batch_size=2, gradient_steps=1)
     experience.store(steps(0, 4, ended=(0, 1, 2, 3)))
-    assert list(experience.bursts(Clock(num_env_steps=4))) == []
+    assert list(experience.update_blocks(Clock(num_env_steps=4))) == []
     experience.store(steps(4, 3))
-    (sample,) = experience.bursts(Clock(num_env_steps=7))
+    (sample,) = experience.update_blocks(Clock(num_env_steps=7))
     assert sample.obs.shape == (1, 2, 2, 1)
 
 
 def test_a_rollout_updates_targets_every_so_many_gradient_steps_if_told():
     experience = rollout(num_steps=8, batch_size=2, num_epochs=2, target_update_interval=3)
     experience.store(steps(0, 8))
-    (sample,) = experience.bursts(Clock(num_gradient_steps=1))
+    (sample,) = experience.update_blocks(Clock(num_gradient_steps=1))
     assert np.flatnonzero(sample.sync).tolist() == [1, 4, 7]
 
 
-def test_a_rollout_of_large_observations_comes_in_several_bursts_of_the_same_minibatches(monkeypatch):
-    def bursts():
+def test_a_rollout_of_large_observations_comes_in_several_blocks_of_the_same_minibatches(monkeypatch):
+    def blocks():
         experience = rollout(num_steps=8, batch_size=2, num_epochs=2, target_update_interval=3)
         experience.store(steps(0, 8))
-        return list(experience.bursts(Clock(num_gradient_steps=1)))
+        return list(experience.update_blocks(Clock(num_gradient_steps=1)))
 
-    (whole,) = bursts()
+    (whole,) = blocks()
     per_transition = whole.obs[0, 0].nbytes + whole.next_obs[0, 0].nbytes
-    monkeypatch.setattr("note_rl.replay.experience.rollout.MAX_BURST_BYTES", 3 * 2 * per_transition)
-    several = bursts()
+    monkeypatch.setattr("note_rl.replay.experience.rollout.MAX_BLOCK_BYTES", 3 * 2 * per_transition)
+    several = blocks()
     assert len(several) == 3
     assert max(one.num_gradient_steps for one in several) == 3
     for name in ("obs", "reward", "sync"):
@@ -297,14 +297,14 @@ def test_a_rollout_of_large_observations_comes_in_several_bursts_of_the_same_min
 
 
 def kept_by_a_window(window, **settings):
-    """What each burst draws, and what it ought to: the window's highest scores at each of the points told."""
+    """What each update block draws, and what it ought to: the window's highest scores at each of the points told."""
     priority = RolloutPriority(lambda_=1.0, alpha=1.0, initial_td=1.0)
     experience = rollout(num_steps=64, batch_size=8, num_epochs=3, priority=priority, window=window, **settings)
     experience.store(steps(0, 64))
     error = np.random.default_rng(1).permutation(64) + 1.0
     known = np.ones(64)
     drawn = []
-    for sample in experience.bursts(Clock()):
+    for sample in experience.update_blocks(Clock()):
         td_error = error[sample.slots]
         experience.feedback(sample, update_with(sample, td_error))
         drawn.append(sample)
@@ -355,7 +355,7 @@ def test_the_ratio_reaches_the_scores_of_a_rollout():
     priority = RolloutPriority(lambda_=0.0, alpha=1.0, initial_ratio=2.0)
     experience = rollout(num_steps=16, batch_size=16, num_epochs=32, priority=priority)
     experience.store(steps(0, 16))
-    for sample in experience.bursts(Clock()):
+    for sample in experience.update_blocks(Clock()):
         ratio = np.where(sample.slots == 5, 3.0, 1.0)
         experience.feedback(sample, update_with(sample, np.full(sample.slots.shape, 4.0), ratio))
     assert (sample.slots == 5).mean() > 0.99
@@ -366,14 +366,14 @@ def test_prioritized_minibatches_follow_the_scores_within_a_rollout():
     experience = rollout(num_steps=16, batch_size=8, num_epochs=8, priority=priority)
     experience.store(steps(0, 16))
     lengths, last = [], None
-    for sample in experience.bursts(Clock()):
+    for sample in experience.update_blocks(Clock()):
         lengths.append(sample.num_gradient_steps)
         experience.feedback(sample, update_with(sample, np.where(sample.action == 3, 50.0, 1e-6), np.ones((8, 8))))
         last = sample
     assert lengths == [8, 8]
     assert (last.action == 3).mean() > 0.95
     with pytest.raises(AssertionError):
-        next(experience.bursts(Clock()))
+        next(experience.update_blocks(Clock()))
 
 
 def goals():
@@ -413,7 +413,7 @@ def test_a_restored_experience_goes_on_bit_for_bit(kind):
         seen = []
         for t in range(first, last, 3):
             experience.store(part(story, t, t + 3))
-            for sample in experience.bursts(Clock(num_env_steps=2 * t, progress=t / 120)):
+            for sample in experience.update_blocks(Clock(num_env_steps=2 * t, progress=t / 120)):
                 seen.append(sample)
                 td_error = np.cos(sample.obs.sum(axis=tuple(range(2, sample.obs.ndim))))
                 experience.feedback(sample, update_with(sample, td_error))

@@ -7,7 +7,7 @@ import pytest
 
 from tuner.commands.preflight import preflight
 from tuner.config.composing import RunConfig, compose, conf_folder, config_loader, to_json
-from tuner.config.signatures import Parameter, constructor_calls, signature_of
+from tuner.config.signatures import Argument, constructor_calls, signature_of
 from tuner.errors import UserError
 from tuner.runs.build import build_settings
 from tuner.text.names import did_you_mean, nearest
@@ -171,14 +171,14 @@ def test_signatures_are_read_without_importing(package: Path) -> None:
     net = signature_of("heavy.Alias")
     assert net is not None
     assert net.is_open
-    assert net.parameters == {"width": Parameter("int", True), "depth": Parameter("int | None", False)}
+    assert net.parameters == {"width": Argument("int", True), "depth": Argument("int | None", False)}
     assert constructor_calls("heavy.Alias") == {"discrete_spaces"}
     derived = signature_of("heavy.nets.Derived")
     assert derived is not None
     assert list(derived.parameters) == ["a", "b", "d"]
     made = signature_of("heavy.make")
     assert made is not None
-    assert made.parameters == {"x": Parameter(None, True), "y": Parameter(None, False)}
+    assert made.parameters == {"x": Argument(None, True), "y": Argument(None, False)}
 
 
 @pytest.mark.parametrize(

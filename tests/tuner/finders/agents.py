@@ -16,7 +16,7 @@ from note_rl.agents.pytorch import DQN, PPO
 from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
 from note_rl.rl_pytorch import RL_pytorch
 from tuner.executors.inline import InlineExecutor
-from tuner.finders import Workplace
+from tuner.finders import FinderPlace
 
 CURVATURE = 4.0
 
@@ -102,9 +102,9 @@ def params(agent: Any) -> list[Tensor]:
     return [one for group in groups for one in group] if isinstance(groups[0], list) else list(groups)
 
 
-def inline(folder: Path, storage: str = "memory") -> Workplace:
+def inline(folder: Path, storage: str = "memory") -> FinderPlace:
     """Runs in this process: quick, and without protection."""
-    return Workplace(storage=storage, folder=folder / "studies", executor=executor)
+    return FinderPlace(storage=storage, folder=folder / "studies", executor=executor)
 
 
 @contextlib.contextmanager

@@ -15,18 +15,18 @@ from note_rl.optimizers.recipe import recipe_of
 from note_rl.parallel_finder import ParallelFinder
 from tests.tuner.finders.agents import OtherQuadratic, inline, params, quadratic, small_dqn, small_ppo
 from tuner.errors import UserError
-from tuner.finders.contest.verdicts import compare
-from tuner.finders.study import Finding
+from tuner.finders.comparison.verdicts import compare
+from tuner.finders.study import FinderRun
 from tuner.study import StudyStore
 from tuner.trial.messages import Outcome
 
 
-def finding(name: str, seed: int, value: float | None, reason: str = "") -> Finding:
+def finding(name: str, seed: int, value: float | None, reason: str = "") -> FinderRun:
     outcome = Outcome.CRASHED if value is None else Outcome.COMPLETE
-    return Finding({"candidate": name, "seed": seed}, outcome, value, reason, 1.0, Path(), {})
+    return FinderRun({"candidate": name, "seed": seed}, outcome, value, reason, 1.0, Path(), {})
 
 
-def findings(**scores: list[float | None]) -> list[Finding]:
+def findings(**scores: list[float | None]) -> list[FinderRun]:
     return [finding(name, seed, value, "why") for name, own in scores.items() for seed, value in enumerate(own)]
 
 

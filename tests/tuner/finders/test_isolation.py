@@ -15,8 +15,8 @@ from note_rl.opt_finder import OptFinder
 from tests.tuner.finders.agents import Crashing, Dying, Hanging, params, small_dqn
 from tests.tuner.finders.jobs import fare
 from tuner.executors.local import LocalExecutor
-from tuner.finders import LRFinder, Workplace
-from tuner.finders.contest.verdicts import compare
+from tuner.finders import FinderPlace, LRFinder
+from tuner.finders.comparison.verdicts import compare
 from tuner.finders.study import Plan, run_plan
 from tuner.trial.messages import Limits
 
@@ -24,7 +24,7 @@ NAMES = ["crashes", "dies", "hangs", "fares well"]
 
 
 def test_a_candidate_that_crashes_dies_or_hangs_is_reported_and_the_others_finish(tmp_path: Path) -> None:
-    place = Workplace("memory", tmp_path, parallel=4, limits=Limits(silence_s=3.0, grace_s=0.5))
+    place = FinderPlace("memory", tmp_path, parallel=4, limits=Limits(silence_s=3.0, grace_s=0.5))
     _, findings = run_plan(Plan("agent", "four", {}, {"candidate": NAMES, "seed": [5]}, fare), place)
     found = compare(NAMES, findings)
     assert [(standing.name, standing.scores) for standing in found.standings] == [("fares well", (7.0,))]
@@ -44,7 +44,7 @@ def test_the_agent_is_as_it_was_whatever_happens_to_its_runs(tmp_path: Path) -> 
     numbers = random_numbers()
     optimizers = {"good": torch.optim.SGD(params(agent), lr=1e-3), "dying": Dying(params(agent), lr=1e-3)}
     with LocalExecutor(2, "torch", threads=1) as executor:
-        place = Workplace("memory", tmp_path, executor=lambda: contextlib.nullcontext(executor))
+        place = FinderPlace("memory", tmp_path, executor=lambda: contextlib.nullcontext(executor))
         finder = OptFinder(agent, optimizers, place)
         finder.find(metrics="loss", num_gradient_steps=5, num_seeds=1)
         LRFinder(fresh, place).find(N=5, num_seeds=1)
@@ -58,7 +58,7 @@ def test_the_agent_is_as_it_was_whatever_happens_to_its_runs(tmp_path: Path) -> 
 
 
 def test_the_processes_of_runs_do_without_optuna() -> None:
-    modules = "tuner.finders.learning_rate.tests, tuner.finders.contest.candidates"
+    modules = "tuner.finders.learning_rate.tests, tuner.finders.comparison.candidates"
     asked = f"import sys, {modules}; sys.exit('optuna' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", asked], check=False).returncode == 0
 
@@ -72,7 +72,7 @@ def test_optimizers_that_crash_die_or_hang(tmp_path: Path) -> None:
         "dying": Dying(params(agent), lr=1e-3),
         "hanging": Hanging(params(agent), lr=1e-3),
     }
-    finder = OptFinder(agent, optimizers, Workplace("memory", tmp_path, limits=Limits(silence_s=15.0, grace_s=0.5)))
+    finder = OptFinder(agent, optimizers, FinderPlace("memory", tmp_path, limits=Limits(silence_s=15.0, grace_s=0.5)))
     finder.find(metrics="loss", num_gradient_steps=20, num_seeds=1)
     assert [standing.name for standing in finder.comparison.standings] == ["good"]
     failures = finder.comparison.failures

@@ -15,7 +15,7 @@ from tuner.errors import UserError
 from tuner.reporting.figures import parameters as parameter_figures
 from tuner.reporting.figures import scores as figures
 from tuner.reporting.figures import study as study_figures
-from tuner.reporting.figures.scales import Scale
+from tuner.reporting.figures.scales import AxisScale
 from tuner.reporting.markup import Html, tag
 from tuner.reporting.page import render_page, write_page
 from tuner.results.records import StudySummary
@@ -300,9 +300,9 @@ def test_lines_and_bars_are_spread_as_the_space_was() -> None:
 
 
 def test_a_scale_that_has_no_place_for_the_values_is_not_used() -> None:
-    assert Scale.of([0.0, 5.0], "log").kind == "linear"
-    assert Scale.of([0.5, 1.0], "one_minus").kind == "linear"
-    assert Scale.of(["a", "b"], "log").choices == ("a", "b")
+    assert AxisScale.of([0.0, 5.0], "log").kind == "linear"
+    assert AxisScale.of([0.5, 1.0], "one_minus").kind == "linear"
+    assert AxisScale.of(["a", "b"], "log").choices == ("a", "b")
 
 
 def test_chance_is_marked_at_every_importance(page: Parsed) -> None:

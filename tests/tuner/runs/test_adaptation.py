@@ -9,7 +9,7 @@ import yaml
 
 from note_rl.errors import DivergedError
 from tests.tuner.command_line import SMALL, CommandLine
-from tuner.runs.comparison import Comparison
+from tuner.runs.comparison import AdaptiveComparison
 
 PPO = (*SMALL, "agent=ppo", "env.num_envs=2", "buffer.num_steps=16", "buffer.batch_size=16", "buffer.num_epochs=2")
 
@@ -79,13 +79,13 @@ def test_a_run_that_diverges_is_worth_what_a_random_policy_is(
 
 
 def test_verdicts() -> None:
-    assert Comparison([9] * 5, [5] * 5).verdict(0.05) == "adaptation is better"
-    assert Comparison([5] * 5, [9] * 5).verdict(0.05) == "adaptation is worse"
-    assert Comparison([99, 99, 100, 101, 101], [100] * 5).verdict(0.05).startswith("adaptation is no worse")
-    assert Comparison([50, 50, 100, 150, 150], [100] * 5).verdict(0.05).startswith("undecided")
-    assert Comparison([9] * 4, [5] * 4).verdict(0.05).startswith("on fewer than 5 seeds nothing can be told")
-    assert Comparison([9, 8], [9, 8]).verdict(0.05).startswith("adaptation changed nothing")
-    assert Comparison([3, 5], [1, 1]).difference == 3.0
+    assert AdaptiveComparison([9] * 5, [5] * 5).verdict(0.05) == "adaptation is better"
+    assert AdaptiveComparison([5] * 5, [9] * 5).verdict(0.05) == "adaptation is worse"
+    assert AdaptiveComparison([99, 99, 100, 101, 101], [100] * 5).verdict(0.05).startswith("adaptation is no worse")
+    assert AdaptiveComparison([50, 50, 100, 150, 150], [100] * 5).verdict(0.05).startswith("undecided")
+    assert AdaptiveComparison([9] * 4, [5] * 4).verdict(0.05).startswith("on fewer than 5 seeds nothing can be told")
+    assert AdaptiveComparison([9, 8], [9, 8]).verdict(0.05).startswith("adaptation changed nothing")
+    assert AdaptiveComparison([3, 5], [1, 1]).difference == 3.0
 
 
 @pytest.mark.parametrize(

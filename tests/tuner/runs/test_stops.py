@@ -15,7 +15,7 @@ from tuner.commands.preflight import preflight
 from tuner.config.composing import RunConfig, to_json
 from tuner.results.objective import missing_points
 from tuner.runs.training import EVALUATION_METRIC, Checkpoint, EvaluationGrid, run_training
-from tuner.trackers.history import History, read_history
+from tuner.trackers.history import HistoryTracker, read_history
 from tuner.trial.folder import read_reports
 from tuner.trial.messages import JsonDict, Outcome, TrialInterrupted, TrialSpec
 
@@ -187,7 +187,7 @@ def test_a_run_that_is_stopped_with_its_last_evaluation_can_be_brought_to_its_en
 def test_episodes_are_on_disk_before_the_checkpoint_that_is_behind_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    history, on_disk = History(tmp_path, write_interval_s=math.inf), []
+    history, on_disk = HistoryTracker(tmp_path, write_interval_s=math.inf), []
     write = Checkpoint.write
 
     def noting(checkpoint: Checkpoint) -> None:

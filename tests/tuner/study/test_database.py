@@ -16,7 +16,7 @@ from tests.tuner.studies import ControllerDied, FakeExecutor, run_study
 from tuner.errors import UserError
 from tuner.study import StudyStopped, StudyStore
 from tuner.study.storage.opening import open_storage
-from tuner.study.storage.patience import PatientStorage
+from tuner.study.storage.retries import RetryingStorage
 
 pytestmark = pytest.mark.database
 
@@ -111,7 +111,7 @@ def test_a_study_waits_for_a_server_that_is_started_again(server: str, tmp_path:
 def test_a_study_whose_server_stays_away_ends_and_goes_on_later(
     server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tuner.study.storage.patience.PATIENCE_S", 2.0)
+    monkeypatch.setattr("tuner.study.storage.retries.PATIENCE_S", 2.0)
     executor = FakeExecutor(2)
     stopped: list[bool] = []
 
@@ -163,21 +163,21 @@ def ice(server: str) -> Iterator[Ice]:
 def test_timeouts_reach_the_server_and_the_driver(server: str) -> None:
     for url, seconds in ((server, "10"), (f"{server}&connect_timeout=3", "3")):
         storage = open_storage(url)
-        assert isinstance(storage, PatientStorage)
+        assert isinstance(storage, RetryingStorage)
         with storage.engine.connect() as connection:
             assert connection.exec_driver_sql("SHOW statement_timeout").scalar_one() == "1min"
             parameters = connection.connection.dbapi_connection.info.get_parameters()  # type: ignore[union-attr]
             assert parameters["connect_timeout"] == seconds
             assert parameters["tcp_user_timeout"] == "60000"
         storage.engine.dispose()
-        storage.line.close()
+        storage.connections.close()
 
 
 def test_a_study_waits_for_a_server_that_hangs(
     server: str, ice: Ice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("tuner.study.storage.connection_limits.ANSWER_TIMEOUT_S", 1.0)
-    monkeypatch.setattr("tuner.study.storage.connection_limits._POLL_S", 0.1)
+    monkeypatch.setattr("tuner.study.storage.connections.ANSWER_TIMEOUT_S", 1.0)
+    monkeypatch.setattr("tuner.study.storage.connections._POLL_S", 0.1)
     executor, timers = FakeExecutor(2), list[threading.Timer]()
 
     def freeze(event: object) -> None:

@@ -20,12 +20,12 @@ from tests.tuner.studies import FakeExecutor, journal, run_study, sqlite
 from tests.tuner.study.test_study import check_complete
 from tuner.errors import UserError
 from tuner.executors.base import Event
-from tuner.files import aside_of, is_full, sweep_asides, write_aside
+from tuner.files import atomic_target, atomic_write, is_full, sweep_unfinished
 from tuner.reporting import write_page
 from tuner.study.control import sole_controller
 from tuner.study.storage.disk import ended_by_full_disk
 from tuner.study.storage.opening import has_studies, open_storage
-from tuner.study.storage.patience import StorageLostError
+from tuner.study.storage.retries import StorageLostError
 from tuner.trial.folder import acquire_lock, clear_unfinished
 from tuner.trial.messages import Outcome, TrialResult
 
@@ -73,16 +73,16 @@ def test_what_dead_processes_were_writing_is_removed_and_nothing_else(tmp_path: 
     for name in (*dead, *kept):
         (tmp_path / name).touch()
     (tmp_path / f".folder.{dead_pid}.aside").mkdir()
-    sweep_asides(tmp_path)
+    sweep_unfinished(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {*kept, f".folder.{dead_pid}.aside"}
-    sweep_asides(tmp_path / "missing")
+    sweep_unfinished(tmp_path / "missing")
 
 
 def test_a_writer_killed_half_way_leaves_a_file_that_its_successors_remove(tmp_path: Path) -> None:
     script = (
         "import os, signal, sys; from pathlib import Path; from tuner import files; "
         "os.fsync = lambda descriptor: os.kill(os.getpid(), signal.SIGKILL); "
-        "files.write_aside(Path(sys.argv[1]) / 'result.json', 'half')"
+        "files.atomic_write(Path(sys.argv[1]) / 'result.json', 'half')"
     )
     for take_over in (clear_unfinished, lambda folder: sole_controller(folder).__enter__()):
         killed = subprocess.run([sys.executable, "-c", script, str(tmp_path)], cwd=ROOT)
@@ -94,11 +94,11 @@ def test_a_writer_killed_half_way_leaves_a_file_that_its_successors_remove(tmp_p
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_beside_it(tmp_path: Path) -> None:
-    write_aside(tmp_path / "file", "old")
+    atomic_write(tmp_path / "file", "old")
     with files_of_at_most(1000), pytest.raises(OSError, match="File too large"):
-        write_aside(tmp_path / "file", "new" * 1000)
+        atomic_write(tmp_path / "file", "new" * 1000)
     assert (tmp_path / "file").read_text() == "old"
-    with aside_of(tmp_path / "file") as aside:
+    with atomic_target(tmp_path / "file") as aside:
         aside.write_text("newer")
     assert (tmp_path / "file").read_text() == "newer"
     assert [path.name for path in tmp_path.iterdir()] == ["file"]

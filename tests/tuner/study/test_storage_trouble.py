@@ -18,7 +18,7 @@ from tests.tuner.command_line import CommandLine
 from tests.tuner.studies import FakeExecutor, Script, learn, run_study, sqlite
 from tests.tuner.study.test_study import check_complete
 from tuner.study import StudyError
-from tuner.study.storage.patience import PATIENCE_S, StorageLostError, patiently
+from tuner.study.storage.retries import PATIENCE_S, StorageLostError, with_retries
 from tuner.trial.messages import Outcome, TrialResult, TrialSpec
 
 ROOT = Path(__file__).parents[3]
@@ -30,8 +30,8 @@ class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
         self.pauses: list[float] = []
-        monkeypatch.setattr("tuner.study.storage.patience.time.monotonic", lambda: self.now)
-        monkeypatch.setattr("tuner.study.storage.patience.time.sleep", self.sleep)
+        monkeypatch.setattr("tuner.study.storage.retries.time.monotonic", lambda: self.now)
+        monkeypatch.setattr("tuner.study.storage.retries.time.sleep", self.sleep)
 
     def sleep(self, seconds: float) -> None:
         self.pauses.append(seconds)
@@ -64,7 +64,7 @@ def failing(times: int, error: Callable[[], Exception]) -> Callable[[], str]:
 def test_a_call_is_tried_again_with_growing_pauses(monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
     clock = Clock(monkeypatch)
     with caplog.at_level(logging.WARNING):
-        assert patiently(failing(9, lost))() == "answer"
+        assert with_retries(failing(9, lost))() == "answer"
     assert clock.pauses == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]
     assert "server closed the connection unexpectedly" in caplog.text
 
@@ -72,7 +72,7 @@ def test_a_call_is_tried_again_with_growing_pauses(monkeypatch: pytest.MonkeyPat
 def test_patience_ends_with_a_clear_word(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
     with pytest.raises(StorageLostError) as raised:
-        patiently(failing(1000, lost))()
+        with_retries(failing(1000, lost))()
     assert PATIENCE_S - 31.0 <= clock.now <= PATIENCE_S
     assert str(raised.value).startswith("the database has not answered for 300 s: server closed the connection")
     assert "the same command goes on" in str(raised.value)
@@ -89,7 +89,7 @@ def test_patience_ends_with_a_clear_word(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_other_errors_are_not_waited_for(monkeypatch: pytest.MonkeyPatch, error: Callable[[], Exception]) -> None:
     clock = Clock(monkeypatch)
     with pytest.raises((StorageInternalError, sqlalchemy.exc.OperationalError)):
-        patiently(failing(1, error))()
+        with_retries(failing(1, error))()
     assert clock.pauses == []
 
 

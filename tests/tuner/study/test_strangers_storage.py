@@ -22,7 +22,7 @@ from tuner.study.control import LOCK_FILE
 from tuner.study.sampling.cma import CarefulUnpickler
 from tuner.study.sampling.samplers import make_sampler
 from tuner.study.sampling.vetting import check_values
-from tuner.study.sweep.book import SweepBook
+from tuner.study.sweep.job_registry import SweepRegistry
 from tuner.study.sweep.study import SWEEP_FOLDER
 
 EVIL = {"_target_": "os.system", "command": "mkdir owned"}
@@ -100,17 +100,17 @@ def test_what_is_taken_home_is_made_from_values(tmp_path: Path, monkeypatch: pyt
 
 def test_the_overrides_of_a_job_are_made_from_its_values(tmp_path: Path) -> None:
     study = with_trials(("minimize",))
-    book = SweepBook(study, sweep_definition(), SameFolder("x"), tmp_path, total=3)
-    run = book.next_run()
+    registry = SweepRegistry(study, sweep_definition(), SameFolder("x"), tmp_path, total=3)
+    run = registry.next_run()
     assert run is not None
     about = study.trials[0].user_attrs["run"]
     study._storage.set_trial_user_attr(0, "run", {**about, "overrides": ["+x={_target_: os.system}"]})
-    (again,) = SweepBook(study, sweep_definition(), SameFolder("x"), tmp_path, total=3).open_runs()
+    (again,) = SweepRegistry(study, sweep_definition(), SameFolder("x"), tmp_path, total=3).open_runs()
     assert again.config == run.config
     for outside in ("../elsewhere", "a/../../b", str(tmp_path.parent)):
         study._storage.set_trial_user_attr(0, "run", {**about, "subdir": outside})
         with pytest.raises(UserError, match="is not in that of its sweep"):
-            SweepBook(study, sweep_definition(), SameFolder("x"), tmp_path, total=3).open_runs()
+            SweepRegistry(study, sweep_definition(), SameFolder("x"), tmp_path, total=3).open_runs()
 
 
 def test_a_report_is_written_only_where_a_sweep_ran(tmp_path: Path) -> None:

@@ -18,12 +18,12 @@ from tuner.results.protocol import StudySettings
 from tuner.results.records import StudySummary
 from tuner.results.verdict import verdict
 from tuner.study import StudyDefinition, StudyStore, home_of, summarise
-from tuner.study.book import Ending
 from tuner.study.control import LOCK_FILE
-from tuner.study.space.coordinates import Interval, Range
+from tuner.study.run_registry import RunEnd
+from tuner.study.space.coordinates import Bounds, Plain
 from tuner.study.space.space import Parameter, Space
 from tuner.study.storage.store import begin_or_continue
-from tuner.study.sweep.book import JobJudge, SweepBook
+from tuner.study.sweep.job_registry import JobJudge, SweepRegistry
 from tuner.study.sweep.study import SWEEP_FOLDER, Direction, SweepSampler, best_jobs
 from tuner.sweeper.grammar import SweepSpace, parse_sweep
 from tuner.trial.messages import JsonDict, Outcome
@@ -45,7 +45,7 @@ class SameFolder:
 
 
 def definition() -> StudyDefinition:
-    space = Space((Parameter("x", Range(Interval(0.0, 1.0))),))
+    space = Space((Parameter("x", Plain(Bounds(0.0, 1.0))),))
     return StudyDefinition("s", {}, space, StudySettings(num_trials=3), probe=None)
 
 
@@ -68,17 +68,17 @@ def test_of_several_objectives_all_jobs_that_no_other_beats() -> None:
     trials = [(1.0, 1.0), (2.0, 3.0), (2.0, 2.0), (3.0, 3.0), (0.5, -1.0), (2.0, 3.0)]
     study = with_trials(MANY, *(("complete", values) for values in trials))
     assert [job.number for job in best_jobs(study)] == [0, 1, 4, 5]
-    book = SweepBook(study, definition(), SameFolder("."), Path(), total=3)
-    assert book.worst() == (3.0, -1.0)
+    registry = SweepRegistry(study, definition(), SameFolder("."), Path(), total=3)
+    assert registry.worst() == (3.0, -1.0)
 
 
 @pytest.mark.parametrize(("subdir", "folders"), [("x", ["x", "x_1", "x_2"]), (".", ["0", "1", "2"])])
 def test_no_two_jobs_share_a_folder(tmp_path: Path, subdir: str, folders: list[str]) -> None:
     study = with_trials(("minimize",))
-    book = SweepBook(study, definition(), SameFolder(subdir), tmp_path, total=3)
-    runs = [book.next_run() for _ in range(4)]
+    registry = SweepRegistry(study, definition(), SameFolder(subdir), tmp_path, total=3)
+    runs = [registry.next_run() for _ in range(4)]
     assert [run and run.folder for run in runs] == [*(tmp_path / folder for folder in folders), None]
-    again = SweepBook(study, definition(), SameFolder(subdir), tmp_path, total=3)
+    again = SweepRegistry(study, definition(), SameFolder(subdir), tmp_path, total=3)
     assert [run.folder for run in again.open_runs()] == [tmp_path / folder for folder in folders]
     assert again.next_run() is None
 
@@ -86,12 +86,12 @@ def test_no_two_jobs_share_a_folder(tmp_path: Path, subdir: str, folders: list[s
 @pytest.mark.parametrize(("steps", "entered"), [((1, 2, 3), [1, 2, 3]), ((0.25, 0.5, 1.0), [250, 500, 1000])])
 def test_steps_are_whole_numbers_or_fractions(tmp_path: Path, steps: tuple[float, ...], entered: list[int]) -> None:
     study = with_trials(("minimize",))
-    book = SweepBook(study, definition(), SameFolder("x"), tmp_path, total=3)
-    run = book.next_run()
+    registry = SweepRegistry(study, definition(), SameFolder("x"), tmp_path, total=3)
+    run = registry.next_run()
     assert run is not None
     for step in steps:
         run.curve[float(step)] = 10.0 * step
-        assert JobJudge().answer(book, run, float(step)) == "continue"
+        assert JobJudge().answer(registry, run, float(step)) == "continue"
     assert study.trials[0].intermediate_values == dict(zip(entered, (10.0 * step for step in steps), strict=True))
 
 
@@ -102,13 +102,13 @@ def test_every_combination_is_run_once_and_all_its_values_are_told(tmp_path: Pat
     sampler = SweepSampler(kind, space.grid(), num_objectives=2)
     study = with_trials(MANY)
     study.sampler = sampler.make(0, 0)
-    book = SweepBook(study, sweep, SpaceJobs(space), tmp_path, sampler.total(50))
-    while run := book.next_run():
+    registry = SweepRegistry(study, sweep, SpaceJobs(space), tmp_path, sampler.total(50))
+    while run := registry.next_run():
         number = float(run.number)
-        record = book.tell(run, Ending(Outcome.COMPLETE, number, "", 1.0, (-number,)))
+        record = registry.tell(run, RunEnd(Outcome.COMPLETE, number, "", 1.0, (-number,)))
         assert (record.value, record.outcome) == (number, Outcome.COMPLETE)
-    assert book.is_done
-    assert sorted((record.params["m"], record.params["x"]) for record in book.records()) == [
+    assert registry.is_done
+    assert sorted((record.params["m"], record.params["x"]) for record in registry.records()) == [
         *(("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 1), ("b", 2)),
     ]
     assert [trial.values for trial in study.trials] == [[n, -n] for n in range(6)]
@@ -160,14 +160,14 @@ def reported(tmp_path: Path, directions: tuple[Direction, ...], returned: Sequen
         begin_or_continue(study, sweep, store.url)
         study.set_user_attr(SWEEP_FOLDER, str(tmp_path))
         (tmp_path / LOCK_FILE).touch()
-        book = SweepBook(study, sweep, SameFolder("job"), tmp_path, total=len(returned))
+        registry = SweepRegistry(study, sweep, SameFolder("job"), tmp_path, total=len(returned))
         for values in returned:
-            run = book.next_run()
+            run = registry.next_run()
             assert run is not None
             if run.number == 1:
-                book.tell(run, Ending(Outcome.CRASHED, None, "KeyError: 'x'", 2.0))
+                registry.tell(run, RunEnd(Outcome.CRASHED, None, "KeyError: 'x'", 2.0))
             else:
-                book.tell(run, Ending(Outcome.COMPLETE, values[0], "", 1.0, values[1:]))
+                registry.tell(run, RunEnd(Outcome.COMPLETE, values[0], "", 1.0, values[1:]))
         assert home_of(store, "s", Path("elsewhere")) == tmp_path
         return summarise(store, "s", Path("elsewhere"))
 

@@ -131,7 +131,7 @@ def database(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         assert SECRET in url
         made(self, f"sqlite:///{tmp_path}/server.db")
 
-    monkeypatch.setattr("tuner.study.storage.patience.RDBStorage.__init__", connect)
+    monkeypatch.setattr("tuner.study.storage.retries.RDBStorage.__init__", connect)
     return tmp_path / "server.db"
 
 

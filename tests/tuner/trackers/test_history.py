@@ -4,7 +4,7 @@ import pyarrow.parquet
 import pytest
 
 from tuner.errors import UserError
-from tuner.trackers.history import History, HistoryRow, read_history
+from tuner.trackers.history import HistoryRow, HistoryTracker, read_history
 
 
 class Clock:
@@ -19,7 +19,7 @@ class Clock:
 
 def test_columns_by_hand(tmp_path: Path) -> None:
     clock = Clock()
-    history = History(tmp_path, window=3, clock=clock)
+    history = HistoryTracker(tmp_path, window=3, clock=clock)
     for number, reward in enumerate([1.0, 5.0, 3.0, 2.0]):
         clock.now += 2.0
         history.add_episode(reward, step=10 * number)
@@ -36,12 +36,12 @@ def test_columns_by_hand(tmp_path: Path) -> None:
 
 
 def test_resuming_appends_and_goes_on_from_the_last_row(tmp_path: Path) -> None:
-    first = History(tmp_path, window=2, clock=Clock())
+    first = HistoryTracker(tmp_path, window=2, clock=Clock())
     first.add_episode(9.0, 10)
     first.add_episode(1.0, 20)
     first.close()
     clock = Clock()
-    second = History(tmp_path, window=2, clock=clock)
+    second = HistoryTracker(tmp_path, window=2, clock=clock)
     clock.now += 4.0
     second.add_episode(3.0, 30)
     second.close()
@@ -53,13 +53,13 @@ def test_resuming_appends_and_goes_on_from_the_last_row(tmp_path: Path) -> None:
 
 def test_resuming_from_an_older_checkpoint_replaces_what_is_passed_again(tmp_path: Path) -> None:
     clock = Clock()
-    first = History(tmp_path, clock=clock)
+    first = HistoryTracker(tmp_path, clock=clock)
     for step in (10, 20, 30):
         clock.now += 1.0
         first.add_episode(100.0 if step == 30 else 1.0, step)
     first.close()
     clock = Clock()
-    second = History(tmp_path, clock=clock)
+    second = HistoryTracker(tmp_path, clock=clock)
     clock.now += 5.0
     second.add_episode(2.0, 20)
     second.add_episode(2.0, 20)  # two environments may finish in the same step
@@ -72,7 +72,7 @@ def test_resuming_from_an_older_checkpoint_replaces_what_is_passed_again(tmp_pat
 
 def test_the_file_is_written_in_intervals_and_never_torn(tmp_path: Path) -> None:
     clock = Clock()
-    history = History(tmp_path, write_interval_s=10.0, clock=clock)
+    history = HistoryTracker(tmp_path, write_interval_s=10.0, clock=clock)
     history.add_episode(1.0, 1)
     assert not history.path.exists()
     clock.now += 10.0
@@ -86,7 +86,7 @@ def test_the_file_is_written_in_intervals_and_never_torn(tmp_path: Path) -> None
 
 
 def test_no_episode_makes_no_file(tmp_path: Path) -> None:
-    History(tmp_path).close()
+    HistoryTracker(tmp_path).close()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -94,16 +94,16 @@ def test_a_foreign_file_is_refused_and_kept(tmp_path: Path) -> None:
     path = tmp_path / "history.parquet"
     path.write_bytes(b"not parquet at all")
     with pytest.raises(UserError, match="no readable training history"):
-        History(tmp_path)
+        HistoryTracker(tmp_path)
     pyarrow.parquet.write_table(pyarrow.table({"step": [1]}), path)
     with pytest.raises(UserError, match="lacks some columns of mean_reward"):
-        History(tmp_path)
+        HistoryTracker(tmp_path)
     assert path.exists()
 
 
 def test_a_disk_that_refuses_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").touch()
-    history = History(tmp_path / "file" / "folder")
+    history = HistoryTracker(tmp_path / "file" / "folder")
     history.add_episode(1.0, 1)
     history.close()
     (record,) = caplog.records

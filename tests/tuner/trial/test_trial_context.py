@@ -9,7 +9,7 @@ import pytest
 
 from tuner.trial import Outcome, TrialContext, TrialInterrupted, TrialSpec, current_trial, read_trial
 from tuner.trial import folder as files
-from tuner.trial.context import Line
+from tuner.trial.context import ControllerConnection
 from tuner.trial.messages import Alive, Log, Report
 from tuner.trial.wire import decode, encode_verdict
 
@@ -19,7 +19,7 @@ class Controller:
 
     def __init__(self, folder):
         self.socket, theirs = socket.socketpair()
-        self.line = Line(theirs)
+        self.line = ControllerConnection(theirs)
         spec = TrialSpec("study", "screen", 0, 1, {})
         files.prepare(folder, spec)
         self.context = TrialContext(spec, folder, self.line, 0.0)

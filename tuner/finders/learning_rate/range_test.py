@@ -94,7 +94,7 @@ def online_ramp(agent: Any, optimizer: Any, rates: Sequence[float], length: Leng
     """Returns of episodes, and losses of training phases, while the rate rises over the episodes to the last one."""
     growth = _Growth(rates)
     agent.settings = replace(agent.settings, schedules={**agent.settings.schedules, "learning_rate": growth})
-    watch = _Watch(length)
+    watch = _RateRecorder(length)
     try:
         agent.train(optimizer=optimizer, episodes=length.episodes, callbacks=[watch], p=0, **options)
     except DivergedError as error:
@@ -112,7 +112,7 @@ class _Growth:
         return self._rates[min(int(progress * len(self._rates)), len(self._rates) - 1)]
 
 
-class _Watch(Callback):
+class _RateRecorder(Callback):
     """Writes down returns and losses with the rate at that time."""
 
     def __init__(self, length: Length) -> None:

@@ -8,12 +8,12 @@ from typing import Any, Final
 
 from note_rl.settings import RolloutSettings
 from tuner.errors import UserError
-from tuner.finders.contest.candidates import Budget, Contest
-from tuner.finders.contest.verdicts import Comparison, compare, counted_seeds
+from tuner.finders.comparison.candidates import CandidateBudget, CandidateTrial
+from tuner.finders.comparison.verdicts import Comparison, compare, counted_seeds
 from tuner.finders.learning_rate import range_test
 from tuner.finders.learning_rate.curves import Points, Suggestion, rates_of, suggest
 from tuner.finders.learning_rate.tests import ONLINE, RangeTests, RateSettings, points_in
-from tuner.finders.study import Finding, Plan, Workplace, run_plan
+from tuner.finders.study import FinderPlace, FinderRun, Plan, run_plan
 from tuner.finders.subjects import Subject
 from tuner.results.wording import format_number
 from tuner.trial.messages import JsonDict
@@ -70,7 +70,7 @@ AtRate = Callable[[float], Subject]
 
 
 def search_rates(
-    subject: Subject, at_rate: AtRate, name: str, mode: str, settings: RateSettings, workplace: Workplace
+    subject: Subject, at_rate: AtRate, name: str, mode: str, settings: RateSettings, workplace: FinderPlace
 ) -> RateSearch:
     """Runs the study of a search for a learning rate, or what is left of it.
 
@@ -141,11 +141,11 @@ def _median(rates: Sequence[float | None]) -> str:
 
 
 def _by_return(
-    subjects: Mapping[str, Subject], name: str, rates: list[float], settings: RateSettings, workplace: Workplace
+    subjects: Mapping[str, Subject], name: str, rates: list[float], settings: RateSettings, workplace: FinderPlace
 ) -> RateSearch:
     """Whole trainings at a few rates, from the same beginnings."""
-    budget, first = Budget(settings.episodes, settings.total_steps), subjects[str(rates[0])]
-    job = Contest(subjects, budget, "reward", settings.options, key="learning_rate")
+    budget, first = CandidateBudget(settings.episodes, settings.total_steps), subjects[str(rates[0])]
+    job = CandidateTrial(subjects, budget, "reward", settings.options, key="learning_rate")
     about = {"subject": first.about, "mode": "return", "total_steps": settings.total_steps, **_shown(settings)}
     points: dict[str, Sequence[Any]] = {"learning_rate": rates, "seed": settings.seeds}
     num_steps = settings.total_steps or settings.episodes or 1
@@ -153,7 +153,7 @@ def _by_return(
     folder, findings = run_plan(plan, workplace)
     named = {f"{rate:.3g}": rate for rate in rates}
     renamed = [
-        Finding({"candidate": f"{one.point['learning_rate']:.3g}", "seed": one.point["seed"]}, one.outcome, one.value,
+        FinderRun({"candidate": f"{one.point['learning_rate']:.3g}", "seed": one.point["seed"]}, one.outcome, one.value,
                 one.reason, one.seconds, one.folder, one.data)
         for one in findings
     ]  # fmt: skip

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias, get_args
 
 from tuner.errors import UserError
-from tuner.finders.contest.candidates import Budget
+from tuner.finders.comparison.candidates import CandidateBudget
 from tuner.finders.job import Measured
 from tuner.finders.learning_rate import range_test
 from tuner.finders.learning_rate.curves import RISE, Points, points_of
@@ -71,7 +71,7 @@ class RateSettings:
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
                 raise UserError(f"{name}={value} must be a whole number, at least {least}")
-        Budget(self.episodes, self.total_steps)
+        CandidateBudget(self.episodes, self.total_steps)
 
     @property
     def seeds(self) -> list[int]:

@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from tuner.reporting.figures.scales import CATEGORY, LOG, ONE_MINUS, Scale, as_number
+from tuner.reporting.figures.scales import CATEGORY, LOG, ONE_MINUS, AxisScale, as_number
 from tuner.reporting.figures.scores import FAILED, FAINT, TRIAL, WINNER, hover_text
 from tuner.reporting.thinning import MOST_POINTS, thinned
 from tuner.results.records import SCREEN, Scalar, StudySummary
@@ -73,7 +73,7 @@ def slices_figure(summary: StudySummary) -> JsonDict:
         runs = [run for run in complete if path in run.params]
         own = "" if index == 1 else str(index)
         values = [run.params[path] for run in runs]
-        scale = Scale.of(values, summary.scales.get(path))
+        scale = AxisScale.of(values, summary.scales.get(path))
         winners = [run.label == summary.winner_label for run in runs]
         data.append(
             {
@@ -97,7 +97,7 @@ def slices_figure(summary: StudySummary) -> JsonDict:
     return {"data": data, "layout": layout}
 
 
-def _axis(values: Sequence[Scalar], scale: Scale) -> JsonDict:
+def _axis(values: Sequence[Scalar], scale: AxisScale) -> JsonDict:
     """Spread as the values were searched."""
     if scale.kind == CATEGORY:
         shown = [_coordinate(choice, scale) for choice in scale.choices]
@@ -121,7 +121,7 @@ def _axis(values: Sequence[Scalar], scale: Scale) -> JsonDict:
     return axis
 
 
-def _ticks_towards_one(scale: Scale) -> list[float]:
+def _ticks_towards_one(scale: AxisScale) -> list[float]:
     """0.9, 0.99, 0.999, ... as far as they lie among the values; with fewer than two of them the ends."""
     decades = [1.0 - 10.0**-digits for digits in range(1, 13)]
     inside = [decade for decade in decades if scale.low <= decade <= scale.high]
@@ -132,7 +132,7 @@ def _distance_to_one(number: float) -> float:
     return float(f"{1.0 - number:.12g}")
 
 
-def _coordinate(value: Scalar, scale: Scale) -> Scalar:
+def _coordinate(value: Scalar, scale: AxisScale) -> Scalar:
     if scale.kind == CATEGORY:
         return html.escape(format_value(value))
     number = as_number(value)

@@ -18,7 +18,7 @@ _WIDE = 10.0
 
 
 @dataclass(frozen=True)
-class Scale:
+class AxisScale:
     """Places values between 0 and 1.
 
     Attributes:
@@ -35,7 +35,7 @@ class Scale:
     choices: tuple[Scalar, ...] = ()
 
     @classmethod
-    def of(cls, values: Iterable[Scalar], declared: str | None = None) -> "Scale":
+    def of(cls, values: Iterable[Scalar], declared: str | None = None) -> "AxisScale":
         """The scale that shows all these values.
 
         Args:

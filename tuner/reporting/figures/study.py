@@ -4,7 +4,7 @@ import html
 from collections.abc import Sequence
 from typing import Final
 
-from tuner.reporting.figures.scales import LINEAR, Scale
+from tuner.reporting.figures.scales import LINEAR, AxisScale
 from tuner.reporting.figures.scores import DEFAULT, FAINT, TRIAL, WINNER, hover_text
 from tuner.reporting.thinning import MOST_LINES, thinned
 from tuner.results.front_verdict import front_members, objectives_of
@@ -28,10 +28,10 @@ def parallel_figure(summary: StudySummary) -> JsonDict | None:
     tried = dict.fromkeys(path for run in ended for path in run.params)
     paths = sorted(tried, key=lambda path: -summary.weights.get(path, 0.0))[:MAX_AXES]
     scales = {
-        path: Scale.of((run.params[path] for run in ended if path in run.params), summary.scales.get(path))
+        path: AxisScale.of((run.params[path] for run in ended if path in run.params), summary.scales.get(path))
         for path in paths
     }
-    scores = Scale.of((run.score for run in ranked), LINEAR)
+    scores = AxisScale.of((run.score for run in ranked), LINEAR)
     quarter, tenth = max(2, len(ranked) // 4), max(1, len(ranked) // 10)
     front = [run for run in ranked if run.label in summary.front]
     winner = [run for run in ranked if run.label == summary.winner_label]
@@ -65,7 +65,7 @@ def parallel_figure(summary: StudySummary) -> JsonDict | None:
 
 
 def _group(
-    name: str, runs: Sequence[RunRecord], scales: dict[str, Scale], scores: Scale, style: tuple[str, float]
+    name: str, runs: Sequence[RunRecord], scales: dict[str, AxisScale], scores: AxisScale, style: tuple[str, float]
 ) -> JsonDict:
     x: list[float | None] = []
     y: list[float | None] = []
@@ -90,7 +90,7 @@ def _group(
     }
 
 
-def _tick_labels(scales: Sequence[Scale]) -> JsonDict:
+def _tick_labels(scales: Sequence[AxisScale]) -> JsonDict:
     ticks = [(index, place, label) for index, scale in enumerate(scales) for place, label in scale.ticks()]
     return {
         "type": "scatter",

@@ -1,7 +1,7 @@
 """The sections about parameters: where they may safely lie, which of them matter, and how they go together."""
 
 from tuner.reporting.elements import figure, note, number_cell, reason, section, table, value_cell
-from tuner.reporting.figures.scales import Scale
+from tuner.reporting.figures.scales import AxisScale
 from tuner.reporting.markup import Html, tag
 from tuner.reporting.thinning import MOST_LINES, MOST_POINTS, drawn_note
 from tuner.results.insights.safe_ranges import SafeRange, good_trials, safe_ranges
@@ -52,7 +52,7 @@ def _bar(summary: StudySummary, found: SafeRange) -> Html:
         others = [value for value in dict.fromkeys(tried) if value not in found.choices]
         rejected = ", ".join(map(format_value, others))
         return tag("small", f"not {rejected}" if rejected else "all choices")
-    scale = Scale.of(tried, summary.scales.get(found.path))
+    scale = AxisScale.of(tried, summary.scales.get(found.path))
     low, high, best = (scale.place(value) for value in (found.low, found.high, found.best))
     ends = f"{format_value(found.tried_low)} to {format_value(found.tried_high)}"
     inside = tag("i", style=f"left:{low:.1%};width:{max(high - low, 0.01):.1%}")

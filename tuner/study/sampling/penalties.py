@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from tuner.results.objective import SECONDS, Metric, make_metric
 from tuner.results.protocol import penalty, robust_worst
 from tuner.results.records import Objective, RunRecord
-from tuner.study.book import Ending, Run
+from tuner.study.run_registry import Run, RunEnd
 from tuner.trial.messages import Outcome
 
 
@@ -36,7 +36,7 @@ class Penalties:
         if values is not None:
             self._rows.append(values[1:])
 
-    def ending(self, run: Run, outcome: Outcome, reason: str, seconds: float) -> Ending:
+    def ending(self, run: Run, outcome: Outcome, reason: str, seconds: float) -> RunEnd:
         """How such a run ends: with the score of a random policy, or the worst seen if that is lower.
 
         Without a score if there is nothing to compare with.
@@ -45,7 +45,7 @@ class Penalties:
         # a policy that learns nothing is as good all along
         learnt_nothing = None if self._random_return is None else self._metric([(1.0, self._random_return)])
         value = penalty(learnt_nothing, self._finished, seen)
-        return Ending(outcome, value, reason, seconds, () if value is None else self._worst_others(seconds))
+        return RunEnd(outcome, value, reason, seconds, () if value is None else self._worst_others(seconds))
 
     def _worst_others(self, seconds: float) -> tuple[float, ...]:
         """A run that failed early was quick: it gets the longest time seen, and so on."""

@@ -5,7 +5,7 @@ import math
 from tuner.results.objective import Metric
 from tuner.results.protocol import Pruning, RungDecision, decide_rungs
 from tuner.results.records import RunRecord
-from tuner.study.book import Book, Run
+from tuner.study.run_registry import Run, RunRegistry
 from tuner.trial.messages import JsonDict, Verdict
 
 _ON_GRID = 1e-6
@@ -31,7 +31,7 @@ class RungJudge:
         self._complete: list[RunRecord] = []  # until it is decided
         self._rungs = {*pruning.points(num_points), num_points}
 
-    def answer(self, book: Book, run: Run, step: float) -> Verdict:
+    def answer(self, registry: RunRegistry, run: Run, step: float) -> Verdict:
         """The verdict on a run that has just reported at this step; enters its score at the rungs it has passed."""
         verdict: Verdict = "continue"
         for point in sorted(self._rungs - run.rungs):
@@ -39,14 +39,14 @@ class RungJudge:
             if step < fraction - _ON_GRID or run.points[0][0] > fraction + _ON_GRID:
                 continue  # not there yet, or it had reported nothing by then
             score = self._metric.partial(run.points, fraction)
-            if book.report(run, point, score) and point in self._enabled():
+            if registry.report(run, point, score) and point in self._enabled():
                 verdict = "prune"
         return verdict
 
-    def catch_up(self, book: Book, run: Run) -> None:
+    def catch_up(self, registry: RunRegistry, run: Run) -> None:
         """Enters what a run reported while nobody listened."""
         for step, _ in run.points:
-            self.answer(book, run, step)
+            self.answer(registry, run, step)
 
     def decide(self, record: RunRecord) -> bool:
         """Takes in a run that has ended, and decides about the rungs, once; whether it did just now.

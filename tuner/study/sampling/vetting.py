@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tuner.errors import UserError
-from tuner.study.space.coordinates import Interval, as_number
+from tuner.study.space.coordinates import Bounds, as_number
 from tuner.study.space.space import Space
 
 
@@ -23,7 +23,7 @@ def check_values(space: Space, values: Mapping[str, object]) -> None:
         try:
             if path not in parameters:
                 raise ValueError("it is not searched")
-            if isinstance(parameters[path].coordinate.domain, Interval):
+            if isinstance(parameters[path].coordinate.domain, Bounds):
                 as_number(value)
             else:
                 parameters[path].coordinate.to_drawn(value)

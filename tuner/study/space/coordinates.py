@@ -14,7 +14,7 @@ from tuner.results.records import Scalar
 
 
 @dataclass(frozen=True)
-class Interval:
+class Bounds:
     """A numeric coordinate: from `low` to `high`, both included."""
 
     low: float
@@ -35,7 +35,7 @@ class Coordinate(Protocol):
     """One way of walking through the values of a hyperparameter."""
 
     @property
-    def domain(self) -> Interval | Labels:
+    def domain(self) -> Bounds | Labels:
         """What a sampler draws from."""
 
     def name(self, quantity: str) -> str:
@@ -55,7 +55,7 @@ def as_number(value: object) -> float:
     return value
 
 
-def _inside(value: float, interval: Interval) -> float:
+def _inside(value: float, interval: Bounds) -> float:
     """The value, moved onto a bound that it misses by a rounding error; ValueError if it is outside."""
     nearest = min(max(value, interval.low), interval.high)
     if not math.isclose(value, nearest, rel_tol=1e-9):
@@ -64,13 +64,13 @@ def _inside(value: float, interval: Interval) -> float:
 
 
 @dataclass(frozen=True)
-class Range:
+class Plain:
     """The value itself, on a linear or logarithmic scale."""
 
-    interval: Interval
+    interval: Bounds
 
     @property
-    def domain(self) -> Interval:
+    def domain(self) -> Bounds:
         """The range of values."""
         return self.interval
 
@@ -102,9 +102,9 @@ class OneMinus:
     high: float
 
     @property
-    def domain(self) -> Interval:
+    def domain(self) -> Bounds:
         """The range of 1 - value."""
-        return Interval(_one_minus(self.high), _one_minus(self.low), log=True)
+        return Bounds(_one_minus(self.high), _one_minus(self.low), log=True)
 
     def name(self, quantity: str) -> str:
         """`1-agent.gamma`."""
@@ -132,9 +132,9 @@ class PowerOfTwo:
     high_exponent: int
 
     @property
-    def domain(self) -> Interval:
+    def domain(self) -> Bounds:
         """The range of exponents."""
-        return Interval(self.low_exponent, self.high_exponent, integer=True)
+        return Bounds(self.low_exponent, self.high_exponent, integer=True)
 
     def name(self, quantity: str) -> str:
         """`log2(buffer.batch_size)`."""

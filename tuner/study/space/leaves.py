@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 from tuner.errors import UserError
 from tuner.study.space.coordinates import (
+    Bounds,
     Choices,
     Coordinate,
-    Interval,
     OneMinus,
+    Plain,
     PowerOfTwo,
-    Range,
     exponent_of_two,
     label_of,
 )
@@ -106,7 +106,7 @@ def _parse_choices(path: str, values: object) -> Choices:
     return Choices(tuple(values))
 
 
-def _parse_range(path: str, leaf: dict[str, object], low: float, high: float, current: object) -> Range:
+def _parse_range(path: str, leaf: dict[str, object], low: float, high: float, current: object) -> Plain:
     log, step = leaf.get("log", False), leaf.get("step")
     if not isinstance(log, bool):
         raise UserError(f"space.{path}.log={log} must be true or false")
@@ -125,7 +125,7 @@ def _parse_range(path: str, leaf: dict[str, object], low: float, high: float, cu
     integer = _asks_for_whole_numbers(bounds, current)
     if integer:
         low, high, step = int(low), int(high), None if step is None else int(step)
-    return Range(Interval(low, high, log=log, step=step, integer=integer))
+    return Plain(Bounds(low, high, log=log, step=step, integer=integer))
 
 
 def _asks_for_whole_numbers(bounds: list[float], current: object) -> bool:

@@ -29,7 +29,7 @@ from tuner.config.paths import get_path, set_path, value_paths
 from tuner.errors import UserError
 from tuner.results.records import Scalar
 from tuner.study.space.conditions import check_conditions, in_order, is_active, parse_when
-from tuner.study.space.coordinates import Coordinate, Interval, as_number
+from tuner.study.space.coordinates import Bounds, Coordinate, as_number
 from tuner.study.space.leaves import leaves_of, parse_coordinate
 from tuner.text.names import did_you_mean
 from tuner.trial.messages import JsonDict
@@ -66,7 +66,7 @@ class Parameter:
     def distribution(self) -> optuna.distributions.BaseDistribution:
         """Optuna's distribution of the coordinate."""
         domain = self.coordinate.domain
-        if not isinstance(domain, Interval):
+        if not isinstance(domain, Bounds):
             return optuna.distributions.CategoricalDistribution(domain.labels)
         if domain.integer:
             return optuna.distributions.IntDistribution(
@@ -78,7 +78,7 @@ class Parameter:
     def ends(self) -> tuple[Scalar, ...]:
         """The outermost points of the coordinate, or all of them where they are choices."""
         domain = self.coordinate.domain
-        if not isinstance(domain, Interval):
+        if not isinstance(domain, Bounds):
             return domain.labels
         return (int(domain.low), int(domain.high)) if domain.integer else (domain.low, domain.high)
 

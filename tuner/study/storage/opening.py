@@ -22,8 +22,8 @@ from sqlalchemy.engine import make_url
 
 from tuner.errors import UserError
 from tuner.files import is_full
-from tuner.study.storage.connection_limits import Line
-from tuner.study.storage.patience import PatientStorage, cause_of
+from tuner.study.storage.connections import DatabaseConnections
+from tuner.study.storage.retries import RetryingStorage, cause_of
 from tuner.study.storage.soundness import check_tables, readable
 from tuner.text.names import did_you_mean
 from tuner.text.passwords import shown
@@ -134,15 +134,15 @@ def _server_has_studies(url: str) -> bool:
 @contextmanager
 def _asking(url: str) -> Iterator[Engine]:
     """A server for a question or two; one that hangs is given up as in a study."""
-    line = Line()
-    engine = create_engine(url, **line.engine_options(make_url(url)))
-    line.watch_connecting(engine)
+    connections = DatabaseConnections()
+    engine = create_engine(url, **connections.engine_options(make_url(url)))
+    connections.watch_connecting(engine)
     try:
-        with line.call():
+        with connections.call():
             yield engine
     finally:
         engine.dispose()
-        line.close()
+        connections.close()
 
 
 def answers(url: str) -> None:
@@ -200,7 +200,7 @@ def _connect(url: str) -> RDBStorage:
 
 
 def _opened(url: str) -> RDBStorage:
-    return SqliteStorage(url) if url.startswith("sqlite") else PatientStorage(url, Line())
+    return SqliteStorage(url) if url.startswith("sqlite") else RetryingStorage(url, DatabaseConnections())
 
 
 class SqliteStorage(RDBStorage):

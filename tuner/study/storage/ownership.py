@@ -11,8 +11,8 @@ import optuna
 
 from tuner.errors import UserError
 from tuner.study.definition import StudyDefinition
-from tuner.study.storage.patience import STORAGE_ERRORS, StorageLostError
 from tuner.study.storage.presence import StorageFile
+from tuner.study.storage.retries import STORAGE_ERRORS, StorageLostError
 from tuner.study.storage.store import StudyStore, check_continues
 from tuner.trial.messages import JsonDict
 from tuner.trial.system import start_time
@@ -20,8 +20,8 @@ from tuner.trial.system import start_time
 OWNER = "controller"
 """Attribute of a study: who runs it, or ran it last, and where."""
 
-SIGN_INTERVAL_S = 30.0
-_SILENT_S = 4 * SIGN_INTERVAL_S
+HEARTBEAT_INTERVAL_S = 30.0
+_SILENT_S = 4 * HEARTBEAT_INTERVAL_S
 """A controller on another machine of which nothing was heard for so long counts as dead."""
 
 
@@ -60,14 +60,14 @@ class Ownership:
             "started": start_time(os.getpid()),
             "folder": str(folder),
         }
-        self._last_sign = 0.0
+        self._last_heartbeat = 0.0
 
     def check(self) -> None:
         """Refuses a study that another process runs, or whose runs lie in another folder of this machine."""
         self._refuse_second(self._study.user_attrs.get(OWNER))
 
     @contextmanager
-    def claimed(self) -> Iterator[None]:
+    def lease(self) -> Iterator[None]:
         """Owns the study for the time of a block.
 
         Raises:
@@ -86,21 +86,21 @@ class Ownership:
             raise
         self._release()
 
-    def sign(self) -> None:
+    def heartbeat(self) -> None:
         """Called often: says now and then that this process lives, and sees to it that the storage is there.
 
         Raises:
             StorageLostError: It is not.
         """
         self._file.check()
-        if time.monotonic() - self._last_sign > SIGN_INTERVAL_S:
+        if time.monotonic() - self._last_heartbeat > HEARTBEAT_INTERVAL_S:
             self._write()
 
     def _release(self) -> None:
         self._study.set_user_attr(OWNER, {**self._mark, "pid": None})
 
     def _write(self) -> None:
-        self._last_sign = time.monotonic()
+        self._last_heartbeat = time.monotonic()
         self._study.set_user_attr(OWNER, {**self._mark, "at": time.time()})
 
     def _refuse_second(self, mark: JsonDict | None) -> None:

@@ -12,7 +12,7 @@ import sqlalchemy.exc
 from optuna.storages import BaseStorage, RDBStorage
 
 from tuner.study.storage.opening import IN_MEMORY, file_of
-from tuner.study.storage.patience import StorageLostError
+from tuner.study.storage.retries import StorageLostError
 
 
 class StorageFile:

@@ -19,7 +19,7 @@ from optuna.trial import FrozenTrial, TrialState
 from tuner.config.kinds import conform
 from tuner.errors import UserError
 from tuner.files import is_full, parse_json
-from tuner.study.storage.patience import cause_of, is_connection_lost
+from tuner.study.storage.retries import cause_of, is_connection_lost
 from tuner.trial.messages import JsonDict, Outcome
 
 _UNREADABLE = (

@@ -19,8 +19,8 @@ from tuner.results.records import SCREEN
 from tuner.study.definition import StudyDefinition, config_difference
 from tuner.study.revision import code_revision
 from tuner.study.storage.opening import open_storage
-from tuner.study.storage.patience import PatientStorage
 from tuner.study.storage.presence import StorageFile
+from tuner.study.storage.retries import RetryingStorage
 from tuner.study.storage.soundness import check_study, readable
 from tuner.text.names import did_you_mean
 from tuner.text.passwords import shown
@@ -68,8 +68,8 @@ class StudyStore:
 
     def close(self) -> None:
         """Closes connections; the store cannot be used any more."""
-        if isinstance(self._storage, PatientStorage):
-            self._storage.line.close()
+        if isinstance(self._storage, RetryingStorage):
+            self._storage.connections.close()
         self._storage.remove_session()
         if isinstance(self._storage, RDBStorage):
             self._storage.engine.dispose()
@@ -77,11 +77,11 @@ class StudyStore:
     @property
     def is_waiting(self) -> bool:
         """Whether an answer of the database is waited for at this moment."""
-        return isinstance(self._storage, PatientStorage) and self._storage.line.is_waiting
+        return isinstance(self._storage, RetryingStorage) and self._storage.connections.is_waiting
 
     def give_up(self) -> bool:
         """Waits no longer for that answer, nor for any other. Returns whether the call ends by itself now."""
-        return isinstance(self._storage, PatientStorage) and self._storage.line.give_up()
+        return isinstance(self._storage, RetryingStorage) and self._storage.connections.give_up()
 
     def names(self) -> list[str]:
         """Names of all studies, the one with the latest activity first."""

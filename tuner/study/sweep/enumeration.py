@@ -7,9 +7,9 @@ from optuna.pruners import NopPruner
 from optuna.samplers import GridSampler
 
 from tuner.study.definition import StudyDefinition
-from tuner.study.space.coordinates import Choices, Interval, Range
+from tuner.study.space.coordinates import Bounds, Choices, Plain
 from tuner.study.space.space import Parameter, Space
-from tuner.study.sweep.book import Jobs
+from tuner.study.sweep.job_registry import Jobs
 from tuner.study.sweep.study import Direction, Sweep, SweepSampler
 
 
@@ -20,7 +20,7 @@ def listed_space(points: Mapping[str, Sequence[Any]]) -> Space:
 
 def _parameter(path: str, values: tuple[Any, ...]) -> Parameter:
     if all(isinstance(value, float) for value in values) and len(values) > 1:
-        return Parameter(path, Range(Interval(min(values), max(values), log=True)))
+        return Parameter(path, Plain(Bounds(min(values), max(values), log=True)))
     return Parameter(path, Choices(values))
 
 

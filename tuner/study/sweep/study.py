@@ -24,10 +24,10 @@ from tuner.study.control import LOCK_FILE, Interrupts, sole_controller
 from tuner.study.definition import StudyDefinition
 from tuner.study.sampling.samplers import SamplerFactory, drawing_by_trial, make_sampler, require_objectives
 from tuner.study.storage.ownership import Ownership, refuse_another
-from tuner.study.storage.patience import StorageLostError
 from tuner.study.storage.reading import OUTCOME_ATTRIBUTE, RUN_ATTRIBUTE
+from tuner.study.storage.retries import StorageLostError
 from tuner.study.storage.store import StudyStore, begin_or_continue
-from tuner.study.sweep.book import JobJudge, Jobs, SweepBook, SweepDispatcher
+from tuner.study.sweep.job_registry import JobJudge, Jobs, SweepDispatcher, SweepRegistry
 from tuner.study.watching.listener import StudyListener
 from tuner.trial.messages import JsonDict, Outcome
 
@@ -222,18 +222,18 @@ class SweepRunner:
                 folder.rmdir()
             folder = began_in
         ownership = Ownership(study, folder, self._store.file)
-        with sole_controller(folder), self._interrupts.heeded(), ownership.claimed():
+        with sole_controller(folder), self._interrupts.handling_signals(), ownership.lease():
             begin_or_continue(study, definition, self._store.url)
             study.set_user_attr(SWEEP_FOLDER, str(folder))
             num_trials = len(study.get_trials(deepcopy=False))
             study.sampler = self._sweep.sampler.make(definition.seed, num_trials)
             total = self._sweep.sampler.total(definition.settings.num_trials)
-            book = SweepBook(study, definition, self._sweep.jobs, folder, total)
+            registry = SweepRegistry(study, definition, self._sweep.jobs, folder, total)
             self._listener.on_folder(folder)
-            self._listener.on_stage(SCREEN, total, book.records())
+            self._listener.on_stage(SCREEN, total, registry.records())
             try:
-                if not book.is_done:
-                    self._dispatch(book, JobJudge() if single else None, ownership)
+                if not registry.is_done:
+                    self._dispatch(registry, JobJudge() if single else None, ownership)
             except BaseException:
                 with suppress(StorageLostError):
                     self._listener.on_results(folder, best_jobs(study))
@@ -247,10 +247,10 @@ class SweepRunner:
         study = self._store.find(self._sweep.definition.name)
         return folder if study is None else folder_of_sweep(study, folder)
 
-    def _dispatch(self, book: SweepBook, judge: JobJudge | None, ownership: Ownership) -> None:
+    def _dispatch(self, registry: SweepRegistry, judge: JobJudge | None, ownership: Ownership) -> None:
         with self._make_executor() as executor:
             dispatcher = SweepDispatcher(
-                self._sweep.definition, executor, self._interrupts, self._listener, sign=ownership.sign
+                self._sweep.definition, executor, self._interrupts, self._listener, heartbeat=ownership.heartbeat
             )
-            dispatcher.know(book.records())
-            dispatcher.run_stage(book, judge)
+            dispatcher.restore(registry.records())
+            dispatcher.run_stage(registry, judge)

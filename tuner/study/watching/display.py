@@ -12,8 +12,8 @@ from tuner.reporting.progress import RunningRun, Schedule, StudyTally
 from tuner.reporting.tables import LiveTable
 from tuner.results.protocol import RETRIED, plan_stages
 from tuner.results.records import SCREEN, RunRecord
-from tuner.study.book import Run
 from tuner.study.definition import StudyDefinition
+from tuner.study.run_registry import Run
 from tuner.study.watching.listener import StudyListener
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tuner.executors.base import Event
 from tuner.results.records import RunRecord
-from tuner.study.book import Run
+from tuner.study.run_registry import Run
 
 
 class StudyListener:

@@ -6,9 +6,9 @@ from typing import Final, Self
 
 from tuner.results.records import SCREEN, STAGES, RunRecord, StudySummary
 from tuner.results.verdict import verdict
-from tuner.study.book import Run
 from tuner.study.definition import StudyDefinition
 from tuner.study.errors import StudyStopped
+from tuner.study.run_registry import Run
 from tuner.study.storage.store import describe, settings_to_json
 from tuner.study.watching.listener import StudyListener
 from tuner.text.plain_text import message_of, one_line

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tuner.executors.base import Event, TrialLogged, TrialReported
 from tuner.results.records import RunRecord
-from tuner.study.book import Run
+from tuner.study.run_registry import Run
 from tuner.study.watching.listener import StudyListener
 from tuner.trackers.base import RunInfo, RunTracker, Tracker
 from tuner.trial.messages import Outcome

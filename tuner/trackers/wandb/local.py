@@ -8,7 +8,7 @@ from typing import Final, Literal
 from urllib.parse import urlsplit
 
 from tuner.errors import UserError
-from tuner.files import write_aside
+from tuner.files import atomic_write
 
 Mode = Literal["online", "offline", "disabled"]
 
@@ -80,5 +80,5 @@ def run_id_of(folder: Path) -> tuple[str, bool]:
         return known, True
     run_id = secrets.token_hex(6)
     folder.mkdir(parents=True, exist_ok=True)
-    write_aside(path, run_id)
+    atomic_write(path, run_id)
     return run_id, False

@@ -13,7 +13,7 @@ _LOOKED_AT = (*_PLAIN, Tensor, nn.Module)
 _MISSING = object()
 
 
-class Watched:
+class Guards:
     """The numbers, words, tensors and networks that an agent consists of now.
 
     Args:

@@ -20,7 +20,7 @@ from note_rl.learners.base import temporary_attributes
 from note_rl.learners.pytorch.evaluated import Evaluated, flattened, form_of, unflattened
 from note_rl.learners.pytorch.recording.compiled import compiled, pays
 from note_rl.learners.pytorch.recording.graph import Recording, recorded, replay
-from note_rl.learners.pytorch.recording.guards import Watched, declares_to_be_traceable, is_same, parts_of
+from note_rl.learners.pytorch.recording.guards import Guards, declares_to_be_traceable, is_same, parts_of
 from note_rl.learners.pytorch.tensors import named_tensors
 
 _log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ class Traces:
     _jit: Any = False
     _names: tuple[str, ...] = ()  # of hyperparameters
     _known: dict[tuple[Any, ...], _Trace] = field(default_factory=dict)
-    _watched: Watched | None = None
+    _watched: Guards | None = None
     _prepared: list[Any] = field(default_factory=list)
     _num_since: int = 0  # traces since then
     _expected: float = 0.0
@@ -132,7 +132,7 @@ class Traces:
             if self._watched is not None:  # something has changed since then
                 self._resumed = _ORDINARY
             self._known.clear()
-            self._watched = Watched(self.agent, {*columns, *self._names})
+            self._watched = Guards(self.agent, {*columns, *self._names})
         scalars = [torch.tensor(hyperparameters[name], dtype=torch.float64) for name in self._names]
         first = {name: values[0] for name, values in columns.items()}
         shape = tuple((name, values.shape, values.dtype) for name, values in first.items())
@@ -241,7 +241,7 @@ class Traces:
 
 @dataclass
 class Replays:
-    """The steps of one burst."""
+    """The steps of one update block."""
 
     traces: Mapping[bool, _Trace]
     scalars: list[Tensor]

@@ -18,7 +18,7 @@ from sqlalchemy.engine import make_url
 
 from tuner.errors import UserError
 from tuner.files import is_full
-from tuner.study.storage.connection_limits import GivenUpError, Line
+from tuner.study.storage.connections import DatabaseConnections, GivenUpError
 from tuner.text.passwords import hidden
 
 PATIENCE_S = 300.0
@@ -46,18 +46,18 @@ def _is_of_interest(record: logging.LogRecord) -> bool:
 logging.getLogger(RDBStorage.__module__).addFilter(_is_of_interest)
 
 
-class PatientStorage(RDBStorage):
+class RetryingStorage(RDBStorage):
     """An RDBStorage whose calls wait for a database server that does not answer, until the user has had enough.
 
     Attributes:
-        line: To the server.
+        connections: To the server.
     """
 
-    def __init__(self, url: str, line: Line) -> None:
-        self.line = line
-        with line.call():
-            super().__init__(url, engine_kwargs=line.engine_options(make_url(url)))
-        line.watch_connecting(self.engine)
+    def __init__(self, url: str, connections: DatabaseConnections) -> None:
+        self.connections = connections
+        with connections.call():
+            super().__init__(url, engine_kwargs=connections.engine_options(make_url(url)))
+        connections.watch_connecting(self.engine)
 
     def set_trial_state_values(self, trial_id: int, state: TrialState, values: Any = None) -> bool:
         """Closes a trial. If the database took it and was gone before it could say so, that is noticed."""
@@ -66,27 +66,31 @@ class PatientStorage(RDBStorage):
         def close() -> bool:
             attempts[0] += 1
             try:
-                return super(PatientStorage, self).set_trial_state_values(trial_id, state, values)
+                return super(RetryingStorage, self).set_trial_state_values(trial_id, state, values)
             except UpdateFinishedTrialError:
                 if attempts[0] > 1 and self.get_trial(trial_id).state is state:
                     return True
                 raise
 
-        return patiently(close, self.line)()
+        return with_retries(close, self.connections)()
 
 
-def patiently(call: Callable[_Arguments, _Result], line: Line | None = None) -> Callable[_Arguments, _Result]:
+def with_retries(
+    call: Callable[_Arguments, _Result], connections: DatabaseConnections | None = None
+) -> Callable[_Arguments, _Result]:
     """The same function, tried again for as long as the connection to the database is the trouble.
 
     Args:
-        call: A method of `PatientStorage`, or any other function.
-        line: To the database; None: that of the storage whose method this is.
+        call: A method of `RetryingStorage`, or any other function.
+        connections: To the database; None: that of the storage whose method this is.
     """
 
     @wraps(call)
     def waiting(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
         began, pause = time.monotonic(), _FIRST_PAUSE_S
-        way = line or (args[0].line if args and isinstance(args[0], PatientStorage) else Line())
+        way = connections
+        if way is None:
+            way = args[0].connections if args and isinstance(args[0], RetryingStorage) else DatabaseConnections()
         while True:
             try:
                 with way.call():
@@ -117,7 +121,7 @@ for _name in (
     *("set_study_system_attr", "set_study_user_attr", "set_trial_intermediate_value", "set_trial_system_attr"),
     "set_trial_user_attr",
 ):
-    setattr(PatientStorage, _name, patiently(getattr(RDBStorage, _name)))
+    setattr(RetryingStorage, _name, with_retries(getattr(RDBStorage, _name)))
 
 
 STORAGE_ERRORS = (OptunaError, sqlalchemy.exc.SQLAlchemyError, OSError)

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from tuner.errors import UserError
-from tuner.finders.contest.contest import ContestResult, ContestSettings, run_contest
-from tuner.finders.study import Workplace
+from tuner.finders.comparison.comparison import ComparisonResult, ComparisonSettings, run_comparison
+from tuner.finders.study import FinderPlace
 from tuner.finders.subjects import Subject
 from tuner.results.wording import counted, join_words
 
@@ -13,7 +13,7 @@ _BRACKET = 10.0  # how far the first and the last rate lie from a candidate's ow
 
 
 @dataclass(frozen=True)
-class Rated:
+class RateCandidate:
     """A candidate whose learning rate can be varied.
 
     Attributes:
@@ -25,15 +25,15 @@ class Rated:
     at: Callable[[float], Subject]
 
 
-def run_rated(
+def run_at_best_rates(
     kind: str,
     title: str,
-    candidates: Mapping[str, Rated],
+    candidates: Mapping[str, RateCandidate],
     num_rates: int,
-    settings: ContestSettings,
-    workplace: Workplace,
-) -> ContestResult:
-    """A contest in which each candidate trains at the best of as many rates, found on a seed that it does not use.
+    settings: ComparisonSettings,
+    workplace: FinderPlace,
+) -> ComparisonResult:
+    """A comparison in which each candidate trains at the best of as many rates, found on a seed that it does not use.
 
     Args:
         kind: Of the finder.
@@ -44,7 +44,7 @@ def run_rated(
         workplace: Where.
 
     Raises:
-        UserError: A number of rates that makes no sense, or what `run_contest` raises.
+        UserError: A number of rates that makes no sense, or what `run_comparison` raises.
     """
     grids = {name: rates_around(one.own, num_rates) for name, one in candidates.items()}
     points = {f"{name} at {rate:.3g}": (name, rate) for name, rates in grids.items() for rate in rates}
@@ -52,12 +52,12 @@ def run_rated(
     named = workplace if workplace.name is None else replace(workplace, name=f"{workplace.name}-rates")
     subjects = {label: candidates[name].at(rate) for label, (name, rate) in points.items()}
     best: dict[str, float] = {}
-    for standing in run_contest("rates", title, subjects, apart, named).comparison.standings:  # best first
+    for standing in run_comparison("rates", title, subjects, apart, named).comparison.standings:  # best first
         name, rate = points[standing.name]
         best.setdefault(name, rate)
     chosen = {name: best.get(name, one.own) for name, one in candidates.items()}  # who fails with all fails again
     final = {name: candidates[name].at(rate) for name, rate in chosen.items()}
-    result = run_contest(kind, title, final, settings, workplace)
+    result = run_comparison(kind, title, final, settings, workplace)
     return replace(result, rates=chosen, about_rates=_describe(chosen, grids))
 
 

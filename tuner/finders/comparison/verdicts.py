@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tuner.finders.study import Finding
+from tuner.finders.study import FinderRun
 from tuner.results.selection import DROP_LEVEL, MIN_RACE_SEEDS
 from tuner.results.statistics import Interval, bootstrap_interval, iqm, paired_permutation_p
 from tuner.results.wording import format_number, join_words
@@ -17,7 +17,7 @@ _RESAMPLES = 2000
 
 
 @dataclass(frozen=True)
-class Standing:
+class Rank:
     """A candidate that ran to the end with every seed.
 
     Attributes:
@@ -49,19 +49,19 @@ class Comparison:
         what: What the scores are.
     """
 
-    standings: tuple[Standing, ...]
+    standings: tuple[Rank, ...]
     failures: Mapping[str, str]
     seeds: tuple[int, ...]
     higher_is_better: bool = True
     what: str = "return"
-    by_name: Mapping[str, Standing] = field(init=False, repr=False, compare=False)
+    by_name: Mapping[str, Rank] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Indexes the standings."""
         object.__setattr__(self, "by_name", {standing.name: standing for standing in self.standings})
 
     @property
-    def best(self) -> Standing | None:
+    def best(self) -> Rank | None:
         """The best; None if no candidate came to the end with every seed."""
         return self.standings[0] if self.standings else None
 
@@ -100,14 +100,14 @@ class Comparison:
     def _others(self) -> list[str]:
         return [standing.name for standing in self.standings[1:]]
 
-    def _turned(self, best: Standing, other: Standing) -> tuple[list[float], list[float]]:
+    def _turned(self, best: Rank, other: Rank) -> tuple[list[float], list[float]]:
         """Their scores, the higher the better."""
         sign = 1.0 if self.higher_is_better else -1.0
         return [sign * score for score in best.scores], [sign * score for score in other.scores]
 
 
 def compare(
-    names: Sequence[str], findings: Sequence[Finding], *, higher_is_better: bool = True, what: str = "return"
+    names: Sequence[str], findings: Sequence[FinderRun], *, higher_is_better: bool = True, what: str = "return"
 ) -> Comparison:
     """Ranks the candidates of a comparison by their findings.
 
@@ -138,12 +138,12 @@ def counted_seeds(num_seeds: int) -> str:
     return f"{num_seeds} seed{'s' if num_seeds > 1 else ''}"
 
 
-def _value(finding: Finding) -> float:
+def _value(finding: FinderRun) -> float:
     assert finding.value is not None
     return finding.value
 
 
-def _words(failed: Sequence[Finding]) -> str:
+def _words(failed: Sequence[FinderRun]) -> str:
     """What went wrong with a candidate: `crashed (seeds 0 and 2): why`."""
     kinds = dict.fromkeys(one.outcome.value.replace("_", " ") for one in failed)
     seeds = sorted(int(one.point["seed"]) for one in failed)
@@ -152,7 +152,7 @@ def _words(failed: Sequence[Finding]) -> str:
     return f"{join_words(kinds)} ({where})" + (f": {'; '.join(reasons)}" if reasons else "")
 
 
-def _standings(scores: Mapping[str, tuple[float, ...]], higher_is_better: bool) -> tuple[Standing, ...]:
+def _standings(scores: Mapping[str, tuple[float, ...]], higher_is_better: bool) -> tuple[Rank, ...]:
     if not scores:
         return ()
     sign = 1.0 if higher_is_better else -1.0
@@ -161,7 +161,7 @@ def _standings(scores: Mapping[str, tuple[float, ...]], higher_is_better: bool) 
     best = [sign * score for score in scores[order[0]]]
     chances = _chances([[sign * score for score in scores[name]] for name in order])
     return tuple(
-        Standing(
+        Rank(
             name,
             scores[name],
             means[name],

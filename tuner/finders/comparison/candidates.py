@@ -15,7 +15,7 @@ from tuner.finders.job import Measured
 from tuner.finders.subjects import ConfiguredSubject, LiveSubject, Subject
 from tuner.results.objective import AUC, Mixed
 from tuner.runs.training import run_training
-from tuner.trackers.history import History
+from tuner.trackers.history import HistoryTracker
 from tuner.trial.context import TrialContext
 from tuner.trial.messages import JsonDict
 
@@ -26,7 +26,7 @@ _BAD: Final = 1e30  # a loss that is not finite, in JSON
 
 
 @dataclass(frozen=True)
-class Budget:
+class CandidateBudget:
     """How long each candidate trains: one of the two is given.
 
     Attributes:
@@ -58,7 +58,7 @@ class Budget:
 
 
 @dataclass(frozen=True)
-class Contest:
+class CandidateTrial:
     """Called in the process of each run.
 
     Attributes:
@@ -71,7 +71,7 @@ class Contest:
     """
 
     subjects: Mapping[str, Subject]
-    budget: Budget
+    budget: CandidateBudget
     metric: Metric = "reward"
     options: JsonDict = field(default_factory=dict)
     key: str = "candidate"
@@ -89,7 +89,7 @@ class Contest:
     def _live(self, subject: LiveSubject, seed: int, context: TrialContext) -> Measured:
         agent, optimizer = subject.build(seed)
         context.built({})
-        watch = _Watch(self.budget, context)
+        watch = _LossRecorder(self.budget, context)
         length = {"episodes": self.budget.episodes, "total_steps": self.budget.total_steps}
         result = agent.train(optimizer=optimizer, **length, callbacks=[watch], p=0, **self.options)
         rewards, ends = list(map(float, result.returns)), list(map(float, result.episode_steps))
@@ -107,10 +107,10 @@ class Contest:
         return Measured((AUC()(list(zip(ends, rewards, strict=True))),), found)
 
 
-class _Watch(Callback):
+class _LossRecorder(Callback):
     """Writes down the loss with each episode, reports, and gives signs of life."""
 
-    def __init__(self, budget: Budget, context: TrialContext) -> None:
+    def __init__(self, budget: CandidateBudget, context: TrialContext) -> None:
         self.losses: list[float] = []
         self._budget = budget
         self._context = context
@@ -136,7 +136,7 @@ class _Watch(Callback):
 
 def _configured(subject: ConfiguredSubject, seed: int, context: TrialContext) -> Measured:
     """Trains as `tuner train` does; a run that was stopped goes on from its checkpoint."""
-    history = History(context.folder)
+    history = HistoryTracker(context.folder)
     outcome = run_training(RunConfig.from_json({**subject.config, "seed": seed}), context.folder, context, history)
     history.close()
     curve = [(point.fraction, point.mean_return) for point in outcome.evaluations]

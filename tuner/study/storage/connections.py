@@ -1,4 +1,4 @@
-"""The line to a database server: how long an answer may take, and how a call is ended that gets none.
+"""Connections to a database server: how long an answer may take, and how a call is ended that gets none.
 
 A server that is gone refuses, and the driver says so. One that hangs (stopped, swapped out, behind a network that
 drops packets) leaves the driver waiting for ever, and most drivers wait where no signal of Python's reaches them. What
@@ -54,7 +54,7 @@ class GivenUpError(Exception):
     """Nothing is asked of the database any more: the user did not want to wait for it."""
 
 
-class Line:
+class DatabaseConnections:
     """All connections of one storage.
 
     Attributes:

@@ -1,7 +1,7 @@
 """What the folder and the objects of a run tell about it."""
 
 from tuner.config.paths import get_path
-from tuner.study.book import Run
+from tuner.study.run_registry import Run
 from tuner.text.plain_text import MAX_NAME, one_line
 from tuner.trial.messages import JsonDict, TrialResult, TrialSpec
 
@@ -13,7 +13,7 @@ def is_of(spec: TrialSpec | None, run: Run) -> bool:
     return all(_found(spec.config, path) == value for path, value in run.values.items())
 
 
-def echo_complaint(values: JsonDict, used: JsonDict) -> str:
+def config_mismatch(values: JsonDict, used: JsonDict) -> str:
     """What is wrong if the run does not use the values that were sampled for it."""
     for path, value in values.items():
         found = _found(used, path)

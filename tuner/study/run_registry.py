@@ -1,4 +1,4 @@
-"""The book of one stage: which runs there are, which is next, what came of each. Optuna's study is the paper.
+"""The run registry of one stage: which runs there are, which is next, what came of each. It is kept in an Optuna study.
 
 A run is entered before its process starts and closed with one `tell`. What is not closed is found again after any kind
 of death and continued under the same number, so nothing is run twice and nothing is forgotten.
@@ -46,7 +46,7 @@ class Run:
         config: Its whole config.
         folder: Where its files are.
         curve: What it has reported: step -> value.
-        rungs: Rungs whose scores are in the book.
+        rungs: Rungs whose scores are in the registry.
         attempts: Earlier ends of its process: crashes and stops.
         complaint: What is wrong with it although its process does not know.
     """
@@ -85,7 +85,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Ending:
+class RunEnd:
     """What came of a run.
 
     Attributes:
@@ -103,7 +103,7 @@ class Ending:
     others: tuple[float, ...] = ()
 
 
-class Book(ABC):
+class RunRegistry(ABC):
     """The runs of one stage. One controller writes it at a time."""
 
     def __init__(self, study: optuna.Study, stage: str, definition: StudyDefinition) -> None:
@@ -149,7 +149,7 @@ class Book(ABC):
         run.trial.report(score, point)
         return run.trial.should_prune()
 
-    def tell(self, run: Run, ending: Ending) -> RunRecord:
+    def tell(self, run: Run, ending: RunEnd) -> RunRecord:
         """Closes a run. Everything but the closing itself can be done twice, so a kill in between costs nothing."""
         ended = {"reason": ending.reason, "seconds": round(ending.seconds, 3), "curve": packed_curve(run.points)}
         run.trial.set_user_attr(OUTCOME_ATTRIBUTE, ending.outcome.value)
@@ -173,7 +173,7 @@ class Book(ABC):
         return self._definition.study_folder / self.stage / str(trial.number)
 
 
-class ScreenBook(Book):
+class ScreenRegistry(RunRegistry):
     """Many configurations, sampled, on one seed."""
 
     def __init__(
@@ -225,7 +225,7 @@ class ScreenBook(Book):
         return Run(trial, SCREEN, label, self._seed, values, config, self._folder(trial), attempts=attempts)
 
 
-class SeedBook(Book):
+class SeedRegistry(RunRegistry):
     """A few configurations, each on the same few seeds.
 
     Optuna's parameters are the candidate's screening number and the seed. (Labels as a categorical parameter would not

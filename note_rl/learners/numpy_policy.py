@@ -49,7 +49,7 @@ def with_constant_outputs(layers: list[DenseLayer], constants: FloatArray) -> li
     return [*hidden, (wider, np.concatenate([bias, constants]), activation)]
 
 
-class Mirror:
+class NumpyPolicy:
     """Follows the layers that an agent says its action() consists of.
 
     Args:
@@ -82,14 +82,14 @@ class Mirror:
         return all(not isinstance(activation, str) or activation in _ACTIVATIONS for _, _, activation in layers)
 
 
-def verified_mirror(layers: ReadLayers | None, act: Callable[[Array], FloatArray], obs: Array) -> Mirror | None:
+def verified_mirror(layers: ReadLayers | None, act: Callable[[Array], FloatArray], obs: Array) -> NumpyPolicy | None:
     """A mirror that was seen to agree with the framework on the given observations [E, *obs], or None."""
     if layers is None or obs.dtype != np.float32:
         return None
     read = layers()
-    if read is None or not Mirror.supports(read):
+    if read is None or not NumpyPolicy.supports(read):
         return None
-    mirror = Mirror(layers)
+    mirror = NumpyPolicy(layers)
     return mirror if _agree(mirror(obs), act(obs)) else None
 
 
@@ -113,7 +113,7 @@ class Actor:
         self._agent = agent
         self._framework_act = framework_act
         self._mirrored = mirrored
-        self._mirrors: dict[int | None, Mirror | None] = {}
+        self._mirrors: dict[int | None, NumpyPolicy | None] = {}
         self._answered: dict[int | None, tuple[int, ...]] = {}  # shape of the observation that was answered last
         self.examples: dict[int | None, Array] = {}  # an observation of that shape, [1, *obs]
         self._num_changes = 0  # of the parameters

@@ -14,9 +14,9 @@ from sqlalchemy.engine import make_url
 
 from tuner.study import control
 from tuner.study.control import Interrupts
-from tuner.study.storage import connection_limits as lines
-from tuner.study.storage.connection_limits import GivenUpError, Line
-from tuner.study.storage.patience import StorageLostError, patiently
+from tuner.study.storage import connections as lines
+from tuner.study.storage.connections import DatabaseConnections, GivenUpError
+from tuner.study.storage.retries import StorageLostError, with_retries
 
 
 class Lost(sqlalchemy.exc.OperationalError):
@@ -53,8 +53,8 @@ def connection() -> Iterator[Connection]:
 
 
 @pytest.fixture
-def line(connection: Connection) -> Iterator[Line]:
-    made = Line()
+def line(connection: Connection) -> Iterator[DatabaseConnections]:
+    made = DatabaseConnections()
     made._opened(connection, None)
     yield made
     made.close()
@@ -67,7 +67,7 @@ def after(seconds: float, work: Callable[[], object]) -> threading.Timer:
 
 
 def test_a_call_without_an_answer_is_hung_up(
-    line: Line, connection: Connection, monkeypatch: pytest.MonkeyPatch
+    line: DatabaseConnections, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lines, "ANSWER_TIMEOUT_S", 0.2)
     monkeypatch.setattr(lines, "_POLL_S", 0.05)
@@ -77,7 +77,7 @@ def test_a_call_without_an_answer_is_hung_up(
     assert not line.is_waiting
 
 
-def test_a_call_that_is_answered_is_left_alone(line: Line, connection: Connection) -> None:
+def test_a_call_that_is_answered_is_left_alone(line: DatabaseConnections, connection: Connection) -> None:
     after(0.1, lambda: connection.server.send(b"!"))
     with line.call():
         assert line.is_waiting
@@ -86,9 +86,9 @@ def test_a_call_that_is_answered_is_left_alone(line: Line, connection: Connectio
     assert not line.given_up
 
 
-def test_a_call_that_is_given_up_is_the_last_one(line: Line, connection: Connection) -> None:
+def test_a_call_that_is_given_up_is_the_last_one(line: DatabaseConnections, connection: Connection) -> None:
     after(0.1, line.give_up)
-    ask = patiently(connection.ask, line)
+    ask = with_retries(connection.ask, line)
     with pytest.raises(KeyboardInterrupt):
         ask()
     with pytest.raises(StorageLostError, match="stopped while the database did not answer"):
@@ -98,7 +98,7 @@ def test_a_call_that_is_given_up_is_the_last_one(line: Line, connection: Connect
     assert connection.asked == 1
 
 
-def test_between_two_tries_nothing_is_waited_for(line: Line) -> None:
+def test_between_two_tries_nothing_is_waited_for(line: DatabaseConnections) -> None:
     seen: list[tuple[bool, bool]] = []
 
     def fail() -> None:
@@ -109,12 +109,12 @@ def test_between_two_tries_nothing_is_waited_for(line: Line) -> None:
         with line.pause():
             seen.append((line.is_waiting, line.give_up()))
         with pytest.raises(KeyboardInterrupt):
-            patiently(fail, line)()
+            with_retries(fail, line)()
         line.given_up = False
     assert seen == [(False, False), (True, True)]
 
 
-def test_while_connecting_there_is_nothing_to_hang_up(line: Line) -> None:
+def test_while_connecting_there_is_nothing_to_hang_up(line: DatabaseConnections) -> None:
     def connect() -> None:
         with line.call():
             line._begins_to_connect(None, None, None, None)
@@ -137,14 +137,19 @@ def deaf() -> Iterator[None]:
 
 @pytest.mark.parametrize("is_deaf", [False, True])
 def test_the_second_ctrl_c_ends_a_call_that_no_signal_reaches(
-    line: Line, connection: Connection, is_deaf: bool
+    line: DatabaseConnections, connection: Connection, is_deaf: bool
 ) -> None:
     """Without it the call has an end only when this test gives it one, which it says."""
     unblocked: list[bool] = []
     rescue = after(30.0, lambda: (unblocked.append(True), connection.server.close()))
     interrupts = Interrupts(line)
     presses = [after(delay, lambda: os.kill(os.getpid(), signal.SIGINT)) for delay in (0.1, 0.4)]
-    with pytest.raises(KeyboardInterrupt), interrupts.heeded(), line.call(), deaf() if is_deaf else nullcontext():
+    with (
+        pytest.raises(KeyboardInterrupt),
+        interrupts.handling_signals(),
+        line.call(),
+        deaf() if is_deaf else nullcontext(),
+    ):
         connection.ask()
     for timer in presses:
         timer.join()
@@ -153,16 +158,18 @@ def test_the_second_ctrl_c_ends_a_call_that_no_signal_reaches(
     assert line.given_up
 
 
-def test_the_first_ctrl_c_only_asks(line: Line, connection: Connection, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_first_ctrl_c_only_asks(
+    line: DatabaseConnections, connection: Connection, caplog: pytest.LogCaptureFixture
+) -> None:
     interrupts = Interrupts(line)
     after(0.1, lambda: os.kill(os.getpid(), signal.SIGINT))
     after(0.4, lambda: connection.server.send(b"!"))
-    with interrupts.heeded(), line.call():
+    with interrupts.handling_signals(), line.call():
         assert connection.ask() == b"answer"
     assert interrupts.requested
     assert interrupts.reason == "SIGINT"
     assert "stopping once the database answers; a second Ctrl-C ends it at once" in caplog.text
-    with interrupts.heeded(), pytest.raises(KeyboardInterrupt):
+    with interrupts.handling_signals(), pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)
 
 
@@ -179,7 +186,7 @@ class Stuck:
 control.LAST_RESORT_S = 0.2
 for delay in (0.3, 0.6):
     threading.Timer(delay, os.kill, (os.getpid(), signal.SIGINT)).start()
-with control.Interrupts(Stuck()).heeded():
+with control.Interrupts(Stuck()).handling_signals():
     time.sleep(60)
 """
 
@@ -193,7 +200,7 @@ def test_what_cannot_be_woken_is_left() -> None:
 
 
 def options_of(url: str) -> dict[str, object]:
-    return dict(Line().engine_options(make_url(url))["connect_args"])
+    return dict(DatabaseConnections().engine_options(make_url(url))["connect_args"])
 
 
 def test_every_driver_is_told_how_long_to_wait() -> None:
@@ -209,7 +216,7 @@ def test_every_driver_is_told_how_long_to_wait() -> None:
 
 
 def test_what_the_url_says_comes_first() -> None:
-    own = Line().engine_options(
+    own = DatabaseConnections().engine_options(
         make_url("postgresql+psycopg://host/db?connect_timeout=3&options=-c%20statement_timeout%3D5")
     )
     assert "connect_timeout" not in own["connect_args"]

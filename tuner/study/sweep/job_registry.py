@@ -12,10 +12,10 @@ from optuna.trial import FrozenTrial, TrialState
 from tuner.executors.base import Event, TrialBuilt
 from tuner.results.protocol import PENALISED, robust_worst
 from tuner.results.records import SCREEN, RunRecord
-from tuner.study.book import Book, Ending, Run
 from tuner.study.definition import StudyDefinition, flatten
-from tuner.study.dispatch import Dispatcher, _Desk
-from tuner.study.evidence import echo_complaint
+from tuner.study.dispatch import Dispatcher, _StageContext
+from tuner.study.run_checks import config_mismatch
+from tuner.study.run_registry import Run, RunEnd, RunRegistry
 from tuner.study.sampling.vetting import inside
 from tuner.study.storage.reading import (
     ATTEMPTS_ATTRIBUTE,
@@ -40,7 +40,7 @@ class Jobs(Protocol):
         """Where the application wants the folder of a job, relative to that of the sweep."""
 
 
-class SweepBook(Book):
+class SweepRegistry(RunRegistry):
     """The jobs of a sweep.
 
     Args:
@@ -142,37 +142,37 @@ def _is_complete_entry(trial: FrozenTrial) -> bool:
 class JobJudge:
     """Answers `tuner.report` as Optuna's pruner says. Its steps are whole numbers: fractions count in thousandths."""
 
-    def answer(self, book: Book, run: Run, step: float) -> Verdict:
+    def answer(self, registry: RunRegistry, run: Run, step: float) -> Verdict:
         """The verdict on a job that has just reported."""
         in_fractions = any(not float(known).is_integer() for known in run.curve)
         point = round(step * _STEPS_OF_A_FRACTION) if in_fractions else int(step)
         point = -1 if point > MAX_COUNT else point  # no database stores it
-        return "prune" if point >= 0 and book.report(run, point, run.curve[step]) else "continue"
+        return "prune" if point >= 0 and registry.report(run, point, run.curve[step]) else "continue"
 
-    def catch_up(self, book: Book, run: Run) -> None:
+    def catch_up(self, registry: RunRegistry, run: Run) -> None:
         """Enters what a job reported while nobody listened."""
         for step, _ in run.points:
-            self.answer(book, run, step)
+            self.answer(registry, run, step)
 
 
 class SweepDispatcher(Dispatcher):
     """Judges a job by what it returned."""
 
-    def _handle(self, desk: _Desk, event: Event) -> None:
-        super()._handle(desk, event)
+    def _handle(self, context: _StageContext, event: Event) -> None:
+        super()._handle(context, event)
         if isinstance(event, TrialBuilt) and event.key in self._active:
             run = self._active[event.key]
-            run.complaint = echo_complaint(_settings_of(run, event.config), event.config)
+            run.complaint = config_mismatch(_settings_of(run, event.config), event.config)
 
-    def _judge_end(self, desk: _Desk, run: Run, result: TrialResult) -> None:
-        assert isinstance(desk.book, SweepBook)
+    def _judge_end(self, context: _StageContext, run: Run, result: TrialResult) -> None:
+        assert isinstance(context.registry, SweepRegistry)
         seconds = result.seconds + sum(attempt["seconds"] for attempt in run.attempts)
         if result.outcome is Outcome.COMPLETE:
-            self._close(desk, run, _ending_of(desk.book, run, seconds))
+            self._close(context, run, _ending_of(context.registry, run, seconds))
         elif result.outcome in PENALISED:
-            self._close(desk, run, _penalised(desk.book, result.outcome, result.reason, seconds))
+            self._close(context, run, _penalised(context.registry, result.outcome, result.reason, seconds))
         else:
-            super()._judge_end(desk, run, result)
+            super()._judge_end(context, run, result)
 
 
 def _settings_of(run: Run, used: JsonDict) -> JsonDict:
@@ -181,18 +181,18 @@ def _settings_of(run: Run, used: JsonDict) -> JsonDict:
     return {path: values[path] for path in flatten(used) if path in values}
 
 
-def _ending_of(book: SweepBook, run: Run, seconds: float) -> Ending:
+def _ending_of(registry: SweepRegistry, run: Run, seconds: float) -> RunEnd:
     about = files.read_objective(run.folder)
     if "complaint" in about:
-        return Ending(Outcome.CRASHED, None, about["complaint"], seconds)
+        return RunEnd(Outcome.CRASHED, None, about["complaint"], seconds)
     values = tuple(map(float, about["values"]))
     if not all(map(math.isfinite, values)):
         shown = ", ".join(map(str, values))
-        return _penalised(book, Outcome.DIVERGED, f"the task function returned {shown}", seconds)
-    return Ending(Outcome.COMPLETE, values[0], "", seconds, values[1:])
+        return _penalised(registry, Outcome.DIVERGED, f"the task function returned {shown}", seconds)
+    return RunEnd(Outcome.COMPLETE, values[0], "", seconds, values[1:])
 
 
-def _penalised(book: SweepBook, outcome: Outcome, reason: str, seconds: float) -> Ending:
+def _penalised(registry: SweepRegistry, outcome: Outcome, reason: str, seconds: float) -> RunEnd:
     """A job that would end so again: told with the worst there was, so that the sampler does not go there again."""
-    worst = book.worst()
-    return Ending(outcome, worst[0] if worst else None, reason, seconds, worst[1:])
+    worst = registry.worst()
+    return RunEnd(outcome, worst[0] if worst else None, reason, seconds, worst[1:])

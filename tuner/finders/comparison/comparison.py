@@ -8,9 +8,9 @@ from typing import Any
 
 from tuner.errors import UserError
 from tuner.finders import plots
-from tuner.finders.contest.candidates import Budget, Contest, Metric
-from tuner.finders.contest.verdicts import Comparison, compare
-from tuner.finders.study import Finding, Plan, Workplace, run_plan
+from tuner.finders.comparison.candidates import CandidateBudget, CandidateTrial, Metric
+from tuner.finders.comparison.verdicts import Comparison, compare
+from tuner.finders.study import FinderPlace, FinderRun, Plan, run_plan
 from tuner.finders.subjects import ConfiguredSubject, Subject, common_backend
 from tuner.trial.messages import JsonDict
 
@@ -18,7 +18,7 @@ _WHAT = {"loss": "mean loss", "frozen_loss": "mean loss on fixed data"}
 
 
 @dataclass(frozen=True)
-class ContestSettings:
+class ComparisonSettings:
     """How candidates are compared.
 
     Attributes:
@@ -29,7 +29,7 @@ class ContestSettings:
         options: Further arguments of train().
     """
 
-    budget: Budget
+    budget: CandidateBudget
     metric: Metric = "reward"
     num_seeds: int = 3
     seed: int = 0
@@ -44,7 +44,7 @@ class ContestSettings:
 
 
 @dataclass(frozen=True)
-class ContestResult:
+class ComparisonResult:
     """What a comparison of candidates came to.
 
     Attributes:
@@ -56,7 +56,7 @@ class ContestResult:
     """
 
     comparison: Comparison
-    findings: tuple[Finding, ...]
+    findings: tuple[FinderRun, ...]
     folder: Path
     rates: Mapping[str, float] = field(default_factory=dict)
     about_rates: str = ""
@@ -89,9 +89,9 @@ class ContestResult:
         return [standing.name for standing in self.comparison.standings] + list(self.comparison.failures)
 
 
-def run_contest(
-    kind: str, title: str, subjects: Mapping[str, Subject], settings: ContestSettings, workplace: Workplace
-) -> ContestResult:
+def run_comparison(
+    kind: str, title: str, subjects: Mapping[str, Subject], settings: ComparisonSettings, workplace: FinderPlace
+) -> ComparisonResult:
     """Runs the study, or what is left of it.
 
     Args:
@@ -119,7 +119,7 @@ def run_contest(
         title,
         about,
         {"candidate": list(subjects), "seed": seeds},
-        Contest(subjects, budget, settings.metric, options),
+        CandidateTrial(subjects, budget, settings.metric, options),
         directions=("maximize",) if settings.metric == "reward" else ("minimize",),
         backend=common_backend(list(subjects.values())),
         seed=settings.seed,
@@ -129,10 +129,10 @@ def run_contest(
     higher = settings.metric == "reward"
     what = _WHAT.get(settings.metric) or _kind_of_return(subjects, budget)
     comparison = compare(list(subjects), findings, higher_is_better=higher, what=what)
-    return ContestResult(comparison, tuple(findings), folder)
+    return ComparisonResult(comparison, tuple(findings), folder)
 
 
-def _kind_of_return(subjects: Mapping[str, Subject], budget: Budget) -> str:
+def _kind_of_return(subjects: Mapping[str, Subject], budget: CandidateBudget) -> str:
     if any(isinstance(subject, ConfiguredSubject) for subject in subjects.values()):
         return "return (half area under the curve, half its end)"
     return "mean return" if budget.total_steps is None else "area under the curve of returns"
@@ -144,17 +144,17 @@ def distinct(names: Sequence[str]) -> list[str]:
             for index, name in enumerate(names)]  # fmt: skip
 
 
-class ContestPlots:
+class ComparisonPlots:
     """The plots of a finder that compares.
 
     Attributes:
         result: What the last find() came to.
     """
 
-    result: ContestResult | None = None
+    result: ComparisonResult | None = None
 
     @property
-    def _found(self) -> ContestResult:
+    def _found(self) -> ComparisonResult:
         if self.result is None:
             raise UserError("nothing was found yet: call find() first")
         return self.result
