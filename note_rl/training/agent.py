@@ -17,6 +17,7 @@ from note_rl.environments import EnvLike, check_same_spaces, for_evaluation
 from note_rl.environments.frames import check_frame_stack
 from note_rl.environments.multi_agent import joint_environments
 from note_rl.errors import SettingsError
+from note_rl.learners.declarations import Declared, check_settings
 from note_rl.learners.priorities import PrioritizedReplay
 from note_rl.policy import Policy, exploration
 from note_rl.settings import Budget, ReplaySettings, RolloutSettings, Settings
@@ -33,16 +34,15 @@ from note_rl.training.trainer import Trainer
 from note_rl.types import Evaluation, TrainResult
 
 
-class Agent(Persistent, Rebuildable, Counted, Adjustable, Pictured):
+class Agent(Declared, Persistent, Rebuildable, Counted, Adjustable, Pictured):
     """Base of `RL` and `RL_pytorch`. A subclass gives `env`, `param`, `action` and `__call__`; see `note_rl.RL`.
+
+    What its class may declare besides stands in `note_rl.learners.declarations.Declared`.
 
     Attributes:
         optimizer: What train() was given last, and takes when it is called without one.
         evaluation_env: What evaluate() plays in, where that is not `env` without its training wrappers: for example
             without wrappers that clip rewards. An environment, id, list or factory.
-        frame_stack: Frames that its networks see together, as set() must say too; None: whatever set() says.
-        default_update_batches: Gradient steps between calls of update_param() where set() is not told; None: 100 if it
-            copies, else 1.
     """
 
     env: EnvLike
@@ -50,8 +50,6 @@ class Agent(Persistent, Rebuildable, Counted, Adjustable, Pictured):
     evaluation_env: EnvLike | None = None
     optimizer: Any = None
     stop_training: bool = False
-    frame_stack: int | None = None
-    default_update_batches: int | None = None
 
     def __init__(self) -> None:
         super().__init__()
@@ -161,6 +159,7 @@ class Agent(Persistent, Rebuildable, Counted, Adjustable, Pictured):
 
     def _ready_trainer(self, optimizer: Any, options: TrainOptions) -> Trainer:
         """The trainer of an earlier call, or a new one that takes over what was restored or counted before."""
+        check_settings(type(self), self.settings)
         trainer, settings = self._trainer, self._settings_for(options)
         if optimizer is None:
             optimizer = self.optimizer
