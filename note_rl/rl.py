@@ -46,7 +46,13 @@ class RL(Agent):
     - optionally `self.normal_inputs = {"noise": (A,)}`: standard normal numbers that a loss draws on, offered to it as
       `self.noise` [B, A];
     - optionally `self.groups_at_sync = (0,)`: parameter groups that learn only in the steps that also move the targets.
+
+    What the class declares is checked before training: `on_policy = True`, `action_kinds = ("discrete",)`,
+    `batch_attributes = ("log_prob_old",)` and more; see `note_rl.learners.declarations.Declared`. Where it says
+    nothing, set() decides.
     """
+
+    framework = "keras"
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         """For pickle, cloudpickle and deepcopy; see `note_rl.training.pickling`."""

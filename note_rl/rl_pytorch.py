@@ -25,6 +25,8 @@ class RL_pytorch(Agent):  # noqa: N801 (the manuals' name)
       Each class says it for itself, as a subclass may override what is recorded.
     """
 
+    framework = "torch"
+
     def __getstate__(self) -> dict[str, Any]:
         """For pickle, cloudpickle and deepcopy; see `note_rl.training.pickling`."""
         return state_of(self)

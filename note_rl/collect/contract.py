@@ -93,9 +93,9 @@ def _shown(signature: inspect.Signature) -> str:
 
 
 def check_reads_triplets(agent: Any) -> None:
-    """Refuses TRL=True for the losses of the built-in agents, none of which reads triplets (AgentContractError)."""
+    """Refuses TRL=True for a loss whose own class declares that it reads single transitions (AgentContractError)."""
     owner = next(kind for kind in type(agent).__mro__ if "__call__" in vars(kind))
-    if owner.__module__.startswith("note_rl.agents."):
+    if vars(owner).get("reads_triplets") is False:
         raise AgentContractError(
             f"TRL=True draws {_TRIPLETS}, and the loss of {owner.__name__} reads single transitions: leave TRL out, or "
             "override __call__ with a loss that reads them"

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from note_rl.errors import AgentContractError
+from note_rl.learners.declarations import BATCH_ATTRIBUTES
 from note_rl.types import Array, FloatArray
 
 _NUM_SAMPLES = 8
@@ -18,17 +19,6 @@ _TOLERANCE = 1e-5  # of the gradient; right losses stay below 1e-6 in single pre
 _ROUNDING = 10.0  # the same in units of what the order of samples changes, where sums are less precise than that
 _RANDOM = 1e-2  # more than rounding: each sample has a random number of its own
 _AGAIN_AFTER = (100, 1000)  # gradient steps: at first, values hardly differ between states
-
-_ON_POLICY = "comes with PPO=True (buffer=rollout)"
-_COMES_WITH = {
-    "log_prob_old": f"{_ON_POLICY} and a policy that knows how likely its actions were: SoftmaxPolicy, GaussianPolicy",
-    "advantage": f"{_ON_POLICY} and an agent that has value(s)",
-    "return_": f"{_ON_POLICY} and an agent that has value(s)",
-    "value_old": f"{_ON_POLICY} and an agent that has value(s)",
-    "expert_obs": "comes with expert=... in set()",
-    "expert_action": "comes with expert=... in set()",
-    "weights": "comes with PR=True; as sixth argument of __call__ they are always there",
-}  # what a minibatch may offer to __call__ as attributes of the agent
 
 # Columns of a minibatch [b, ...] -> losses [G] and their gradients along all parameters [G, P]
 Gradients = Callable[[Mapping[str, Array]], tuple[FloatArray, Sequence[FloatArray]]]
@@ -42,7 +32,7 @@ class SamplesApart:
     """
 
     def __init__(self, agent: Any) -> None:
-        self._due = [] if getattr(agent, "couples_samples", False) else [0, *_AGAIN_AFTER]
+        self._due = [] if agent.couples_samples else [0, *_AGAIN_AFTER]
         self._num_gradient_steps = 0
 
     @property
@@ -170,12 +160,15 @@ def _compare(found: Sequence[FloatArray], again: FloatArray, turned: FloatArray,
 def explaining_what_is_not_offered(agent: Any) -> Iterator[None]:
     """Around a call of the agent: names the setting that brings what its loss reads and the minibatch does not have.
 
+    What the agent declares in `batch_attributes` was looked for before training; this is for what it does not declare.
+
     Raises:
         AgentContractError: In place of an AttributeError about one of these.
     """
     try:
         yield
     except AttributeError as error:
-        if error.obj is not agent or error.name not in _COMES_WITH:
+        attribute = BATCH_ATTRIBUTES.get(error.name or "")
+        if error.obj is not agent or attribute is None:
             raise
-        raise AgentContractError(f"__call__ reads self.{error.name}, which {_COMES_WITH[error.name]}") from error
+        raise AgentContractError(f"__call__ reads self.{error.name}, which {attribute.comes_with}") from error

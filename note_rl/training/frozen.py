@@ -111,7 +111,7 @@ class FrozenData:
             return None
         obs = np.concatenate([sample.obs[0] for sample in self._held_out])
         action = np.concatenate([sample.action[0] for sample in self._held_out])
-        return self._trainer.policy.log_prob(self._learner.act(obs), action)
+        return self._trainer.state.policy.log_prob(self._learner.act(obs), action)
 
     def _gather(self, num_batches: int) -> tuple[list[Sample], list[Sample]]:
         """Minibatches to train on, and a fixed set to measure on: of another rollout, or drawn from the same pool."""
@@ -144,7 +144,7 @@ class FrozenData:
                 self._trainer.experience.store(steps)
             before = len(found)
             for block in self._trainer.experience.update_blocks(self._trainer.clock):
-                found.extend(_apart(with_normal_inputs(block, self._agent, self._trainer._sampling)))
+                found.extend(_apart(with_normal_inputs(block, self._agent, self._trainer.state.sampling)))
             if len(found) == before:
                 raise SettingsError("there is nothing to train on: collect more, or make the batch smaller")
             self.num_per_phase = len(found) - before

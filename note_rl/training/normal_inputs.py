@@ -15,7 +15,7 @@ def with_normal_inputs(sample: Sample, agent: Any, rng: np.random.Generator) -> 
     An agent that has `normal_inputs = {"noise": (3,)}` finds self.noise [B, 3] while its loss is evaluated. One
     generator then accounts for all randomness of training, in both frameworks and in checkpoints.
     """
-    shapes: Mapping[str, tuple[int, ...]] = getattr(agent, "normal_inputs", {})
+    shapes: Mapping[str, tuple[int, ...]] = agent.normal_inputs
     if not shapes:
         return sample
     lead = sample.reward.shape[:2]

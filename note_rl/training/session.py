@@ -3,7 +3,7 @@
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -54,6 +54,8 @@ class Session:
         hooks: Told of everything.
         history: Of the agent's life; what happens is added to it.
         loss: Of the last training phase.
+        beginning: The clock from which progress is counted: of a life where the budget is of one, so that what pays
+            does not depend on interruptions; else of this call.
     """
 
     agent: Any
@@ -70,6 +72,11 @@ class Session:
     _unannounced: int | None = 0  # episode whose beginning nobody has been told of
     _began: float = field(default_factory=time.perf_counter)
     _timed: float = field(default_factory=time.perf_counter)  # until when the history knows of the time spent
+
+    def __post_init__(self) -> None:
+        """Notes where the call begins."""
+        of_a_life = self.budget.total_steps is not None
+        self.beginning = Clock() if of_a_life else replace(self.clock, progress=self.progress)
 
     @property
     def progress(self) -> float:

@@ -7,8 +7,8 @@ time, a C function) gives None and is left to the import later.
 
 import ast
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from tuner.config.sources import Module, find_deepest, imported, last_name, locate, names_in, parse_module
 from tuner.errors import UserError
@@ -77,30 +77,37 @@ def home_of(target: str) -> str | None:
     return None if followed == target else home_of(followed)
 
 
-def constructor_calls(target: str) -> frozenset[str]:
-    """The names of the functions that a class calls in its constructor or in that of a base class."""
-    return frozenset().union(*map(_constructor_calls, _classes(target)))
+def class_constants(target: str) -> dict[str, object]:
+    """The class attributes of a class and its base classes that are written as plain values: numbers, words, tuples.
+
+    A value that is worked out is left out, and so is what it hides in a base class.
+    """
+    nearest: dict[str, ast.expr | None] = {}
+    for node in _classes(target):
+        nearest = {**_class_attributes(node), **nearest}
+    constants = {}
+    for name, value in nearest.items():
+        with suppress(ValueError):
+            if value is not None:
+                constants[name] = ast.literal_eval(value)
+    return constants
 
 
-def attributes_read(target: str) -> frozenset[str]:
-    """The attributes that the methods of a class and of its base classes read of `self`."""
-    return frozenset().union(*map(_attributes_read, _classes(target)))
-
-
-@lru_cache(maxsize=256)
-def _constructor_calls(node: ast.ClassDef) -> frozenset[str]:
-    constructors = [statement for statement in node.body if _is_constructor(statement)]
-    return frozenset(last_name(call) for body in constructors for call in ast.walk(body) if isinstance(call, ast.Call))
-
-
-@lru_cache(maxsize=256)
-def _attributes_read(node: ast.ClassDef) -> frozenset[str]:
-    attributes = [inner for inner in ast.walk(node) if isinstance(inner, ast.Attribute)]
-    return frozenset(one.attr for one in attributes if isinstance(one.ctx, ast.Load) and last_name(one.value) == "self")
+def _class_attributes(node: ast.ClassDef) -> dict[str, ast.expr | None]:
+    """What a class body gives to each name; None: a method."""
+    found: dict[str, ast.expr | None] = {}
+    for statement in node.body:
+        if isinstance(statement, ast.Assign):
+            found.update({one.id: statement.value for one in statement.targets if isinstance(one, ast.Name)})
+        elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and statement.value:
+            found[statement.target.id] = statement.value
+        elif isinstance(statement, ast.FunctionDef):
+            found[statement.name] = None
+    return found
 
 
 def _classes(target: str) -> Iterator[ast.ClassDef]:
-    """A class and its base classes, as far as their source is in sight."""
+    """A class and its base classes, nearest first, as far as their source is in sight."""
     located = locate(target)
     if located is None:
         return
@@ -108,12 +115,19 @@ def _classes(target: str) -> Iterator[ast.ClassDef]:
     if isinstance(node, ast.ClassDef):
         yield node
         for base in node.bases:
-            if isinstance(base, ast.Name):
-                yield from _classes(f"{module.name}.{base.id}")
+            yield from _classes(_path_of(module, base))
 
 
-def _is_constructor(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.FunctionDef) and statement.name == "__init__"
+def _path_of(module: Module, base: ast.expr) -> str:
+    """The full path of a base class, `DQN` or `agents.DQN`."""
+    first, dot, rest = ast.unparse(base).partition(".")
+    statement = names_in(module).get(first)
+    if dot and isinstance(statement, ast.ImportFrom):
+        return f"{imported(module, statement, first)}.{rest}"
+    if dot and isinstance(statement, ast.Import):
+        source = next((alias.name for alias in statement.names if alias.asname == first), first)
+        return f"{source}.{rest}"
+    return f"{module.name}.{first}{dot}{rest}"
 
 
 def _defines(module: Module, name: str) -> bool:

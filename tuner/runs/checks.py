@@ -10,15 +10,14 @@ from omegaconf.errors import (
     OmegaConfBaseException,
 )
 
-from note_rl.environments import bounded_actions, flat_observations, num_discrete_actions
-from note_rl.policy import Policy
-from note_rl.settings import RolloutSettings, Settings
+from note_rl.environments import flat_observations
+from note_rl.learners.declarations import Declared, check_actions, check_settings
 from tuner.checking.schema import Schema, schema_of
 from tuner.checking.sections import Choices, check_parts, check_ranges_of, check_sections, left_out, refuse_missing
 from tuner.config.composing import BackendConfig, RunConfig, to_json
 from tuner.config.paths import set_path
 from tuner.config.ranges import check_ranges
-from tuner.config.signatures import attributes_read, constructor_calls, signature_of
+from tuner.config.signatures import class_constants, signature_of
 from tuner.errors import UserError
 from tuner.runs.build import build_environment, build_policy, build_settings
 from tuner.runs.functions import check_function, is_function
@@ -26,9 +25,7 @@ from tuner.runs.pixels import check_network
 from tuner.text.names import did_you_mean
 from tuner.trial.messages import JsonDict
 
-_ON_POLICY = "log_prob_old"  # an agent that reads this learns from rollouts of its own current policy
-_ASK_FOR_DISCRETE_ACTIONS = frozenset({"discrete_spaces", "num_discrete_actions"})  # functions of note_rl
-_ASK_FOR_CONTINUOUS_ACTIONS = frozenset({"continuous_spaces"})
+_DECLARED = frozenset(Declared.__annotations__)
 _FRAMEWORK_FREE = ("note_rl.settings.", "note_rl.policy.", "note_rl.noise.", "note_rl.schedules.")
 
 
@@ -183,9 +180,7 @@ def _check_settings(run: RunConfig) -> None:
         *([run.adaptive] if run.adaptive else []),
     ]
     if all(str(node["_target_"]).startswith(_FRAMEWORK_FREE) for node in nodes):
-        settings = build_settings(run)
-        if _ON_POLICY in attributes_read(str(run.agent["_target_"])):
-            _check_on_policy(str(run.agent["_target_"]).rpartition(".")[2], settings)
+        check_settings(_declared(run), build_settings(run))
 
 
 def _check_noise(run: RunConfig) -> None:
@@ -200,28 +195,21 @@ def _check_noise(run: RunConfig) -> None:
         )
 
 
-def _check_on_policy(agent: str, settings: Settings) -> None:
-    """An on-policy agent needs rollouts, and a policy that knows how likely its actions were."""
-    if not isinstance(settings.experience, RolloutSettings):
-        raise UserError(f"{agent} learns from rollouts of its current policy: use buffer=rollout")
-    if type(settings.policy).log_prob is Policy.log_prob:
-        name = type(settings.policy).__name__
-        raise UserError(
-            f"{agent} must know how likely its actions were, and {name} cannot say: use policy=softmax, or "
-            "policy=gaussian where actions are numbers"
-        )
+def _declared(run: RunConfig) -> type[Declared]:
+    """A class of the agent's name that declares what the agent's own does: that one would import its framework.
+
+    What stands there as a plain value, that is; what is worked out is checked when training begins.
+    """
+    target = str(run.agent["_target_"])
+    constants = class_constants(target)
+    return type(target.rpartition(".")[2], (Declared,), {name: constants[name] for name in _DECLARED & set(constants)})
 
 
 def _check_environment(run: RunConfig) -> None:
-    """Makes the environment once, and compares its actions with what the agent's constructor and the policy ask for."""
+    """Makes the environment once, and compares its actions with those that the agent and the policy give."""
     environment = build_environment(run)()
-    target = str(run.agent["_target_"])
-    agent, calls = target.rpartition(".")[2], constructor_calls(target)
     try:
-        if calls & _ASK_FOR_DISCRETE_ACTIONS:
-            num_discrete_actions(environment, agent)
-        if calls & _ASK_FOR_CONTINUOUS_ACTIONS:
-            bounded_actions(environment, agent)
+        check_actions(_declared(run), environment)
         if str(run.policy["_target_"]).startswith(_FRAMEWORK_FREE):
             build_policy(run).use_space(environment.action_space)
         if not run.training.multi_agent:

@@ -102,6 +102,6 @@ def _network(agent: Any, node: Mapping[str, Any]) -> JsonDict:
     layers = show() if show is not None else None
     if not layers:
         return {}
-    num_hidden = len(layers) - (2 if hasattr(agent, "stream_size") else 1)  # streams have a size of their own
+    num_hidden = len(layers) - agent.num_output_layers
     shown = {"hidden_sizes": [len(bias) for _, bias, _ in layers[:num_hidden]], "activation": layers[0][2]}
     return {key: value for key, value in shown.items() if key in node}

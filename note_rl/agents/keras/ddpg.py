@@ -24,6 +24,9 @@ class DDPG(RL):
         device: Where the networks live, as TensorFlow names it.
     """
 
+    action_kinds = ("bounded",)
+    reads_triplets = False
+
     def __init__(
         self,
         hidden_size: int | Sequence[int] = (400, 300),

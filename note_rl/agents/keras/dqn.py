@@ -29,6 +29,9 @@ class DQN(RL):
         device: Where the networks live, as TensorFlow names it.
     """
 
+    action_kinds = ("discrete",)
+    reads_triplets = False
+
     def __init__(
         self,
         state_dim: int | None = None,

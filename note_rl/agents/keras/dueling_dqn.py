@@ -66,6 +66,8 @@ class DuelingDQN(DQN):
         state_dim, hidden_size, action_dim, env, gamma, tau, frame_stack, device: As for `DQN`.
     """
 
+    num_output_layers = 2
+
     def __init__(
         self,
         state_dim: int | None = None,

@@ -28,6 +28,9 @@ class GAIL(PPO):
             normalise_advantage, initial_log_std, frame_stack, device: As for `PPO`.
     """
 
+    batch_attributes = ("log_prob_old", "advantage", "return_", "value_old", "expert_obs", "expert_action")
+    reads_triplets = False
+
     def __init__(
         self,
         state_dim: int | None = None,

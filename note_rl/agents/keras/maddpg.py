@@ -37,6 +37,8 @@ class MADDPG(RL):
         device: Where the networks live, as TensorFlow names it.
     """
 
+    reads_triplets = False
+
     def __init__(
         self,
         hidden_size: int | Sequence[int] = (64, 64),

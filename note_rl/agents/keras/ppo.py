@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import ClassVar
 
 import tensorflow as tf
 
@@ -37,6 +38,11 @@ class PPO(RL):
         frame_stack: Frames that are shown together; the same as in set().
         device: Where the networks live, as TensorFlow names it.
     """
+
+    on_policy = True
+    action_kinds = ("discrete", "continuous")
+    batch_attributes: ClassVar[tuple[str, ...]] = ("log_prob_old", "advantage", "return_", "value_old")
+    reads_triplets = False
 
     def __init__(
         self,

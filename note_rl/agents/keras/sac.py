@@ -30,6 +30,9 @@ class SAC(RL):
         device: Where the networks live, as TensorFlow names it.
     """
 
+    action_kinds = ("bounded",)
+    reads_triplets = False
+
     def __init__(
         self,
         hidden_size: int | Sequence[int] = (256, 256),

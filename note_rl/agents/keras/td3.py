@@ -29,6 +29,8 @@ class TD3(RL):
         device: Where the networks live, as TensorFlow names it.
     """
 
+    action_kinds = ("bounded",)
+    reads_triplets = False
     groups_at_sync = (0,)
     default_update_batches = 2
 

@@ -25,6 +25,8 @@ class DDPG(RL_pytorch):
         device: Where the networks live.
     """
 
+    action_kinds = ("bounded",)
+    reads_triplets = False
     traceable = True
 
     def __init__(

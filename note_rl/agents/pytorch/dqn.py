@@ -30,6 +30,8 @@ class DQN(RL_pytorch):
         device: Where the networks live.
     """
 
+    action_kinds = ("discrete",)
+    reads_triplets = False
     traceable = True
 
     def __init__(

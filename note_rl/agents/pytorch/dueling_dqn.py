@@ -62,6 +62,7 @@ class DuelingDQN(DQN):
         state_dim, hidden_size, action_dim, env, gamma, tau, frame_stack, device: As for `DQN`.
     """
 
+    num_output_layers = 2
     traceable = True
 
     def __init__(

@@ -36,6 +36,7 @@ class MADDPG(RL_pytorch):
         device: Where the networks live.
     """
 
+    reads_triplets = False
     traceable = True
 
     def __init__(

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -39,6 +40,10 @@ class PPO(RL_pytorch):
         device: Where the networks live.
     """
 
+    on_policy = True
+    action_kinds = ("discrete", "continuous")
+    batch_attributes: ClassVar[tuple[str, ...]] = ("log_prob_old", "advantage", "return_", "value_old")
+    reads_triplets = False
     traceable = True
 
     def __init__(

@@ -31,6 +31,8 @@ class SAC(RL_pytorch):
         device: Where the networks live.
     """
 
+    action_kinds = ("bounded",)
+    reads_triplets = False
     traceable = True
 
     def __init__(

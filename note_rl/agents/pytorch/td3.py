@@ -30,6 +30,8 @@ class TD3(RL_pytorch):
         device: Where the networks live.
     """
 
+    action_kinds = ("bounded",)
+    reads_triplets = False
     groups_at_sync = (0,)
     default_update_batches = 2
     traceable = True

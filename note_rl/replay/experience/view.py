@@ -28,11 +28,11 @@ def agent_view(
     """
     return AgentView(
         gamma=(lambda: float(agent.gamma)) if hasattr(agent, "gamma") else None,
-        gae_lambda=lambda: float(getattr(agent, "gae_lambda", 0.95)),
+        gae_lambda=lambda: float(getattr(agent, "gae_lambda", agent.default_gae_lambda)),
         value=learner.value if hasattr(agent, "value") else None,
         reward=learner.reward if hasattr(agent, "reward") else None,
         goals=goal_functions(agent, goals),
-        standardise_advantage=bool(getattr(agent, "normalise_advantage", True)),
+        standardise_advantage=bool(getattr(agent, "normalise_advantage", agent.default_normalise_advantage)),
         normalise_obs=agent.obs_normaliser if settings.normalise_obs else None,
         normalise_reward=reward,
     )

@@ -7,7 +7,7 @@ import pytest
 
 from tuner.commands.preflight import preflight
 from tuner.config.composing import RunConfig, compose, conf_folder, config_loader, to_json
-from tuner.config.signatures import Argument, constructor_calls, signature_of
+from tuner.config.signatures import Argument, class_constants, signature_of
 from tuner.errors import UserError
 from tuner.runs.build import build_settings
 from tuner.text.names import did_you_mean, nearest
@@ -162,7 +162,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def test_signatures_are_read_without_importing(package: Path) -> None:
     (package / "nets.py").write_text(
         "from dataclasses import dataclass, field\n"
-        "class Base:\n    def __init__(self, width: int, *, depth: int | None = None, **rest): discrete_spaces(width)\n"
+        "class Base:\n    def __init__(self, width: int, *, depth: int | None = None, **rest): ...\n"
         "class Net(Base):\n    pass\n"
         "@dataclass\nclass Plain:\n    a: float\n    b: str = 'x'\n    c: int = field(init=False)\n"
         "@dataclass\nclass Derived(Plain):\n    d: bool = True\n"
@@ -172,13 +172,27 @@ def test_signatures_are_read_without_importing(package: Path) -> None:
     assert net is not None
     assert net.is_open
     assert net.parameters == {"width": Argument("int", True), "depth": Argument("int | None", False)}
-    assert constructor_calls("heavy.Alias") == {"discrete_spaces"}
     derived = signature_of("heavy.nets.Derived")
     assert derived is not None
     assert list(derived.parameters) == ["a", "b", "d"]
     made = signature_of("heavy.make")
     assert made is not None
     assert made.parameters == {"x": Argument(None, True), "y": Argument(None, False)}
+
+
+def test_constants_of_classes_are_read_without_importing(package: Path) -> None:
+    (package / "base.py").write_text(
+        "class First:\n    a, b = 1, 2\n    c = d = ('x', 'y')\n    e: int = 5\n    f = 6\n    g: int\n    h = None\n"
+        "class Second:\n    e = 7\n    i = -1.5\n"
+    )
+    (package / "nets.py").write_text(
+        "from heavy import base as bases\nimport heavy.base as others\nimport elsewhere\n"
+        "class Net(bases.First, others.Second, elsewhere.Third):\n    d = 'mine'\n    f = 2 * 3\n    def e(self): ...\n"
+        "def make(): ...\n"
+    )
+    assert class_constants("heavy.Alias") == {"c": ("x", "y"), "d": "mine", "h": None, "i": -1.5}
+    assert class_constants("heavy.base.First") == {"c": ("x", "y"), "d": ("x", "y"), "e": 5, "f": 6, "h": None}
+    assert class_constants("heavy.make") == class_constants("heavy.nothing") == {}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,164 @@
+"""What the class of an agent says of itself, and what is checked against it.
+
+Nobody reads an agent's code to find out what it is. Where a class says nothing, set() decides (PPO=True trains it from
+rollouts), and what does not fit then shows when its loss is first asked for.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal, get_args
+
+from gymnasium import spaces
+
+from note_rl.environments import Env, bounded_actions, num_discrete_actions
+from note_rl.errors import AgentContractError
+from note_rl.policy import Policy
+from note_rl.settings import ReplaySettings, RolloutSettings, Settings
+
+ActionKind = Literal["discrete", "continuous", "bounded"]
+Framework = Literal["keras", "torch", "none"]
+
+
+class Declared:
+    """Base of all agents: what their classes may declare.
+
+    Attributes:
+        framework: In which the agent is written; `RL` and `RL_pytorch` say it.
+        on_policy: Its loss needs rollouts of its own current policy, and replay is refused. False: set() decides.
+        action_kinds: Which actions it gives: "discrete", one of several; "continuous", numbers; "bounded", numbers
+            within finite bounds. None: those that the policy takes, and where several agents share an environment.
+        batch_attributes: What its loss reads of a minibatch besides the arguments of `__call__`, such as
+            `log_prob_old`: names from `BATCH_ATTRIBUTES`. What settings do not bring is refused before training.
+        reads_triplets: Whether `__call__` reads what TRL=True draws; said by the class that defines `__call__`. None:
+            its first minibatch shows.
+        default_gae_lambda: Weight of long against short returns in the advantage, where the agent has no `gae_lambda`.
+        default_normalise_advantage: Whether advantages get mean 0 and deviation 1 over a rollout, where it has no
+            `normalise_advantage`.
+        default_update_batches: Gradient steps between calls of update_param() where set() is not told; None: 100 if it
+            copies, else 1.
+        num_output_layers: How many of acting_layers(), counted from the last, have no width of `hidden_sizes`.
+        frame_stack: Frames that its networks see together, as set() must say too; None: whatever set() says.
+        couples_samples: Samples of a batch influence each other's loss on purpose.
+        normal_inputs: Standard normal numbers that the loss draws on: shapes for one sample, by name.
+        groups_at_sync: Parameter groups that learn only in the steps that also move the targets.
+    """
+
+    framework: ClassVar[Framework] = "none"
+    on_policy: ClassVar[bool] = False
+    action_kinds: ClassVar[tuple[ActionKind, ...] | None] = None
+    batch_attributes: ClassVar[tuple[str, ...]] = ()
+    reads_triplets: ClassVar[bool | None] = None
+    default_gae_lambda: ClassVar[float] = 0.95
+    default_normalise_advantage: ClassVar[bool] = True
+    num_output_layers: ClassVar[int] = 1
+    default_update_batches: int | None = None
+    frame_stack: int | None = None
+    couples_samples: bool = False
+    normal_inputs: Mapping[str, tuple[int, ...]] = MappingProxyType({})
+    groups_at_sync: Sequence[int] = ()
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        """Refuses declarations that mean nothing (AgentContractError)."""
+        super().__init_subclass__(**keywords)
+        _check_flag(cls, "on_policy", (True, False))
+        _check_flag(cls, "reads_triplets", (True, False, None))
+        if vars(cls).get("action_kinds") is not None:
+            _check_names(cls, "action_kinds", get_args(ActionKind))
+        _check_names(cls, "batch_attributes", tuple(BATCH_ATTRIBUTES))
+
+
+@dataclass(frozen=True)
+class BatchAttribute:
+    """What a minibatch may offer to a loss.
+
+    Attributes:
+        comes_with: The settings that bring it, for people.
+        is_offered: Whether settings do; whether the agent has the methods it takes is not known here.
+    """
+
+    comes_with: str
+    is_offered: Callable[[Settings], bool]
+
+
+def _from_rollouts(settings: Settings) -> bool:
+    return isinstance(settings.experience, RolloutSettings)
+
+
+def _with_likelihoods(settings: Settings) -> bool:
+    return _from_rollouts(settings) and type(settings.policy).log_prob is not Policy.log_prob
+
+
+def _from_an_expert(settings: Settings) -> bool:
+    return settings.experience.expert is not None
+
+
+def _weighted(settings: Settings) -> bool:
+    return isinstance(settings.experience, ReplaySettings) and settings.experience.priority is not None
+
+
+_ROLLOUTS = "comes with PPO=True (buffer=rollout)"
+_ADVANTAGES = BatchAttribute(f"{_ROLLOUTS} and an agent that has value(s)", _from_rollouts)
+_EXPERT = BatchAttribute("comes with expert=... in set() (buffer.expert)", _from_an_expert)
+
+BATCH_ATTRIBUTES: Mapping[str, BatchAttribute] = {
+    "discount": BatchAttribute("comes with every minibatch", lambda settings: True),
+    "log_prob_old": BatchAttribute(
+        f"{_ROLLOUTS} and a policy that knows how likely its actions were, such as SoftmaxPolicy: use policy=softmax, "
+        "or policy=gaussian where actions are numbers",
+        _with_likelihoods,
+    ),
+    "advantage": _ADVANTAGES,
+    "return_": _ADVANTAGES,
+    "value_old": _ADVANTAGES,
+    "expert_obs": _EXPERT,
+    "expert_action": _EXPERT,
+    "weights": BatchAttribute("comes with PR=True; as sixth argument of __call__ they are always there", _weighted),
+}
+"""By the name under which a loss finds it on its agent."""
+
+
+def check_settings(kind: type[Declared], settings: Settings) -> None:
+    """Refuses settings that do not bring what an agent declares to need.
+
+    Raises:
+        AgentContractError: Naming what to set.
+    """
+    if kind.on_policy and not _from_rollouts(settings):
+        raise AgentContractError(
+            f"{kind.__name__} learns from rollouts of its current policy: add PPO=True to set(), or use buffer=rollout"
+        )
+    for name in kind.batch_attributes:
+        attribute = BATCH_ATTRIBUTES[name]
+        if not attribute.is_offered(settings):
+            raise AgentContractError(f"the loss of {kind.__name__} reads {name}, which {attribute.comes_with}")
+
+
+def check_actions(kind: type[Declared], env: Env) -> None:
+    """Refuses an environment of one agent whose actions are of a kind that the agent does not give.
+
+    Raises:
+        EnvironmentMismatchError: Naming both.
+    """
+    kinds = kind.action_kinds
+    takes_numbers = isinstance(env.action_space, spaces.Box)
+    if kinds is None or (takes_numbers and "continuous" in kinds):
+        return
+    if "discrete" in kinds and not (takes_numbers and "bounded" in kinds):
+        num_discrete_actions(env, kind.__name__)
+    else:
+        bounded_actions(env, kind.__name__)
+
+
+def _check_flag(kind: type[Declared], name: str, allowed: tuple[bool | None, ...]) -> None:
+    value = vars(kind).get(name, allowed[0])
+    if not any(value is one for one in allowed):
+        raise AgentContractError(f"{kind.__name__}.{name} must be {' or '.join(map(str, allowed))}, got {value!r}")
+
+
+def _check_names(kind: type[Declared], attribute: str, known: tuple[str, ...]) -> None:
+    declared = vars(kind).get(attribute, ())
+    if not isinstance(declared, tuple) or not all(name in known for name in declared):
+        raise AgentContractError(
+            f"{kind.__name__}.{attribute} must be a tuple of names among {', '.join(known)}; got {declared!r}"
+        )

@@ -1,0 +1,218 @@
+"""What goes on from one call of train() to the next, and what a checkpoint holds of training."""
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from note_rl.adaptive.adaptation import Adaptation
+from note_rl.adaptive.hyperparameters import Override, Targets
+from note_rl.adaptive.measurements import Measurements
+from note_rl.collect.base import Collecting
+from note_rl.collect.choosing import check_same_spaces, make_collector, same_environments
+from note_rl.environments import holds_environments
+from note_rl.environments.normalise import RewardNormaliser
+from note_rl.learners.base import Learner
+from note_rl.policy import Policy
+from note_rl.replay.experience import Clock, Experience
+from note_rl.replay.experience.view import agent_view, make_experience
+from note_rl.seeding import generator
+from note_rl.settings import Settings
+from note_rl.settings.adaptive import Adaptive
+from note_rl.training.session import RecentReturns
+from note_rl.training.target_updates import with_target_updates
+from note_rl.training.train_options import same_pool
+from note_rl.types import Array, nested, under
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class TrainingState:
+    """Where an agent's training stands, under the settings and in the environment of one call of train().
+
+    Attributes:
+        settings: What set() was told, with what train() added.
+        env: The agent's environment by then.
+        seed: Root of all randomness.
+        policy: How the agent explores.
+        clock: Counts over the agent's life.
+        exploring, sampling: Random numbers of actions, and of minibatches.
+        recent: Returns of the last episodes.
+        reward_normaliser: Running moments of returns; None: rewards stay as they are.
+        collector: Environments in the middle of their episodes.
+        experience: The replay pool, or the rollout.
+        adaptation: What is changed while training goes on, and what was measured for it.
+    """
+
+    settings: Settings
+    env: Any
+    seed: int
+    policy: Policy
+    clock: Clock
+    exploring: np.random.Generator
+    sampling: np.random.Generator
+    recent: RecentReturns
+    reward_normaliser: RewardNormaliser | None
+    collector: Collecting
+    experience: Experience
+    adaptation: Adaptation
+
+    def to_arrays(self, with_experience: bool) -> dict[str, Array]:
+        """The arrays among it."""
+        arrays = nested("collector", self.collector.get_state())
+        if self.reward_normaliser is not None:
+            arrays.update(nested("reward_normaliser", self.reward_normaliser.get_state()))
+        if with_experience:
+            arrays.update(nested("experience", self.experience.get_state()))
+        return arrays
+
+    def to_json(self) -> dict[str, Any]:
+        """All else, JSON-able."""
+        return {
+            "seed": self.seed,
+            "clock": asdict(self.clock),
+            "recent": list(self.recent.returns),
+            "adaptive": self.adaptation.to_json(),
+            "random": {
+                "exploration": self.exploring.bit_generator.state,
+                "sampling": self.sampling.bit_generator.state,
+            },
+        }
+
+    def take(self, arrays: Mapping[str, Array], head: Mapping[str, Any]) -> None:
+        """Goes on from stored arrays and what to_json() gave; refuses what does not fit (CheckpointError)."""
+        experience = under("experience", arrays)
+        if experience:
+            self.experience.set_state(experience)
+        normaliser = under("reward_normaliser", arrays)
+        if self.reward_normaliser is not None and normaliser:
+            self.reward_normaliser.set_state(normaliser)
+        if not self.collector.set_state(under("collector", arrays)):
+            self.experience.interrupt()
+            _log.warning(
+                "the environment did not come back to where it was (it is not deterministic given its seed): "
+                "training goes on, but not bit for bit"
+            )
+        self.clock = Clock(**head["clock"])
+        self.recent.returns.clear()
+        self.recent.returns.extend(head["recent"])
+        self.exploring.bit_generator.state = head["random"]["exploration"]
+        self.sampling.bit_generator.state = head["random"]["sampling"]
+        if "adaptive" in head:
+            self.adaptation.take(head["adaptive"])
+
+    def close(self) -> None:
+        """Closes the environments that were made here; those that the user made are the user's."""
+        if not holds_environments(self.env):
+            self.collector.close()
+
+
+@dataclass(frozen=True)
+class StateMaker:
+    """Makes a state for settings: the first one of an agent, or one that goes on from a former state.
+
+    Attributes:
+        agent: Gives the environment and what experience asks of it.
+        learner: Of this agent.
+        settings: What set() was told, with what train() adds.
+        policy: How to explore.
+        num_store: Rounds of collecting before each update block, which may be adapted.
+    """
+
+    agent: Any
+    learner: Learner
+    settings: Settings
+    policy: Policy
+    num_store: Override
+
+    def first(self, seed: int) -> TrainingState:
+        """Everything is new.
+
+        Args:
+            seed: Root of all randomness.
+
+        Raises:
+            NoteRLError: Settings, environment and agent do not fit each other.
+        """
+        exploring, sampling = generator(seed, "exploration"), generator(seed, "sampling")
+        normaliser = RewardNormaliser() if self.settings.normalise_reward else None
+        collector = make_collector(self.agent, self.settings, self.policy, seed, exploring)
+        experience = self._experience(collector, normaliser, sampling)
+        return TrainingState(
+            settings=self.settings,
+            env=self.agent.env,
+            seed=seed,
+            policy=self.policy,
+            clock=Clock(),
+            exploring=exploring,
+            sampling=sampling,
+            recent=self._recent(),
+            reward_normaliser=normaliser,
+            collector=collector,
+            experience=experience,
+            adaptation=self._adaptation(collector, experience),
+        )
+
+    def next(self, former: TrainingState, seed: int) -> TrainingState:
+        """Counts and random numbers go on; environments, pool and what was measured where they are of the same kind.
+
+        Args:
+            former: Not to be used any more.
+            seed: Of what is made anew.
+
+        Raises:
+            NoteRLError: Settings, environment and agent do not fit each other.
+        """
+        normaliser = (former.reward_normaliser or RewardNormaliser()) if self.settings.normalise_reward else None
+        collector = self._next_collector(former, seed)
+        experience = self._experience(collector, normaliser, former.sampling)
+        if same_pool(former.settings.experience, self.settings.experience):
+            experience.set_state(former.experience.get_state())
+            if collector is not former.collector:
+                experience.interrupt()
+        adaptation = self._adaptation(collector, experience)
+        if former.settings.adaptive == self.settings.adaptive:
+            adaptation.take(former.adaptation.to_json())
+        return replace(
+            former,
+            settings=self.settings,
+            env=self.agent.env,
+            seed=seed,
+            policy=self.policy,
+            recent=self._recent(former.recent.returns),
+            reward_normaliser=normaliser,
+            collector=collector,
+            experience=experience,
+            adaptation=adaptation,
+        )
+
+    def _next_collector(self, former: TrainingState, seed: int) -> Collecting:
+        """The same environments in the middle of their episodes, or others, in which the agent has to fit."""
+        if former.env is self.agent.env and same_environments(former.settings, self.settings):
+            former.collector.explore_with(self.policy, self.settings)
+            return former.collector
+        made = make_collector(self.agent, self.settings, self.policy, seed, former.exploring)
+        check_same_spaces(former.collector, made)
+        former.close()
+        return made
+
+    def _recent(self, returns: Iterable[float] = ()) -> RecentReturns:
+        return RecentReturns(self.settings.trial_count, self.settings.criterion, returns)
+
+    def _experience(
+        self, collector: Collecting, normaliser: RewardNormaliser | None, sampling: np.random.Generator
+    ) -> Experience:
+        view = agent_view(self.agent, self.learner, self.settings, collector.goal_layout, normaliser)
+        settings = with_target_updates(self.settings, self.agent, self.learner)
+        return make_experience(settings, view, collector.num_envs, sampling)
+
+    def _adaptation(self, collector: Collecting, experience: Experience) -> Adaptation:
+        targets = Targets(self.agent, self.policy, experience, self.learner.optimizer_numbers, self.num_store)
+        options = self.settings.adaptive or Adaptive()  # only what the agent's own methods ask for
+        measurements = Measurements(
+            options, experience, self.learner, collector.num_envs, lambda: getattr(self.agent, "clip", None)
+        )
+        return Adaptation(options, targets, measurements)

@@ -1,0 +1,134 @@
+"""What the classes of agents declare: that it is true of the built-in ones, and what is refused on its account."""
+
+import gymnasium
+import pytest
+
+from note_rl.errors import AgentContractError, EnvironmentMismatchError
+from note_rl.learners.declarations import Declared, check_actions, check_settings
+from note_rl.policy import EpsGreedyQPolicy, GaussianPolicy, SoftmaxPolicy
+from note_rl.settings import Demonstrations, ReplaySettings, RolloutSettings, Settings
+from tests.note_rl.frameworks import frameworks
+from tests.note_rl.small_environments import Counting
+from tuner.config.signatures import class_constants
+
+BOTH = pytest.mark.parametrize("framework", frameworks())
+DISCRETE = ("DQN", "DoubleDQN", "DuelingDQN")
+NUMBERS = ("DDPG", "TD3", "SAC")
+EITHER = ("PPO", "GAIL")
+
+
+def environment(kind):
+    env = gymnasium.make("Pendulum-v1" if kind != "discrete" else "CartPole-v1")
+    if kind == "continuous":
+        env.action_space = gymnasium.spaces.Box(-float("inf"), float("inf"), (1,))
+    return env
+
+
+@BOTH
+@pytest.mark.parametrize("name", [*DISCRETE, *NUMBERS, *EITHER])
+def test_built_in_agents_can_be_made_for_the_actions_that_they_declare_and_for_no_others(framework, name):
+    kind = getattr(framework.agents, name)
+    for actions in ("discrete", "continuous", "bounded"):
+        env = environment(actions)
+        fits = actions in kind.action_kinds or (actions, *kind.action_kinds) == ("bounded", "discrete", "continuous")
+        if fits:
+            check_actions(kind, env)
+            assert kind(env=lambda env=env: env).param
+            continue
+        for refuse in (check_actions, lambda kind, env: kind(env=lambda: env)):
+            with pytest.raises(EnvironmentMismatchError, match=f"{name} (chooses|needs)"):
+                refuse(kind, env)
+
+
+@BOTH
+def test_what_stands_in_the_source_is_what_python_sees(framework):
+    package = f"note_rl.agents.{framework.package}"
+    for name in (*DISCRETE, *NUMBERS, *EITHER, "MADDPG"):
+        kind, read = getattr(framework.agents, name), class_constants(f"{package}.{name}")
+        for attribute in Declared.__annotations__:
+            assert read.get(attribute, getattr(Declared, attribute)) == getattr(kind, attribute), attribute
+
+
+@BOTH
+def test_frameworks_are_declared(framework):
+    assert framework.base().framework == {"pytorch": "torch", "keras": "keras"}[framework.package]
+
+
+@BOTH
+@pytest.mark.parametrize("name", EITHER)
+def test_on_policy_agents_refuse_replay_before_the_first_step(framework, name):
+    agent = getattr(framework.agents, name)(hidden_size=4, env=Counting)
+    agent.set(policy=SoftmaxPolicy())
+    with pytest.raises(AgentContractError, match=f"{name} learns from rollouts .*add PPO=True to set"):
+        agent.train(optimizer=framework.optimizers.adam(agent.param), episodes=1, p=0)
+    assert agent.num_env_steps == 0
+
+
+@BOTH
+def test_agents_that_declare_nothing_are_trained_as_set_says(framework):
+    class Own(framework.base()):
+        def __init__(self):
+            super().__init__()
+            self.env = Counting(5)
+            self.weights = framework.variable([[0.1, 0.2], [0.3, 0.4]])
+            self.param = [self.weights]
+
+        def action(self, s):
+            return s @ self.weights
+
+        def __call__(self, s, a, next_s, r, d):
+            return ((s @ self.weights)[:, 0] - r) ** 2
+
+    for settings in ({"PPO": True, "rollout_steps": 5, "num_epochs": 1}, {"num_updates": 1}):
+        agent = Own()
+        agent.set(policy=EpsGreedyQPolicy(0.1), batch=5, **settings)
+        optimizer = framework.optimizers.sgd(agent.param, 1e-3)
+        assert agent.train(optimizer=optimizer, episodes=2, p=0, jit_compile=False).num_gradient_steps == 2
+
+
+def settings(experience, policy=None):
+    return Settings(experience=experience, policy=policy or SoftmaxPolicy())
+
+
+REPLAY, ROLLOUTS = ReplaySettings(), RolloutSettings()
+EXPERT = Demonstrations([[0.0, 1.0]], [0])
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "message", "right"),
+    [
+        ("log_prob_old", settings(REPLAY), "PPO=True", settings(ROLLOUTS)),
+        ("log_prob_old", settings(ROLLOUTS, EpsGreedyQPolicy(0.1)), "use policy=softmax", settings(ROLLOUTS)),
+        ("log_prob_old", settings(REPLAY, GaussianPolicy()), "PPO=True", settings(ROLLOUTS, GaussianPolicy())),
+        ("advantage", settings(REPLAY), r"value\(s\)", settings(ROLLOUTS, EpsGreedyQPolicy(0.1))),
+        ("expert_obs", settings(ROLLOUTS), "expert=", settings(RolloutSettings(expert=EXPERT))),
+        ("expert_action", settings(REPLAY), "expert=", settings(ReplaySettings(expert=EXPERT))),
+    ],
+)
+def test_settings_that_do_not_bring_what_a_loss_reads_are_refused(name, wrong, message, right):
+    kind = type("Own", (Declared,), {"batch_attributes": ("discount", name)})
+    with pytest.raises(AgentContractError, match=f"the loss of Own reads {name}, which comes with .*{message}"):
+        check_settings(kind, wrong)
+    check_settings(kind, right)
+    check_settings(Declared, wrong)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("on_policy", "yes", "on_policy must be True or False, got 'yes'"),
+        ("on_policy", None, "on_policy must be True or False, got None"),
+        ("reads_triplets", 1, "reads_triplets must be True or False or None, got 1"),
+        (
+            "action_kinds",
+            ("discret",),
+            r"action_kinds must be a tuple of names among discrete, continuous, bounded; got",
+        ),
+        ("action_kinds", "discrete", "action_kinds must be a tuple of names"),
+        ("batch_attributes", ("log_probs",), "batch_attributes must be a tuple of names among discount, log_prob_old,"),
+        ("batch_attributes", [["advantage"]], "batch_attributes must be a tuple of names"),
+    ],
+)
+def test_declarations_that_mean_nothing_are_refused_where_the_class_is_written(name, value, message):
+    with pytest.raises(AgentContractError, match=f"Own.{message}"):
+        type("Own", (Declared,), {name: value})
