@@ -1,7 +1,8 @@
-"""What kind of value each argument takes, in one table, whichever door it comes in by.
+"""Kinds of values, which both doors of every setting ask: what a value must be, in words, and what it then means.
 
 A kind is asked with the name and the value that were typed. It gives the value as it is meant (1e4 is 10000 where
-something is counted, a NumPy number a plain one) or refuses it.
+something is counted, a NumPy number a plain one) or refuses it. The kind of a setting stands beside its default, see
+`note_rl.settings.fields`; those of further arguments of methods are listed here.
 """
 
 import difflib
@@ -10,17 +11,31 @@ import inspect
 import math
 import numbers
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 
 from note_rl.errors import SettingsError
 
-Kind = Callable[[str, Any], Any]
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
+
+
+class Kind(Protocol):
+    """What a value must be."""
+
+    @property
+    def range(self) -> str:
+        """The values that it takes, in words."""
+
+    def __call__(self, name: str, value: Any) -> Any:
+        """The value as it is meant.
+
+        Raises:
+            SettingsError: It is of another kind or out of range.
+        """
 
 
 def _is_number(value: object) -> bool:
@@ -32,6 +47,11 @@ class Count:
     """A whole number of at least `least`, in whatever type of number it is written."""
 
     least: int = 1
+
+    @property
+    def range(self) -> str:
+        """From where on."""
+        return f"a whole number, at least {self.least}"
 
     def __call__(self, name: str, value: Any) -> int:
         """The number as an int."""
@@ -57,21 +77,67 @@ class Number:
     above: bool = False
     hint: str = ""
 
+    @property
+    def range(self) -> str:
+        """From where to where."""
+        if math.isfinite(self.highest):
+            return f"{'above' if self.above else 'from'} {self.lowest:g} to {self.highest:g}"
+        return self._lower_end() if math.isfinite(self.lowest) else "any number"
+
     def __call__(self, name: str, value: Any) -> float:
         """The number, as a plain one."""
         if not _is_number(value) or not math.isfinite(value):
             raise SettingsError(f"{name} must be a finite number, got {value!r}{self.hint}")
         if not self.lowest <= value <= self.highest or (self.above and value == self.lowest):
-            raise SettingsError(f"{name} must {self._range()}, got {value}{self.hint}")
+            raise SettingsError(f"{name} must {self._demand()}, got {value}{self.hint}")
         plain: float = value.item() if isinstance(value, np.generic) else value
         return plain
 
-    def _range(self) -> str:
+    def _demand(self) -> str:
         if math.isfinite(self.highest):
             return f"lie between {self.lowest:g} and {self.highest:g}"
-        return f"be {'above' if self.above else 'at least'} {self.lowest:g}"
+        return f"be {self._lower_end()}"
+
+    def _lower_end(self) -> str:
+        return f"{'above' if self.above else 'at least'} {self.lowest:g}"
 
 
+@dataclass(frozen=True)
+class OneOf:
+    """One of several words."""
+
+    words: tuple[str, ...]
+
+    @property
+    def range(self) -> str:
+        """The words."""
+        return " or ".join(", ".join(self.words).rsplit(", ", 1))
+
+    def __call__(self, name: str, value: Any) -> Any:
+        """The word."""
+        if value not in self.words:
+            raise SettingsError(f"{name} must be one of {', '.join(self.words)}, got {value!r}")
+        return value
+
+
+@dataclass(frozen=True)
+class Described:
+    """A kind that is a function of name and value, with what it takes in words."""
+
+    range: str
+    check: Callable[[str, Any], Any]
+
+    def __call__(self, name: str, value: Any) -> Any:
+        """What the function says."""
+        return self.check(name, value)
+
+
+def described(values: str) -> Callable[[Callable[[str, Any], Any]], Described]:
+    """Makes a kind of a function; `values` says in words what it takes."""
+    return functools.partial(Described, values)
+
+
+@described("True or False")
 def flag(name: str, value: Any) -> bool:
     """True or False."""
     if not isinstance(value, bool | np.bool_):
@@ -79,6 +145,7 @@ def flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
+@described("a whole number, at least 1, or 'auto'")
 def count_or_auto(name: str, value: Any) -> int | str:
     """A number, or "auto"."""
     if isinstance(value, str):
@@ -88,6 +155,7 @@ def count_or_auto(name: str, value: Any) -> int | str:
     return Count()(name, value)
 
 
+@described("True, False or 'auto'")
 def flag_or_auto(name: str, value: Any) -> bool | str:
     """True, False or "auto"."""
     if isinstance(value, str) and value == "auto":
@@ -97,6 +165,7 @@ def flag_or_auto(name: str, value: Any) -> bool | str:
     return bool(value)
 
 
+@described("a number of transitions, a share of the pool between 0 and 1, or a function that gives either")
 def window(name: str, value: Any) -> Any:
     """A number of transitions, a share of the pool between 0 and 1, or a function that is asked for either."""
     if callable(value):
@@ -112,6 +181,13 @@ def window(name: str, value: Any) -> Any:
     return float(value)
 
 
+@described("a number of transitions, or a function that gives it")
+def count_or_function(name: str, value: Any) -> Any:
+    """A number of transitions, or a function that is asked for it."""
+    return value if callable(value) else Count()(name, value)
+
+
+@described("a device such as 'cpu' or 'cuda:0'")
 def device(name: str, value: Any) -> str:
     """A device by its name, or as an object of the framework's own."""
     if not isinstance(value, str) and type(value).__name__ != "device":
@@ -119,6 +195,7 @@ def device(name: str, value: Any) -> str:
     return str(value)
 
 
+@described("the name of a file")
 def file_name(name: str, value: Any) -> Any:
     """The name of a file."""
     if not isinstance(value, str | os.PathLike):
@@ -126,34 +203,15 @@ def file_name(name: str, value: Any) -> Any:
     return value
 
 
-_SHARE = Number(0.0, 1.0)
-# By argument: first the names of the doors, then those that the same things have behind them.
+SHARE = Number(0.0, 1.0)
+# Of arguments of methods, and of options, that are no settings.
 KINDS: dict[str, Kind] = {
-    **dict.fromkeys(("pool_size", "batch", "num_updates", "gradient_steps", "num_steps", "train_freq"), Count()),
-    **dict.fromkeys(("update_batches", "update_steps", "rollout_steps", "num_epochs", "frame_stack"), Count()),
-    **dict.fromkeys(("trial_count", "episodes", "total_steps", "num_store", "num_episodes", "max_steps"), Count()),
-    **dict.fromkeys(("processes", "processes_her", "processes_pr", "min_exp_per_proc"), Count()),
-    **dict.fromkeys(
-        ("clearing_freq", "window_size_", "window_size_ppo", "window_size_pr", "save_freq", "max_save_files"), Count()
-    ),
-    **dict.fromkeys(("capacity", "batch_size", "target_update_interval", "target_update_env_steps"), Count()),
-    "num_env_steps": Count(),
-    **dict.fromkeys(("learning_starts", "p", "seed"), Count(0)),
-    **dict.fromkeys(("gamma", "gae_lambda", "alpha", "beta", "lambda_", "fraction"), _SHARE),
-    **dict.fromkeys(("PPO", "TRL", "MARL", "IRL", "normalise_obs", "normalise_reward"), flag),
-    **dict.fromkeys(("pool_network", "parallel_store_and_training", "parallel_training_and_save"), flag),
-    **dict.fromkeys(("random", "save_data"), flag),
-    **dict.fromkeys(("trajectories", "learned_reward", "multi_agent", "overlapping", "random_places"), flag),
+    **dict.fromkeys(("num_episodes", "max_steps", "min_exp_per_proc", "save_freq", "max_save_files"), Count()),
+    "seed": Count(0),
+    "save_data": flag,
+    "jit_compile": flag_or_auto,
     "memory_mb": Number(0.0, above=True),
     "safety_factor": Number(0.0, 1.0, above=True, hint=" (the share of memory_mb that is used)"),
-    "initial_TD": Number(0.0),
-    "initial_ratio": Number(0.0),
-    "criterion": Number(),
-    "max_grad_norm": Number(0.0, above=True, hint="; leave it out for no clipping"),
-    "num_envs": count_or_auto,
-    "jit_compile": flag_or_auto,
-    "window_size": window,
-    "device": device,
     "path": file_name,
 }
 
@@ -170,10 +228,11 @@ def checked(**arguments: Any) -> dict[str, Any]:
     }
 
 
-def check_fields(settings: object) -> None:
-    """The same for the fields of a frozen dataclass, from its `__post_init__`."""
-    for name, value in checked(**vars(settings)).items():
-        object.__setattr__(settings, name, value)
+def refuse_given(values: Mapping[str, Any], names: Iterable[str], reason: str) -> None:
+    """Refuses the first of these names that has a value (SettingsError); None and False are none."""
+    for name in names:
+        if values.get(name) is not None and values[name] is not False:
+            raise SettingsError(f"{name}={values[name]} {reason}")
 
 
 def refuse_unknown(door: str, arguments: Collection[str], known: Collection[str]) -> None:

@@ -1,7 +1,7 @@
 """The values that pass between the parts. Axis letters: T time, E environments, N = T*E, K gradient steps, B batch."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Literal
 
 import numpy as np
@@ -48,6 +48,16 @@ class Steps:
         return self.ended.size
 
 
+def _always_there(kind: type) -> tuple[str, ...]:
+    return tuple(one.name for one in fields(kind) if one.default is MISSING and one.default_factory is MISSING)
+
+
+STEP_COLUMNS = _always_there(Steps)
+"""The arrays of steps that there always are, in their order: obs to ended."""
+EXTRAS = "extras"
+"""Where the further arrays of a transition lie among named arrays: `extras/achieved_goal`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Episode:
     """One finished episode: undiscounted return, length in steps, and which environment it ran in."""
@@ -58,14 +68,36 @@ class Episode:
 
 
 @dataclass(frozen=True, slots=True)
+class Transitions:
+    """Transitions as they are learned from, of one step or of several, whatever axes [...] their arrays begin with.
+
+    Attributes:
+        obs, action, reward, next_obs: As in `Steps`; the reward of a k-step transition is discounted and summed.
+        terminated: 1.0 where the task ended, else 0.0. [...] float32
+        discount: What the value of `next_obs` is multiplied by: gamma^k for a k-step transition, 0 where the
+            task ended. [...] float32
+        extras: Further arrays by name.
+    """
+
+    obs: Array
+    action: Array
+    reward: FloatArray
+    next_obs: Array
+    terminated: FloatArray
+    discount: FloatArray
+    extras: Mapping[str, Array] = field(default_factory=dict)
+
+
+TRANSITION_COLUMNS = _always_there(Transitions)
+"""The arrays of a transition that there always are, in their order: obs to discount."""
+
+
+@dataclass(frozen=True, slots=True)
 class Sample:
     """Minibatches for an update block of K gradient steps; every array has the leading axes [K, B].
 
     Attributes:
-        obs, action, reward, next_obs: As in `Steps`; the reward of a k-step transition is discounted and summed.
-        terminated: 1.0 where the task ended, else 0.0. [K, B] float32
-        discount: What the value of `next_obs` is multiplied by: gamma^k for a k-step transition, 0 where the
-            task ended. [K, B] float32
+        obs, action, reward, next_obs, terminated, discount: As in `Transitions`.
         extras: Further per-sample arrays an algorithm asks for (advantage, return_, log_prob_old, value_old,
             achieved_goal, expert_obs, expert_action). [K, B, ...]
         weights: Importance weights, where sampling was not uniform. [K, B] float32

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from note_rl.adaptive.ess import of_weights
-from note_rl.settings.replay import Removal
+from note_rl.settings.window_functions import Removal
 
 
 @dataclass(frozen=True, kw_only=True)

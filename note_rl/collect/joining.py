@@ -4,24 +4,21 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from note_rl.types import Array, Steps
-
-_COLUMNS = ("obs", "action", "reward", "next_obs", "terminated", "ended")
-_EXTRA = "extras/"
+from note_rl.types import EXTRAS, STEP_COLUMNS, Array, Steps, nested, under
 
 
 def columns_of(steps: Steps) -> dict[str, Array]:
     """The arrays of steps by name, those of the extras under `extras/`."""
-    columns = {name: getattr(steps, name) for name in _COLUMNS}
+    columns = {name: getattr(steps, name) for name in STEP_COLUMNS}
     if steps.log_prob is not None:
         columns["log_prob"] = steps.log_prob
-    return {**columns, **{_EXTRA + name: values for name, values in steps.extras.items()}}
+    return {**columns, **nested(EXTRAS, steps.extras)}
 
 
 def steps_of(columns: Mapping[str, Array]) -> Steps:
     """Steps made of their columns."""
-    extras = {name.removeprefix(_EXTRA): values for name, values in columns.items() if name.startswith(_EXTRA)}
-    return Steps(**{name: columns[name] for name in _COLUMNS}, log_prob=columns.get("log_prob"), extras=extras)
+    always = {name: columns[name] for name in STEP_COLUMNS}
+    return Steps(**always, log_prob=columns.get("log_prob"), extras=under(EXTRAS, columns))
 
 
 def joined(rounds: Sequence[Steps]) -> Steps:

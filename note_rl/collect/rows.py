@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from note_rl.types import Array, BoolArray, Steps
+from note_rl.types import STEP_COLUMNS, Array, BoolArray, Steps
 
-# obs, action, reward, next_obs, terminated, ended, log_prob, achieved_goal: [E, ...] each
+# The columns of steps in their order (`STEP_COLUMNS`), log_prob, achieved_goal: [E, ...] each
 Row = tuple[Array, Array, Array, Array, Array, Array, Array | None, Array | None]
 
 
@@ -71,14 +71,9 @@ class Rows:
 
 def _as_steps(columns: list[Array | None]) -> Steps:
     *steps, log_prob, achieved_goal = columns
-    obs, action, reward, next_obs, terminated, ended = (column for column in steps if column is not None)
+    always = (column for column in steps if column is not None)
     return Steps(
-        obs=obs,
-        action=action,
-        reward=reward,
-        next_obs=next_obs,
-        terminated=terminated,
-        ended=ended,
+        **dict(zip(STEP_COLUMNS, always, strict=True)),
         log_prob=None if log_prob is None else log_prob.astype(np.float32),
         extras={} if achieved_goal is None else {"achieved_goal": achieved_goal},
     )

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from note_rl.checking import check_fields
 from note_rl.collect.acting import PolicyRunner
 from note_rl.collect.evaluation import random_actions
 from note_rl.environments import Environments, VectorEnvironment, as_factory, flat_observations
@@ -134,10 +133,6 @@ class Share:
     memory_mb: float
     safety_factor: float
     min_exp_per_proc: int | None
-
-    def __post_init__(self) -> None:
-        """Refuses values out of range."""
-        check_fields(self)
 
 
 def recommended_processes(agent: Any, num_envs: int, share: Share) -> int:

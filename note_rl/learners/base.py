@@ -10,7 +10,7 @@ from note_rl.errors import AgentContractError, CheckpointError, SettingsError
 from note_rl.learners.adjustable import OptimizerNumbers
 from note_rl.learners.gradient_noise import NoiseMoments
 from note_rl.learners.numpy_policy import Actor
-from note_rl.types import Array, FloatArray, Sample, Update
+from note_rl.types import TRANSITION_COLUMNS, Array, FloatArray, Sample, Update
 
 
 class Learner(Protocol):
@@ -247,14 +247,8 @@ def check_state(state: Mapping[str, Array], expected: Mapping[str, Array | Any])
 
 def sample_columns(sample: Sample) -> dict[str, Array]:
     """The arrays of a sample that go into an update, by the name they have there; [K, B, ...] each."""
-    columns: dict[str, Array] = {
-        "obs": sample.obs,
-        "action": sample.action,
-        "reward": np.asarray(sample.reward, np.float32),
-        "next_obs": sample.next_obs,
-        "terminated": sample.terminated,
-        "discount": sample.discount,
-    }
+    columns: dict[str, Array] = {name: getattr(sample, name) for name in TRANSITION_COLUMNS}
+    columns["reward"] = np.asarray(sample.reward, np.float32)
     for name, values in sample.extras.items():
         columns[name] = _in_single_precision(values)
     if sample.weights is not None:

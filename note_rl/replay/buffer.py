@@ -8,10 +8,10 @@ import numpy as np
 
 from note_rl.replay.episodes import EpisodeIndex
 from note_rl.replay.frame_ring import FrameRing
-from note_rl.replay.readers import Reader, Transitions, one_step
+from note_rl.replay.readers import Reader, one_step
 from note_rl.replay.ring import Ring
 from note_rl.replay.samplers import PrioritizedSampler, Sampler, UniformSampler
-from note_rl.types import Array, BoolArray, FloatArray, IntArray, Sample, Steps
+from note_rl.types import TRANSITION_COLUMNS, Array, BoolArray, FloatArray, IntArray, Sample, Steps, nested, under
 
 _log = logging.getLogger(__name__)
 
@@ -103,19 +103,9 @@ class ReplayBuffer:
         weights: FloatArray | None = None,
     ) -> Sample:
         """The transitions at the given slots [K, B]; see sample()."""
-        read: Transitions = self.parts.reader(self.ring, slots, gamma, rng)
-        return Sample(
-            obs=read.obs,
-            action=read.action,
-            reward=read.reward,
-            next_obs=read.next_obs,
-            terminated=read.terminated,
-            discount=read.discount,
-            extras=read.extras,
-            sync=sync,
-            weights=weights,
-            slots=slots,
-        )
+        read = self.parts.reader(self.ring, slots, gamma, rng)
+        columns = {name: getattr(read, name) for name in TRANSITION_COLUMNS}
+        return Sample(**columns, extras=read.extras, sync=sync, weights=weights, slots=slots)
 
     def update_priorities(self, slots: IntArray, td_error: FloatArray) -> None:
         """New TD errors [K, B] of the transitions at slots [K, B]; without priorities, nothing happens."""
@@ -136,8 +126,8 @@ class ReplayBuffer:
         episodes = self.parts.episodes.get_state() if self.parts.episodes is not None else {}
         return {
             **self.ring.get_state(),
-            **{f"sampler/{name}": values for name, values in self.sampler.get_state().items()},
-            **{f"episodes/{name}": values for name, values in episodes.items()},
+            **nested("sampler", self.sampler.get_state()),
+            **nested("episodes", episodes),
         }
 
     def set_state(self, state: Mapping[str, Array]) -> None:
@@ -145,9 +135,5 @@ class ReplayBuffer:
         self.ring = self._make_ring("frames/counts" in state)
         self.ring.set_state(state)
         if self.parts.episodes is not None:
-            self.parts.episodes.set_state(_under("episodes/", state))
-        self.sampler.set_state(_under("sampler/", state), self.ring)
-
-
-def _under(prefix: str, state: Mapping[str, Array]) -> dict[str, Array]:
-    return {name.removeprefix(prefix): values for name, values in state.items() if name.startswith(prefix)}
+            self.parts.episodes.set_state(under("episodes", state))
+        self.sampler.set_state(under("sampler", state), self.ring)

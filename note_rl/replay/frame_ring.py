@@ -6,7 +6,7 @@ import numpy as np
 
 from note_rl.environments.frames import join_frames
 from note_rl.replay.ring import Ring, episode_starts
-from note_rl.types import Array, BoolArray, IntArray, Steps
+from note_rl.types import STEP_COLUMNS, Array, BoolArray, IntArray, Steps
 
 _NONE = -1
 
@@ -23,7 +23,7 @@ class FrameRing(Ring):
         num_frames: Frames of a stack; 1 stores each frame once, too.
     """
 
-    stored = ("obs", "action", "reward", "terminated", "ended")
+    stored = tuple(name for name in STEP_COLUMNS if name != "next_obs")
 
     def __init__(self, capacity: int, num_frames: int) -> None:
         super().__init__(capacity, margin=num_frames - 1)

@@ -10,10 +10,10 @@ import numpy as np
 from note_rl.environments.goals import GoalLayout
 from note_rl.errors import AgentContractError
 from note_rl.replay.episodes import EpisodeIndex
-from note_rl.replay.readers import Transitions, one_step
+from note_rl.replay.readers import one_step
 from note_rl.replay.ring import Ring
 from note_rl.settings.replay import Hindsight
-from note_rl.types import Array, BoolArray, FloatArray, IntArray
+from note_rl.types import Array, BoolArray, FloatArray, IntArray, Transitions
 
 _log = logging.getLogger(__name__)
 

@@ -1,40 +1,18 @@
 """From slots of a ring to transitions of one step, or of n."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 
 from note_rl.replay.ring import Ring
-from note_rl.types import Array, FloatArray, IntArray
-
-
-@dataclass(frozen=True, slots=True)
-class Transitions:
-    """What a minibatch holds of the pool; the shape of the slots that were read is in front of every array.
-
-    Attributes:
-        obs, action, reward, next_obs: As in `Sample`.
-        terminated: Whether the task ended, 0.0 or 1.0.
-        discount: gamma^k for k steps, 0 where the task ended.
-        extras: Further arrays by name.
-    """
-
-    obs: Array
-    action: Array
-    reward: FloatArray
-    next_obs: Array
-    terminated: FloatArray
-    discount: FloatArray
-    extras: Mapping[str, Array] = field(default_factory=dict)
+from note_rl.types import IntArray, Transitions
 
 
 class Reader(Protocol):
     """Makes transitions of slots."""
 
     def __call__(self, ring: Ring, slots: IntArray, gamma: float, rng: np.random.Generator) -> Transitions:
-        """The transitions at slots [K, B].
+        """The transitions at slots [K, B], whose shape is in front of every array.
 
         Args:
             ring: Where they lie.

@@ -5,9 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from note_rl.errors import CheckpointError
-from note_rl.types import Array, BoolArray, IntArray, Steps
-
-_EXTRAS = "extras/"
+from note_rl.types import EXTRAS, STEP_COLUMNS, Array, BoolArray, IntArray, Steps, nested, under
 
 
 class Ring:
@@ -22,7 +20,7 @@ class Ring:
         margin: Steps per environment beyond these that are still there to be looked back at, but not kept.
     """
 
-    stored: tuple[str, ...] = ("obs", "action", "reward", "next_obs", "terminated", "ended")
+    stored = STEP_COLUMNS
 
     def __init__(self, capacity: int, margin: int = 0) -> None:
         self.capacity = capacity
@@ -40,8 +38,8 @@ class Ring:
         Returns:
             The slots written, in that order: min(T*E, number of slots) of them.
         """
-        columns = {name: _flatten(getattr(steps, name)) for name in self.stored}
-        columns.update({_EXTRAS + name: _flatten(values) for name, values in steps.extras.items()})
+        columns = {name: flat(getattr(steps, name)) for name in self.stored}
+        columns.update(nested(EXTRAS, {name: flat(values) for name, values in steps.extras.items()}))
         count = steps.num_env_steps
         self.num_envs = steps.ended.shape[1]
         if not self._fields:
@@ -91,7 +89,7 @@ class Ring:
 
     def column(self, name: str, slots: IntArray) -> Array:
         """One stored field at these slots, whose shape comes in front; an extra is found by its own name."""
-        return self._fields[name if name in self._fields else _EXTRAS + name][slots]
+        return self._fields[name if name in self._fields else f"{EXTRAS}/{name}"][slots]
 
     def obs(self, slots: IntArray) -> Array:
         """What the agent saw: [..., *obs]."""
@@ -103,15 +101,11 @@ class Ring:
 
     def extras(self, slots: IntArray) -> dict[str, Array]:
         """Further fields by name."""
-        return {
-            name.removeprefix(_EXTRAS): values[slots]
-            for name, values in self._fields.items()
-            if name.startswith(_EXTRAS)
-        }
+        return {name: values[slots] for name, values in under(EXTRAS, self._fields).items()}
 
     def has(self, name: str) -> bool:
         """Whether there is such a field or extra."""
-        return name in self._fields or _EXTRAS + name in self._fields
+        return name in self._fields or f"{EXTRAS}/{name}" in self._fields
 
     @property
     def obs_nbytes(self) -> int:
@@ -147,7 +141,7 @@ class Ring:
                 f"the checkpoint's replay pool has capacity {capacity}, this agent's {self.capacity}: "
                 f"set it to {capacity}"
             )
-        fields = {name: state[name] for name in state if name in self.stored or name.startswith(_EXTRAS)}
+        fields = {name: state[name] for name in state if name in self.stored or name.startswith(f"{EXTRAS}/")}
         missing = [name for name in self.stored if name not in fields]
         if num_envs and missing:
             raise CheckpointError(f"the checkpoint's replay pool was stored in another way: it lacks {missing[0]!r}")
@@ -169,7 +163,7 @@ def episode_starts(ended: BoolArray, over: BoolArray) -> BoolArray:
     return np.concatenate([over[None], ended[:-1]])
 
 
-def _flatten(values: Array) -> Array:
+def flat(values: Array) -> Array:
     """[T, E, ...] -> [T*E, ...]."""
     return values.reshape(-1, *values.shape[2:])
 

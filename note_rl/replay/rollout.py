@@ -6,8 +6,9 @@ import numpy as np
 
 from note_rl.replay.frame_ring import FrameRing
 from note_rl.replay.returns import generalised_advantage, standardise
+from note_rl.replay.ring import flat
 from note_rl.settings.replay import RolloutPriority
-from note_rl.types import Array, BoolArray, FloatArray, IntArray, Sample, Steps
+from note_rl.types import STEP_COLUMNS, Array, BoolArray, FloatArray, IntArray, Sample, Steps
 
 ValueFunction = Callable[[Array], FloatArray]
 RewardFunction = Callable[[Array, Array, Array], FloatArray]
@@ -25,14 +26,14 @@ class Rollout:
     """
 
     def __init__(self, steps: Steps, gamma: float, frames: FrameRing | None = None) -> None:
-        names = ("action", "reward", "terminated") if frames is not None else _COLUMNS
-        self._columns = {name: _flatten(getattr(steps, name)) for name in names}
-        self._extras: dict[str, Array] = {name: _flatten(values) for name, values in steps.extras.items()}
+        elsewhere = ("obs", "next_obs") if frames is not None else ()
+        self._columns = {name: flat(getattr(steps, name)) for name in STEP_COLUMNS if name not in elsewhere}
+        self._extras: dict[str, Array] = {name: flat(values) for name, values in steps.extras.items()}
         self._gamma = gamma
         self._steps = steps
         self._frames = frames
         if steps.log_prob is not None:
-            self._extras["log_prob_old"] = _flatten(steps.log_prob)
+            self._extras["log_prob_old"] = flat(steps.log_prob)
 
     def __len__(self) -> int:
         """T * E."""
@@ -54,9 +55,9 @@ class Rollout:
         advantage, return_ = generalised_advantage(
             reward, value_old, next_value, steps.terminated, steps.ended, self._gamma, gae_lambda
         )
-        self._extras["advantage"] = _flatten(standardise(advantage) if standardised else advantage)
-        self._extras["return_"] = _flatten(return_)
-        self._extras["value_old"] = _flatten(value_old)
+        self._extras["advantage"] = flat(standardise(advantage) if standardised else advantage)
+        self._extras["return_"] = flat(return_)
+        self._extras["value_old"] = flat(value_old)
 
     def replace_reward(self, reward: RewardFunction) -> None:
         """Learns from another reward: [n] of (obs, action, next_obs), each [n, ...]. Comes before advantages."""
@@ -174,11 +175,3 @@ class RolloutScores:
         excess = len(live) - max(number, 1)
         if excess > 0:
             self._live[live[np.argpartition(self.scores[live], excess - 1)[:excess]]] = False
-
-
-_COLUMNS = ("obs", "action", "reward", "next_obs", "terminated")
-
-
-def _flatten(values: Array) -> Array:
-    """[T, E, ...] -> [T*E, ...]."""
-    return values.reshape(-1, *values.shape[2:])

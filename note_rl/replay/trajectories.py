@@ -3,9 +3,8 @@
 import numpy as np
 
 from note_rl.replay.episodes import EpisodeIndex
-from note_rl.replay.readers import Transitions
 from note_rl.replay.ring import Ring
-from note_rl.types import BoolArray, FloatArray, IntArray
+from note_rl.types import BoolArray, FloatArray, IntArray, Transitions
 
 _TRIES = 8
 _LOOKED_AT_FIRST = 256

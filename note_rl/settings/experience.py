@@ -1,52 +1,89 @@
 """What can be chosen about experience: replay, or rollouts of the current policy."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
-from note_rl.checking import check_fields, checked
+from note_rl.checking import Count, Described, count_or_function, flag, refuse_given, refuse_unknown
 from note_rl.errors import SettingsError
-from note_rl.settings.demonstrations import Expert
-from note_rl.settings.replay import Hindsight, Priority, RolloutPriority, Window, WindowFunction
+from note_rl.settings.demonstrations import Demonstrations, Expert
+from note_rl.settings.fields import check_fields, documented, fields_of, like, setting
+from note_rl.settings.replay import Hindsight, Priority, RolloutPriority, Window
+from note_rl.settings.window_functions import WindowFunction
+
+UPDATES_OF_COPIES = 100
+"""Gradient steps between updates of targets that are copies, where nobody says how many; see `target_updates`."""
 
 
+def _expert(name: str, value: Any) -> Expert:
+    """Demonstrations, or the path of a file of them."""
+    if not isinstance(value, Demonstrations | str | os.PathLike):
+        raise SettingsError(f"{name} must be Demonstrations(obs, action) or the path of a file of them, got {value!r}")
+    return value
+
+
+demonstrations = Described("Demonstrations(obs, action), or the path of a file of them", _expert)
+
+
+@documented
 @dataclass(frozen=True, kw_only=True)
 class ReplaySettings:
-    """Off-policy experience: a ring of transitions, trained from again and again.
+    """Off-policy experience: a ring of transitions, trained from again and again."""
 
-    Attributes:
-        capacity: Transitions kept, all environments together.
-        batch_size: Transitions per gradient step.
-        learning_starts: Environment steps before the first gradient step.
-        train_freq: Environment steps (all environments together) between training phases; None: one episode.
-        gradient_steps: Gradient steps per training phase; None: one shuffled pass over the pool.
-        target_update_interval: Gradient steps between calls of update_param().
-        target_update_env_steps: The same in environment steps. At most one of the two; with neither, the trainer
-            chooses: see `note_rl.training.target_updates`.
-        num_steps: n of n-step returns, put together when sampled.
-        priority: Transitions are read by the size of their TD error; None: all alike.
-        hindsight: Goals are replaced by achieved ones; None: never.
-        trajectories: Minibatches hold triplets of one episode, see `note_rl.replay.trajectories`.
-        learned_reward: The reward of a minibatch is what the agent's reward() says when it is sampled.
-        expert: Demonstrations, or the path of a file of them, offered with every minibatch.
-        window: Keeps the pool shorter than its capacity.
-        frame_stack: Frames shown together; each is stored once and they are put together when sampled.
-    """
-
-    capacity: int = 100_000
-    batch_size: int = 64
-    learning_starts: int = 0
-    train_freq: int | None = 4
-    gradient_steps: int | None = 4
-    target_update_interval: int | None = None
-    target_update_env_steps: int | None = None
-    num_steps: int = 1
-    priority: Priority | None = None
-    hindsight: Hindsight | None = None
-    trajectories: bool = False
-    learned_reward: bool = False
-    expert: Expert | None = None
-    window: Window | None = None
-    frame_stack: int = 1
+    capacity: int = setting(10_000, Count(), manual="pool_size", text="Transitions kept, all environments together.")
+    batch_size: int = setting(64, Count(), manual="batch", text="Transitions per gradient step.")
+    learning_starts: int = setting(0, Count(0), text="Environment steps before the first gradient step.")
+    train_freq: int | None = setting(
+        None,
+        Count(),
+        text="Environment steps (all environments together) between training phases; None: one episode.",
+    )
+    gradient_steps: int | None = setting(
+        None,
+        Count(),
+        manual="num_updates",
+        text="Gradient steps per training phase; None: one shuffled pass over the pool.",
+    )
+    target_update_interval: int | None = setting(
+        None,
+        Count(),
+        manual="update_batches",
+        text=f"Gradient steps between calls of update_param(); None: {UPDATES_OF_COPIES} if it copies, else 1, or what "
+        "the agent says.",
+    )
+    target_update_env_steps: int | None = setting(
+        None,
+        Count(),
+        manual="update_steps",
+        text="The same in environment steps, in place of it; None: gradient steps count. With rollouts, "
+        "`update_steps` is their length, all environments together.",
+    )
+    num_steps: int = setting(1, Count(), text="n of n-step returns, put together when sampled.")
+    priority: Priority | None = setting(
+        None,
+        manual="PR",
+        text="Transitions are read by the size of their TD error; None: all alike.",
+    )
+    hindsight: Hindsight | None = setting(None, manual="HER", text="Goals are replaced by achieved ones; None: never.")
+    trajectories: bool = setting(
+        False, flag, manual="TRL", text="Minibatches hold triplets of one episode, see `note_rl.replay.trajectories`."
+    )
+    learned_reward: bool = setting(
+        False,
+        flag,
+        manual="IRL",
+        text="The reward of a minibatch is what the agent's reward() says when it is sampled.",
+    )
+    expert: Expert | None = setting(
+        None,
+        demonstrations,
+        text="Demonstrations, or the path of a file of them, offered with every minibatch; None: none.",
+    )
+    window: Window | None = setting(None, manual=None, text="Keeps the pool shorter than its capacity; None: never.")
+    frame_stack: int = setting(
+        1, Count(), text="Frames shown together; each is stored once and they are put together when sampled."
+    )
 
     def __post_init__(self) -> None:
         """Refuses values out of range and contradictions."""
@@ -123,35 +160,45 @@ _CONTRADICTIONS = (
 )
 
 
+@documented
 @dataclass(frozen=True, kw_only=True)
 class RolloutSettings:
-    """On-policy experience: a rollout of the current policy, trained from for some epochs, then forgotten.
+    """On-policy experience: a rollout of the current policy, trained from for some epochs, then forgotten."""
 
-    Attributes:
-        num_steps: Steps per environment and rollout.
-        num_env_steps: Steps of all environments together and rollout, which replace `num_steps`; None: that holds.
-        batch_size: Transitions per gradient step.
-        num_epochs: Passes over each rollout.
-        target_update_interval: Gradient steps between calls of update_param(); None: at the end of each rollout.
-        priority: Minibatches are drawn by TD error and ratio instead of in shuffled passes; None: never.
-        window: Transitions of the highest score that are kept, from which what is left of the rollout's training draws:
-            a number, or a function that is asked for it; never less than a minibatch; None: all. Applied at each target
-            update, or after each epoch if targets are updated at the end of the rollout only.
-        learned_reward: The reward of a rollout is what the agent's reward() says of it.
-        expert: Demonstrations, or the path of a file of them, offered with every minibatch.
-        frame_stack: Frames shown together; each is stored once and they are put together when read.
-    """
-
-    num_steps: int = 128
-    num_env_steps: int | None = None
-    batch_size: int = 64
-    num_epochs: int = 10
-    target_update_interval: int | None = None
-    priority: RolloutPriority | None = None
-    window: int | WindowFunction | None = None
-    learned_reward: bool = False
-    expert: Expert | None = None
-    frame_stack: int = 1
+    num_steps: int = setting(2048, Count(), manual="rollout_steps", text="Steps per environment and rollout.")
+    num_env_steps: int | None = setting(
+        None,
+        Count(),
+        manual="update_steps",
+        text="Steps of all environments together and rollout, which replace `num_steps`; None: that holds.",
+    )
+    batch_size: int = setting(ReplaySettings.batch_size, Count(), manual="batch", text="Transitions per gradient step.")
+    num_epochs: int = setting(10, Count(), text="Passes over each rollout.")
+    target_update_interval: int | None = setting(
+        None,
+        Count(),
+        manual="update_batches",
+        text="Gradient steps between calls of update_param(); None: at the end of each rollout.",
+    )
+    priority: RolloutPriority | None = setting(
+        None,
+        manual="PR",
+        text="Minibatches are drawn by TD error and ratio instead of in shuffled passes; None: never.",
+    )
+    window: int | WindowFunction | None = setting(
+        None,
+        count_or_function,
+        manual=None,
+        refused_as="window_size_ppo",
+        text="Transitions of the highest score that are kept, from which what is left of the rollout's training draws: "
+        "a number, or a function that is asked for it; never less than a minibatch; None: all. Applied at each target "
+        "update, or after each epoch if targets are updated at the end of the rollout only.",
+    )
+    learned_reward: bool = setting(
+        False, flag, manual="IRL", text="The reward of a rollout is what the agent's reward() says of it."
+    )
+    expert: Expert | None = like(ReplaySettings, "expert")
+    frame_stack: int = like(ReplaySettings, "frame_stack")
 
     def __post_init__(self) -> None:
         """Refuses values out of range and contradictions."""
@@ -160,8 +207,6 @@ class RolloutSettings:
             raise SettingsError(
                 "window_size_ppo keeps the transitions of the highest priority, and there are none; add PR=True"
             )
-        if not callable(self.window):
-            object.__setattr__(self, "window", checked(window_size_ppo=self.window)["window_size_ppo"])
 
     def steps_per_env(self, num_envs: int) -> int:
         """Steps that each of so many environments contributes to a rollout."""
@@ -178,49 +223,56 @@ class RolloutSettings:
             )
 
 
-def with_train_arguments(
-    experience: ReplaySettings | RolloutSettings,
-    *,
-    window_size: int | float | WindowFunction | None = None,
-    clearing_freq: int | None = None,
-    window_size_: int | None = None,
-    window_size_ppo: int | None = None,
-    window_size_pr: int | None = None,
-    window_size_func: WindowFunction | None = None,
-    processes_her: int | None = None,
-    processes_pr: int | None = None,
-) -> ReplaySettings | RolloutSettings:
-    """The settings with the windows that train() was given, in the manuals' names.
+_OF_POOLS = tuple(str(one.manual_name) for one in fields_of(Window))
+_OF_TRAIN = (*_OF_POOLS, "window_size_ppo", "processes_her", "processes_pr")
 
-    `window_size_func` is asked before `window_size_ppo` and `window_size_pr`, which are what holds without it.
+
+def with_train_arguments(
+    experience: ReplaySettings | RolloutSettings, window_size_func: WindowFunction | None = None, **windows: Any
+) -> ReplaySettings | RolloutSettings:
+    """The settings with the windows that train() was given.
+
+    Args:
+        experience: What set() was told.
+        window_size_func: Asked before `window_size_ppo` and `window_size_pr`, which are what holds without it.
+        **windows: In the manuals' names: window_size, clearing_freq, window_size_, window_size_ppo, window_size_pr; and
+            processes_her and processes_pr, which only have to go with the settings.
 
     Raises:
         SettingsError: Arguments that do not go with the kind of experience.
     """
-    if processes_her is not None and getattr(experience, "hindsight", None) is None:
-        raise SettingsError(f"processes_her={processes_her} prepares hindsight batches; add HER=True to set()")
-    if processes_pr is not None and experience.priority is None:
-        raise SettingsError(f"processes_pr={processes_pr} prepares prioritized batches; add PR=True to set()")
-    if isinstance(experience, RolloutSettings):
-        replay_only = {"window_size": window_size, "clearing_freq": clearing_freq, "window_size_": window_size_}
-        _refuse_given({**replay_only, "window_size_pr": window_size_pr}, "trims a pool, and PPO=True has none")
-        by_function = window_size_func is not None and experience.priority is not None
-        window = window_size_func if by_function else window_size_ppo
-        return experience if window is None else replace(experience, window=window)
-    _refuse_given({"window_size_ppo": window_size_ppo}, "trims a rollout; add PPO=True and PR=True to set()")
+    refuse_unknown("with_train_arguments", windows, _OF_TRAIN)
+    if getattr(experience, "hindsight", None) is None:
+        refuse_given(windows, ["processes_her"], "prepares hindsight batches; add HER=True to set()")
     if experience.priority is None:
-        _refuse_given({"window_size_pr": window_size_pr}, "keeps what has priority; add PR=True to set()")
-    on_sync = window_size_func if window_size_func is not None else window_size_pr
-    if all(value is None for value in (window_size, clearing_freq, window_size_, on_sync)):
+        refuse_given(windows, ["processes_pr"], "prepares prioritized batches; add PR=True to set()")
+    if isinstance(experience, RolloutSettings):
+        return _with_rollout_window(experience, window_size_func, windows)
+    return _with_pool_window(experience, window_size_func, windows)
+
+
+def _with_rollout_window(
+    experience: RolloutSettings, window_size_func: WindowFunction | None, windows: Mapping[str, Any]
+) -> RolloutSettings:
+    refuse_given(windows, _OF_POOLS, "trims a pool, and PPO=True has none")
+    window = windows.get("window_size_ppo")
+    if window_size_func is not None and experience.priority is not None:
+        window = window_size_func
+    return experience if window is None else replace(experience, window=window)
+
+
+def _with_pool_window(
+    experience: ReplaySettings, window_size_func: WindowFunction | None, windows: Mapping[str, Any]
+) -> ReplaySettings:
+    refuse_given(windows, ["window_size_ppo"], "trims a rollout; add PPO=True and PR=True to set()")
+    if experience.priority is None:
+        refuse_given(windows, ["window_size_pr"], "keeps what has priority; add PR=True to set()")
+    trimmed = {one.name: windows.get(str(one.manual_name)) for one in fields_of(Window)}
+    if window_size_func is not None:
+        trimmed["on_sync"] = window_size_func
+    if all(value is None for value in trimmed.values()):
         return experience
-    trimmed = Window(size=window_size, clearing_freq=clearing_freq, clear_size=window_size_, on_sync=on_sync)
-    return replace(experience, window=trimmed)
-
-
-def _refuse_given(values: Mapping[str, object], reason: str) -> None:
-    for name, value in values.items():
-        if value is not None:
-            raise SettingsError(f"{name}={value} {reason}")
+    return replace(experience, window=Window(**trimmed))
 
 
 def check_signal(name: str, experience: ReplaySettings | RolloutSettings) -> None:

@@ -1,17 +1,19 @@
 """What set() and train() were told, checked and in clear names. Every cross-check of what they become lives here."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from note_rl.checking import check_fields
+from note_rl.checking import SHARE, Count, Number, count_or_auto, device, flag
 from note_rl.errors import SettingsError
 from note_rl.policy import Policy
 from note_rl.settings.adaptive import Adaptive
 from note_rl.settings.experience import ReplaySettings, RolloutSettings, check_signal
+from note_rl.settings.fields import check_fields, documented, setting
 from note_rl.settings.schedules import Schedule
 from note_rl.settings.workers import WorkerSettings
 
 
+@documented
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """Everything a run is told besides the agent, the optimizer and the budget.
@@ -19,39 +21,52 @@ class Settings:
     Attributes:
         experience: Replay or rollout, with its numbers.
         policy: How actions are explored; `note_rl.policy.exploration` makes one of several.
-        num_envs: Environments stepped together; None: as many as the agent's `env` holds, or one; "auto": chosen by
-            measuring when training begins, so not the same on every machine.
-        max_grad_norm: Gradients of each parameter group are scaled down to this global norm; None: never.
-        seed: Root of all randomness of the run; None: a fresh one.
-        schedules: `learning_rate`, an attribute of the policy (eps, tau) or of the agent (clip, ...) over progress.
-        trial_count: Episodes averaged for `criterion`.
-        criterion: Training stops when the mean return of the last `trial_count` episodes reaches it.
-        normalise_obs: Observations are shifted and scaled by their running mean and deviation.
-        normalise_reward: Rewards are scaled by the running deviation of the discounted return.
-        multi_agent: Several agents share each environment.
-        gamma: Discount of one step that the agent's own is replaced by; None: left.
-        gae_lambda: The same for the weight of long against short returns.
-        device: Where the agent's parameters are moved before training; None: left where they are.
-        workers: Who steps the environments; None: this process.
-        adaptive: Which hyperparameters are changed while training goes on, and by what; None: none.
     """
 
     experience: ReplaySettings | RolloutSettings
     policy: Policy
-    num_envs: int | str | None = None
-    max_grad_norm: float | None = None
-    seed: int | None = None
-    schedules: Mapping[str, Schedule] = field(default_factory=dict)
-    trial_count: int | None = None
-    criterion: float | None = None
-    normalise_obs: bool = False
-    normalise_reward: bool = False
-    multi_agent: bool = False
-    gamma: float | None = None
-    gae_lambda: float | None = None
-    device: str | None = None
-    workers: WorkerSettings | None = None
-    adaptive: Adaptive | None = None
+    num_envs: int | str | None = setting(
+        None,
+        count_or_auto,
+        text='Environments stepped together; None: as many as the agent\'s `env` holds, or one; "auto": chosen by '
+        "measuring when training begins, so not the same on every machine.",
+    )
+    max_grad_norm: float | None = setting(
+        None,
+        Number(0.0, above=True, hint="; leave it out for no clipping"),
+        text="Gradients of each parameter group are scaled down to this global norm; None: never.",
+    )
+    seed: int | None = setting(None, Count(0), text="Root of all randomness of the run; None: a fresh one.")
+    schedules: Mapping[str, Schedule] = setting(
+        dict,
+        text="`learning_rate`, an attribute of the policy (eps, tau) or of the agent (clip, ...) over progress.",
+    )
+    trial_count: int | None = setting(None, Count(), text="Episodes averaged for `criterion`; None: no criterion.")
+    criterion: float | None = setting(
+        None,
+        Number(),
+        text="Training stops when the mean return of the last `trial_count` episodes reaches it; None: never.",
+    )
+    normalise_obs: bool = setting(
+        False, flag, text="Observations are shifted and scaled by their running mean and deviation."
+    )
+    normalise_reward: bool = setting(
+        False, flag, text="Rewards are scaled by the running deviation of the discounted return."
+    )
+    multi_agent: bool = setting(False, flag, manual="MARL", text="Several agents share each environment.")
+    gamma: float | None = setting(
+        None, SHARE, text="Discount of one step that the agent's own is replaced by; None: left."
+    )
+    gae_lambda: float | None = setting(
+        None, SHARE, text="The same for the weight of long against short returns, with rollouts; None: left."
+    )
+    device: str | None = setting(
+        None, device, text="Where the agent's parameters are moved before training; None: left where they are."
+    )
+    workers: WorkerSettings | None = setting(None, manual=None, text="Who steps the environments; None: this process.")
+    adaptive: Adaptive | None = setting(
+        None, text="Which hyperparameters are changed while training goes on, and by what; None: none."
+    )
 
     def __post_init__(self) -> None:
         """Refuses values out of range and contradictions."""
@@ -104,17 +119,17 @@ class Settings:
                 raise SettingsError(f"MARL and {name} cannot be combined: {name} is for one agent; drop one of them")
 
 
+@documented
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """How long a call of train() goes on.
+    """How long a call of train() goes on."""
 
-    Attributes:
-        total_steps: Until the agent has taken so many environment steps in its life, earlier calls included.
-        episodes: Until so many episodes have ended in this call.
-    """
-
-    total_steps: int | None = None
-    episodes: int | None = None
+    total_steps: int | None = setting(
+        None,
+        Count(),
+        text="Until the agent has taken so many environment steps in its life, earlier calls included; None: no end.",
+    )
+    episodes: int | None = setting(None, Count(), text="Until so many episodes have ended in this call; None: no end.")
 
     def __post_init__(self) -> None:
         """Refuses both at once and values below 1."""

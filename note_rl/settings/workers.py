@@ -1,34 +1,52 @@
 """Worker processes that step environments, as train() or a configuration asks for them."""
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
-from note_rl.checking import check_fields
+from note_rl.checking import Count, Described, flag
 from note_rl.errors import SettingsError
+from note_rl.settings.fields import check_fields, documented, setting
 
 StartMethod = Literal["auto", "forkserver", "spawn"]
 
 
+def _start_method(name: str, value: Any) -> Any:
+    if value not in get_args(StartMethod):
+        raise SettingsError(f"{name} must be auto, forkserver or spawn, got {value!r}")
+    return value
+
+
+@documented
 @dataclass(frozen=True, kw_only=True)
 class WorkerSettings:
     """Who steps the environments in place of the training process.
 
+    In Python, train(pool_network=True) asks for them.
+
     Attributes:
         processes: Worker processes; never more than environments.
-        overlapping: Whether they collect the next steps while the agent learns from the last ones, with parameters
-            that are one training phase old; else in turn.
-        random_places: Whether it is drawn which environment belongs to which worker.
-        start_method: "forkserver": one process imports what is needed and forks the workers; "spawn": each starts by
-            itself; "auto": the former on Linux, the latter elsewhere.
     """
 
     processes: int
-    overlapping: bool = True
-    random_places: bool = False
-    start_method: StartMethod = "auto"
+    overlapping: bool = setting(
+        True,
+        flag,
+        manual="parallel_store_and_training",
+        text="Whether workers collect the next steps while the agent learns from the last ones, with parameters that "
+        "are one training phase old; else in turn.",
+    )
+    random_places: bool = setting(
+        False, flag, manual="random", text="Whether it is drawn which environment belongs to which worker."
+    )
+    start_method: StartMethod = setting(
+        "auto",
+        Described("auto, forkserver or spawn", _start_method),
+        manual=None,
+        text='"forkserver": one process imports what is needed and forks the workers; "spawn": each starts by itself; '
+        '"auto": the former on Linux, the latter elsewhere.',
+    )
 
     def __post_init__(self) -> None:
         """Refuses values out of range."""
+        object.__setattr__(self, "processes", Count()("processes", self.processes))
         check_fields(self)
-        if self.start_method not in get_args(StartMethod):
-            raise SettingsError(f"start_method must be auto, forkserver or spawn, got {self.start_method!r}")

@@ -18,7 +18,7 @@ from note_rl.checking import Count, Kind, Number, checked_arguments, refuse_unkn
 from note_rl.errors import SettingsError
 from note_rl.settings.adaptive import MANUAL_NAMES, Adapt, of_manual
 from note_rl.settings.experience import ReplaySettings, RolloutSettings
-from note_rl.settings.replay import Removal
+from note_rl.settings.window_functions import Removal
 from note_rl.training.counts import Shown
 from note_rl.training.trainer import Trainer
 

@@ -63,7 +63,7 @@ class Agent(Trainable, Rebuildable, Counted, Adjustable, Pictured):
                 steps of all environments together.
                 trial_count, criterion: stop when the mean return of so many episodes reaches the criterion.
                 PPO: on-policy: collect, train for some epochs, forget.
-                rollout_steps, num_epochs: steps per environment and passes of each rollout (PPO).
+                rollout_steps, num_epochs: steps per environment (2,048) and passes (10) of each rollout (PPO).
                 HER: hindsight: True, "future", "final", "episode" or a `Hindsight`.
                 PR: prioritized replay (or rollout, with PPO), with initial_TD, alpha, beta, initial_ratio, lambda_.
                 TRL: triplets of one trajectory. MARL: several agents. IRL: learned reward; expert: demonstrations.

@@ -9,6 +9,7 @@ import numpy as np
 
 from note_rl.errors import CheckpointError, NoteRLError
 from note_rl.replay.experience import Clock
+from note_rl.replay.frame_ring import FrameRing
 from note_rl.settings import Settings
 from note_rl.settings.experience import ReplaySettings
 from note_rl.types import Array
@@ -71,7 +72,7 @@ def _check_pool(arrays: Mapping[str, Array]) -> None:
     head, size, capacity, written, num_envs = (int(number) for number in arrays[f"{_POOL}position"])
     _require(0 <= size <= capacity and size <= written, f"{size} transitions in a pool of {capacity}")
     _require(head >= 0 and num_envs >= 0 and (num_envs > 0 or size == 0), "its pool begins nowhere")
-    for name in ("obs", "action", "reward", "terminated", "ended"):
+    for name in FrameRing.stored:
         if num_envs:
             _require(len(arrays[_POOL + name]) == written, f"its pool has not {written} of {name}")
     for name, values in arrays.items():

@@ -7,9 +7,9 @@ from typing import Any
 from note_rl.errors import say_once
 from note_rl.learners.base import Learner
 from note_rl.settings import ReplaySettings, Settings
+from note_rl.settings.experience import UPDATES_OF_COPIES
 
 _log = logging.getLogger(__name__)
-_COPYING = 100  # gradient steps
 
 
 def with_target_updates(settings: Settings, agent: Any, learner: Learner) -> Settings:
@@ -30,7 +30,7 @@ def with_target_updates(settings: Settings, agent: Any, learner: Learner) -> Set
         return settings
     name, interval = type(agent).__name__, agent.default_update_batches
     if interval is None and learner.copies_targets():
-        interval = _COPYING
+        interval = UPDATES_OF_COPIES
         say_once(
             _log,
             f"{name}.update_param() copies, and set() was not told how often: targets are updated every {interval} "

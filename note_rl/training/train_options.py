@@ -6,66 +6,89 @@ from typing import Any
 
 from gymnasium.vector import VectorEnv
 
-from note_rl.checking import check_fields, refuse_unknown
+from note_rl.checking import Count, flag, flag_or_auto, refuse_unknown
 from note_rl.errors import say_once
 from note_rl.settings.experience import ReplaySettings, RolloutSettings, with_train_arguments
-from note_rl.settings.replay import WindowFunction
+from note_rl.settings.fields import check_fields, documented, like, setting
+from note_rl.settings.replay import Window
+from note_rl.settings.window_functions import WindowFunction
 from note_rl.settings.workers import WorkerSettings
 from note_rl.training.callbacks import as_callbacks
 
 _log = logging.getLogger(__name__)
 
 
+@documented
 @dataclass(frozen=True, kw_only=True)
 class TrainOptions:
-    """The keyword arguments of train(), under the manuals' names.
+    """The keyword arguments of train(), under the manuals' names."""
 
-    Attributes:
-        pool_network: Step environments in `processes` worker processes.
-        processes: Worker processes (None: this process); also how many environments are stepped together, if neither
-            set(num_envs=...) nor a list of environments says so.
-        parallel_store_and_training: Worker processes go on collecting while the learner trains, with parameters that
-            are one phase old; False: in turn.
-        num_store: Rounds of collecting (episodes, `train_freq` steps or rollouts) before each training phase.
-        processes_her, processes_pr: Taken, but hindsight and prioritized minibatches are prepared in this process:
-            measured on a CPU, that is 2-3% of training time, less than handing them over would cost.
-        window_size: Newest transitions kept: a number, a share of the pool in (0, 1), or a function giving a number.
-        clearing_freq, window_size_: After every `clearing_freq` stored transitions the `window_size_` oldest go.
-        window_size_pr, window_size_ppo: Transitions of the highest priority that are kept at each update of the
-            targets, in a prioritized pool or rollout (there after each epoch, if set() was told no update_batches), and
-            drawn from then on. The agent's window_size_func(p), or window_size_fn(p), is asked instead, if it has one;
-            what it returns from adjust_window_size() is the number of the oldest that go.
-        random: Which environment belongs to which worker process is drawn; False: in blocks.
-        jit_compile: Whether updates are compiled. Keras: by XLA; "auto" leaves it out on CPUs where there are
-            convolutions or gradients of maximum pooling, which it does slowly there, and says so once. PyTorch: "auto"
-            records a gradient step once and replays it without modules and autograd, if 2,000 steps or more are to
-            come and the agent's class declares `traceable = True`; where training is long enough to pay for it, it is
-            compiled by inductor. True does both at once for any agent, whose `__call__` must then read nothing but
-            tensors, scheduled values and plain attributes. What cannot be had is said once, and updates go on without.
-        save_data: Whether files written while training hold the replay pool.
-        parallel_training_and_save: Those files are written in the background.
-        callbacks: One or several; see `note_rl.training.callbacks`.
-        p: Progress lines in all (None: 10); 0 is silent. They are logged; where logging is not configured, stderr shows
-            them while training lasts.
-    """
-
-    pool_network: bool = False
-    processes: int | None = None
-    parallel_store_and_training: bool = True
-    parallel_training_and_save: bool = False
-    num_store: int = 1
-    processes_her: int | None = None
-    processes_pr: int | None = None
-    window_size: int | float | WindowFunction | None = None
-    clearing_freq: int | None = None
-    window_size_: int | None = None
-    window_size_ppo: int | None = None
-    window_size_pr: int | None = None
-    random: bool = False
-    jit_compile: bool | str = "auto"
-    save_data: bool = True
-    callbacks: Any = ()
-    p: int | None = None
+    pool_network: bool = setting(False, flag, text="Step environments in `processes` worker processes.")
+    processes: int | None = setting(
+        None,
+        Count(),
+        text="Worker processes; also how many environments are stepped together, if neither set(num_envs=...) nor a "
+        "list of environments says so; None: this process.",
+    )
+    parallel_store_and_training: bool = setting(
+        True,
+        flag,
+        text="Worker processes go on collecting while the learner trains, with parameters that are one phase old; "
+        "False: in turn.",
+    )
+    parallel_training_and_save: bool = setting(
+        False, flag, text="Files written while training are written in the background."
+    )
+    num_store: int = setting(
+        1, Count(), text="Rounds of collecting (episodes, `train_freq` steps or rollouts) before each training phase."
+    )
+    processes_her: int | None = setting(
+        None,
+        Count(),
+        text="Taken, but hindsight minibatches are prepared in this process: measured on a CPU, that and the same of "
+        "prioritized ones is 2-3% of training time, less than handing them over would cost; None: the same.",
+    )
+    processes_pr: int | None = setting(
+        None, Count(), text="As `processes_her`, for prioritized minibatches; None: the same."
+    )
+    window_size: int | float | WindowFunction | None = like(Window, "size")
+    clearing_freq: int | None = like(Window, "clearing_freq")
+    window_size_: int | None = like(Window, "clear_size")
+    window_size_ppo: int | None = setting(
+        None,
+        Count(),
+        text="Transitions of the highest score that are kept of a prioritized rollout at each update of the targets "
+        "(after each epoch, if set() was told no update_batches), and drawn from then on; asked instead is the agent's "
+        "window_size_func, see `window_size_pr`; None: all.",
+    )
+    window_size_pr: int | None = setting(
+        None,
+        Count(),
+        text="Transitions of the highest priority that are kept of a prioritized pool at each update of the targets, "
+        "and drawn from then on; None: all. The agent's window_size_func(p), or window_size_fn(p), is asked instead, "
+        "if it has one; what it returns from adjust_window_size() is the number of the oldest that go.",
+    )
+    random: bool = setting(
+        False, flag, text="Which environment belongs to which worker process is drawn; False: in blocks."
+    )
+    jit_compile: bool | str = setting(
+        "auto",
+        flag_or_auto,
+        text='Whether updates are compiled. Keras: by XLA; "auto" leaves it out on CPUs where there are convolutions '
+        'or gradients of maximum pooling, which it does slowly there, and says so once. PyTorch: "auto" records a '
+        "gradient step once and replays it without modules and autograd, if 2,000 steps or more are to come and the "
+        "agent's class declares `traceable = True`; where training is long enough to pay for it, it is compiled by "
+        "inductor. True does both at once for any agent, whose `__call__` must then read nothing but tensors, "
+        "scheduled values and plain attributes. What cannot be had is said once, and updates go on without.",
+    )
+    save_data: bool = setting(True, flag, text="Whether files written while training hold the replay pool.")
+    callbacks: Any = setting((), text="One or several; see `note_rl.training.callbacks`.")
+    p: int | None = setting(
+        None,
+        Count(0),
+        text="Progress lines in all; 0 is silent; None: 10. They are logged; where logging is not configured, stderr "
+        "shows them while training lasts.",
+    )
 
     def __post_init__(self) -> None:
         """Refuses values out of range."""

@@ -22,7 +22,7 @@ from note_rl.replay.readers import NStep, Reader, one_step
 from note_rl.replay.samplers import PrioritizedSampler
 from note_rl.replay.trajectories import TripletReader
 from note_rl.settings.experience import ReplaySettings
-from note_rl.settings.replay import Removal, ask, kept
+from note_rl.settings.window_functions import Removal, ask, kept
 from note_rl.types import Array, BoolArray, FloatArray, IntArray, Sample, Steps, Update
 
 _log = logging.getLogger(__name__)

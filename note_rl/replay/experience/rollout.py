@@ -16,7 +16,7 @@ from note_rl.replay.experience.base import (
 from note_rl.replay.frame_ring import FrameRing
 from note_rl.replay.rollout import Rollout, RolloutScores
 from note_rl.settings.experience import RolloutSettings
-from note_rl.settings.replay import Removal, ask
+from note_rl.settings.window_functions import Removal, ask
 from note_rl.types import Array, BoolArray, FloatArray, IntArray, Sample, Steps, Update
 
 _MAX_PRIORITIZED_BLOCK = 8  # scores change between update blocks only

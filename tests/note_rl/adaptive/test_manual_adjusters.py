@@ -7,7 +7,7 @@ import pytest
 
 from note_rl.errors import SettingsError
 from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
-from note_rl.settings.replay import Removal
+from note_rl.settings.window_functions import Removal
 from tests.note_rl.frameworks import Framework, frameworks
 from tests.note_rl.small_environments import Corridor
 

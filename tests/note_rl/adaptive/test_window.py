@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from note_rl.adaptive.window import Trim, oldest_within_mass, removable
-from note_rl.settings.replay import Removal
+from note_rl.settings.window_functions import Removal
 
 COLLAPSED = np.r_[np.full(90, 1e-6), np.full(10, 1.0)]  # effective size 10 of 100
 

@@ -111,7 +111,7 @@ def settings(
 ) -> Settings:
     """Of one update per phase: a rollout of so many steps, or an episode."""
     experience: Any = (
-        ReplaySettings(capacity=5000, batch_size=1, gradient_steps=1)
+        ReplaySettings(capacity=5000, batch_size=1, train_freq=4, gradient_steps=1)
         if rollout is None
         else RolloutSettings(num_steps=rollout, batch_size=rollout * num_envs, num_epochs=1)
     )

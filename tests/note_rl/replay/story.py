@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from note_rl.replay.buffer import ReplayBuffer
-from note_rl.types import Steps
+from note_rl.types import STEP_COLUMNS, Steps
 
 
 def steps(first, num_steps, num_envs=1, ended=()):
@@ -34,10 +34,9 @@ def random_story(rng, num_steps, num_envs, end_probability=0.15):
 
 def part(story, first, last):
     """Steps first to last-1 of a story."""
-    names = ("obs", "action", "reward", "next_obs", "terminated", "ended")
     return replace(
         story,
-        **{name: getattr(story, name)[first:last] for name in names},
+        **{name: getattr(story, name)[first:last] for name in STEP_COLUMNS},
         extras={name: values[first:last] for name, values in story.extras.items()},
     )
 

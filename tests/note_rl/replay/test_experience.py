@@ -26,7 +26,7 @@ def update_with(sample, td_error=None, ratio=None):
 
 
 def test_nothing_is_learned_before_it_starts():
-    experience = replay(learning_starts=10, batch_size=2, capacity=20)
+    experience = replay(learning_starts=10, batch_size=2, capacity=20, gradient_steps=4)
     experience.store(steps(0, 9))
     assert list(experience.update_blocks(Clock(num_env_steps=9))) == []
     experience.store(steps(9, 1))

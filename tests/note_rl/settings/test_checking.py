@@ -1,6 +1,5 @@
 """Values of the wrong kind are refused in the names that were typed, and harmless ones are taken for what they mean."""
 
-import inspect
 import logging
 import math
 
@@ -8,15 +7,16 @@ import numpy as np
 import pytest
 
 from note_rl import errors
-from note_rl.checking import KINDS
 from note_rl.collect.evaluation import random_policy_returns
 from note_rl.errors import SettingsError
 from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
 from note_rl.policy.noise import GaussianWhiteNoiseProcess
 from note_rl.settings import Budget, ReplaySettings, RolloutSettings, WorkerSettings
-from note_rl.settings.replay import kept
+from note_rl.settings.fields import fields_of
 from note_rl.settings.schedules import Linear
-from note_rl.settings.set_arguments import _settings, settings_from_set
+from note_rl.settings.set_arguments import settings_from_set
+from note_rl.settings.table import arguments_of_set
+from note_rl.settings.window_functions import kept
 from note_rl.training.callbacks import Callback, LambdaCallback, as_callbacks
 from note_rl.training.train_options import TrainOptions, train_options
 from tests.note_rl.small_environments import Counting
@@ -142,9 +142,9 @@ def test_one_callback_needs_no_list():
 
 
 def test_every_name_that_is_typed_as_a_number_or_truth_value_has_a_kind():
-    without = {"policy", "noise", "HER", "PR", "expert", "schedules", "callbacks", "adaptive"}
-    names = {*inspect.signature(_settings).parameters, *inspect.signature(TrainOptions).parameters}
-    assert names - set(KINDS) == without
+    without = {"policy", "noise", "schedules", "callbacks", "adaptive"}
+    fields = [*arguments_of_set().values(), *fields_of(TrainOptions)]
+    assert {one.name for one in fields if one.kind is None} == without
 
 
 def test_a_pool_of_ppo_is_said_to_have_no_effect_once(caplog, monkeypatch):

@@ -22,6 +22,7 @@ from note_rl.learners.pytorch.recording.compiled import compiled, pays
 from note_rl.learners.pytorch.recording.graph import Recording, recorded, replay
 from note_rl.learners.pytorch.recording.guards import Guards, declares_to_be_traceable, is_same, parts_of
 from note_rl.learners.pytorch.tensors import named_tensors
+from note_rl.types import TRANSITION_COLUMNS
 
 _log = logging.getLogger(__name__)
 
@@ -263,7 +264,7 @@ def _in_short(error: Exception) -> str:
 
 def _another(batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The same samples in another order, with other rewards, advantages and so on."""
-    as_they_are = ("obs", "action", "next_obs", "terminated", "discount")
+    as_they_are = {*TRANSITION_COLUMNS} - {"reward"}
     rolled = {name: values.roll(1, 0) for name, values in batch.items()}
     return {
         name: values if name in as_they_are or not values.is_floating_point() else 1.25 * values + 0.05
