@@ -130,7 +130,7 @@ def _by_origin(slots: IntArray, num_envs: int, size: int) -> tuple[IntArray, int
         return np.arange(min(len(slots), size)), 1
     origin = slots % num_envs % parts if num_envs > 1 else slots * parts // (int(slots.max()) + 1)
     members = [np.flatnonzero(origin == part) for part in range(parts)]
-    each = min(size // parts, *(len(one) for one in members))
+    each = min(size // parts, *map(len, members))
     if each < 1:
         return np.arange(min(len(slots), size)), 1
-    return np.concatenate([one[:each] for one in members]), parts
+    return np.concatenate([of_part[:each] for of_part in members]), parts
