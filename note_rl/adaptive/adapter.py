@@ -9,9 +9,11 @@ import numpy as np
 
 from note_rl.adaptive import ess
 from note_rl.adaptive.controller import Controller, DecisionResult
+from note_rl.adaptive.health import Health, skipped, worst
 from note_rl.adaptive.hyperparameters import Hyperparameter
-from note_rl.adaptive.measurements import NOISE, Signal
-from note_rl.adaptive.signals import Health, NoiseSignal, worst
+from note_rl.adaptive.signals.base import Measured
+from note_rl.adaptive.signals.gradient_noise import GradientNoise
+from note_rl.adaptive.signals.priority_ess import PriorityEss
 from note_rl.replay.experience import Experience
 from note_rl.types import FloatArray
 
@@ -31,7 +33,7 @@ class Adapter:
 
     hyperparameter: Hyperparameter
     controller: Controller
-    signals: Sequence[Signal]
+    signals: Sequence[Measured]
     acts: bool
 
     @property
@@ -50,59 +52,79 @@ class Adapter:
             kappa: Largest batch as a share of the effective number of transitions.
             target: Of its signal, where the caller has one of his own.
         """
-        batch = base if self.controller.name == "batch_size" else experience.settings.batch_size
-        found = [self._health(signal, batch, target) for signal in self.signals]
-        health = worst(found) if found else Health("", nan, nan, nan, skip_reason="no signal")
-        name, law = self.controller.name, self.controller.how.law
-        if name == "alpha" and law in (None, "solve"):
-            return self._solved(base, found, experience), health
-        by_noise = any(one.signal == NOISE for one in found)
-        if name == "batch_size" and (law == "cap" or (law is None and not by_noise)):
-            return self._capped(base, experience, kappa, health)
-        return self.controller.decide(base, health), health
+        # the batch size is judged by its scheduled value, not by what it was changed to: nothing is to add up
+        batch_size = base if self.controller.name == "batch_size" else experience.settings.batch_size
+        healths = [signal.health(batch_size, self.hyperparameter.loss, target) for signal in self.signals]
+        ruling = worst(healths) if healths else skipped("", "no signal")
+        if self._solves_for_exponent:
+            return self._solve_exponent(base, healths, experience), ruling
+        if self._caps_batch:
+            return self._cap_batch(base, experience, kappa, ruling)
+        return self.controller.decide(base, ruling), ruling
 
-    def _health(self, signal: Signal, batch: float, target: float | None) -> Health:
-        """By one signal; the batch goes by its scheduled size, not by what it was changed to."""
-        if isinstance(signal, NoiseSignal):
-            return signal.health(batch, self.hyperparameter.loss, target)
-        return signal.health(target)
+    @property
+    def _solves_for_exponent(self) -> bool:
+        return self.controller.name == "alpha" and self.controller.how.law in (None, "solve")
 
-    def _solved(self, base: float, healths: Sequence[Health], experience: Experience) -> DecisionResult:
-        """The exponent at which priorities have the wished effective size, which noise of gradients makes smaller.
+    @property
+    def _caps_batch(self) -> bool:
+        """Only asked to, or where there is nothing that says how large a batch should be."""
+        if self.controller.name != "batch_size":
+            return False
+        law = self.controller.how.law
+        return law == "cap" or (law is None and not any(measured.signal.scales_with_batch for measured in self.signals))
 
-        Without a wish it is the one that the scheduled exponent gives.
+    def _solve_exponent(self, base: float, healths: Sequence[Health], experience: Experience) -> DecisionResult:
+        """Finds the exponent at which priorities have the wished effective size.
+
+        Args:
+            base: The scheduled exponent.
+            healths: By all signals; the effective share and the noise of gradients count.
+            experience: Whose priorities these are.
         """
-        old, errors = self.controller.value(base), _errors(experience)
-        shares = [one for one in healths if one.signal == "priority_ess"]
-        noises = [one for one in healths if one.signal == NOISE]
-        skip_reason = next((one.skip_reason for one in shares or noises if one.skip_reason is not None), None)
-        if skip_reason is not None or not len(errors) or base <= 0.0 or not (shares or noises):
-            return DecisionResult(old, old, skip_reason or f"{old:g} stays")
-        fraction = shares[0].target if shares else ess.of_weights(errors**base).fraction
+        old = self.controller.value(base)
+        share = next((health for health in healths if health.signal == PriorityEss.name), None)
+        noises = [health for health in healths if health.signal == GradientNoise.name]
+        # where there is a share, an unreliable noise is left out below; alone, it can say nothing
+        needed = noises if share is None else [share]
+        skip_reason = next((health.skip_reason for health in needed if health.skip_reason is not None), None)
+        if skip_reason is not None:
+            return DecisionResult(old, old, skip_reason)
+        errors = _errors(experience)
+        if not needed or not len(errors) or base <= 0.0:
+            return DecisionResult(old, old, f"{old:g} stays")
+        wished = ess.of_weights(errors**base).fraction if share is None else share.target
         for noise in noises:
-            fraction *= min(sqrt(noise.q), 1.0) if noise.skip_reason is None else 1.0
-        wanted = ess.exponent_for(errors, min(fraction, 1.0))
-        if abs(wanted - old) < _STEP:
+            wished *= _share_left_by(noise)
+        exponent = ess.exponent_for(errors, min(wished, 1.0))
+        if abs(exponent - old) < _STEP:
             return DecisionResult(old, old, "deadband")
-        return self.controller.decide_for(base, base if abs(wanted - base) < _STEP else wanted)
+        # as good as the scheduled exponent is the scheduled exponent, to the bit
+        return self.controller.decide_for(base, base if abs(exponent - base) < _STEP else exponent)
 
-    def _capped(
-        self, base: float, experience: Experience, kappa: float, health: Health
+    def _cap_batch(
+        self, base: float, experience: Experience, kappa: float, ruling: Health
     ) -> tuple[DecisionResult, Health]:
         """No larger than a share of the transitions that replay really draws: larger ones only draw them again."""
-        old, weights = self.controller.value(base), experience.priorities()
+        old = self.controller.value(base)
+        weights = experience.priorities()
         if weights is None or not len(weights):
-            return DecisionResult(old, old, "no priorities"), health
+            return DecisionResult(old, old, "no priorities"), ruling
         effective = ess.of_weights(weights)
         cap = kappa * effective.ess
         rungs = self.controller.rungs(base)
         fitting = max([rung for rung in rungs if rung <= cap], default=rungs[0])
-        seen = Health("priority_ess", effective.fraction, nan, cap / base)
-        return self.controller.decide_for(base, min(base * self.controller.how.scale, fitting)), seen
+        by_priorities = Health(PriorityEss.name, effective.fraction, target=nan, ratio=cap / base)
+        return self.controller.decide_for(base, min(base * self.controller.how.scale, fitting)), by_priorities
+
+
+def _share_left_by(noise: Health) -> float:
+    """Returns the factor, up to 1, by which noise of gradients above its target makes the wished share smaller."""
+    return min(sqrt(noise.ratio), 1.0) if noise.skip_reason is None else 1.0
 
 
 def _errors(experience: Experience) -> FloatArray:
-    """From which the priorities were made, [n], those above 0."""
+    """Returns the errors from which the priorities were made, [n], those above 0."""
     weights = experience.priorities()
     if weights is None:
         return np.empty(0)

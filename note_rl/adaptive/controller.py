@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from note_rl.adaptive.signals import Health
+from note_rl.adaptive.health import Health
 from note_rl.errors import SettingsError
 from note_rl.settings.adaptive import Adapt
 from note_rl.settings.adaptive_rules import EVERY_KL_STEP, HORIZON, KL_STEPS, RULES
@@ -79,7 +79,7 @@ class Controller:
             health: Measured; if it cannot be relied upon, nothing happens.
         """
         old = self.value(base)
-        reason = self._why_not(base, health)
+        reason = self._skip_reason(base, health)
         if reason is not None:
             return DecisionResult(old, old, reason)
         return self._towards(base, old, self._wished(base, health))
@@ -96,12 +96,13 @@ class Controller:
         """0 stays 0: there is no weight decay where none was asked for."""
         return not 0.0 < base < (1.0 if self.rule.scale is HORIZON else math.inf)
 
-    def _why_not(self, base: float, health: Health) -> str | None:
+    def _skip_reason(self, base: float, health: Health) -> str | None:
+        """Why nothing is to happen now; None: something is."""
         if self.is_static:
             return "static"
         if health.skip_reason is not None:
             return health.skip_reason
-        if not 0.0 < health.q < math.inf:
+        if not 0.0 < health.ratio < math.inf:
             return "unreliable: no finite health"
         if self._fixed(base):
             return f"{base:g} stays"
@@ -109,21 +110,25 @@ class Controller:
             self._resting -= 1
             return "cooldown"
         if self.law == "kl_step":
-            return "in band" if 1.0 / self._kl_band <= health.kl_q <= self._kl_band else None
-        if abs(math.log(health.q)) < math.log(self.rule.deadband):
-            return "deadband"
-        return None
+            return self._in_kl_band(health)
+        return "deadband" if abs(math.log(health.ratio)) < math.log(self.rule.deadband) else None
+
+    def _in_kl_band(self, health: Health) -> str | None:
+        if math.isnan(health.kl_ratio):
+            return f"{health.signal} is no KL divergence"
+        return "in band" if 1.0 / self._kl_band <= health.kl_ratio <= self._kl_band else None
 
     def _wished(self, base: float, health: Health) -> float:
         """The factor that the law asks for."""
         scale, sign = self.how.scale, self.rule.sign
         if self.law == "kl_step":
-            return self.factor * (self._step if (health.kl_q > 1.0) == (sign > 0) else 1.0 / self._step)
+            rises = (health.kl_ratio > 1.0) == (sign > 0)
+            return self.factor * (self._step if rises else 1.0 / self._step)
         if self.law == "additive":
             rate = (self.how.rate or 0.0) * self._overall
-            return scale * self._factor_to(base, base + rate * sign * (health.q - 1.0))
-        q = health.noise_factor if self.law == "noise" else health.q
-        power = sign * self.gain * math.log(q)
+            return scale * self._factor_to(base, base + rate * sign * (health.ratio - 1.0))
+        by_noise = self.law == "noise" and not math.isnan(health.noise_factor)
+        power = sign * self.gain * math.log(health.noise_factor if by_noise else health.ratio)
         return scale * math.exp(min(max(power, -_LARGEST), _LARGEST))
 
     def _towards(self, base: float, old: float, wished: float) -> DecisionResult:
@@ -179,11 +184,10 @@ class Controller:
         """
         low, high = self.how.min, self.how.max
         if (low is not None and base < low) or (high is not None and base > high):
-            told = " and ".join(
-                f"{name}={value:g}" for name, value in (("min", low), ("max", high)) if value is not None
-            )
+            given = {"min": low, "max": high}
+            bounds = " and ".join(f"{name}={value:g}" for name, value in given.items() if value is not None)
             raise SettingsError(
-                f"{self.name} begins at {base:g}, out of its bounds {told}: widen them, or begin within them"
+                f"{self.name} begins at {base:g}, out of its bounds {bounds}: widen them, or begin within them"
             )
 
     def _clipped(self, value: float, base: float) -> float:
@@ -199,12 +203,12 @@ class Controller:
         """The values on a ladder, rising: the scheduled one, its doubles and its halves, within the bounds."""
         low, high = self.bounds(base)
         align = self.how.align if self.name == "batch_size" else 1
-        found = {float(base)}
+        rungs = {float(base)}
         for factor in _RUNGS:
             rung = float(max(-(-base * factor // align) * align, align))
             if low <= rung <= high:
-                found.add(rung)
-        return sorted(found)
+                rungs.add(rung)
+        return sorted(rungs)
 
     def to_json(self) -> dict[str, Any]:
         """For checkpoints."""

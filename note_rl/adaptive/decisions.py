@@ -18,7 +18,7 @@ class Decision:
         mode: advise or control.
         signal: Which signal ruled.
         value: What it said.
-        q: Health by it.
+        q: Ratio of that to its target: 1 as wished, below 1 worse. (So named in the files of earlier runs.)
         old, new: The parameter before and after; of `window`, transitions stored and kept.
         reason: Why: law, slew, bound, deadband, cooldown, in band, static, or why the signal does not count.
     """
@@ -36,8 +36,11 @@ class Decision:
 
     def to_json(self) -> dict[str, Any]:
         """For files; what is not finite as null."""
-        told = asdict(self)
-        return {name: None if isinstance(one, float) and not math.isfinite(one) else one for name, one in told.items()}
+        return {name: None if _is_not_finite(value) else value for name, value in asdict(self).items()}
+
+
+def _is_not_finite(value: Any) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)
 
 
 class DecisionLog:
@@ -62,9 +65,9 @@ class DecisionLog:
 
     def to_json(self) -> dict[str, Any]:
         """For checkpoints."""
-        return {"decisions": [list(astuple(one)) for one in self.decisions], "used": self.schedule()}
+        return {"decisions": [list(astuple(decision)) for decision in self.decisions], "used": self.schedule()}
 
     def take(self, stored: Any) -> None:
         """Goes on from what to_json() gave."""
-        self.decisions = [Decision(*one) for one in stored["decisions"]]
+        self.decisions = [Decision(*values) for values in stored["decisions"]]
         self.used = {name: [(int(at), float(value)) for at, value in steps] for name, steps in stored["used"].items()}

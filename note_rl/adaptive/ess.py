@@ -56,7 +56,7 @@ class WeightSums:
     def __add__(self, other: "WeightSums") -> "WeightSums":
         """Of both parts together."""
         scale = max(self.log_scale, other.log_scale)
-        ours, theirs = (math.exp(one.log_scale - scale) if one.squares > 0.0 else 0.0 for one in (self, other))
+        ours, theirs = (math.exp(sums.log_scale - scale) if sums.squares > 0.0 else 0.0 for sums in (self, other))
         return WeightSums(
             self.count + other.count,
             self.total * ours + other.total * theirs,

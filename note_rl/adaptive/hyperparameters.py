@@ -56,9 +56,9 @@ class OptimizerHyperparameter:
     def __post_init__(self) -> None:
         """Names it."""
         self.name = numbered(self.number, self.index)
-        told = self.numbers()[self.index]
-        self.loss = told.loss
-        if self.number == LEARNING_RATE and told.kind == "SGD":  # whose steps are as long as its gradients
+        optimizer = self.numbers()[self.index]
+        self.loss = optimizer.loss
+        if self.number == LEARNING_RATE and optimizer.kind == "SGD":  # whose steps are as long as its gradients
             self.default_gain = 1.0
 
     def base(self, scheduled: Mapping[str, float]) -> float:
@@ -112,7 +112,7 @@ class AttributeHyperparameter:
 
 
 @dataclass
-class ExperienceKnob:
+class ExperienceHyperparameter:
     """A whole number of the settings of replay or rollouts."""
 
     name: str
@@ -136,7 +136,7 @@ class ExperienceKnob:
 
 
 @dataclass
-class FunctionKnob:
+class FunctionHyperparameter:
     """A number behind two functions."""
 
     name: str
@@ -204,29 +204,37 @@ def hyperparameters_of(name: str, place: Targets) -> list[Hyperparameter]:
     if name in _OF_OPTIMIZERS:
         return list(_of_optimizers(name, place.numbers))
     if name == "eps":
-        found = owners(place.policy, "eps")
-        if not found:
-            raise SettingsError(f"eps is to be adapted, but {type(place.policy).__name__} has none")
-        return [AttributeHyperparameter(name, list(found), "eps", of_agent=False)]
+        return [_of_policy(name, place.policy)]
     if name in _OF_AGENTS:
-        attribute = next((one for one in _OF_AGENTS[name] if hasattr(place.agent, one)), None)
-        if attribute is None:
-            asked = " or ".join(_OF_AGENTS[name])
-            raise SettingsError(f"{name} is to be adapted, but {type(place.agent).__name__} has no attribute {asked}")
-        return [AttributeHyperparameter(name, [place.agent], attribute, of_agent=True)]
+        return [_of_agent(name, place.agent)]
     if name == "num_store":
-        return [FunctionKnob(name, place.num_store.read, place.num_store.write)]
+        return [FunctionHyperparameter(name, place.num_store.read, place.num_store.write)]
     return [_of_experience(name, place.experience)]
 
 
+def _of_policy(name: str, policy: Policy) -> Hyperparameter:
+    holders = owners(policy, name)
+    if not holders:
+        raise SettingsError(f"{name} is to be adapted, but {type(policy).__name__} has none")
+    return AttributeHyperparameter(name, list(holders), name, of_agent=False)
+
+
+def _of_agent(name: str, agent: Any) -> Hyperparameter:
+    for attribute in _OF_AGENTS[name]:
+        if hasattr(agent, attribute):
+            return AttributeHyperparameter(name, [agent], attribute, of_agent=True)
+    asked = " or ".join(_OF_AGENTS[name])
+    raise SettingsError(f"{name} is to be adapted, but {type(agent).__name__} has no attribute {asked}")
+
+
 def _of_optimizers(name: str, numbers: Callable[[], list[OptimizerNumbers]]) -> Iterator[Hyperparameter]:
-    for index, told in enumerate(numbers()):
-        if name in told.values:
+    for index, optimizer in enumerate(numbers()):
+        if name in optimizer.values:
             yield OptimizerHyperparameter(name, index, numbers)
         elif name != "weight_decay":  # none was asked for: 0 stays 0
-            others = ", ".join(told.values) or "nothing"
+            others = ", ".join(optimizer.values) or "nothing"
             raise SettingsError(
-                f"{name} of {told.kind} cannot be changed while training goes on; of this optimizer: {others}"
+                f"{name} of {optimizer.kind} cannot be changed while training goes on; of this optimizer: {others}"
             )
 
 
@@ -249,7 +257,7 @@ def _of_experience(name: str, experience: Any) -> Hyperparameter:
     if original is None:
         what = "update_batches or update_steps" if name == "update_interval" else "num_updates"
         raise SettingsError(f"{name} is to be adapted, but there is no number to start from: give {what} to set()")
-    return ExperienceKnob(name, experience, field, original)
+    return ExperienceHyperparameter(name, experience, field, original)
 
 
 def _of_priorities(name: str, experience: Any) -> Hyperparameter:
@@ -260,7 +268,7 @@ def _of_priorities(name: str, experience: Any) -> Hyperparameter:
         def set_beta(value: float) -> None:
             sampler.beta_factor = value / sampler.scheduled_beta
 
-        return FunctionKnob(name, lambda: sampler.scheduled_beta, set_beta)
+        return FunctionHyperparameter(name, lambda: sampler.scheduled_beta, set_beta)
 
     def set_alpha(value: float) -> None:
         if isinstance(experience.settings, ReplaySettings):
@@ -269,4 +277,4 @@ def _of_priorities(name: str, experience: Any) -> Hyperparameter:
             now = replace(experience.settings.priority, alpha=value)
             experience.settings = replace(experience.settings, priority=now)
 
-    return FunctionKnob(name, lambda: float(priority.alpha), set_alpha)
+    return FunctionHyperparameter(name, lambda: float(priority.alpha), set_alpha)

@@ -1,26 +1,19 @@
 """Measures the health of training while it goes on, without touching its random numbers."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from note_rl.adaptive import ess
-from note_rl.adaptive.signals import MeanSignal, NoiseSignal, Target
+from note_rl.adaptive.health import Target
+from note_rl.adaptive.signals.base import Measured, Signal, TrainingView
+from note_rl.adaptive.signals.gradient_noise import some_of
 from note_rl.errors import SettingsError
 from note_rl.learners.base import Learner
 from note_rl.replay.experience import Experience
 from note_rl.settings.adaptive import Adaptive
-from note_rl.settings.experience import RolloutSettings, check_signal
-from note_rl.types import FloatArray, Sample, Update
-
-NOISE = "gradient_noise"
-Signal = MeanSignal | NoiseSignal
-
-
-_MOST_MINIBATCHES = (
-    8  # of an update block, among which distinct transitions are looked for to measure the noise of gradients
-)
+from note_rl.settings.signals import RegisteredSignal, check_signal
+from note_rl.types import Sample, Update
 
 
 @dataclass
@@ -42,25 +35,46 @@ class Measurements:
     clip: Callable[[], float | None]
     last: tuple[Sample, Update] | None = None  # of the present phase
     fresh: bool = False  # whether anything was measured in this phase
-    _signals: dict[tuple[str, float], Signal] = field(default_factory=dict)
-    _clipped: float = math.nan  # effective share of clipped ratios: only to be looked at
+    _measured: dict[tuple[str, float], Measured] = field(default_factory=dict)  # by name and weight of the newest
+    _beside: dict[str, float] = field(default_factory=dict)  # only to be looked at
     _since: int = 0  # gradient steps since the last measurement
-    _since_noise: int = 0  # the same of the noise of gradients, which costs more than all others
+    _since_noise: int = 0  # the same of what is measured before updates, which costs more than all others
     _stored: dict[str, Any] = field(default_factory=dict)  # of a checkpoint, for signals not begun yet
 
-    def signal(self, name: str, smooth: float | None = None, warm_up: int | None = None) -> Signal:
-        """The running measurement of a signal with some smoothing, begun when first asked for."""
+    def __post_init__(self) -> None:
+        """Shows signals what they may look at."""
+        self._view = TrainingView(self.experience, self.learner, self.num_envs, self.clip)
+
+    def measured(self, signal: RegisteredSignal, smooth: float | None = None, warm_up: int | None = None) -> Measured:
+        """Returns the running measurement of a signal with some smoothing, begun when first asked for.
+
+        Raises:
+            SettingsError: It is no signal, or cannot be measured here.
+        """
         smooth = self.options.smooth if smooth is None else smooth
-        key = (name, smooth)
-        if key not in self._signals:
-            check_signal(name, self.experience.settings)
-            target = Target(self.options.target(name), self.options.calibration)
-            warm_up = self.options.warm_up if warm_up is None else warm_up
-            made: Signal = NoiseSignal(smooth, target) if name == NOISE else MeanSignal(name, smooth, target, warm_up)
-            if _key(*key) in self._stored:
-                made.take(self._stored[_key(*key)])
-            self._signals[key] = made
-        return self._signals[key]
+        key = (signal.name, smooth)
+        if key not in self._measured:
+            self._measured[key] = self._begun(signal, smooth, self.options.warm_up if warm_up is None else warm_up)
+        return self._measured[key]
+
+    def _begun(self, signal: RegisteredSignal, smooth: float, warm_up: int) -> Measured:
+        if not isinstance(signal, Signal):
+            raise SettingsError(f"signals: {signal!r} must inherit from note_rl.adaptive.signals.Signal")
+        check_signal(signal, self.experience.settings)
+        target = Target(self.options.target(signal), self.options.calibration)
+        measured = signal.begin(smooth, target, warm_up)
+        stored = self._stored.get(_stored_name(signal.name, smooth))
+        if stored is not None:
+            measured.take(stored)
+        return measured
+
+    def _by_signal(self) -> Iterator[tuple[Signal, list[Measured]]]:
+        """Each signal with all its measurements, so that it is read once for all of them."""
+        grouped: dict[str, list[Measured]] = {}
+        for (name, _), measured in self._measured.items():
+            grouped.setdefault(name, []).append(measured)
+        for several in grouped.values():
+            yield several[0].signal, several
 
     def _is_due(self) -> bool:
         chosen = self.options.mode != "off" and bool(self.options.parameters or self.options.signals)
@@ -71,13 +85,14 @@ class Measurements:
         self.last, self.fresh = None, False
 
     def before_update(self, sample: Sample) -> None:
-        """Measures the noise of gradients with the parameters as they are, if it is time."""
+        """Measures what depends on the parameters as they are, if it is time."""
         self._since += sample.num_gradient_steps
         self._since_noise += sample.num_gradient_steps
-        noises = [one for one in self._signals.values() if isinstance(one, NoiseSignal)]
-        if noises and self._is_due() and self._since_noise >= self.options.noise_period:
-            self._since_noise = 0
-            self._measure_noise(sample, noises)
+        if not self._is_due() or self._since_noise < self.options.noise_period:
+            return
+        self._since_noise = 0
+        for signal, several in self._by_signal():
+            _add(several, signal.before_update(sample, self._view))
 
     def after_update(self, sample: Sample, update: Update) -> None:
         """Measures what the update has told, if it is time."""
@@ -85,88 +100,65 @@ class Measurements:
         if not self._is_due():
             return
         self._since, self.fresh = 0, True
-        for signal in self._signals.values():
-            if isinstance(signal, MeanSignal) and signal.name != "priority_ess":
-                signal.add(self._reading(signal.name, sample, update))
+        for signal, several in self._by_signal():
+            _add(several, self._read_update(signal, sample, update))
 
     def end_phase(self) -> None:
-        """Measures the priorities as they are now."""
-        weights = self.experience.priorities()
-        for signal in self._signals.values():
-            if isinstance(signal, MeanSignal) and signal.name == "priority_ess" and weights is not None:
-                signal.add(ess.of_weights(weights))
+        """Measures experience as it is now."""
+        for signal, several in self._by_signal():
+            _add(several, signal.after_phase(self._view))
 
-    def _measure_noise(self, sample: Sample, signals: Sequence[NoiseSignal]) -> None:
-        rollout = isinstance(self.experience.settings, RolloutSettings)
-        few = some_of(sample, slice(_MOST_MINIBATCHES))
-        moments, size = self.learner.gradient_noise(few, self.num_envs if rollout else None)
-        for signal in signals:
-            signal.add(moments, size)
+    def _read_update(self, signal: Signal, sample: Sample, update: Update) -> Any:
+        self._beside.update(signal.beside(update, self._view))
+        return signal.after_update(sample, update, self._view)
 
-    def _reading(self, name: str, sample: Sample, update: Update) -> ess.WeightSums | float:
-        """One measurement of an update block."""
-        if name == "weight_ess":
-            return ess.of_weights(sample.weights) if sample.weights is not None else math.nan
-        if update.ratio is None:
-            raise SettingsError(
-                f"the signal {name} needs the ratios of new to old policy: call self.prioritized_replay.update(TD, "
-                "ratio) in __call__"
-            )
-        last_epoch = update.ratio[-max(len(update.ratio) // self.experience.settings.num_epochs, 1) :]
-        if name == "kl":
-            return ess.kl_divergence(last_epoch)
-        clip = self.clip()
-        if clip is not None:
-            self._clipped = ess.clipped_ratios(last_epoch, clip).fraction
-        return ess.of_weights(last_epoch)
-
-    def measure_noise(self, signal: NoiseSignal, num_minibatches: int) -> None:
-        """Measures the noise of gradients in so many of the minibatches that were last learned from."""
+    def measure_minibatches(self, measured: Measured, num_minibatches: int) -> None:
+        """Measures what depends on the parameters in so many of the minibatches that were last learned from."""
         assert self.last is not None
         sample = self.last[0]
         for k in range(min(num_minibatches, sample.num_gradient_steps)):
-            self._measure_noise(some_of(sample, slice(k, k + 1)), [signal])
+            _add([measured], measured.signal.before_update(some_of(sample, slice(k, k + 1)), self._view))
 
-    def measure_again(self, smooths: Iterable[float], name: str) -> None:
-        """One measurement of a signal, with each of these weights, of what was last learned from."""
-        weights = self.experience.priorities() if name == "priority_ess" else None
-        for smooth in smooths:
-            signal = self._signals.get((name, smooth))
-            if isinstance(signal, MeanSignal) and self.last is not None:
-                signal.add(ess.of_weights(weights) if weights is not None else self._reading(name, *self.last))
+    def measure_again(self, signal: Signal, smooths: Iterable[float]) -> None:
+        """Takes one reading of experience, or else of what was last learned from.
+
+        Args:
+            signal: Which is read.
+            smooths: The weights of the newest reading by which it is measured.
+        """
+        if self.last is None:
+            return
+        reading = signal.after_phase(self._view)
+        if reading is None:
+            reading = self._read_update(signal, *self.last)
+        keys = [(signal.name, smooth) for smooth in smooths]
+        _add([self._measured[key] for key in keys if key in self._measured], reading)
 
     def logs(self) -> dict[str, float]:
         """What is known by now."""
-        readings = {
-            f"adaptive/{name}": one.value if isinstance(one, MeanSignal) else one.scale_of(None)
-            for (name, _), one in self._signals.items()
-        }
-        readings["adaptive/clipped_ratio_ess"] = self._clipped
-        return {name: value for name, value in readings.items() if math.isfinite(value)}
+        values = {name: measured.value for (name, _), measured in self._measured.items()} | self._beside
+        return {f"adaptive/{name}": value for name, value in values.items() if math.isfinite(value)}
 
     def to_json(self) -> dict[str, Any]:
         """For checkpoints."""
-        signals = {_key(*key): one.to_json() for key, one in self._signals.items()}
+        signals = {_stored_name(*key): measured.to_json() for key, measured in self._measured.items()}
         return {"signals": {**self._stored, **signals}, "since": [self._since, self._since_noise]}
 
     def take(self, stored: Mapping[str, Any]) -> None:
         """Goes on from what to_json() gave; what is of signals not begun yet waits for them."""
         self._stored = dict(stored["signals"])
         self._since, self._since_noise = map(int, stored["since"])
-        for key, signal in self._signals.items():
-            if _key(*key) in self._stored:
-                signal.take(self._stored[_key(*key)])
+        for key, measured in self._measured.items():
+            if _stored_name(*key) in self._stored:
+                measured.take(self._stored[_stored_name(*key)])
 
 
-def _key(name: str, smooth: float) -> str:
+def _add(several: Iterable[Measured], reading: Any) -> None:
+    """Gives all of them a reading, if there is one."""
+    if reading is not None:
+        for measured in several:
+            measured.add(reading)
+
+
+def _stored_name(name: str, smooth: float) -> str:
     return f"{name}/{smooth}"
-
-
-def some_of(sample: Sample, steps: slice) -> Sample:
-    """The minibatches of some gradient steps of an update block."""
-
-    def cut(values: FloatArray | None) -> Any:
-        return None if values is None else values[steps]
-
-    arrays = {one.name: cut(getattr(sample, one.name)) for one in fields(Sample) if one.name != "extras"}
-    return Sample(**arrays, extras={name: cut(values) for name, values in sample.extras.items()})

@@ -21,6 +21,7 @@ class NoiseScale:
         self._variance = RunningMean(smooth)
         self._squared_norm = RunningMean(smooth)
         self._square = RunningMean(smooth)  # of squared_norm, for its standard error
+        self._means = (self._variance, self._squared_norm, self._square)
 
     @property
     def count(self) -> int:
@@ -66,9 +67,9 @@ class NoiseScale:
 
     def to_json(self) -> list[list[float]]:
         """For checkpoints."""
-        return [one.to_json() for one in (self._variance, self._squared_norm, self._square)]
+        return [mean.to_json() for mean in self._means]
 
     def take(self, stored: Any) -> None:
         """Goes on from what to_json() gave."""
-        for one, values in zip((self._variance, self._squared_norm, self._square), stored, strict=True):
-            one.take(values)
+        for mean, values in zip(self._means, stored, strict=True):
+            mean.take(values)

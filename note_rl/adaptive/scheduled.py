@@ -52,13 +52,13 @@ class ScheduledValues:
 def owners(policy: Policy, name: str) -> list[Policy]:
     """The policy and its parts, those that have such a number."""
     policies: list[Policy] = [policy, *getattr(policy, "policies", ())]
-    return [one for one in policies if hasattr(one, name)]
+    return [part for part in policies if hasattr(part, name)]
 
 
 def numbers_of(policy: Policy, names: Iterable[str]) -> dict[str, float]:
     """Those of the numbers that the policy has, as they are now."""
-    found = {name: owners(policy, name) for name in names}
-    return {name: float(getattr(several[0], name)) for name, several in found.items() if several}
+    holders = {name: owners(policy, name) for name in names}
+    return {name: float(getattr(having[0], name)) for name, having in holders.items() if having}
 
 
 def set_numbers(policy: Policy, numbers: Mapping[str, float]) -> None:

@@ -12,7 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from note_rl.adaptive.controller import DecisionResult
 from note_rl.adaptive.ess import of_weights
+from note_rl.adaptive.health import Health
+from note_rl.adaptive.signals.priority_ess import PriorityEss
+from note_rl.replay.experience import Experience
+from note_rl.settings.experience import ReplaySettings
 from note_rl.settings.window_functions import Removal
 
 
@@ -68,3 +73,40 @@ def removable(weights: ArrayLike, trim: Trim, ess: float | None = None) -> Remov
     keep = min(max(math.ceil(trim.keep_scale * effective), trim.least, 1), size)
     most = min(size - keep, int(trim.share * size))
     return Removal(max(min(oldest_within_mass(values, trim.mass), most), 0))
+
+
+@dataclass(frozen=True)
+class TrimDecision:
+    """How much of a pool is to go.
+
+    Attributes:
+        number: Of the oldest transitions.
+        result: Transitions before and after, and why.
+        health: By which was decided.
+    """
+
+    number: int
+    result: DecisionResult
+    health: Health
+
+
+def decide_trim(experience: Experience, keep_scale: float) -> TrimDecision | None:
+    """Decides how many of the oldest transitions are to go; None where nothing is replayed by priority.
+
+    Args:
+        experience: Whose pool it is.
+        keep_scale: Kept are at least so many times the effective sample size.
+    """
+    weights, settings = experience.priorities(), experience.settings
+    if weights is None or not isinstance(settings, ReplaySettings):
+        return None
+    trim = Trim(keep_scale=keep_scale, least=least_kept(settings))
+    number = int(removable(weights, trim))
+    size, fraction = float(len(weights)), of_weights(weights).fraction
+    result = DecisionResult(size, size - number, "law" if number else "healthy, or kept at least")
+    return TrimDecision(number, result, Health(PriorityEss.name, fraction, trim.low, fraction / trim.low))
+
+
+def least_kept(settings: ReplaySettings) -> int:
+    """Returns how many transitions a pool never falls below: enough to learn from, and half of what it holds."""
+    return max(settings.learning_starts, 20 * settings.batch_size, settings.capacity // 2)

@@ -32,14 +32,22 @@ def numbered(name: str, index: int) -> str:
     return f"{name}:{index}"
 
 
-def of_optimizers(hyperparameters: Mapping[str, float]) -> dict[int, dict[str, float]]:
-    """Those that are numbers of optimizers, by optimizer and name."""
-    found: dict[int, dict[str, float]] = {}
+def of_optimizers(hyperparameters: Mapping[str, float], num_optimizers: int) -> dict[int, dict[str, float]]:
+    """Returns those that are numbers of optimizers, by optimizer and name.
+
+    Args:
+        hyperparameters: Of an update. `learning_rate`, which is scheduled, is that of every optimizer;
+            `learning_rate:0`, which is adapted, is that of one, and comes before a scheduled one.
+        num_optimizers: How many there are (in PyTorch: parameter groups).
+    """
+    numbers: dict[int, dict[str, float]] = {}
+    if LEARNING_RATE in hyperparameters:
+        numbers = {index: {LEARNING_RATE: hyperparameters[LEARNING_RATE]} for index in range(num_optimizers)}
     for key, value in hyperparameters.items():
         name, colon, index = key.partition(":")
         if colon:
-            found.setdefault(int(index), {})[name] = value
-    return found
+            numbers.setdefault(int(index), {})[name] = value
+    return numbers
 
 
 def of_the_agent(names: Iterable[str]) -> Iterator[str]:
@@ -122,7 +130,7 @@ def _by_origin(slots: IntArray, num_envs: int, size: int) -> tuple[IntArray, int
         return np.arange(min(len(slots), size)), 1
     origin = slots % num_envs % parts if num_envs > 1 else slots * parts // (int(slots.max()) + 1)
     members = [np.flatnonzero(origin == part) for part in range(parts)]
-    each = min(size // parts, *(len(one) for one in members))
+    each = min(size // parts, *map(len, members))
     if each < 1:
         return np.arange(min(len(slots), size)), 1
-    return np.concatenate([one[:each] for one in members]), parts
+    return np.concatenate([of_part[:each] for of_part in members]), parts

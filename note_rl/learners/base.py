@@ -54,7 +54,8 @@ class Learner(Protocol):
             sample: The minibatches.
             hyperparameters: `learning_rate`, if it is scheduled, and the attributes named in prepare(). The latter
                 are set on the agent already; compiled code takes them from here, as inputs. `learning_rate:0`,
-                `beta1:0`, ... hold for this update of the optimizer of that number, which is not modified.
+                `beta1:0`, ... are those of the optimizer of that number. Optimizers are given all of theirs for this
+                update alone: afterwards they are as their owner made them.
         """
 
     def optimizer_numbers(self) -> list[OptimizerNumbers]:

@@ -9,16 +9,11 @@ from typing import Any
 
 from note_rl.checking import Count, Number
 from note_rl.errors import SettingsError
-from note_rl.settings.adaptive_rules import LAWS, RULES, SIGNALS, WINDOW
+from note_rl.settings.adaptive_rules import LAWS, RULES, WINDOW
+from note_rl.settings.signals import RegisteredSignal, described, find
 
 MODES = ("off", "advise", "control")
-_TARGETS: dict[str, float | str] = {
-    "priority_ess": "auto",
-    "weight_ess": "auto",
-    "ratio_ess": 0.97,
-    "kl": 0.01,
-    "gradient_noise": 1.0,
-}
+Signals = Sequence[str | RegisteredSignal]
 _CALLED = {
     "lr": "learning_rate",
     "batch": "batch_size",
@@ -40,11 +35,11 @@ class Adapt:
     """How one hyperparameter is adapted. What is left out is as `note_rl.settings.adaptive_rules` has it.
 
     Attributes:
-        law: feed_forward: the scheduled value times a power of health. noise: the learning rate times
-            ((1 + target) / (1 + noise))^gain. additive: the scheduled value plus rate * (health - 1). kl_step: a
+        law: feed_forward: the scheduled value times a power of the ratio to the target. noise: the learning rate times
+            ((1 + target) / (1 + noise))^gain. additive: the scheduled value plus rate * (ratio - 1). kl_step: a
             fixed factor up or down where KL has left its band, from the present value. cap: never more than a share of
             the effective sample size (batch_size). solve: the exponent that gives the wished effective size (alpha).
-        gain: Power of health, or of the fixed factor of kl_step; 0: the scheduled value.
+        gain: Power of the ratio to the target, or of the fixed factor of kl_step; 0: the scheduled value.
         rate: Of the law "additive", which it implies.
         scale: Factor of the scheduled value.
         min, max: Bounds.
@@ -52,7 +47,7 @@ class Adapt:
         slew: Largest factor from one decision to the next.
         align: Batch sizes are multiples of this.
         smooth: Weight of the newest measurement; None: that of all.
-        signals: By which of the signals; None: by all.
+        signals: By which of the signals, as in `Adaptive`; None: by all of them.
         mode: "advise" or "off" for this one alone; None: that of all.
     """
 
@@ -67,7 +62,7 @@ class Adapt:
     slew: float | None = None
     align: int = 8
     smooth: float | None = None
-    signals: Sequence[str] | None = None
+    signals: Signals | None = None
     mode: str | None = None
 
     def __post_init__(self) -> None:
@@ -91,8 +86,8 @@ class Adapt:
         if self.law is not None:
             _one_of("law", self.law, LAWS)
         if self.law == "additive" and self.rate is None:
-            raise SettingsError("law=additive needs rate: by how much, where health is off by 1")
-        _check_signals(self.signals or ())
+            raise SettingsError("law=additive needs rate: by how much, where the ratio to the target is off by 1")
+        _check_list(self.signals or ())
         if str(self.mode) == "False":  # what YAML makes of a bare off
             object.__setattr__(self, "mode", "off")
         if self.mode is not None:
@@ -105,9 +100,10 @@ class Adaptive:
 
     Attributes:
         mode: control: changed; advise: only noted what would be; off: nothing is measured.
-        signals: What health is measured by. Of several, the worst counts. priority_ess, weight_ess: effective sizes of
-            priorities and importance weights (prioritized replay). ratio_ess, kl: how far PPO's policy has moved from
-            the one that collected. gradient_noise: noise scale over batch size.
+        signals: What health is measured by. Of several, the worst counts. Names, such as priority_ess and weight_ess
+            (effective sizes of priorities and importance weights), ratio_ess and kl (how far PPO's policy has moved
+            from the one that collected) and gradient_noise (noise scale over batch size); or objects of your own, see
+            `note_rl.adaptive.signals`.
         parameters: By name, how each is adapted: the arguments of `Adapt`.
         targets: By signal, what is wished: a number, or "auto": the median of the first `calibration` measurements.
         gain: Multiplies the gains of all; 0: the static run, exactly.
@@ -123,7 +119,7 @@ class Adaptive:
     """
 
     mode: str = "control"
-    signals: Sequence[str] = ()
+    signals: Signals = ()
     parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     targets: Mapping[str, float | str] = field(default_factory=dict)
     gain: float = 1.0
@@ -155,63 +151,97 @@ class Adaptive:
             object.__setattr__(self, name, kind(name, getattr(self, name)))
         for name in ("parameters", "targets", "schedule"):
             if not isinstance(getattr(self, name), Mapping):
-                raise SettingsError(f"{name} must map names to what is told of them, got {getattr(self, name)!r}")
-        _check_signals(self.signals)
-        _check_signals(list(self.targets))
-        for signal, target in self.targets.items():
+                raise SettingsError(f"{name} must map names to what is chosen for them, got {getattr(self, name)!r}")
+        _check_list(self.signals)
+        for chosen in (*self.signals, *self.targets):
+            self.signal(chosen)  # refuses unknown names
+        for name, target in self.targets.items():
             if target != "auto":
-                _POSITIVE(f"targets.{signal}", target)
-        self._check_noise(self.adapters())
+                _POSITIVE(f"targets.{name}", target)
+        for name, how in self.adapters().items():
+            self._check_signals_of(name, how)
+        self._check_batch_signals()
         for name, steps in self.schedule.items():
             _check_schedule(name, steps)
 
     def adapters(self) -> dict[str, Adapt]:
         """How each parameter is adapted, by its name here; without those that are off."""
-        found = {name: adapt(name, told or {}) for name, told in self.parameters.items()}
-        return {name: how for name, how in found.items() if how.mode != "off"}
+        adapted = {name: adapt(name, arguments or {}) for name, arguments in self.parameters.items()}
+        return {name: how for name, how in adapted.items() if how.mode != "off"}
 
-    def target(self, signal: str) -> float | str:
+    def signal(self, chosen: str | RegisteredSignal) -> RegisteredSignal:
+        """Returns the signal that a name stands for: one of the objects given here, or a registered one.
+
+        Raises:
+            SettingsError: There is none of that name.
+        """
+        if not isinstance(chosen, str):
+            return chosen
+        for given in self.signals:
+            if not isinstance(given, str) and given.name == chosen:
+                return given
+        return find(chosen)
+
+    def target(self, signal: RegisteredSignal) -> float | str:
         """What is wished of a signal."""
-        return self.targets.get(signal, _TARGETS[signal])
+        return self.targets.get(signal.name, signal.target)
 
-    def signals_of(self, how: Adapt) -> tuple[str, ...]:
+    def signals_of(self, how: Adapt) -> tuple[RegisteredSignal, ...]:
         """Those that a parameter goes by."""
-        return tuple(self.signals if how.signals is None else how.signals)
+        return tuple(self.signal(chosen) for chosen in (self.signals if how.signals is None else how.signals))
 
-    def all_signals(self) -> list[str]:
+    def all_signals(self) -> list[RegisteredSignal]:
         """Every signal that is measured, each once."""
+        of_all = [self.signal(chosen) for chosen in self.signals]
         of_parameters = [signal for how in self.adapters().values() for signal in self.signals_of(how)]
-        return list(dict.fromkeys([*self.signals, *of_parameters]))
+        return list({signal.name: signal for signal in [*of_all, *of_parameters]}.values())
 
-    def _check_noise(self, adapters: Mapping[str, Adapt]) -> None:
-        by_noise = [name for name, how in adapters.items() if "gradient_noise" in self.signals_of(how)]
-        if {"learning_rate", "batch_size"} <= set(by_noise):
-            raise SettingsError(
-                "learning_rate and batch_size both go by gradient_noise, which each of them changes; adapt one of them "
-                "by it (a larger batch takes the learning rate along), or give the other one signals of its own"
-            )
-        for name, how in adapters.items():
-            if not self.signals_of(how) and how.law not in ("cap", "solve") and name not in ("alpha", WINDOW):
-                if name == "batch_size" and how.law is None:
-                    continue  # capped by the effective sample size
-                raise SettingsError(f"{name} is to be adapted, but by which signals? {', '.join(SIGNALS)}")
+    def _check_signals_of(self, name: str, how: Adapt) -> None:
+        """Refuses a parameter that goes by nothing, or by what its law cannot read."""
+        signals = self.signals_of(how)
+        if how.law == "kl_step" and signals and not any(signal.stands_for_kl for signal in signals):
+            names = ", ".join(signal.name for signal in signals)
+            raise SettingsError(f"{name}: law=kl_step goes by a KL divergence, which {names} cannot be read as; add kl")
+        goes_by_the_pool = name in ("alpha", WINDOW) or how.law in ("cap", "solve")
+        is_capped = name == "batch_size" and how.law is None  # by the effective sample size
+        if not (signals or goes_by_the_pool or is_capped):
+            raise SettingsError(f"{name} is to be adapted, but by which signals? {described()}")
+
+    def _check_batch_signals(self) -> None:
+        """Refuses that learning rate and batch size chase a signal which both of them change."""
+        shared: dict[str, set[str]] = {}
+        for name, how in self.adapters().items():
+            for signal in self.signals_of(how):
+                if signal.scales_with_batch:
+                    shared.setdefault(signal.name, set()).add(name)
+        for signal_name, names in shared.items():
+            if {"learning_rate", "batch_size"} <= names:
+                raise SettingsError(
+                    f"learning_rate and batch_size both go by {signal_name}, which each of them changes; adapt one of "
+                    "them by it (a larger batch takes the learning rate along), or give the other one signals of its "
+                    "own"
+                )
 
 
-def adapt(name: str, told: Mapping[str, Any]) -> Adapt:
-    """How a parameter is adapted.
+def adapt(name: str, arguments: Mapping[str, Any]) -> Adapt:
+    """Returns how a parameter is adapted.
+
+    Args:
+        name: Of the parameter.
+        arguments: Of `Adapt`.
 
     Raises:
         SettingsError: There is no such parameter, argument or value; the parameter is named.
     """
     _one_of("parameters", name, (*RULES, WINDOW))
-    known = [one.name for one in fields(Adapt)]
-    if not isinstance(told, Mapping):
-        raise SettingsError(f"{name} must be told as {{min: ..., max: ..., gain: ...}}, got {told!r}")
-    for key in told:
+    known = [argument.name for argument in fields(Adapt)]
+    if not isinstance(arguments, Mapping):
+        raise SettingsError(f"{name} must be told as {{min: ..., max: ..., gain: ...}}, got {arguments!r}")
+    for key in arguments:
         if key not in known:
             raise SettingsError(f"{name}: {_unknown(key, known)}")
     try:
-        how = Adapt(**told)
+        how = Adapt(**arguments)
     except SettingsError as error:
         raise SettingsError(f"{name}: {error}") from error
     for law, only in (("cap", "batch_size"), ("solve", "alpha"), ("noise", "learning_rate")):
@@ -227,16 +257,20 @@ def of_manual(arguments: Mapping[str, Any], method: str) -> dict[str, Adapt]:
         arguments: By what stands before `_params`: batch, lr, ...
         method: Whose arguments these are, for messages.
     """
-    found = {}
-    for called, told in arguments.items():
-        if told is None:
+    adapted = {}
+    for called, params in arguments.items():
+        if params is None:
             continue
-        if not isinstance(told, Mapping):
+        if not isinstance(params, Mapping):
             raise SettingsError(
-                f"{method}({called}_params=...) must be a dict such as {{'min': 16, 'max': 256}}, got {told!r}"
+                f"{method}({called}_params=...) must be a dict such as {{'min': 16, 'max': 256}}, got {params!r}"
             )
-        found[_CALLED.get(called, called)] = adapt(_CALLED.get(called, called), told)
-    return found
+        name = _CALLED.get(called, called)
+        adapted[name] = adapt(name, params)
+        for signal in adapted[name].signals or ():
+            if isinstance(signal, str):
+                find(signal)  # refuses unknown names, though the method has a signal of its own
+    return adapted
 
 
 def _check_schedule(name: str, steps: Any) -> None:
@@ -246,15 +280,18 @@ def _check_schedule(name: str, steps: Any) -> None:
         ordered = [(-math.inf, 0.0), *((float(at), float(value)) for at, value in steps)]
     except (TypeError, ValueError):
         ordered = []
-    if not ordered or any(one[0] >= other[0] for one, other in itertools.pairwise(ordered)):
+    if not ordered or any(step[0] >= following[0] for step, following in itertools.pairwise(ordered)):
         raise SettingsError(f"schedule.{name} must be pairs (environment steps, value) in rising order, got {steps!r}")
 
 
-def _check_signals(signals: Any) -> None:
+def _check_list(signals: Any) -> None:
     if isinstance(signals, str) or not isinstance(signals, Sequence):
         raise SettingsError(f"signals must be a list such as [ratio_ess], got {signals!r}")
     for signal in signals:
-        _one_of("signals", signal, SIGNALS)
+        if isinstance(signal, str):
+            continue
+        if isinstance(signal, type) or not isinstance(signal, RegisteredSignal):
+            raise SettingsError(f"signals: {signal!r} is neither a name nor an object of `note_rl.adaptive.signals`")
 
 
 def _one_of(what: str, value: Any, known: Sequence[str]) -> None:

@@ -1,7 +1,8 @@
 """How each hyperparameter answers to the health of training, unless somebody says otherwise.
 
-Health is one number q > 0 whatever it was measured by: 1 is as wished, below 1 is worse. A parameter goes as
-q^(sign * gain) from its scheduled value, never from its present one: nothing adds up, and q = 1 is the schedule itself.
+Health is one number above 0 whatever it was measured by, the ratio to the target: 1 is as wished, below 1 is worse. A
+parameter goes as ratio^(sign * gain) from its scheduled value, never from its present one: nothing adds up, and a ratio
+of 1 is the schedule itself.
 """
 
 import math
@@ -9,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 LAWS = ("feed_forward", "noise", "additive", "kl_step", "cap", "solve")
-SIGNALS = ("priority_ess", "weight_ess", "ratio_ess", "kl", "gradient_noise")
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Rule:
         floor, ceiling: Bounds of the value itself.
         slew: The largest factor from one decision to the next; without `absolute_slew`.
         absolute_slew: The largest difference between two decisions.
-        deadband: Factor of q, up or down, that is taken for 1.
+        deadband: Factor of the ratio, up or down, that is taken for 1.
         whole: Only whole numbers.
         ladder: At most 5 values, so that compiled code is made for each once.
         only_up: It never returns.

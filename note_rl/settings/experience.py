@@ -273,18 +273,3 @@ def _with_pool_window(
     if all(value is None for value in trimmed.values()):
         return experience
     return replace(experience, window=Window(**trimmed))
-
-
-def check_signal(name: str, experience: ReplaySettings | RolloutSettings) -> None:
-    """Refuses a signal of adaptation that this kind of experience does not give.
-
-    Raises:
-        SettingsError: What it would need is named.
-    """
-    on_policy = isinstance(experience, RolloutSettings)
-    if name in ("priority_ess", "weight_ess") and experience.priority is None:
-        raise SettingsError(f"adaptive: the signal {name} needs priorities: set PR=True (buffer=prioritized)")
-    if name == "weight_ess" and on_policy:
-        raise SettingsError("adaptive: the signal weight_ess needs importance weights, which rollouts have none of")
-    if name in ("ratio_ess", "kl") and not on_policy:
-        raise SettingsError(f"adaptive: the signal {name} compares PPO's policies: set PPO=True (buffer=rollout)")

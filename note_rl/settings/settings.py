@@ -7,9 +7,10 @@ from note_rl.checking import SHARE, Count, Number, count_or_auto, device, flag
 from note_rl.errors import SettingsError
 from note_rl.policy import Policy
 from note_rl.settings.adaptive import Adaptive
-from note_rl.settings.experience import ReplaySettings, RolloutSettings, check_signal
+from note_rl.settings.experience import ReplaySettings, RolloutSettings
 from note_rl.settings.fields import check_fields, documented, setting
 from note_rl.settings.schedules import Schedule
+from note_rl.settings.signals import check_signal
 from note_rl.settings.workers import WorkerSettings
 
 

@@ -10,10 +10,12 @@ import numpy as np
 
 from note_rl.adaptive import ess
 from note_rl.adaptive.adaptation import Adaptation
-from note_rl.adaptive.measurements import NOISE
-from note_rl.adaptive.signals import NoiseSignal
+from note_rl.adaptive.signals.base import Signal
+from note_rl.adaptive.signals.gradient_noise import GradientNoise
+from note_rl.adaptive.signals.priority_ess import PriorityEss
+from note_rl.adaptive.signals.ratio_ess import RatioEss
 from note_rl.adaptive.smoothing import weight_of_newest
-from note_rl.adaptive.window import Trim, removable
+from note_rl.adaptive.window import Trim, least_kept, removable
 from note_rl.checking import Count, Kind, Number, checked_arguments, refuse_unknown
 from note_rl.errors import SettingsError
 from note_rl.settings.adaptive import MANUAL_NAMES, Adapt, of_manual
@@ -121,9 +123,7 @@ class Adjustable:
                 kept.add(sums.ess)
             ema = kept.value if kept.count else math.nan
         settings = self._trainer.experience.settings
-        least = settings.batch_size
-        if isinstance(settings, ReplaySettings):
-            least = max(settings.learning_starts, 20 * settings.batch_size, settings.capacity // 2)
+        least = least_kept(settings) if isinstance(settings, ReplaySettings) else settings.batch_size
         return Removal(removable(weights, Trim(keep_scale=1.0 / scale, least=least), ema))
 
     @checked_arguments(**_NUMBERS)
@@ -149,9 +149,9 @@ class Adjustable:
         weights = adaptation.place.experience.priorities()
         if weights is None and not rollout:
             raise SettingsError("adjust_batch_size() goes by effective sample sizes: add PR=True or PPO=True to set()")
-        name = "ratio_ess" if weights is None else "priority_ess"
+        signal = RatioEss() if weights is None else PriorityEss()
         smooth = smooth if smooth_alpha is None else smooth_alpha
-        self._adjust(adaptation, told, name, smooth, target_ess)
+        self._adjust(adaptation, told, signal, smooth, target_ess)
 
     @checked_arguments(**_NUMBERS)
     def adabatch(
@@ -181,10 +181,9 @@ class Adjustable:
             raise SettingsError("adabatch(): batch_params take the learning rate along; leave lr_params out")
         adaptation = self._adaptation("adabatch")
         smooth = smooth if smooth_alpha is None else smooth_alpha
-        signal = adaptation.measurements.signal(NOISE, smooth)
-        assert isinstance(signal, NoiseSignal)
-        adaptation.measurements.measure_noise(signal, num_samples)
-        self._adjust(adaptation, told, NOISE, smooth, target_noise)
+        signal = GradientNoise()
+        adaptation.measurements.measure_minibatches(adaptation.measurements.measured(signal, smooth), num_samples)
+        self._adjust(adaptation, told, signal, smooth, target_noise)
 
     @checked_arguments(**_NUMBERS)
     def adjust(
@@ -208,18 +207,18 @@ class Adjustable:
         self.adabatch(num_samples, target_noise, smooth, jit_compile=jit_compile, **params)
 
     def _adjust(
-        self, adaptation: Adaptation, told: Mapping[str, Adapt], signal: str, smooth: float, target: float | None
+        self, adaptation: Adaptation, told: Mapping[str, Adapt], signal: Signal, smooth: float, target: float | None
     ) -> None:
         """Measures, and decides about every parameter that has a dictionary."""
         assert self._trainer is not None
         weights = adaptation.place.experience.priorities()
-        if target is not None and target > 1.0 and signal == "priority_ess" and weights is not None:
+        if target is not None and target > 1.0 and isinstance(signal, PriorityEss) and weights is not None:
             target = min(target / max(len(weights), 1), 1.0)
         before = adaptation.attributes()
         names: list[str] = []
         for name, how in told.items():
             names += adaptation.adapt(name, replace(how, smooth=how.smooth or smooth), [signal], warm_up=1)
-        adaptation.measurements.measure_again({how.smooth or smooth for how in told.values()}, signal)
+        adaptation.measurements.measure_again(signal, {how.smooth or smooth for how in told.values()})
         for name in names:
             adaptation.decide(name, self._trainer.clock, target)
         if adaptation.attributes() != before:

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import yaml
 
+from note_rl.settings.signals import registered
 from tuner.files import atomic_write
 
 DECISIONS_FILE = "decisions.jsonl"
@@ -50,10 +51,18 @@ def describe_adaptation(folder: Path) -> list[str]:
     path = folder / DECISIONS_FILE
     if not path.exists():
         return []
-    changes = [one for one in map(json.loads, path.read_text().splitlines()) if one["old"] != one["new"]]
-    names = sorted({str(one["parameter"]) for one in changes})
+    decisions = [json.loads(line) for line in path.read_text().splitlines()]
+    changes = [decision for decision in decisions if decision["old"] != decision["new"]]
+    names = sorted({str(change["parameter"]) for change in changes})
     what = f"changed {', '.join(names)} {len(changes)} times" if changes else "changed nothing"
     lines = [f"adaptation {what}; every decision is in {path}"]
+    lines += [f"  by {_described(name)}" for name in sorted({str(change["signal"]) for change in changes})]
     if (folder / REPLAY_FOLDER).exists():
         lines.append(f"the same without measuring: --config-dir {folder / REPLAY_FOLDER} adaptive=replay")
     return lines
+
+
+def _described(name: str) -> str:
+    """A signal with its line of text, which one of the user's own has only where it is imported."""
+    signal = registered().get(name)
+    return name if signal is None else f"{name}: {signal.text}"

@@ -34,11 +34,12 @@ def _told(rate: Any) -> float:
 
 
 @contextmanager
-def with_learning_rates(optimizers: Optimizers, scalars: Mapping[str, Any]) -> Iterator[None]:
+def with_learning_rates(optimizers: Optimizers, hyperparameters: Mapping[str, float]) -> Iterator[None]:
     """Gives optimizers the learning rates that hold for the block, and then back those from before."""
-    told = {index: one[LEARNING_RATE] for index, one in of_optimizers(scalars).items() if LEARNING_RATE in one}
-    before = {index: optimizers[index][0].learning_rate.numpy() for index in told}
-    for index, rate in told.items():
+    numbers = of_optimizers(hyperparameters, len(optimizers))
+    rates = {index: values[LEARNING_RATE] for index, values in numbers.items() if LEARNING_RATE in values}
+    before = {index: optimizers[index][0].learning_rate.numpy() for index in rates}
+    for index, rate in rates.items():
         optimizers[index][0].learning_rate.assign(rate)
     try:
         yield
@@ -51,7 +52,7 @@ def with_learning_rates(optimizers: Optimizers, scalars: Mapping[str, Any]) -> I
 def with_numbers(optimizers: Optimizers, scalars: Mapping[str, Any]) -> Iterator[None]:
     """While an update is traced: lets optimizers find tensors where they look for their numbers."""
     with ExitStack() as stack:
-        for index, values in of_optimizers(scalars).items():
+        for index, values in of_optimizers(scalars, len(optimizers)).items():
             tensors = {_KERAS_NAMES[name]: value for name, value in values.items() if name != LEARNING_RATE}
             stack.enter_context(temporary_attributes(optimizers[index][0], tensors))
         yield

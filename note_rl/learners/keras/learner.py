@@ -149,14 +149,11 @@ class KerasLearner:
         if self._guard.due:
             self._check_samples_apart(sample)
         self._follow_changes()
-        if LEARNING_RATE in hyperparameters:
-            for optimizer, _ in self._optimizers:
-                optimizer.learning_rate.assign(hyperparameters[LEARNING_RATE])
         columns = {name: tf.constant(column) for name, column in sample_columns(sample).items()}
         scalars = {
             name: tf.constant(value, tf.float32) for name, value in hyperparameters.items() if name != LEARNING_RATE
         }
-        with with_learning_rates(self._optimizers, scalars):
+        with with_learning_rates(self._optimizers, hyperparameters):
             result = self._call_compiled(columns, tf.constant(sample.sync), scalars)
         self._guard.count(sample.num_gradient_steps)
         self.actor.parameters_changed()

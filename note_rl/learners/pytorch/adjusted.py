@@ -38,8 +38,8 @@ def numbers_of(optimizers: Optimizers) -> list[OptimizerNumbers]:
 @contextmanager
 def with_numbers(optimizers: Optimizers, hyperparameters: Mapping[str, float]) -> Iterator[None]:
     """Tells optimizers what holds for the block, and puts back what they were told before."""
-    told = of_optimizers(hyperparameters)
-    groups = _groups(optimizers) if told else []
+    groups = _groups(optimizers) if hyperparameters else []
+    told = of_optimizers(hyperparameters, len(groups))
     before = [(groups[index][2], dict(groups[index][2])) for index in told]
     try:
         for index, values in told.items():

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from note_rl.errors import AgentContractError
-from note_rl.learners.adjustable import LEARNING_RATE, OptimizerNumbers, minibatch_in_parts
+from note_rl.learners.adjustable import OptimizerNumbers, minibatch_in_parts
 from note_rl.learners.base import (
     check_held,
     check_holds,
@@ -131,10 +131,6 @@ class PyTorchLearner:
         """One gradient step per minibatch; see `Learner.update`."""
         if self._guard.due:
             self._check_samples_apart(sample)
-        if LEARNING_RATE in hyperparameters:
-            for optimizer, _ in self._optimizers:
-                for group in optimizer.param_groups:
-                    group["lr"] = hyperparameters[LEARNING_RATE]
         columns = {name: self._tensor(values).unbind(0) for name, values in sample_columns(sample).items()}
         names = dict.fromkeys(batch_attributes(columns))
         kept = self._kept.begin(sample.num_gradient_steps)

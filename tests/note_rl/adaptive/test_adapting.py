@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from note_rl.adaptive import ess
-from note_rl.adaptive.signals import Health, MeanSignal, NoiseSignal
+from note_rl.adaptive.health import Health
+from note_rl.adaptive.signals.base import MeasuredMean
+from note_rl.adaptive.signals.gradient_noise import MeasuredNoise
 from note_rl.errors import SettingsError
 from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
 from note_rl.seeding import seed_everything
@@ -65,7 +67,7 @@ def assert_static(framework: Framework, monkeypatch: pytest.MonkeyPatch, jit: bo
         agent = ppo(framework, Adaptive(**{**unwell, **told}))
         assert same(trained(framework, agent, 256, jit), static), told
         assert len(agent.decisions) >= 6
-    monkeypatch.setattr(MeanSignal, "health", lambda self, target=None: Health(self.name, 1.0, 1.0, 1.0, 1.0))
+    monkeypatch.setattr(MeasuredMean, "health", lambda self, *_: Health(self.signal.name, 1.0, 1.0, 1.0, 1.0))
     names = ["learning_rate", "clip", "num_updates", "batch_size", "num_store", "gamma"]
     if framework.package == "pytorch":  # Keras works with 1 - beta, which a tensor holds in single precision
         names += ["beta1", "beta2"]
@@ -153,6 +155,50 @@ def test_control_acts_where_it_says_and_never_traces_again(framework: Framework)
     assert agent.learner.optimizer_numbers()[0].values["learning_rate"] == 1e-3
 
 
+MOVED_BY: dict[str, dict[str, Any]] = {
+    "schedule": {"adaptive": None, "schedules": {"learning_rate": Linear(1e-2, 5e-3)}},
+    "adaptation": {"adaptive": Adaptive(**{**QUICK, **BY_RATIO}, targets={"ratio_ess": 2.0})},
+    "both": {
+        "adaptive": Adaptive(**{**QUICK, **BY_RATIO}, targets={"ratio_ess": 2.0}),
+        "schedules": {"learning_rate": Linear(1e-2, 5e-3)},
+    },
+}
+
+
+@pytest.mark.parametrize("framework", frameworks())
+@pytest.mark.parametrize("moved_by", MOVED_BY)
+def test_the_users_optimizer_is_as_it_was_made_whatever_moves_its_rate(
+    framework: Framework, moved_by: str, tmp_path: Any
+) -> None:
+    def rate(agent: Any) -> float:
+        return float(agent.learner.optimizer_numbers()[0].values["learning_rate"])
+
+    first = ppo(framework, **MOVED_BY[moved_by])
+    rates = []
+    update = first.learner.update
+    first.learner.update = lambda sample, told: (rates.append(told), update(sample, told))[1]
+    trained(framework, first, 128)
+    moved = [told.get("learning_rate:0", told.get("learning_rate")) for told in rates]
+    assert len(set(moved)) == 2, "it was another one in each phase"
+    assert rate(first) == 1e-3
+    first.save(tmp_path / "first")
+    second = ppo(framework, **MOVED_BY[moved_by])
+    second.restore(tmp_path / "first")
+    trained(framework, second, 192)
+    assert rate(second) == 1e-3
+
+
+@pytest.mark.parametrize("framework", frameworks())
+def test_without_its_schedule_an_agent_learns_at_the_rate_of_its_optimizer(framework: Framework) -> None:
+    agent = ppo(framework, None, schedules={"learning_rate": Linear(0.1, 0.1)})
+    agent.optimizer = framework.optimizers.sgd(agent.param, 0.0)
+    begun = framework.parameters(agent)
+    scheduled = trained(framework, agent, 64)
+    assert not same(begun, scheduled)
+    agent.set(schedules={})
+    assert same(trained(framework, agent, 128), scheduled)
+
+
 @pytest.mark.parametrize("framework", frameworks())
 def test_batches_stay_on_their_ladder_and_each_is_compiled_once(framework: Framework) -> None:
     agent = ppo(framework, None, batch=16)
@@ -178,7 +224,7 @@ def test_a_larger_batch_takes_the_learning_rate_and_beta2_along() -> None:
     agent.train(total_steps=64, p=0)
     adaptation = agent._trainer.adaptation
     adaptation._adapters["batch_size"].controller.factor = 4.0
-    adaptation._noise_at_change = 48.0  # three times the batch of 16
+    adaptation._coupling.noise = 48.0  # three times the batch of 16
     told = adaptation.move_to({}, agent._trainer.clock)
     assert adaptation.place.experience.settings.batch_size == 64
     assert told["learning_rate:0"] == pytest.approx(1e-3 * 1.5119, rel=1e-4)  # 2.2857^(1/2)
@@ -208,9 +254,9 @@ def test_exponent_of_priorities_follows_drifting_errors() -> None:
 
 
 def test_noise_of_gradients_lowers_the_exponent_of_priorities(monkeypatch: pytest.MonkeyPatch) -> None:
-    """To a share of sqrt(q) times what the exponent that was set gives; q of 1 or more leaves it."""
-    found = {"q": 4.0}
-    monkeypatch.setattr(NoiseSignal, "health", lambda *_: Health("gradient_noise", 1.0, 1.0, found["q"]))
+    """To a share of sqrt(ratio) times what the exponent that was set gives; a ratio of 1 or more leaves it."""
+    found = {"ratio": 4.0}
+    monkeypatch.setattr(MeasuredNoise, "health", lambda *_: Health("gradient_noise", 1.0, 1.0, found["ratio"]))
     told = Adaptive(**{**QUICK, "period": 10**6}, signals=["gradient_noise"], parameters={"alpha": {}})
     agent = dqn(Framework("pytorch"), told, PR=True)
     agent.train(total_steps=512, p=0)
@@ -225,7 +271,7 @@ def test_noise_of_gradients_lowers_the_exponent_of_priorities(monkeypatch: pytes
 
     decide()
     assert (sampler.alpha, agent.decisions[-1].reason) == (0.7, "deadband")
-    found["q"] = 0.81
+    found["ratio"] = 0.81
     for _ in range(10):
         decide()
     expected = 0.9 * ess.of_weights(errors**0.7).fraction
@@ -353,6 +399,7 @@ def test_so_does_prioritized_replay_and_its_schedule_repeats_it(framework: Frame
         ({"signals": ["gradient_noise"], "parameters": {"clip": {}}}, "DQN has no attribute clip"),
         ({"signals": ["gradient_noise"], "parameters": {"alpha": {}}}, "alpha is to be adapted, which needs PR=True"),
         ({"schedule": {"clip": [[0, 0.1]]}}, "DQN has no attribute clip"),
+        ({"schedule": {"learning_rate": [[0, 0.1]]}}, "but of learning_rate there are learning_rate:0"),
     ],
 )
 def test_what_is_not_there_is_refused_before_the_first_step(told: dict[str, Any], words: str) -> None:

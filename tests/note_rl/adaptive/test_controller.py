@@ -7,7 +7,8 @@ import math
 import pytest
 
 from note_rl.adaptive.controller import Controller
-from note_rl.adaptive.signals import Health, MeanSignal, Target, worst
+from note_rl.adaptive.health import Health, Target, worst
+from note_rl.adaptive.signals.kl import KL
 from note_rl.errors import SettingsError
 from note_rl.settings.adaptive import Adapt, Adaptive, of_manual
 from note_rl.settings.adaptive_rules import HORIZON, RULES
@@ -38,7 +39,7 @@ def test_numbers_by_hand() -> None:
 
 def test_learning_rate_by_the_noise_of_its_step() -> None:
     """At B = B_simple a step should be half as long as without noise (McCandlish et al. 2018, eq. 2.6)."""
-    noisy = Health("gradient_noise", 1.0, 0.0, 0.1)  # target 0: relative to a step without noise
+    noisy = Health("gradient_noise", 1.0, 0.0, 0.1, noise_factor=0.5)  # target 0: relative to a step without noise
     assert Controller("learning_rate", Adapt(law="noise", gain=1, slew=9)).decide(1.0, noisy).new == pytest.approx(0.5)
     assert Controller("learning_rate", Adapt(law="noise", slew=9)).decide(1.0, noisy).new == pytest.approx(0.7071, 1e-4)
 
@@ -169,12 +170,12 @@ def test_worst_signal_counts_and_unreliable_ones_do_not() -> None:
 
 
 def test_target_is_the_median_of_the_first_measurements() -> None:
-    signal = MeanSignal("kl", 1.0, Target("auto", 3), warm_up=1)
+    signal = KL().begin(1.0, Target("auto", 3), warm_up=1)
     for value in (0.03, 0.01, 0.02):
-        assert signal.health().skip_reason is not None
+        assert signal.health(32).skip_reason is not None
         signal.add(value)
     signal.add(0.04)
-    assert signal.health().q == pytest.approx(0.5)
+    assert signal.health(32).ratio == pytest.approx(0.5)
 
 
 def test_state_survives_a_checkpoint() -> None:

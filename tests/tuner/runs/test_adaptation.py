@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 import yaml
 
+from note_rl.adaptive.signals import Signal, TrainingView
 from note_rl.errors import DivergedError
+from note_rl.types import Sample, Update
 from tests.tuner.command_line import SMALL, CommandLine
 from tuner.runs.comparison import AdaptiveComparison
 
@@ -29,6 +31,7 @@ def test_a_run_leaves_its_decisions_and_is_repeated_from_its_schedule(tuner: Com
     assert {"signal", "q", "old", "new", "reason"} <= set(decisions[0])
     num_changes = sum(one["new"] != one["old"] for one in decisions)
     assert f"adaptation changed clip, learning_rate:0 {num_changes} times; every decision is in" in answer.output
+    assert "  by ratio_ess: effective share of PPO's ratios" in answer.output
     assert "the same without measuring: --config-dir first/adapted adaptive=replay" in answer.output
     assert min(one["new"] for one in decisions if one["parameter"] == "clip") < 0.2
     schedule = yaml.safe_load((folder / "adapted" / "adaptive" / "replay.yaml").read_text())["schedule"]
@@ -41,6 +44,35 @@ def test_a_run_leaves_its_decisions_and_is_repeated_from_its_schedule(tuner: Com
     parameters = [name for name in first if name.startswith("learner/agent/")]
     assert parameters
     assert all(np.array_equal(first[name], second[name]) for name in parameters)
+
+
+class MeanReward(Signal):
+    """One of the user's own, in units that the configuration says."""
+
+    name = "mean_reward"
+    text = "mean reward in units of one's own"
+    target = 0.5  # CartPole gives 1 per step: half as good as wished in units of 4
+
+    def __init__(self, unit: float) -> None:
+        self.unit = unit
+
+    def after_update(self, sample: Sample, update: Update, view: TrainingView) -> float:
+        return float(sample.reward.mean()) / self.unit
+
+
+def test_a_signal_of_ones_own_is_named_by_its_class(tuner: CommandLine) -> None:
+    signals = f"adaptive.signals=[{{_target_: {__name__}.MeanReward, unit: 4.0}}]"
+    parameters = ("~adaptive.parameters.batch_size", "+adaptive.parameters.learning_rate={gain: 1.0, slew: 10.0}")
+    told = ("adaptive=gns", "adaptive.mode=control", signals, "~adaptive.targets", *parameters)
+    quick = ("adaptive.period=1", "adaptive.warm_up=1")
+    answer = tuner("train", *PPO, *told, *quick, "hydra.run.dir=mine")
+    assert answer.status == 0, answer.errors
+    assert "adaptation changed learning_rate:0 1 times" in answer.output
+    decisions = [json.loads(line) for line in (tuner.folder / "mine" / "decisions.jsonl").read_text().splitlines()]
+    first = decisions[0]
+    assert (first["signal"], first["value"], first["q"]) == ("mean_reward", 0.25, 0.5)
+    assert first["new"] == pytest.approx(0.5 * first["old"])
+    assert "  by mean_reward\n" in answer.output
 
 
 def test_the_gain_can_be_searched_for(tuner: CommandLine) -> None:
