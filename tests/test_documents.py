@@ -5,7 +5,7 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -172,7 +172,7 @@ VOCABULARY = rows_in(section("README.md", "What is in it"), "Python: `agent.set(
 PYTHON_NAMES = {name for first, _ in VOCABULARY for code in quoted(first) for name in re.findall(r"(\w+)=", code)}
 
 
-@pytest.mark.parametrize("name", sorted(PYTHON_NAMES - {"total_steps"}))
+@pytest.mark.parametrize("name", sorted(PYTHON_NAMES - {"total_steps", "episodes"}))
 def test_python_names_of_the_vocabulary_are_arguments(name: str) -> None:
     if name not in {field.name for field in fields(TrainOptions)}:
         settings_from_set(**{name: None, "policy": GreedyQPolicy()})  # refuses what it does not know
@@ -212,26 +212,28 @@ def test_groups_and_commands_are_listed() -> None:
 def test_the_agent_of_the_readme_trains() -> None:
     (code,) = [code for code in blocks_in(section("README.md", "From Python"), "python") if "class DQN" in code]
     names: dict[str, Any] = {}
-    exec(code.replace("30_000", "640"), names)
-    assert names["agent"].num_env_steps == 640
-    assert 8 <= names["agent"].evaluate(5).mean <= 500
+    exec(code.replace("30_000", "256").replace("evaluate(20)", "evaluate(1)"), names)
+    assert names["agent"].num_env_steps == 256
+    assert names["agent"].num_gradient_steps == 256 // 64 * 32
+    assert 8 <= names["agent"].evaluate(1).mean <= 500
 
 
-def run_section(tuner: CommandLine, document: str, heading: str, *more: str) -> None:
+def run_section(tuner: CommandLine, document: str, heading: str, *more: str, study: Sequence[str] = ()) -> None:
     """Types the commands that a section shows, made small."""
     for command, *words in commands_in(section(document, heading)):
-        answer = tuner(command, *words, *more, *(("hydra.run.dir=run",) if command == "train" else SMALL_STUDY))
+        size = ("hydra.run.dir=run",) if command == "train" else (*SMALL_STUDY, *study)
+        answer = tuner(command, *words, *more, *size)
         assert answer.status == 0, answer.errors
 
 
 def test_an_algorithm_is_added(tuner: CommandLine, examples: Path) -> None:
-    run_section(tuner, "note_rl/README.md", "To add an algorithm", *SMALL)
+    run_section(tuner, "note_rl/README.md", "To add an algorithm", *SMALL, study=["executor=inline"])
     trials = [json.loads(path.read_text()) for path in (examples / "studies").glob("*/screen/*/trial.json")]
     assert {trial["config"]["agent"]["_target_"] for trial in trials} == {"my_agents.MellowmaxDQN"}
     assert len({trial["config"]["agent"]["omega"] for trial in trials}) == 3
 
     import torch
-    from my_agents import MellowmaxDQN  # type: ignore[import-not-found]  # the example
+    from my_agents import MellowmaxDQN  # the example
 
     agent = MellowmaxDQN(4, (8,), 2, omega=2.0)
     agent.target_q_net = lambda next_s: torch.tensor([[1.0, 3.0]])
@@ -245,7 +247,7 @@ def test_an_environment_is_added(tuner: CommandLine, examples: Path) -> None:
     possible = [-5.0, *(1.0 - 0.1 * steps for steps in range(3, 50))]
     assert all(np.isclose(one["mean_return"], possible, atol=0.06).any() for one in evaluations)
 
-    from my_envs import Corridor  # type: ignore[import-not-found]  # the example
+    from my_envs import Corridor  # the example
 
     env = Corridor()
     env.reset()
