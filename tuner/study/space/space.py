@@ -36,7 +36,7 @@ from tuner.trial.messages import JsonDict
 
 __all__ = ["Parameter", "Space", "get_path"]
 
-_STORED_AS = {Plain: "Range"}  # its name when the first studies were stored, which are to go on
+_STORED_AS: dict[type, str] = {Plain: "Range"}  # its name when the first studies were stored, which are to go on
 
 
 @dataclass(frozen=True)
