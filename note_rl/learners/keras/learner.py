@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
 import keras
@@ -28,7 +29,7 @@ from note_rl.learners.keras.adjusted import numbers_of, with_learning_rates, wit
 from note_rl.learners.keras.kept import Kept
 from note_rl.learners.keras.methods import TracedMethods
 from note_rl.learners.keras.modes import Modes
-from note_rl.learners.keras.noise import NOT_COMPILABLE, NoiseMeter
+from note_rl.learners.keras.noise import NOT_COMPILABLE, KerasNoiseMeter
 from note_rl.learners.keras.step import GradientStep, TensorFlowArithmetic
 from note_rl.learners.keras.tracing import Constants
 from note_rl.learners.keras.variables import (
@@ -123,7 +124,7 @@ class KerasLearner:
         """Changes nothing: the update is compiled before the first gradient step."""
 
     def _compile(self) -> None:
-        self._noise = NoiseMeter(self._to_measure, self._compilation)
+        self._noise = KerasNoiseMeter(self._to_measure, self._compilation)
         self._traced.clear()
         optimizers = [one for one, _ in self._optimizers]
         self._constants = Constants(self.agent, optimizers, inputs=self._prepared[2 + len(optimizers) :])
@@ -152,7 +153,7 @@ class KerasLearner:
         if LEARNING_RATE in hyperparameters:
             for optimizer, _ in self._optimizers:
                 optimizer.learning_rate.assign(hyperparameters[LEARNING_RATE])
-        columns = {name: tf.constant(column) for name, column in sample_columns(sample).items()}
+        columns = _constants(sample_columns(sample))
         scalars = {
             name: tf.constant(value, tf.float32) for name, value in hyperparameters.items() if name != LEARNING_RATE
         }
@@ -232,8 +233,7 @@ class KerasLearner:
 
     def _losses_of(self, columns: Mapping[str, Array]) -> list[Any]:
         """Losses [G] of one minibatch, by name [b, ...]; evaluated eagerly, so that errors are plain ones."""
-        batch = {name: tf.constant(values) for name, values in columns.items()}
-        return self._losses.per_optimizer(self._losses.beside_training(batch))
+        return self._losses.per_optimizer(self._losses.beside_training(_constants(columns)))
 
     def _nothing_changes(self, among: Sequence[Any] | None = None) -> AbstractContextManager[list[Any]]:
         return undisturbed(self.agent, among)
@@ -246,13 +246,13 @@ class KerasLearner:
         """How much gradients scatter; see `Learner.gradient_noise`."""
         if self._guard.due:
             self._check_samples_apart(sample)
-        given = minibatch_in_parts(sample, sample_columns(sample), num_envs)
+        minibatch = minibatch_in_parts(sample, sample_columns(sample), num_envs)
+        minibatch = replace(minibatch, columns=_constants(minibatch.columns))
         groups = self.groups if len(self._optimizers) > 1 else [[one for group in self.groups for one in group]]
-        networks = list(vars(self.agent).values())
         with self._nothing_changes(self._noise.touches) as changed, self._modes.judging():
-            found = self._noise(given, groups, networks)
+            moments = self._noise(minibatch, groups, list(vars(self.agent).values()))
         self._noise.has_touched(changed)
-        return found, given.size
+        return moments, minibatch.size
 
     def _to_measure(self, batch: dict[str, Any]) -> list[Any]:
         """One per optimizer, or one for all."""
@@ -296,3 +296,7 @@ class KerasLearner:
         for name, variable in variables.items():
             variable.assign(state[name])
         self.actor.parameters_changed()
+
+
+def _constants(columns: Mapping[str, Array]) -> dict[str, Any]:
+    return {name: tf.constant(values) for name, values in columns.items()}

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,11 +27,12 @@ from note_rl.learners.checks import SamplesApart, check_samples_apart
 from note_rl.learners.gradient_noise import NoiseMoments
 from note_rl.learners.losses import Losses, batch_attributes
 from note_rl.learners.numpy_policy import Actor
-from note_rl.learners.pytorch.adjusted import NoiseMeter, linear_layers, numbers_of, with_numbers
+from note_rl.learners.pytorch.adjusted import numbers_of, with_numbers
 from note_rl.learners.pytorch.arithmetic import TorchArithmetic
 from note_rl.learners.pytorch.evaluated import Evaluated, Reported, WaitingLosses, reported
 from note_rl.learners.pytorch.kept import Kept
 from note_rl.learners.pytorch.modes import Modes
+from note_rl.learners.pytorch.noise import TorchNoiseMeter
 from note_rl.learners.pytorch.optimizer_step import Stepper
 from note_rl.learners.pytorch.recording.traces import Traces
 from note_rl.learners.pytorch.tensors import (
@@ -67,7 +69,7 @@ class PyTorchLearner:
         self._kept = Kept(agent, [])
         self._waiting = WaitingLosses()
         self._steppers: list[Stepper] = []  # of this update block
-        self._noise = NoiseMeter()
+        self._noise = TorchNoiseMeter(self._to_measure)
         self._traces = Traces(agent, self._evaluate_step, self._nothing_changes, self._groups_at_sync)
 
     def act(self, obs: Array) -> FloatArray:
@@ -247,7 +249,7 @@ class PyTorchLearner:
 
     def _losses_of(self, columns: Mapping[str, Array]) -> list[Tensor]:
         """Losses [G] of one minibatch, by name [b, ...]."""
-        return self._losses.per_optimizer(self._to_measure({n: self._tensor(values) for n, values in columns.items()}))
+        return self._losses.per_optimizer(self._to_measure(self._tensors(columns)))
 
     def _nothing_changes(self, among: Sequence[Tensor] | None = None) -> AbstractContextManager[list[Tensor]]:
         return undisturbed(self.agent, self.device, among)
@@ -260,14 +262,13 @@ class PyTorchLearner:
         """How much gradients scatter; see `Learner.gradient_noise`."""
         if self._guard.due:
             self._check_samples_apart(sample)
-        given = minibatch_in_parts(sample, sample_columns(sample), num_envs)
-        batch = {name: self._tensor(values) for name, values in given.columns.items()}
+        minibatch = minibatch_in_parts(sample, sample_columns(sample), num_envs)
+        minibatch = replace(minibatch, columns=self._tensors(minibatch.columns))
         groups = self.groups if len(self._optimizers) > 1 else [[one for group in self.groups for one in group]]
-        layers = linear_layers(vars(self.agent).values())
-        with self._nothing_changes([] if self._noise.is_harmless else None) as changed, self._modes.judging():
-            found = self._noise(self._to_measure, given, batch, groups, layers)
+        with self._nothing_changes(self._noise.touches) as changed, self._modes.judging():
+            moments = self._noise(minibatch, groups, vars(self.agent).values())
         self._noise.has_touched(changed)
-        return found, given.size
+        return moments, minibatch.size
 
     def _to_measure(self, batch: Mapping[str, Tensor]) -> list[Tensor]:
         """One per optimizer, or one for all."""
@@ -288,6 +289,9 @@ class PyTorchLearner:
         if tensor.dtype == torch.int32:
             tensor = tensor.long()  # indices in torch
         return tensor.to(self.device)
+
+    def _tensors(self, columns: Mapping[str, Array]) -> dict[str, Tensor]:
+        return {name: self._tensor(values) for name, values in columns.items()}
 
     def get_state(self) -> dict[str, Array]:
         """Every tensor of the agent, every slot of its optimizers, and the state of torch's random numbers."""
