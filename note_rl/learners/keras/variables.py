@@ -52,6 +52,11 @@ def as_vector(gradients: Sequence[Any], variables: Sequence[Any]) -> Any:
     return tf.concat([tf.reshape(tf.convert_to_tensor(one), (-1,)) for one in found], 0)
 
 
+def constants(columns: Mapping[str, Array]) -> dict[str, Any]:
+    """Returns arrays as tensors, under the same names."""
+    return {name: tf.constant(values) for name, values in columns.items()}
+
+
 def as_array(variable: Any) -> Array:
     """A copy of its values."""
     return np.asarray(variable.numpy())

@@ -84,6 +84,19 @@ def as_vector(gradients: Sequence[Tensor | None], parameters: Sequence[Tensor]) 
     return torch.cat([(one.to_dense() if one.is_sparse else one).reshape(-1) for one in found])
 
 
+def as_tensor(values: Array, device: torch.device) -> Tensor:
+    """Returns an array as a tensor; integers of 32 bits become such of 64, which torch takes for indices."""
+    tensor = torch.from_numpy(np.ascontiguousarray(values))
+    if tensor.dtype == torch.int32:
+        tensor = tensor.long()
+    return tensor.to(device)
+
+
+def as_tensors(columns: Mapping[str, Array], device: torch.device) -> dict[str, Tensor]:
+    """Returns arrays as tensors, under the same names."""
+    return {name: as_tensor(values, device) for name, values in columns.items()}
+
+
 def as_array(tensor: Tensor) -> Array:
     """A copy in NumPy."""
     values: Array = tensor.detach().cpu().numpy().copy()

@@ -16,7 +16,7 @@ _SMALL = 30_000  # numbers, which are copied in a hundredth of the time that two
 _SELDOM = 32  # gradient steps between copies of more: they cost up to half a step
 
 
-class Kept:
+class Snapshots:
     """Copies of parameters, target networks and optimizer slots, from before an update block.
 
     Where a copy each time would cost more than 1 or 2 % of an update block (a short one of a large network), steps are
