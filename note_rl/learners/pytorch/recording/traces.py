@@ -19,8 +19,9 @@ from note_rl.learners.adjustable import of_the_agent
 from note_rl.learners.base import temporary_attributes
 from note_rl.learners.pytorch.evaluated import Evaluated, flattened, form_of, unflattened
 from note_rl.learners.pytorch.recording.compiled import compiled, pays
-from note_rl.learners.pytorch.recording.graph import Recording, recorded, replay
+from note_rl.learners.pytorch.recording.graph import Recording, recorded
 from note_rl.learners.pytorch.recording.guards import Guards, declares_to_be_traceable, is_same, parts_of
+from note_rl.learners.pytorch.recording.replay import replay
 from note_rl.learners.pytorch.tensors import named_tensors
 
 _log = logging.getLogger(__name__)
