@@ -57,9 +57,9 @@ class NoiseMeter(ABC):
         if self._quickly is None:
             return self._in_both_ways(minibatch, groups, layers)
         if self._quickly:
-            found = self._by_layers(minibatch, minibatch.finest, groups, layers)
-            if found is not None:
-                return found
+            moments = self._by_layers(minibatch, minibatch.finest, groups, layers)
+            if moments is not None:
+                return moments
             self._quickly = False  # the agent's loss has become another one
         return self._by_parts(minibatch, groups)
 
@@ -68,7 +68,7 @@ class NoiseMeter(ABC):
         by_parts = self._by_parts(minibatch, groups)
         by_layers = self._by_layers(minibatch, minibatch.parts, groups, layers)
         self._quickly = by_layers is not None and all(
-            one.agrees_with(other) for one, other in zip(by_parts, by_layers, strict=True)
+            slow.agrees_with(quick) for slow, quick in zip(by_parts, by_layers, strict=True)
         )
         return by_parts
 
@@ -139,12 +139,15 @@ def gradients_of_group(
     Returns:
         One per pass that counts; None if some parameter has no part in them, or in more than one.
     """
-    used = [(one, gradient) for one, gradient in zip(passes, back, strict=True) if gradient is not None]
-    used = [(one, gradient) for one, gradient in used if one.kernel in group]
-    covered = [held for one, _ in used for held in (one.kernel, one.bias) if held is not None]
+    used = [
+        (seen, gradient)
+        for seen, gradient in zip(passes, back, strict=True)
+        if gradient is not None and seen.kernel in group
+    ]
+    covered = [parameter for seen, _ in used for parameter in (seen.kernel, seen.bias) if parameter is not None]
     if len(set(covered)) < len(covered) or not set(group) <= set(covered):
         return None
-    return [PassGradient(one.inputs, gradient, one.bias in group) for one, gradient in used]
+    return [PassGradient(seen.inputs, gradient, seen.bias in group) for seen, gradient in used]
 
 
 def one_per_group(losses: list[Any], num_groups: int) -> list[Any]:

@@ -45,7 +45,7 @@ class KerasNoiseMeter(NoiseMeter):
         self.num_traces = 0
 
     def _layers_of(self, networks: Iterable[Any]) -> Sequence[Any]:
-        layers = [layer for one in networks if isinstance(one, keras.Layer) for layer in one._flatten_layers()]
+        layers = [layer for held in networks if isinstance(held, keras.Layer) for layer in held._flatten_layers()]
         return list({id(layer): layer for layer in layers if type(layer) is keras.layers.Dense}.values())
 
     def _by_layers(
@@ -54,8 +54,8 @@ class KerasNoiseMeter(NoiseMeter):
         def norms(columns: dict[str, Any]) -> Any:
             return _norms_by_layers(self._losses, columns, num_parts, groups, layers)
 
-        found = self._evaluated("layers", norms, minibatch, num_parts)
-        return None if found is None else _moments(found, num_parts, minibatch.size)
+        evaluated = self._evaluated("layers", norms, minibatch, num_parts)
+        return None if evaluated is None else _moments(evaluated, num_parts, minibatch.size)
 
     def _by_parts(self, minibatch: Microbatches, groups: Groups) -> list[NoiseMoments]:
         def norms(columns: dict[str, Any]) -> Any:
@@ -122,34 +122,34 @@ def _norms_by_layers(
     size = columns["reward"].shape[0]
     with tf.GradientTape(persistent=True) as tape, _noting(layers) as passes:
         of_groups = one_per_group(losses(columns), len(groups))
-    if not passes or any(one.inputs.shape.rank != 2 or one.inputs.shape[0] != size for one in passes):
+    if not passes or any(seen.inputs.shape.rank != 2 or seen.inputs.shape[0] != size for seen in passes):
         return None
     norms = []
     for group, loss in zip(groups, of_groups, strict=True):
-        back = tape.gradient(loss, [one.outputs for one in passes])
+        back = tape.gradient(loss, [seen.outputs for seen in passes])
         gradients = gradients_of_group(passes, back, {identity(variable) for variable in group})
         if gradients is None:
             return None
-        norms.append(tf.add_n([_norms_of_layer(one, parts) for one in gradients]))
+        norms.append(tf.add_n([_norms_of_layer(gradient, parts) for gradient in gradients]))
     return tf.stack(norms)
 
 
-def _norms_of_layer(one: PassGradient, parts: int) -> Any:
+def _norms_of_layer(gradient: PassGradient, parts: int) -> Any:
     """By products of what goes in and what comes back, [2]: as `_norms_by_parts`, of sums where that has means."""
-    if len(one.back) == parts:  # |g x'|^2 = |g|^2 |x|^2: no gradient of a single sample is made
-        inputs = tf.reduce_sum(tf.square(one.inputs), axis=1) + float(one.has_bias)
-        small = tf.reduce_sum(tf.reduce_sum(tf.square(one.back), axis=1) * inputs)
-        whole = _gradients_of(one.inputs, one.back, one.has_bias)
+    if len(gradient.back) == parts:  # |g x'|^2 = |g|^2 |x|^2: no gradient of a single sample is made
+        inputs = tf.reduce_sum(tf.square(gradient.inputs), axis=1) + float(gradient.has_bias)
+        small = tf.reduce_sum(tf.reduce_sum(tf.square(gradient.back), axis=1) * inputs)
+        whole = _gradients_of(gradient.inputs, gradient.back, gradient.has_bias)
     else:  # one product after the other: XLA multiplies batches of matrices on a CPU without its fast kernels
-        pairs = zip(tf.split(one.inputs, parts), tf.split(one.back, parts), strict=True)
-        of_parts = [_gradients_of(inputs, back, one.has_bias) for inputs, back in pairs]
+        pairs = zip(tf.split(gradient.inputs, parts), tf.split(gradient.back, parts), strict=True)
+        of_parts = [_gradients_of(inputs, back, gradient.has_bias) for inputs, back in pairs]
         small = tf.add_n([_squared_norm(gradients) for gradients in of_parts])
         whole = [tf.add_n(list(several)) for several in zip(*of_parts, strict=True)]
     return tf.stack([parts * small, _squared_norm(whole)])
 
 
 def _gradients_of(inputs: Any, back: Any, has_bias: bool) -> list[Any]:
-    """Of kernel (transposed) and bias, summed over samples."""
+    """Returns the gradients of kernel (transposed) and bias, summed over samples."""
     kernel = tf.matmul(back, inputs, transpose_a=True)
     return [kernel, tf.reduce_sum(back, axis=0)] if has_bias else [kernel]
 
@@ -178,4 +178,4 @@ def _norms_by_parts(losses: MeasuredLosses, columns: Mapping[str, Any], parts: i
 
 
 def _squared_norm(tensors: Sequence[Any]) -> Any:
-    return tf.add_n([tf.reduce_sum(tf.square(one)) for one in tensors])
+    return tf.add_n([tf.reduce_sum(tf.square(tensor)) for tensor in tensors])

@@ -31,16 +31,16 @@ class TorchNoiseMeter(NoiseMeter):
         self._losses = losses
 
     def _layers_of(self, networks: Iterable[Any]) -> Sequence[nn.Linear]:
-        modules = [module for one in networks if isinstance(one, nn.Module) for module in one.modules()]
+        modules = [module for held in networks if isinstance(held, nn.Module) for module in held.modules()]
         return [module for module in modules if type(module) is nn.Linear]
 
     def _by_layers(
         self, minibatch: Microbatches, num_parts: int, groups: Groups, layers: Sequence[nn.Linear]
     ) -> list[NoiseMoments] | None:
         passes, losses = self._pass_through(minibatch, layers)
-        if not passes or any(one.inputs.ndim != 2 or len(one.inputs) != minibatch.size for one in passes):
+        if not passes or any(seen.inputs.ndim != 2 or len(seen.inputs) != minibatch.size for seen in passes):
             return None
-        outputs = [one.outputs for one in passes]
+        outputs = [seen.outputs for seen in passes]
         moments = []
         for group, loss in zip(groups, one_per_group(losses, len(groups)), strict=True):
             back = torch.autograd.grad(loss, outputs, retain_graph=True, allow_unused=True)
@@ -91,15 +91,15 @@ def _of_layers(gradients: Sequence[PassGradient], parts: int) -> NoiseMoments:
     """Norms by products of what goes in and what comes back: |sum g x'|^2 = sum_ij (g_i . g_j) (x_i . x_j)."""
     size = len(gradients[0].inputs)
     small = big = gradients[0].back.new_zeros(())
-    for one in gradients:
-        inputs, back = (values.reshape(parts, size // parts, -1) for values in (one.inputs, one.back))
-        small = small + (_products(back) * (_products(inputs) + float(one.has_bias))).sum()
-        big = big + (one.back.T @ one.inputs).square().sum()
-        if one.has_bias:
-            big = big + one.back.sum(0).square().sum()
+    for gradient in gradients:
+        inputs, back = (values.reshape(parts, size // parts, -1) for values in (gradient.inputs, gradient.back))
+        small = small + (_products(back) * (_products(inputs) + float(gradient.has_bias))).sum()
+        big = big + (gradient.back.T @ gradient.inputs).square().sum()
+        if gradient.has_bias:
+            big = big + gradient.back.sum(0).square().sum()
     return of_norms(float(small) * parts, float(big), size // parts, size)
 
 
 def _products(rows: Tensor) -> Tensor:
-    """Of all rows of a part with each other, [parts, b, b] from [parts, b, n]; of single ones with themselves."""
+    """Returns products of all rows of a part with each other, [parts, b, b] from [parts, b, n]."""
     return rows.square().sum(2, keepdim=True) if rows.shape[1] == 1 else torch.bmm(rows, rows.transpose(1, 2))

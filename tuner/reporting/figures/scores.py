@@ -38,11 +38,11 @@ class _Row:
     color: str
 
 
-def comparison_figure(summary: StudySummary, found: Verdict) -> JsonDict | None:
+def comparison_figure(summary: StudySummary, judged: Verdict) -> JsonDict | None:
     """Test scores of the winner and of the default configuration: every seed, IQM and interval."""
-    rows = [_Row(summary.default_label, found.default, DEFAULT)]
+    rows = [_Row(summary.default_label, judged.default, DEFAULT)]
     if summary.winner_label not in (None, summary.default_label):
-        rows.append(_Row(str(summary.winner_label), found.winner, WINNER))
+        rows.append(_Row(str(summary.winner_label), judged.winner, WINNER))
     points = [point for row in rows if row.estimate is not None for point in row.estimate.points]
     if not points:
         return None
