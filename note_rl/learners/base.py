@@ -23,16 +23,16 @@ class Learner(Protocol):
     actor: Actor
 
     def act(self, obs: Array) -> FloatArray:
-        """Answers [E, ...] of the agent to observations [E, *obs], without gradients."""
+        """Returns answers [E, ...] of the agent to observations [E, *obs], without gradients."""
 
     def act_one(self, obs: Array, agent_index: int) -> FloatArray:
-        """Answers [E, ...] of one agent among several, action(s, i), to its observations [E, *obs]."""
+        """Returns answers [E, ...] of one agent among several, action(s, i), to its observations [E, *obs]."""
 
     def reward(self, obs: Array, action: Array, next_obs: Array) -> FloatArray:
-        """The agent's reward() [N] for N transitions, without gradients."""
+        """Returns the agent's reward() [N] for N transitions, without gradients."""
 
     def value(self, obs: Array) -> FloatArray:
-        """The agent's value() [N] for observations [N, *obs], without gradients."""
+        """Returns the agent's value() [N] for observations [N, *obs], without gradients."""
 
     def prepare(self, optimizer: Any, max_grad_norm: float | None, hyperparameters: Sequence[str], jit: Any) -> None:
         """Makes ready for updates.
@@ -45,10 +45,10 @@ class Learner(Protocol):
         """
 
     def expect(self, num_gradient_steps: float) -> None:
-        """About so many gradient steps are still to come, which says whether preparations pay; 0: nobody knows."""
+        """Hears about how many gradient steps are still to come: whether preparations pay; 0: nobody knows."""
 
     def update(self, sample: Sample, hyperparameters: Mapping[str, float]) -> Update:
-        """One gradient step per minibatch [K, B, ...], all in one call into the framework.
+        """Takes one gradient step per minibatch [K, B, ...], all in one call into the framework.
 
         Args:
             sample: The minibatches.
@@ -59,10 +59,10 @@ class Learner(Protocol):
         """
 
     def optimizer_numbers(self) -> list[OptimizerNumbers]:
-        """What the optimizers were told, one entry per optimizer and parameter group."""
+        """Returns the numbers that optimizers were made with, one entry per optimizer and parameter group."""
 
     def gradient_noise(self, sample: Sample, num_envs: int | None) -> tuple[list[NoiseMoments], int]:
-        """How much the gradients of samples of this update block scatter, by now; nothing is changed.
+        """Measures how much the gradients of samples of this update block scatter, by now; nothing is changed.
 
         Args:
             sample: The minibatches of an update block.
@@ -73,13 +73,13 @@ class Learner(Protocol):
         """
 
     def loss_of(self, sample: Sample) -> FloatArray:
-        """The mean losses [K, G] of the minibatches as the parameters are; changes nothing."""
+        """Returns the mean losses [K, G] of the minibatches as the parameters are; changes nothing."""
 
     def copies_targets(self) -> bool:
         """Whether the agent's update_param() makes targets equal to what learns; changes nothing."""
 
     def get_state(self) -> dict[str, Array]:
-        """Parameters, targets and optimizer slots under stable names."""
+        """Returns parameters, targets and optimizer slots under stable names."""
 
     def set_state(self, state: Mapping[str, Array]) -> None:
         """Takes over a stored state, all or nothing (CheckpointError)."""
@@ -121,7 +121,11 @@ def temporary_attributes(target: object, values: Mapping[str, Any]) -> Iterator[
 
 
 def parameter_groups(param: Any) -> list[list[Any]]:
-    """`agent.param` as a list of groups: a flat list of parameters is one group, a list of lists several."""
+    """Returns `agent.param` as a list of groups: a flat list of parameters is one group, a list of lists several.
+
+    Raises:
+        AgentContractError: It is empty, or holds something else than weights.
+    """
     entries = list(param) if isinstance(param, Iterable) else [param]
     if not entries:
         raise AgentContractError(
@@ -130,7 +134,7 @@ def parameter_groups(param: Any) -> list[list[Any]]:
         )
     several = isinstance(entries[0], (list, tuple))
     groups = [list(group) for group in entries] if several else [entries]
-    if not all(_is_weight(one) for group in groups for one in group):
+    if not all(_is_weight(parameter) for group in groups for parameter in group):
         raise AgentContractError(
             "agent.param must be a list of weights, or a list of such lists with one per optimizer: "
             f"list(net.parameters()), or net.trainable_variables in Keras; got {type(param).__name__}"
@@ -145,7 +149,7 @@ def _is_weight(value: Any) -> bool:
 
 
 def optimizers_for(optimizer: Any, groups: list[list[Any]], kind: type[Any]) -> list[tuple[Any, list[Any]]]:
-    """Pairs of optimizer and parameters: one per group, or a single optimizer for all of them.
+    """Returns pairs of optimizer and parameters: one per group, or a single optimizer for all of them.
 
     Args:
         optimizer: What train() was given.
@@ -157,17 +161,17 @@ def optimizers_for(optimizer: Any, groups: list[list[Any]], kind: type[Any]) -> 
         AgentContractError: As many optimizers as groups are needed, or one.
     """
     several = isinstance(optimizer, (list, tuple))
-    for one in optimizer if several else [optimizer]:
-        if not isinstance(one, kind):
+    for given in optimizer if several else [optimizer]:
+        if not isinstance(given, kind):
             package = kind.__module__.partition(".")[0]
-            raise SettingsError(f"optimizer must be one of {package}'s, such as Adam, or a list of them, got {one!r}")
+            raise SettingsError(f"optimizer must be one of {package}'s, such as Adam, or a list of them, got {given!r}")
     if not several:
         return [(optimizer, [parameter for group in groups for parameter in group])]
     if len(optimizer) != len(groups):
         raise AgentContractError(
             f"{len(optimizer)} optimizers for {len(groups)} parameter groups; give one per group, or one for all"
         )
-    if len({id(one) for one in optimizer}) < len(optimizer):
+    if len(set(map(id, optimizer))) < len(optimizer):
         raise SettingsError("the list of optimizers holds the same one twice: make one per group, or give one for all")
     return list(zip(optimizer, groups, strict=True))
 
@@ -212,22 +216,25 @@ def check_holds(pairs: Sequence[tuple[Any, list[Any]]], held: Callable[[Any], It
             continue
         known = {id(parameter) for parameter in made_for}
         missing = len(wanted[index] - known)
-        if not missing:
-            continue
-        which = (
-            f"optimizer {index} ({type(optimizer).__name__})" if len(pairs) > 1 else f"the {type(optimizer).__name__}"
-        )
-        group = f"group {index} of agent.param" if len(pairs) > 1 else "agent.param"
-        others = [other for other, ids in enumerate(wanted) if other != index and ids <= known]
-        if others:
-            reason = f"it holds those of group {others[0]}: give the optimizers in the order of agent.param"
-        elif missing == len(wanted[index]):
-            reason = "it was made for another agent, or before agent.param was set: make it from this agent's param"
-        else:
-            reason = "make it from all of them, and leave out of agent.param what is not to be trained"
-        raise AgentContractError(
-            f"{which} does not hold {missing} of the {len(wanted[index])} parameters in {group}: {reason}"
-        )
+        if missing:
+            kind, num_wanted = type(optimizer).__name__, len(wanted[index])
+            which, group = f"the {kind}", "agent.param"
+            if len(pairs) > 1:
+                which, group = f"optimizer {index} ({kind})", f"group {index} of agent.param"
+            raise AgentContractError(
+                f"{which} does not hold {missing} of the {num_wanted} parameters in {group}: "
+                f"{_remedy(index, known, wanted)}"
+            )
+
+
+def _remedy(index: int, known: set[int], wanted: Sequence[set[int]]) -> str:
+    """Returns what to do about an optimizer that holds other parameters than those of its group."""
+    others = [other for other, group in enumerate(wanted) if other != index and group <= known]
+    if others:
+        return f"it holds those of group {others[0]}: give the optimizers in the order of agent.param"
+    if not wanted[index] & known:
+        return "it was made for another agent, or before agent.param was set: make it from this agent's param"
+    return "make it from all of them, and leave out of agent.param what is not to be trained"
 
 
 def check_state(state: Mapping[str, Array], expected: Mapping[str, Array | Any]) -> None:
@@ -247,7 +254,7 @@ def check_state(state: Mapping[str, Array], expected: Mapping[str, Array | Any])
 
 
 def sample_columns(sample: Sample) -> dict[str, Array]:
-    """The arrays of a sample that go into an update, by the name they have there; [K, B, ...] each."""
+    """Returns the arrays of a sample that go into an update, by the name they have there; [K, B, ...] each."""
     columns: dict[str, Array] = {name: getattr(sample, name) for name in TRANSITION_COLUMNS}
     columns["reward"] = np.asarray(sample.reward, np.float32)
     for name, values in sample.extras.items():
@@ -258,21 +265,21 @@ def sample_columns(sample: Sample) -> dict[str, Array]:
 
 
 def _in_single_precision(values: Array) -> Array:
-    """Floating-point numbers and truth values as float32, 64-bit integers as int32, others as they are."""
+    """Returns floating-point numbers and truth values as float32, 64-bit integers as int32, others as they are."""
     if np.issubdtype(values.dtype, np.floating) or values.dtype == np.bool_:
         return values.astype(np.float32, copy=False)
     return values.astype(np.int32) if values.dtype == np.int64 else values
 
 
 def minibatches(sample: Sample) -> Iterator[dict[str, Array]]:
-    """The arrays of each minibatch, by name; [B, ...] each."""
+    """Yields the arrays of each minibatch, by name; [B, ...] each."""
     columns = sample_columns(sample)
     for k in range(sample.num_gradient_steps):
         yield {name: values[k] for name, values in columns.items()}
 
 
 def first_minibatch(sample: Sample) -> dict[str, Array]:
-    """The arrays of the first minibatch, by name; [B, ...] each."""
+    """Returns the arrays of the first minibatch, by name; [B, ...] each."""
     return next(minibatches(sample))
 
 

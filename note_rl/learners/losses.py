@@ -13,7 +13,7 @@ Batch = Mapping[str, Any]
 
 
 class Arithmetic(Protocol):
-    """What it takes of a framework."""
+    """What `Losses` takes of a framework."""
 
     def is_tensor(self, value: object) -> bool:
         """Whether this is one of its tensors."""
@@ -22,13 +22,13 @@ class Arithmetic(Protocol):
         """Whether a loss may have a gradient, as far as that can be said before asking for it."""
 
     def ones(self, num: int) -> Any:
-        """A tensor [num]."""
+        """Returns a tensor [num]."""
 
     def mean(self, values: Any) -> Any:
-        """Of values [B]: []."""
+        """Returns the mean [] of values [B]."""
 
     def total(self, losses: Sequence[Any]) -> Any:
-        """Of losses [] each: []."""
+        """Returns the sum [] of losses []."""
 
 
 class Losses:
@@ -51,7 +51,7 @@ class Losses:
         self.num_optimizers = 1
 
     def __call__(self, batch: Batch) -> list[Any]:
-        """The means over a minibatch, [] each.
+        """Returns the means over a minibatch, [] each.
 
         Raises:
             AgentContractError: The agent returned something else than losses, or too many or too few.
@@ -74,7 +74,7 @@ class Losses:
         )
 
     def beside_training(self, batch: Batch) -> list[Any]:
-        """The same where nothing is learned: what the agent hands over to the replay on the way is dropped."""
+        """Returns the same where nothing is learned: what the agent hands over to the replay is dropped."""
         with temporary_attributes(self._agent, batch_attributes(batch)):
             self._agent.prioritized_replay.begin(batch["reward"].shape[0])
             losses = self(batch)
@@ -82,7 +82,7 @@ class Losses:
         return losses
 
     def per_optimizer(self, losses: list[Any]) -> list[Any]:
-        """A loss for all groups counts for every optimizer, one optimizer for all has their sum."""
+        """Returns one loss per optimizer: one for all groups counts for each, a single optimizer has their sum."""
         if self.num_optimizers == 1:
             return losses if len(losses) == 1 else [self._arithmetic.total(losses)]
         return losses * self.num_optimizers if len(losses) == 1 else losses
@@ -109,7 +109,7 @@ class Losses:
 
 
 def batch_attributes(batch: Batch) -> dict[str, Any]:
-    """What the agent can read as attributes while its loss is evaluated."""
+    """Returns what the agent can read as attributes while its loss is evaluated."""
     return {name: values for name, values in batch.items() if name not in CALL_ARGUMENTS}
 
 
@@ -121,7 +121,7 @@ def takes_weights(agent: Any) -> bool:
 
 
 def without_gradient() -> AgentContractError:
-    """For a loss along which nothing can be learned."""
+    """Makes the error about a loss along which nothing can be learned."""
     return AgentContractError(
         "the loss that __call__ returned has no gradient: it was cut off (detach(), item(), torch.no_grad(); "
         "stop_gradient(), numpy(); a tensor made anew), or it depends on no parameter of its group"

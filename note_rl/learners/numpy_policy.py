@@ -38,12 +38,12 @@ _ACTIVATIONS: dict[str, Activation] = {
 
 
 def scaled_tanh(centre: FloatArray, scale: FloatArray) -> Activation:
-    """Gives centre + scale * tanh(x): how deterministic actors stay within the bounds of their actions."""
+    """Returns x -> centre + scale * tanh(x): how deterministic actors stay within the bounds of their actions."""
     return lambda x: centre + scale * np.tanh(x)
 
 
 def with_constant_outputs(layers: list[DenseLayer], constants: FloatArray) -> list[DenseLayer]:
-    """The layers with further outputs behind those of the last one that are the same for all inputs."""
+    """Returns the layers with further outputs behind those of the last one that are the same for all inputs."""
     *hidden, (kernel, bias, activation) = layers
     wider = np.pad(kernel, ((0, 0), (0, len(constants))))
     return [*hidden, (wider, np.concatenate([bias, constants]), activation)]
@@ -62,7 +62,7 @@ class NumpyPolicy:
         self.stale = True
 
     def __call__(self, obs: Array) -> FloatArray:
-        """Outputs [E, A] for observations [E, *obs], which are flattened."""
+        """Returns outputs [E, A] for observations [E, *obs], which are flattened."""
         x: FloatArray = obs.reshape(len(obs), -1)
         for kernel, bias, activation in self.layers():
             activate = _ACTIVATIONS[activation] if isinstance(activation, str) else activation
@@ -70,7 +70,7 @@ class NumpyPolicy:
         return x
 
     def layers(self) -> Sequence[DenseLayer]:
-        """The layers by now."""
+        """Returns the layers by now."""
         if self.stale:
             self._layers = self._read() or ()
             self.stale = False
@@ -83,7 +83,7 @@ class NumpyPolicy:
 
 
 def verified_mirror(layers: ReadLayers | None, act: Callable[[Array], FloatArray], obs: Array) -> NumpyPolicy | None:
-    """A mirror that was seen to agree with the framework on the given observations [E, *obs], or None."""
+    """Returns a mirror that was seen to agree with the framework on the given observations [E, *obs], or None."""
     if layers is None or obs.dtype != np.float32:
         return None
     read = layers()
@@ -120,7 +120,7 @@ class Actor:
         self._doubted: set[int | None] = set()
 
     def __call__(self, obs: Array, index: int | None = None) -> FloatArray:
-        """Answers [E, ...] to observations [E, *obs], of one agent among several if an index is given.
+        """Returns answers [E, ...] to observations [E, *obs], of one agent among several if an index is given.
 
         Raises:
             EnvironmentMismatchError: The agent's network takes observations of another shape.
@@ -155,7 +155,7 @@ class Actor:
 
     @contextmanager
     def _explaining_sizes(self, obs: Array, index: int | None) -> Iterator[None]:
-        """Around the first answer to observations of this shape: what networks say of shapes is told as that."""
+        """Stands around the first answer to observations of this shape: says what networks say of shapes in words."""
         try:
             yield
         except (RuntimeError, ValueError) as error:
@@ -188,18 +188,18 @@ class Actor:
         return self._mirrors.get(index) is not None
 
     def layers(self, index: int | None = None) -> Sequence[DenseLayer]:
-        """The layers by now, where `is_mirrored`."""
+        """Returns the layers by now, where `is_mirrored`."""
         mirror = self._mirrors[index]
         assert mirror is not None
         return mirror.layers()
 
     def parameters_changed(self) -> None:
-        """The layers are read again before the next answer, and now and then compared with the framework again.
+        """Has the layers read again before the next answer, and now and then compared with the framework again.
 
         What they leave out may have no effect at first, as a batch normalisation that has seen nothing.
         """
         self._num_changes += 1
-        if self._num_changes & (self._num_changes - 1) == 0:  # ever more seldom
+        if self._num_changes & (self._num_changes - 1) == 0:  # after 1, 2, 4, 8, ... changes: ever more seldom
             self._doubted.update(self._mirrors)
         for mirror in self._mirrors.values():
             if mirror is not None:

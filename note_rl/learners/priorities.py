@@ -41,12 +41,12 @@ class PrioritizedReplay:
         self._ratio = None if ratio is None else _per_sample("ratio", ratio, self._batch_size)
 
     def begin(self, batch_size: int) -> None:
-        """The learner is about to evaluate the loss of so many samples."""
+        """Begins the loss of so many samples, within which update() may be called."""
         self._batch_size = batch_size
         self._td_error = self._ratio = None
 
     def take(self) -> tuple[Any, Any]:
-        """The loss is evaluated: what was handed over, TD and ratio as tensors [B], each None if it was not."""
+        """Ends the loss; returns what was handed over, TD and ratio as tensors [B], each None if it was not."""
         handed_over = self._td_error, self._ratio
         self._batch_size = self._td_error = self._ratio = None
         return handed_over

@@ -9,13 +9,13 @@ from note_rl.types import Array
 
 
 class Weights(Protocol):
-    """Of an agent, in the hands of somebody who puts them back."""
+    """The weights of an agent, in the hands of somebody who puts them back."""
 
     def learning(self) -> list[str]:
-        """Names of those that learn."""
+        """Returns the names of those that learn."""
 
     def read(self) -> Mapping[str, Array]:
-        """All, by name."""
+        """Returns all of them, by name."""
 
     def move(self) -> None:
         """Changes what learns."""
@@ -47,5 +47,5 @@ def _is_found(name: str, among: Mapping[str, Array]) -> bool:
     return any(other != name and _same(among[name], values) for other, values in among.items())
 
 
-def _same(one: Array, other: Array | None) -> bool:
-    return other is not None and one.shape == other.shape and np.array_equal(one, other)
+def _same(values: Array, other: Array | None) -> bool:
+    return other is not None and values.shape == other.shape and np.array_equal(values, other)

@@ -13,7 +13,7 @@ def _flat(parameters: Sequence[Any]) -> list[Any]:
 
 
 def _betas(beta1: float, beta2: float) -> tuple[float, float]:
-    """PyTorch wants both to be of the same kind: 0 is no float to it."""
+    """Returns both as floats: PyTorch wants them to be of the same kind, and 0 is no float to it."""
     return float(beta1), float(beta2)
 
 

@@ -26,11 +26,11 @@ class Rates:
         if only is not None and not 0 <= only < len(optimizers):
             raise SettingsError(f"optimizer {only} is asked for, but there are {len(optimizers)}, counted from 0")
         moved = optimizers if only is None else [optimizers[only]]
-        self._settings = [setting for one in moved for setting in _settings(one)]
+        self._settings = [setting for member in moved for setting in _settings(member)]
 
     @property
     def now(self) -> float:
-        """The first rate as it was when this was made."""
+        """Returns the first rate as it was when this was made."""
         return self._settings[0][0]
 
     def set(self, rate: float) -> None:
@@ -41,7 +41,7 @@ class Rates:
 
 
 def _settings(optimizer: Any) -> list[_Setting]:
-    """Each rate of an optimizer, with what sets it."""
+    """Returns each rate of an optimizer, with what sets it."""
     groups = getattr(optimizer, "param_groups", None)
     if groups is not None:  # of PyTorch
         return [(float(group["lr"]), _group_rate(optimizer, index)) for index, group in enumerate(groups)]
@@ -56,5 +56,5 @@ def _settings(optimizer: Any) -> list[_Setting]:
 
 
 def _group_rate(optimizer: Any, index: int) -> Callable[[float], object]:
-    """Sets the rate of a group, which is another dictionary after each load_state_dict()."""
+    """Returns what sets the rate of a group, which is another dictionary after each load_state_dict()."""
     return lambda rate: optimizer.param_groups[index].update(lr=rate)

@@ -18,7 +18,7 @@ class OptimizerRecipe:
         kind: Its class; of a function that makes one from the parameters, the function.
         settings: Of the constructor, by name.
         groups: Of PyTorch: the settings of each group of parameters, and the parameters' places in `agent.param`,
-            counted through all groups; None: it is told no parameters.
+            counted through all groups; None: it is given no parameters.
         is_function: Whether `kind` is a function that makes it from `agent.param`.
     """
 
@@ -29,7 +29,7 @@ class OptimizerRecipe:
     is_function: bool = False
 
     def make(self, param: Any) -> Any:
-        """An optimizer like it, fresh, for these parameters (what an agent has as `param`)."""
+        """Makes an optimizer like it, fresh, for these parameters (what an agent has as `param`)."""
         if self.is_function:
             return self.kind(param)
         if self.groups is None:
@@ -40,7 +40,7 @@ class OptimizerRecipe:
 
 
 def recipe_of(optimizer: Any, param: Any, name: str | None = None) -> OptimizerRecipe:
-    """How an optimizer is made again.
+    """Returns how an optimizer is made again.
 
     Args:
         optimizer: Of either framework, or a function that makes one from the parameters.
@@ -65,13 +65,13 @@ def recipe_of(optimizer: Any, param: Any, name: str | None = None) -> OptimizerR
 
 
 def recipes_of(optimizer: Any, param: Any) -> list[OptimizerRecipe]:
-    """The same of one optimizer or of a list with one per group of parameters."""
+    """Returns how one optimizer is made again, or each of a list with one per group of parameters."""
     several: Sequence[Any] = optimizer if isinstance(optimizer, list | tuple) else [optimizer]
-    return [recipe_of(one, param) for one in several]
+    return [recipe_of(member, param) for member in several]
 
 
 def _known(kind: type[Any], settings: Mapping[str, Any], skip: int = 0) -> dict[str, Any]:
-    """Those of the settings that the constructor takes."""
+    """Returns those of the settings that the constructor takes."""
     parameters = list(inspect.signature(kind).parameters.values())[skip:]
     for parameter in parameters:
         needed = parameter.default is parameter.empty and parameter.kind not in (
@@ -88,10 +88,10 @@ def _known(kind: type[Any], settings: Mapping[str, Any], skip: int = 0) -> dict[
 
 
 def _groups(optimizer: Any, param: Any) -> tuple[tuple[tuple[int, ...], Mapping[str, Any]], ...]:
-    """The groups of a PyTorch optimizer, parameters by their places."""
+    """Returns the groups of a PyTorch optimizer, parameters by their places."""
     flat = [parameter for group in parameter_groups(param) for parameter in group]
     places = {id(parameter): place for place, parameter in enumerate(flat)}
-    found = []
+    groups = []
     for group in optimizer.param_groups:
         missing = sum(id(parameter) not in places for parameter in group["params"])
         if missing:
@@ -100,5 +100,5 @@ def _groups(optimizer: Any, param: Any) -> tuple[tuple[tuple[int, ...], Mapping[
                 "the parameters of this agent"
             )
         own = {name: value for name, value in group.items() if name != "params"}
-        found.append((tuple(places[id(parameter)] for parameter in group["params"]), own))
-    return tuple(found)
+        groups.append((tuple(places[id(parameter)] for parameter in group["params"]), own))
+    return tuple(groups)

@@ -16,11 +16,16 @@ DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
 NODE = "hydra.sweeper"
 
 _OLD_NAMES = {"n_trials": "num_trials", "n_jobs": "parallel", "study_name": "name"}
-_LIMITS = Limits(grace_s=3.0)  # few Hydra applications listen when they are asked to leave
 _GONE = {
     "search_space": "write the search into hydra.sweeper.params, in Hydra's grammar: x: interval(0, 1)",
     "custom_search_space": "a search space must be known before anything runs; write it into hydra.sweeper.params",
 }
+_LOWEST = {"num_trials": 1, "parallel": 1, "retries": 0, "max_failures": 1, "threads": 1}  # of the whole numbers
+_LIMITS = Limits(grace_s=3.0)  # few Hydra applications listen when they are asked to leave
+_KNOWN = (
+    *("direction", "params", "sampler", "pruner", "name", "storage", "isolation", "gpus", "max_failure_rate"),
+    *(*_LOWEST, *asdict(_LIMITS), *_OLD_NAMES),
+)
 _WORDS = {
     "study.name": f"{NODE}.study_name",
     "study.num_trials": f"{NODE}.n_trials",
@@ -77,14 +82,8 @@ class SweepSettings:
     limits: Limits = _LIMITS
 
 
-_KNOWN = (
-    *("direction", "sampler", "pruner", "params", "storage", "retries", "max_failures", "max_failure_rate"),
-    *("threads", "isolation", "gpus", *_OLD_NAMES, *_OLD_NAMES.values(), *asdict(_LIMITS)),
-)
-
-
 def translate(node: Mapping[str, Any]) -> SweepSettings:
-    """The settings that a node `hydra.sweeper` means.
+    """Returns the settings that a node `hydra.sweeper` means.
 
     Args:
         node: Plain data; what is None is not set, but for `storage`, where it means that nothing is kept, and `gpus`.
@@ -93,49 +92,51 @@ def translate(node: Mapping[str, Any]) -> SweepSettings:
         UserError: An unknown or impossible setting, no direction, the same thing said twice.
     """
     given = {key: value for key, value in node.items() if value is not None}
-    for key in given:
-        if key in _GONE:
-            raise UserError(f"{NODE}.{key} is not supported: {_GONE[key]}")
-    values: dict[str, Any] = {
-        "directions": _directions(given.pop("direction", None)),
-        "storage": _storage(given.pop("storage", None)),
-        "sampler": _part("sampler", given.pop("sampler", None)),
-        "gpus": given.pop("gpus", node.get("gpus", "auto")),
-        "params": _mapping("params", given.pop("params", {})),
-        "limits": _limits({key: given.pop(key) for key in asdict(_LIMITS) if key in given}),
-    }
-    values["seed"] = _whole("sampler.seed", values["sampler"].pop("seed", 0), 0)
-    if "pruner" in given:
-        values["pruner"] = _part("pruner", given.pop("pruner"))
-        if len(values["directions"]) > 1 and not values["pruner"]["_target_"].endswith("NopPruner"):
-            raise UserError(f"{NODE}.pruner cannot be used with several directions: Optuna prunes by one value only")
-    for old, new in _OLD_NAMES.items():
-        if old in given:
-            if new in given:
-                raise UserError(f"{NODE}.{old} and {NODE}.{new} are the same setting; give one of them")
-            given[new] = given.pop(old)
-    rate = given.pop("max_failure_rate", None)
-    if rate is not None and "max_failures" not in given:
-        given["max_failures"] = _failures_in_a_row(rate, given.get("parallel", SweepSettings.parallel))
-    isolation = given.setdefault("isolation", "forkserver")
-    if isolation not in ("forkserver", "spawn"):
-        raise UserError(f"{NODE}.isolation={isolation} must be forkserver or spawn")
-    for key, low in (("num_trials", 1), ("parallel", 1), ("retries", 0), ("max_failures", 1), ("threads", 1)):
-        if key in given:
-            values[key] = _whole(key, given.pop(key), low)
-    for key in ("name", "isolation"):
-        if key in given:
-            values[key] = str(given.pop(key))
-    for key in given:
-        raise UserError(f"unknown key {NODE}.{key}{did_you_mean(key, _KNOWN)}")
-    return SweepSettings(**values)
+    _check_names(given)
+    given = _under_new_names(given)
+    directions = _directions(given.get("direction"))
+    sampler = _component("sampler", given.get("sampler"))
+    seed = sampler.pop("seed", 0)  # ours: the study seeds its sampler anew whenever it is resumed
+    return SweepSettings(
+        directions=directions,
+        params=_mapping("params", given.get("params", {})),
+        sampler=sampler,
+        pruner=_pruner(given.get("pruner"), len(directions)),
+        seed=_whole("sampler.seed", seed, 0),
+        name=str(given["name"]) if "name" in given else None,
+        storage=_storage(given.get("storage")),
+        isolation=_isolation(given.get("isolation", SweepSettings.isolation)),
+        gpus=node.get("gpus", SweepSettings.gpus),  # None says something here: leave them alone
+        limits=_limits({key: given[key] for key in asdict(_LIMITS) if key in given}),
+        **{key: _whole(key, given[key], lowest) for key, lowest in _LOWEST.items() if key in given},
+    )
 
 
 def in_own_words(message: str) -> str:
-    """A message of the study engine with the names that its settings have here."""
+    """Returns a message of the study engine with the names that its settings have here."""
     for engine, ours in _WORDS.items():
         message = message.replace(engine, ours)
     return message
+
+
+def _check_names(given: Mapping[str, Any]) -> None:
+    for key in given:
+        if key in _GONE:
+            raise UserError(f"{NODE}.{key} is not supported: {_GONE[key]}")
+        if key not in _KNOWN:
+            raise UserError(f"unknown key {NODE}.{key}{did_you_mean(key, _KNOWN)}")
+
+
+def _under_new_names(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings with those of hydra-optuna-sweeper said in our terms."""
+    for old, new in _OLD_NAMES.items():
+        if old in given and new in given:
+            raise UserError(f"{NODE}.{old} and {NODE}.{new} are the same setting; give one of them")
+    renamed = {_OLD_NAMES.get(key, key): value for key, value in given.items()}
+    rate = renamed.pop("max_failure_rate", None)
+    if rate is not None and "max_failures" not in renamed:
+        renamed["max_failures"] = _failures_in_a_row(rate, renamed.get("parallel", SweepSettings.parallel))
+    return renamed
 
 
 def _directions(direction: object) -> tuple[Direction, ...]:
@@ -159,7 +160,17 @@ def _storage(storage: object) -> str:
     return "memory" if storage is None else str(storage)
 
 
-def _part(name: str, node: object) -> JsonDict:
+def _pruner(node: object, num_directions: int) -> JsonDict | None:
+    if node is None:
+        return None
+    pruner = _component("pruner", node)
+    if num_directions > 1 and not pruner["_target_"].endswith("NopPruner"):
+        raise UserError(f"{NODE}.pruner cannot be used with several directions: Optuna prunes by one value only")
+    return pruner
+
+
+def _component(name: str, node: object) -> JsonDict:
+    """Returns the node of a sampler or pruner without what is not set, so that Optuna's own defaults hold."""
     if not isinstance(node, Mapping) or "_target_" not in node:
         raise UserError(
             f"{NODE}.{name}={node} is not possible: choose one with hydra/sweeper/{name}=NAME, "
@@ -174,6 +185,13 @@ def _mapping(name: str, node: object) -> JsonDict:
     return {str(key): value for key, value in node.items()}
 
 
+def _isolation(isolation: Any) -> Isolation:
+    if isolation not in get_args(Isolation):
+        raise UserError(f"{NODE}.isolation={isolation} must be {' or '.join(get_args(Isolation))}")
+    chosen: Isolation = isolation
+    return chosen
+
+
 def _limits(given: dict[str, Any]) -> Limits:
     try:
         return replace(_LIMITS, **{key: float(value) for key, value in given.items()})
@@ -181,15 +199,19 @@ def _limits(given: dict[str, Any]) -> Limits:
         raise UserError(in_own_words(str(error))) from error
 
 
-def _whole(key: str, value: object, low: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < low:
-        raise UserError(f"{NODE}.{key}={value} must be a whole number, at least {low}")
+def _whole(key: str, value: object, lowest: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < lowest:
+        raise UserError(f"{NODE}.{key}={value} must be a whole number, at least {lowest}")
     return value
 
 
 def _failures_in_a_row(rate: object, parallel: object) -> int:
-    """hydra-optuna-sweeper gave up when more than this share of a batch of `n_jobs` had failed."""
+    """Returns how many failures in a row end a sweep, by hydra-optuna-sweeper's `max_failure_rate`.
+
+    That one gave up when more than this share of a batch of `n_jobs` had failed.
+    """
     if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0.0 <= rate <= 1.0:
         raise UserError(f"{NODE}.max_failure_rate={rate} must lie in [0, 1]")
     num_jobs = _whole("n_jobs", parallel, 1)
-    return 2**31 if rate == 1.0 else math.floor(rate * num_jobs) + 1
+    never = 2**31
+    return never if rate == 1.0 else math.floor(rate * num_jobs) + 1

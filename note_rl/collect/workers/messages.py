@@ -54,14 +54,14 @@ class WorkerConfig:
 
 @dataclass(frozen=True)
 class Ready:
-    """The job can begin; whether the environments are exactly where the state says."""
+    """The worker can begin; whether its environments are exactly where the state says."""
 
     exact: bool
 
 
 @dataclass(frozen=True)
 class Collect:
-    """Take so many steps in each environment.
+    """Asks for so many steps in each environment.
 
     Attributes:
         num_steps: How many.
@@ -97,12 +97,12 @@ class Collected:
 
 @dataclass(frozen=True)
 class TellState:
-    """Tell where you are."""
+    """Asks a worker where it is, which it answers with its `State`."""
 
 
 @dataclass(frozen=True)
 class State:
-    """Where the worker is."""
+    """Where the worker is, random numbers included."""
 
     arrays: Mapping[str, Array]
 
@@ -122,7 +122,7 @@ class Connection:
         self._end = end
 
     def fileno(self) -> int:
-        """For selectors."""
+        """Returns the descriptor, which is what selectors ask for."""
         return self._end.fileno()
 
     def send(self, message: Any, descriptor: int | None = None) -> None:
@@ -140,7 +140,7 @@ class Connection:
             self._end.sendall(header[sent:] + content)
 
     def receive(self) -> tuple[Any, int | None]:
-        """The next message, and the descriptor that came along.
+        """Returns the next message, and the descriptor that came along; waits for it.
 
         Raises:
             EOFError: The other end is gone.
@@ -167,11 +167,11 @@ class Connection:
         return content
 
     def close(self) -> None:
-        """Ends the line."""
+        """Closes this end; the other one is told by an EOFError."""
         self._end.close()
 
 
-def line_of(descriptor: int) -> Connection:
-    """The line whose end is this descriptor, inherited from the process that made it."""
+def connection_of(descriptor: int) -> Connection:
+    """Returns the connection whose end is this descriptor, inherited from the process that made it."""
     os.set_inheritable(descriptor, False)
     return Connection(socket.socket(fileno=descriptor))

@@ -45,7 +45,7 @@ class SharedParameters:
         self.activations = self._activations()
 
     def publish(self) -> bytes | None:
-        """Writes the parameters as they are now; gives the activations if they have changed."""
+        """Writes the parameters as they are now; returns the activations if they have changed."""
         self.version += 1
         self._segment.write(self.columns, self._arrays())
         former, self.activations = self.activations, self._activations()
@@ -64,7 +64,8 @@ class SharedParameters:
         if not self.mirrored:
             return None
         layers = {index: self._learner.actor.layers(index) for index in self._indices}
-        content: bytes = cloudpickle.dumps({index: [layer[2] for layer in found] for index, found in layers.items()})
+        activations = {index: [activation for _, _, activation in own] for index, own in layers.items()}
+        content: bytes = cloudpickle.dumps(activations)
         return content
 
     def close(self) -> None:

@@ -17,7 +17,7 @@ REFUSALS = (pickle.PicklingError, TypeError, AttributeError, ValueError, Runtime
 
 
 def pickled(what: str, value: Any, instead: str, sender: str = "pool_network=True") -> bytes:
-    """The pickle of a value.
+    """Returns the pickle of a value.
 
     Raises:
         SettingsError: It has none; `what` it is, who sends it and what could be done `instead` are named.
@@ -33,7 +33,7 @@ def pickled(what: str, value: Any, instead: str, sender: str = "pool_network=Tru
 
 
 def pickled_environments(env: Any, places: Sequence[int]) -> bytes:
-    """The environments at some places of a list; of anything else, that itself."""
+    """Pickles the environments at some places of a list; of anything else, that itself."""
     instead = "set self.env to an id, an EnvFactory or a function that makes the environment"
     if not isinstance(env, list | tuple):
         return pickled("agent.env", env, instead)
@@ -47,14 +47,14 @@ def pickled_environments(env: Any, places: Sequence[int]) -> bytes:
 
 
 def pickled_policy(policy: Policy, places: Sequence[int]) -> bytes:
-    """The policy for some environments."""
+    """Pickles the policy for some environments."""
     if isinstance(policy, PolicyPerEnvironment):
         policy = PolicyPerEnvironment([policy.policies[place] for place in places])
     return pickled("the policy", policy, "give set() a policy made of plain numbers")
 
 
 def pickled_recipe(agent: Any, sender: str = "pool_network=True") -> bytes:
-    """How the agent is made again."""
+    """Pickles how the agent is made again; says which of its arguments cannot be sent."""
     recipe: Recipe = agent.recipe
     try:
         return pickled("the agent", recipe, "", sender)

@@ -1,4 +1,4 @@
-"""Collecting in worker processes."""
+"""Collecting in worker processes, for the trainer the same as collecting in this one."""
 
 import logging
 from collections.abc import Mapping
@@ -10,11 +10,10 @@ from gymnasium.vector import VectorEnv
 from note_rl.adaptive.scheduled import ADAPTABLE, numbers_of
 from note_rl.collect.acting import PolicyRunner
 from note_rl.collect.base import Collecting
-from note_rl.collect.joining import columns_of, joined, split, steps_of
-from note_rl.collect.workers.messages import WorkerConfig
+from note_rl.collect.workers.configs import WorkerPlan
 from note_rl.collect.workers.parameters import SharedParameters
-from note_rl.collect.workers.pickling import pickled, pickled_environments, pickled_policy, pickled_recipe
 from note_rl.collect.workers.running import RunningWorkers
+from note_rl.collect.workers.waiting import WaitingSteps
 from note_rl.collect.workers.worker import count_steps
 from note_rl.environments import VectorEnvironment, check_listed, make_environments
 from note_rl.environments.multi_agent import joint_environments
@@ -34,7 +33,7 @@ class PoolCollector(Collecting):
     """Lets worker processes collect, several environments each; they live as long as a training run.
 
     Each worker is an ordinary `Collector` with random numbers of its own. An environment has the same episodes
-    whichever worker it belongs to. If a phase is to last until an episode ends, the workers are asked for as many
+    whichever worker it belongs to. If an iteration is to last until an episode ends, the workers are asked for as many
     steps as it took the last time, then for some more until one has ended.
 
     Args:
@@ -49,39 +48,26 @@ class PoolCollector(Collecting):
 
     def __init__(self, agent: Any, settings: Settings, policy: Policy, seed: int) -> None:
         assert settings.workers is not None
+        assert not isinstance(settings.num_envs, str), "settled by the agent"
         self.policy = policy
         self._agent = agent
         self._settings = settings
         self._workers: WorkerSettings = settings.workers
         self._seed = seed
-        self._frame_stack = settings.experience.frame_stack
-        given = agent.env
-        env = given
-        if isinstance(given, list | tuple):
-            check_listed(given)
-            env = given[:1]
-        if settings.multi_agent:
-            env = joint_environments(env, getattr(agent, "reward_done_func_ma", None))
-        if isinstance(env, VectorEnv):
-            raise EnvironmentMismatchError(
-                f"worker processes step single environments, and env is a vector of {env.num_envs}: leave pool_network "
-                "out, or give env as an id or a factory of one environment"
-            )
-        self._shown = VectorEnvironment(make_environments(env, 1), seed)
+        self._shown = _one_environment(agent, settings, seed)
         self.action_space, self.observation_space = self._shown.action_space, self._shown.observation_space
         self.goal_layout = self._shown.goal_layout
-        assert not isinstance(settings.num_envs, str), "settled by the agent"
-        self.num_envs = len(given) if isinstance(given, list | tuple) else settings.num_envs or 1
-        policy.bind(self._shown.action_space, self.num_envs)
+        self.num_envs = len(agent.env) if isinstance(agent.env, list | tuple) else settings.num_envs or 1
+        policy.bind(self.action_space, self.num_envs)
         self._places = self._places_of_workers()
         self._running: RunningWorkers | None = None
         self._stored: dict[str, Array] = {}  # where workers were when they last ended, by worker
-        self._waiting: tuple[Steps, list[Episode]] | None = None  # collected, not given to anybody yet
-        self._span = _SPAN
-        self._lost = False
+        self._waiting = WaitingSteps()
+        self._span = _SPAN  # steps that the last episode to end took, which are asked for at first
+        self._lost = False  # workers were ended at once, and their running episodes with them
 
     def _places_of_workers(self) -> list[list[int]]:
-        """Which environments each worker has."""
+        """Returns which environments each worker has."""
         if self._workers.processes > self.num_envs:
             say_once(
                 _log,
@@ -96,9 +82,9 @@ class PoolCollector(Collecting):
 
     def explore_with(self, policy: Policy, settings: Settings) -> None:
         """See `Collecting`."""
-        policy.bind(self._shown.action_space, self.num_envs)
-        if policy is not self.policy:
-            self._stored = {name: v for name, v in self._stored.items() if name.split("/")[1] != "policy"}
+        policy.bind(self.action_space, self.num_envs)
+        if policy is not self.policy:  # names are WORKER/policy/...: the new one has not come anywhere yet
+            self._stored = {name: values for name, values in self._stored.items() if name.split("/")[1] != "policy"}
         self.policy, self._settings = policy, settings
         assert settings.workers is not None
         self._workers = settings.workers
@@ -109,47 +95,45 @@ class PoolCollector(Collecting):
         exact = self._running.exact and not self._lost
         self._lost = False
         if not exact:
-            self._waiting = None
+            self._waiting.drop()
         return exact
+
+    def _start(self, act: PolicyRunner[Learner]) -> RunningWorkers:
+        parameters = SharedParameters(act, self._shown.obs, self._settings.experience.frame_stack)
+        try:
+            plan = WorkerPlan(self._agent, self._settings, self._seed, self._places)
+            configs = plan.configs(self.policy, parameters, self._stored)
+            # the framework's import, which takes seconds, is needed only where agents are made again
+            preload = [type(act.learner).__module__] if any(config.agent is not None for config in configs) else []
+            return RunningWorkers(configs, self._agent, parameters, self._workers.start_method, preload)
+        except BaseException:
+            parameters.close()
+            raise
 
     def collect(self, act: PolicyRunner[Learner], num_steps: int | None) -> tuple[Steps, list[Episode]]:
         """See `Collecting`; if overlapping, workers go on with the next steps at once."""
         self._receive()
-        if num_steps is None:
-            found = self._until_an_episode_ends(act)
-            length = self._span
-        else:
-            found = self._exactly(act, num_steps)
-            length = num_steps
-        if self._workers.overlapping and self._waiting is None:
-            self._ask(act, length)
-        return found
+        collected = self._until_an_episode_ends(act) if num_steps is None else self._exactly(act, num_steps)
+        if self._workers.overlapping and not self._waiting:
+            self._ask(act, self._span if num_steps is None else num_steps)
+        return collected
 
     def _exactly(self, act: PolicyRunner[Learner], num_steps: int) -> tuple[Steps, list[Episode]]:
-        have = 0 if self._waiting is None else len(self._waiting[0].ended)
-        if have < num_steps:
-            self._ask(act, num_steps - have)
+        if len(self._waiting) < num_steps:
+            self._ask(act, num_steps - len(self._waiting))
             self._receive()
-        assert self._waiting is not None
-        steps, episodes = self._waiting
-        self._waiting = None
-        if len(steps.ended) > num_steps:
-            steps, later = split(steps, num_steps)
-            num_ended = int(steps.ended.sum())
-            self._waiting = later, episodes[num_ended:]
-            episodes = episodes[:num_ended]
-        return steps, episodes
+        return self._waiting.take(num_steps)
 
     def _until_an_episode_ends(self, act: PolicyRunner[Learner]) -> tuple[Steps, list[Episode]]:
-        if self._waiting is None:
+        if not self._waiting:
             self._ask(act, self._span)
             self._receive()
-        while self._waiting is None or not self._waiting[1]:
+        while not self._waiting.has_ended_episode:
             self._ask(act, _SPAN)
             self._receive()
-        found, self._waiting = self._waiting, None
-        self._span = int(found[0].ended.any(axis=1).argmax()) + 1
-        return found
+        steps, episodes = self._waiting.take_all()
+        self._span = int(steps.ended.any(axis=1).argmax()) + 1
+        return steps, episodes
 
     def _ask(self, act: PolicyRunner[Learner], num_steps: int) -> None:
         assert self._running is not None, "begin() comes first"
@@ -161,9 +145,7 @@ class PoolCollector(Collecting):
             return
         steps, episodes = self._running.receive()
         self._count(len(steps.ended))
-        if self._waiting is not None:
-            steps, episodes = joined([self._waiting[0], steps]), self._waiting[1] + episodes
-        self._waiting = steps, episodes
+        self._waiting.add(steps, episodes)
 
     def _count(self, num_steps: int) -> None:
         """Lets the policy of this process, of which other workers may once begin, anneal like those of the workers."""
@@ -172,45 +154,6 @@ class PoolCollector(Collecting):
                 count_steps(policy, num_steps)
         else:
             count_steps(self.policy, num_steps * self.num_envs)
-
-    def _start(self, act: PolicyRunner[Learner]) -> RunningWorkers:
-        parameters = SharedParameters(act, self._shown.obs, self._frame_stack)
-        try:
-            jobs, preload = self._jobs(act, parameters)
-            return RunningWorkers(jobs, self._agent, parameters, self._workers.start_method, preload)
-        except BaseException:
-            parameters.close()
-            raise
-
-    def _jobs(self, act: PolicyRunner[Learner], parameters: SharedParameters) -> tuple[list[WorkerConfig], list[str]]:
-        """What each worker is to do, and the modules that all of them need."""
-        agent, reward_done = None, getattr(self._agent, "reward_done_func_ma", None)
-        own_method = getattr(reward_done, "__self__", None) is self._agent
-        if not parameters.mirrored or (self._settings.multi_agent and own_method):
-            agent = pickled_recipe(self._agent)
-        if reward_done is not None:
-            advice = "define it as a method of the agent"
-            reward_done = None if own_method else pickled("reward_done_func_ma", reward_done, advice)
-        jobs = [
-            WorkerConfig(
-                number=number,
-                places=places,
-                num_envs=self.num_envs,
-                seed=self._seed,
-                environments=pickled_environments(self._agent.env, places),
-                policy=pickled_policy(self.policy, places),
-                frame_stack=self._frame_stack,
-                multi_agent=self._settings.multi_agent,
-                agent=agent,
-                reward_done=reward_done,
-                activations=parameters.activations,
-                weights=parameters.columns,
-                num_bytes=parameters.num_bytes,
-                state=under(str(number), self._stored),
-            )
-            for number, places in enumerate(self._places)
-        ]
-        return jobs, [] if agent is None else [type(act.learner).__module__]
 
     def check(self) -> None:
         """See `Collecting`."""
@@ -222,37 +165,35 @@ class PoolCollector(Collecting):
         self._receive()
         if self._running is not None:
             self._stored = self._running.state()
-        state = {
-            "workers": np.concatenate([[number] * len(own) for number, own in enumerate(self._places)]),
-            "places": np.concatenate(self._places),
+        episodes = [self._stored[f"{number}/episode"] for number in range(len(self._places)) if self._stored]
+        return {
+            **self._division(),
             "span": np.array(self._span),
             **nested("worker", self._stored),
+            "episode": np.concatenate(episodes) if episodes else np.zeros(self.num_envs, np.int64),
+            **self._waiting.get_state(),
         }
-        episodes = [self._stored[f"{number}/episode"] for number in range(len(self._places)) if self._stored]
-        state["episode"] = np.concatenate(episodes) if episodes else np.zeros(self.num_envs, np.int64)
-        if self._waiting is not None:
-            steps, ended = self._waiting
-            state.update(nested("waiting", columns_of(steps)))
-            state["waiting_episodes"] = np.array([(e.return_, e.length, e.env_index) for e in ended]).reshape(-1, 3)
-        return state
+
+    def _division(self) -> dict[str, Array]:
+        """Returns all environments in the order of workers, and which worker each belongs to."""
+        return {
+            "workers": np.concatenate([[number] * len(own) for number, own in enumerate(self._places)]),
+            "places": np.concatenate(self._places),
+        }
 
     def set_state(self, state: Mapping[str, Array]) -> bool:
         """See `Collecting`."""
-        mine = self.get_state() if self._running is None else {}
-        for name in ("workers", "places"):
-            if name not in state or not np.array_equal(state[name], mine[name]):
-                raise CheckpointError(
-                    f"the checkpoint was written with {_described(state)}, this run has {_described(mine)}: choose "
-                    "pool_network, processes, num_envs and random as they were, or take over the parameters only "
-                    "(restore_param)"
-                )
+        assert self._running is None, "workers are told where to go on from when they start"
+        division = self._division()
+        if not all(name in state and np.array_equal(state[name], values) for name, values in division.items()):
+            raise CheckpointError(
+                f"the checkpoint was written with {_described(state)}, this run has {_described(division)}: choose "
+                "pool_network, processes, num_envs and random as they were, or take over the parameters only "
+                "(restore_param)"
+            )
         self._stored = under("worker", state)
         self._span = int(state["span"])
-        waiting = under("waiting", state)
-        self._waiting = None
-        if waiting:
-            rows = state["waiting_episodes"]
-            self._waiting = steps_of(waiting), [Episode(float(r), int(n), int(e)) for r, n, e in rows]
+        self._waiting.set_state(state)
         return True
 
     def end(self, keep: bool) -> None:
@@ -268,11 +209,31 @@ class PoolCollector(Collecting):
             running.end()
             self._lost = not keep
             if not keep:
-                self._waiting = None
+                self._waiting.drop()
 
     def close(self) -> None:
         """Closes the environment that stands for those of the workers."""
         self._shown.close()
+
+
+def _one_environment(agent: Any, settings: Settings, seed: int) -> VectorEnvironment:
+    """Returns one environment of the agent's, which stands for those of the workers: its spaces, what it shows first.
+
+    Raises:
+        NoteRLError: It cannot be made, or steps several at once by itself.
+    """
+    env = agent.env
+    if isinstance(env, list | tuple):
+        check_listed(env)
+        env = env[:1]
+    if settings.multi_agent:
+        env = joint_environments(env, getattr(agent, "reward_done_func_ma", None))
+    if isinstance(env, VectorEnv):
+        raise EnvironmentMismatchError(
+            f"worker processes step single environments, and env is a vector of {env.num_envs}: leave pool_network "
+            "out, or give env as an id or a factory of one environment"
+        )
+    return VectorEnvironment(make_environments(env, 1), seed)
 
 
 def _described(state: Mapping[str, Array]) -> str:

@@ -37,14 +37,14 @@ class WorkerPool:
     """
 
     def __init__(self, num_workers: int, forked: bool, preload: Sequence[str]) -> None:
-        self._lines: list[Connection] = []
+        self._connections: list[Connection] = []
         self._processes: list[subprocess.Popen[bytes]] = []
         self._answers: dict[int, Any] = {}  # what has come, by worker
         self._life: int | None = None
         self._ends = -1
-        self._told = b""  # by the process that forks workers, of how they ended
+        self._exit_reports = b""  # of the process that forks workers: how they ended, a line of JSON each
         self._selector = selectors.DefaultSelector()
-        groups = [range(num_workers)] if forked else [range(index, index + 1) for index in range(num_workers)]
+        groups = [range(num_workers)] if forked else [range(worker, worker + 1) for worker in range(num_workers)]
         try:
             self._start(groups, preload)
         except BaseException:
@@ -52,6 +52,7 @@ class WorkerPool:
             raise
 
     def _start(self, groups: Sequence[range], preload: Sequence[str]) -> None:
+        """Starts a process per group of workers; the ends that are theirs are closed here in any case."""
         life, self._life = os.pipe()
         self._ends, ends = os.pipe()
         theirs: list[socket.socket] = []
@@ -61,7 +62,7 @@ class WorkerPool:
                 for index in group:
                     ours, other = socket.socketpair()
                     theirs.append(other)
-                    self._lines.append(Connection(ours))
+                    self._connections.append(Connection(ours))
                     self._selector.register(ours, selectors.EVENT_READ, index)
                 start = Start([end.fileno() for end in theirs], life, ends, preload)
                 self._processes.append(_process(start))
@@ -80,20 +81,20 @@ class WorkerPool:
             WorkerError: It is dead.
         """
         try:
-            self._lines[worker].send(message, descriptor)
+            self._connections[worker].send(message, descriptor)
         except OSError:
             while True:  # until its last words, or how it died, are raised
                 self._take(worker)
 
     def receive(self) -> list[Any]:
-        """One answer of every worker, as (message, descriptor or None).
+        """Returns one answer of every worker, as (message, descriptor or None); waits for them.
 
         Raises:
             WorkerError: One of them has failed or died.
         """
-        while len(self._answers) < len(self._lines):
+        while len(self._answers) < len(self._connections):
             self._select(_LOOK_S)
-        answers = [self._answers[index] for index in range(len(self._lines))]
+        answers = [self._answers[index] for index in range(len(self._connections))]
         self._answers.clear()
         return answers
 
@@ -105,8 +106,8 @@ class WorkerPool:
         ready = self._selector.select(timeout_s)
         for key, _ in ready:
             self._take(key.data)
-        if not ready:  # the line of a dead worker may be held open by what its environments have forked
-            for worker in range(len(self._lines)):
+        if not ready:  # the connection of a dead worker may be held open by what its environments have forked
+            for worker in range(len(self._connections)):
                 if self._exit_code(worker, wait_s=0.0) is not None:
                     for key, _ in self._selector.select(0):  # its last words may have come after the look above
                         self._take(key.data)
@@ -115,7 +116,7 @@ class WorkerPool:
     def _take(self, worker: int) -> None:
         """Takes the next message of one worker."""
         try:
-            message, descriptor = self._lines[worker].receive()
+            message, descriptor = self._connections[worker].receive()
         except EOFError:
             raise WorkerError(f"worker process {worker} {self._how_it_ended(worker)}") from None
         if isinstance(message, Failed):
@@ -133,8 +134,8 @@ class WorkerPool:
         return f"was ended by {name}{hint}"
 
     def _exit_code(self, worker: int, wait_s: float) -> int | None:
-        """Minus the signal's number if a signal ended it; None where it lives, or nobody knows."""
-        if len(self._processes) == len(self._lines):
+        """Returns minus the signal's number if a signal ended it; None where it lives, or nobody knows."""
+        if len(self._processes) == len(self._connections):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 return self._processes[worker].wait(wait_s)
             return None
@@ -144,12 +145,12 @@ class WorkerPool:
                 read = os.read(self._ends, 4096)
                 if not read:
                     break
-                self._told += read
+                self._exit_reports += read
         return self._codes().get(worker)
 
     def _codes(self) -> dict[int, int]:
-        """Exit codes that the process which forked the workers has told of, by worker."""
-        return dict(json.loads(line) for line in self._told.splitlines())
+        """Returns the exit codes that the process which forked the workers has reported, by worker."""
+        return dict(json.loads(line) for line in self._exit_reports.splitlines())
 
     def end(self) -> None:
         """Ends all processes, whatever they are doing, and waits for that."""
@@ -157,8 +158,8 @@ class WorkerPool:
             return
         life, self._life = self._life, None
         os.close(life)  # every process watches this pipe
-        for line in self._lines:
-            line.close()
+        for connection in self._connections:
+            connection.close()
         for process in self._processes:
             try:
                 process.wait(_PATIENCE_S)
@@ -166,14 +167,18 @@ class WorkerPool:
                 process.kill()
                 process.wait()
         self._selector.close()
-        with selectors.DefaultSelector() as selector:  # until those who see to the end of workers are gone, too
+        self._wait_for_guards()
+        for _, descriptor in self._answers.values():
+            if descriptor is not None:
+                os.close(descriptor)
+
+    def _wait_for_guards(self) -> None:
+        """Waits until those who see to the end of workers, and hold this pipe open, are gone, too."""
+        with selectors.DefaultSelector() as selector:
             selector.register(self._ends, selectors.EVENT_READ)
             while selector.select(_PATIENCE_S) and os.read(self._ends, 4096):
                 pass
         os.close(self._ends)
-        for _, descriptor in self._answers.values():
-            if descriptor is not None:
-                os.close(descriptor)
 
 
 def _process(start: Start) -> "subprocess.Popen[bytes]":
@@ -184,7 +189,7 @@ def _process(start: Start) -> "subprocess.Popen[bytes]":
             [sys.executable, "-c", _PROGRAM, json.dumps([str(path) for path in sys.path]), json.dumps(asdict(start))],
             stdin=subprocess.DEVNULL,
             env={"TF_FORCE_GPU_ALLOW_GROWTH": "true", **os.environ, **thread_variables(1)},
-            pass_fds=[*start.lines, start.life, start.ends],
+            pass_fds=[*start.connections, start.life, start.ends],
         )
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)

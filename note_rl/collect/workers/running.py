@@ -23,14 +23,14 @@ class RunningWorkers:
     """The processes of a pool while it is running: asked together, answering as one.
 
     Args:
-        jobs: One per worker.
+        configs: One per worker.
         agent: By whose attributes workers act, where they have one like it.
         parameters: That they act by.
         start_method: See `WorkerSettings`.
         preload: Modules that are imported before workers are forked.
 
     Attributes:
-        exact: Whether all environments are where the jobs' states say.
+        exact: Whether all environments are where the configs' states say.
         asked: Whether steps have been asked for that were not received yet.
 
     Raises:
@@ -39,24 +39,24 @@ class RunningWorkers:
 
     def __init__(
         self,
-        jobs: Sequence[WorkerConfig],
+        configs: Sequence[WorkerConfig],
         agent: Any,
         parameters: SharedParameters,
         start_method: StartMethod,
         preload: Sequence[str],
     ) -> None:
-        self._places = [job.places for job in jobs]
+        self._places = [config.places for config in configs]
         self._attributes: Callable[[], dict[str, Any]] = (
-            partial(plain_attributes, agent) if any(job.agent is not None for job in jobs) else dict
+            partial(plain_attributes, agent) if any(config.agent is not None for config in configs) else dict
         )
         self._parameters = parameters
         self._segments: dict[int, Segment] = {}
         self.asked = False
         forked = start_method == "forkserver" or (start_method == "auto" and sys.platform == "linux")
-        self._workers = WorkerPool(len(jobs), forked, preload)
+        self._workers = WorkerPool(len(configs), forked, preload)
         try:
-            for number, job in enumerate(jobs):
-                self._workers.send(number, job, parameters.descriptor)
+            for number, config in enumerate(configs):
+                self._workers.send(number, config, parameters.descriptor)
             self.exact = all(ready.exact for ready, _ in self._workers.receive())
         except BaseException:
             self.end()
@@ -73,21 +73,21 @@ class RunningWorkers:
             self._workers.send(number, wanted)
 
     def receive(self) -> tuple[Steps, list[Episode]]:
-        """The steps that were asked for, and the episodes that ended in them, in order."""
-        parts, ended = [], []
+        """Returns the steps that were asked for, and the episodes that ended in them, in order."""
+        parts, episodes = [], []
         for number, (collected, descriptor) in enumerate(self._workers.receive()):
             assert isinstance(collected, Collected)
             if descriptor is not None:
                 self._segments[number] = Segment(descriptor, collected.num_bytes)
             parts.append(self._segments[number].views(collected.columns))
-            place = self._places[number]
-            ended += [Episode(return_, length, place[index]) for return_, length, index in collected.episodes]
+            places = self._places[number]
+            episodes += [Episode(return_, length, places[index]) for return_, length, index in collected.episodes]
         self.asked = False
         steps = side_by_side(parts, self._places)
-        return steps, _in_order(ended, steps.ended)
+        return steps, _in_order(episodes, steps.ended)
 
     def state(self) -> dict[str, Array]:
-        """Where the workers are, under their numbers; nothing may be asked for."""
+        """Returns where the workers are, under their numbers; nothing may be asked for."""
         assert not self.asked
         for number in range(len(self._places)):
             self._workers.send(number, TellState())
@@ -108,9 +108,14 @@ class RunningWorkers:
 
 
 def _in_order(episodes: Sequence[Episode], ended: BoolArray) -> list[Episode]:
-    """Episodes, which are in order for each environment, in the order in which they ended; [T, E]."""
+    """Returns episodes, which are in order for each environment, in the order in which they ended.
+
+    Args:
+        episodes: Of all environments.
+        ended: At which steps they ended, [T, E].
+    """
     of_env: dict[int, list[Episode]] = {}
     for episode in episodes:
         of_env.setdefault(episode.env_index, []).append(episode)
-    coming = {env_index: iter(found) for env_index, found in of_env.items()}
-    return [next(coming[int(env_index)]) for env_index in np.nonzero(ended)[1]]
+    remaining = {env_index: iter(its_episodes) for env_index, its_episodes in of_env.items()}
+    return [next(remaining[int(env_index)]) for env_index in np.nonzero(ended)[1]]

@@ -28,7 +28,7 @@ class Column:
 
 
 def layout(arrays: Mapping[str, Array]) -> tuple[list[Column], int]:
-    """Places for arrays, one behind the other, and the bytes they take in all."""
+    """Returns places for arrays, one behind the other, and the bytes they take in all."""
     columns, offset = [], 0
     for name, values in arrays.items():
         if values.dtype.hasobject:
@@ -54,7 +54,7 @@ class Segment:
             os.close(descriptor)
 
     def views(self, columns: Sequence[Column]) -> dict[str, Array]:
-        """The arrays, not copied."""
+        """Returns the arrays, not copied."""
         return {
             column.name: np.ndarray(column.shape, np.dtype(column.dtype), self._memory, column.offset)
             for column in columns
@@ -67,7 +67,7 @@ class Segment:
 
 
 def anonymous_file(num_bytes: int) -> int:
-    """The descriptor of a new file of this size, held in memory where the system can."""
+    """Returns the descriptor of a new file of this size, held in memory where the system can."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("note_rl")
     else:

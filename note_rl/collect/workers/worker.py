@@ -32,32 +32,34 @@ class Worker:
     """Collects in some of all environments.
 
     Args:
-        job: What to do.
+        config: What to do.
         weights: The segment where the training process writes parameters.
 
     Attributes:
-        exact: Whether the environments are where the job's state says.
+        exact: Whether the environments are where the config's state says.
     """
 
-    def __init__(self, job: WorkerConfig, weights: Segment) -> None:
-        seed_everything(integer(job.seed, "worker", job.number))
-        self._others = job.num_envs - len(job.places)
-        agent: Any = None if job.agent is None else pickle.loads(job.agent).make()
-        self._weights = weights.views(job.weights)
+    def __init__(self, config: WorkerConfig, weights: Segment) -> None:
+        seed_everything(integer(config.seed, "worker", config.number))
+        self._others = config.num_envs - len(config.places)
+        agent: Any = None if config.agent is None else pickle.loads(config.agent).make()
+        self._weights = weights.views(config.weights)
         self._version = -1
         self._agent = agent
-        self._learner: Learner | None = None if job.activations is not None else agent.learner
-        self._mirrored = None if job.activations is None else _Mirrored(self._weights, job.activations)
+        self._learner: Learner | None = None if config.activations is not None else agent.learner
+        self._mirrored = None if config.activations is None else _Mirrored(self._weights, config.activations)
         answers = self._learner or self._mirrored
         assert answers is not None
-        self._act = PolicyRunner[ActingLearner](answers, ObservationNormaliser(), job.multi_agent)
-        self._rng = generator(job.seed, "exploration", job.number)
-        self._collector = Collector(_environments(job, agent), pickle.loads(job.policy), self._rng, job.frame_stack)
+        self._act = PolicyRunner[ActingLearner](answers, ObservationNormaliser(), config.multi_agent)
+        self._rng = generator(config.seed, "exploration", config.number)
+        self._collector = Collector(
+            _environments(config, agent), pickle.loads(config.policy), self._rng, config.frame_stack
+        )
         self._segment: Segment | None = None
-        self.exact = self._set_state(job.state) if job.state else True
+        self.exact = self._set_state(config.state) if config.state else True
 
     def collect(self, wanted: Collect) -> tuple[Collected, int | None]:
-        """Collects; the steps are in shared memory then, whose descriptor is given if it is new."""
+        """Collects into shared memory; returns where the steps lie, and the memory's descriptor if it is new."""
         set_numbers(self._collector.policy, wanted.numbers)
         for name, value in wanted.attributes.items():
             setattr(self._agent, name, value)
@@ -67,13 +69,13 @@ class Worker:
         count_steps(self._collector.policy, self._others * wanted.num_steps)
         arrays = columns_of(steps)
         columns, num_bytes = layout(arrays)
-        new = None
+        descriptor = None
         if self._segment is None or self._segment.num_bytes < num_bytes:
-            new = anonymous_file(num_bytes)
-            self._segment = Segment(os.dup(new), num_bytes)
+            descriptor = anonymous_file(num_bytes)
+            self._segment = Segment(os.dup(descriptor), num_bytes)
         self._segment.write(columns, arrays)
         ended = [(episode.return_, episode.length, episode.env_index) for episode in episodes]
-        return Collected(columns, self._segment.num_bytes, ended), new
+        return Collected(columns, self._segment.num_bytes, ended), descriptor
 
     def _take_weights(self, wanted: Collect) -> None:
         if wanted.version == self._version:
@@ -81,23 +83,27 @@ class Worker:
         assert int(self._weights["version"]) == wanted.version
         self._version = wanted.version
         if self._learner is not None:
-            parameters = {name: values for name, values in self._weights.items() if name != "version"}
-            missing = [name for name in self._learner.get_state() if name[:6] == _PARAMETERS and name not in parameters]
-            if missing:
-                raise AgentContractError(
-                    f"made again by its class and arguments, the agent has {missing[0]!r}, which the one that trains "
-                    "does not have: define build(self) on it, which is called in worker processes after the constructor"
-                )
-            self._learner.set_state(parameters)
+            self._set_parameters(self._learner)
         if self._mirrored is not None and wanted.activations is not None:
             self._mirrored.use(wanted.activations)
 
+    def _set_parameters(self, learner: Learner) -> None:
+        parameters = {name: values for name, values in self._weights.items() if name != "version"}
+        own = [name for name in learner.get_state() if name.startswith(_PARAMETERS)]
+        missing = [name for name in own if name not in parameters]
+        if missing:
+            raise AgentContractError(
+                f"made again by its class and arguments, the agent has {missing[0]!r}, which the one that trains "
+                "does not have: define build(self) on it, which is called in worker processes after the constructor"
+            )
+        learner.set_state(parameters)
+
     def get_state(self) -> dict[str, Array]:
-        """Where it is, random numbers included."""
+        """Returns where it is, random numbers included."""
         random = json.dumps(self._rng.bit_generator.state).encode()
         state = {**self._collector.get_state(), "random": np.frombuffer(random, np.uint8)}
         if self._learner is not None:
-            own = {name: values for name, values in self._learner.get_state().items() if name[:6] != _PARAMETERS}
+            own = {name: v for name, v in self._learner.get_state().items() if not name.startswith(_PARAMETERS)}
             state.update(nested("learner", own))
         return state
 
@@ -128,7 +134,7 @@ class _Mirrored:
     def use(self, activations: bytes) -> None:
         """Takes these activations from now on."""
         by_agent: dict[int | None, list[Any]] = pickle.loads(activations)
-        self._mirrors = {index: NumpyPolicy(partial(self._layers, index, found)) for index, found in by_agent.items()}
+        self._mirrors = {index: NumpyPolicy(partial(self._layers, index, own)) for index, own in by_agent.items()}
 
     def _layers(self, index: int | None, activations: list[Any]) -> list[DenseLayer]:
         return [
@@ -147,7 +153,7 @@ class _Mirrored:
 
 
 def layer_arrays(index: int | None, layers: Sequence[DenseLayer]) -> dict[str, Array]:
-    """The arrays of an agent's layers under the names that workers read them by."""
+    """Returns the arrays of an agent's layers under the names that workers read them by."""
     kinds = {"kernel": 0, "bias": 1}
     return {
         f"{index}/{number}/{kind}": np.asarray(layer[place])
@@ -156,12 +162,12 @@ def layer_arrays(index: int | None, layers: Sequence[DenseLayer]) -> dict[str, A
     }
 
 
-def _environments(job: WorkerConfig, agent: Any) -> VectorEnvironment:
-    env = pickle.loads(job.environments)
-    if job.multi_agent:
+def _environments(config: WorkerConfig, agent: Any) -> VectorEnvironment:
+    env = pickle.loads(config.environments)
+    if config.multi_agent:
         own = getattr(agent, "reward_done_func_ma", None)
-        env = joint_environments(env, own if job.reward_done is None else pickle.loads(job.reward_done))
-    return VectorEnvironment(make_environments(env, len(job.places)), job.seed, job.places)
+        env = joint_environments(env, own if config.reward_done is None else pickle.loads(config.reward_done))
+    return VectorEnvironment(make_environments(env, len(config.places)), config.seed, config.places)
 
 
 def count_steps(policy: Policy, num_steps: int) -> None:

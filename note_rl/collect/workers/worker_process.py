@@ -1,7 +1,7 @@
-"""The program of a worker process, at the other end of a line.
+"""The program of a worker process, at the other end of a connection.
 
 Started by `note_rl.collect.workers.processes` with nothing of the caller in it: no `__main__`, no threads, no open
-files but its ends of the lines. Given several lines it imports what is asked for and forks a worker for each.
+files but its ends of the connections. Given several it imports what is asked for and forks a worker for each.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from note_rl.collect.workers.messages import Connection, Failed, Ready, State, TellState, line_of
+from note_rl.collect.workers.messages import Connection, Failed, Ready, State, TellState, connection_of
 from note_rl.collect.workers.shared_memory import Segment
 from note_rl.collect.workers.worker import Worker
 
@@ -29,32 +29,32 @@ class Start:
     """What a process is started with.
 
     Attributes:
-        lines: Descriptors of the lines, one per worker.
+        connections: Descriptors of their ends, one per worker.
         life: Descriptor of a pipe that ends when the training process does.
         ends: Descriptor of a pipe for the exit codes of forked workers, one line of JSON each. Whoever sees to the end
             of workers holds it open until then.
         preload: Modules to import before forking.
     """
 
-    lines: Sequence[int]
+    connections: Sequence[int]
     life: int
     ends: int
     preload: Sequence[str] = ()
 
 
 def main(start: Start) -> NoReturn:
-    """Works until the training process ends, or the line does."""
+    """Works until the training process ends, or the connection does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the training process's business
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
-    if len(start.lines) == 1:
-        _work(start.lines[0], start.life, _guard(start))
+    if len(start.connections) == 1:
+        _work(start.connections[0], start.life, _guard(start))
     for module in start.preload:
         importlib.import_module(module)
     children = {}
-    for index, descriptor in enumerate(start.lines):
+    for index, descriptor in enumerate(start.connections):
         pid = os.fork()
         if pid == 0:
-            for other in (*start.lines[index + 1 :], start.ends):
+            for other in (*start.connections[index + 1 :], start.ends):
                 os.close(other)
             _work(descriptor, start.life)
         os.close(descriptor)
@@ -63,7 +63,7 @@ def main(start: Start) -> NoReturn:
 
 
 def _reap(start: Start, children: dict[int, int]) -> NoReturn:
-    """Tells how workers ended, and sees that they do when the training process has gone."""
+    """Reports how workers ended, and sees that they do when the training process has gone."""
 
     def end_children() -> None:
         os.read(start.life, 1)
@@ -84,7 +84,7 @@ def _reap(start: Start, children: dict[int, int]) -> NoReturn:
 
 
 def _guard(start: Start) -> int:
-    """Forks a process that ends this one when the training process has gone, and gives its id.
+    """Forks a process that ends this one when the training process has gone, and returns its id.
 
     An environment's step that does not let other threads run cannot be ended from within.
     """
@@ -93,7 +93,7 @@ def _guard(start: Start) -> int:
     if guard != 0:
         os.close(start.ends)  # which ends with the guard
         return guard
-    for descriptor in (*start.lines, 0, 1, 2):  # those that others wait for the end of
+    for descriptor in (*start.connections, 0, 1, 2):  # those that others wait for the end of
         with contextlib.suppress(OSError):
             os.close(descriptor)
     os.read(start.life, 1)
@@ -106,17 +106,18 @@ def _guard(start: Start) -> int:
 
 
 def _work(descriptor: int, life: int, guard: int | None = None) -> NoReturn:
+    """Is a worker from here on; whatever happens, its environments are closed and the parent hears of it."""
     threading.Thread(target=_end_with, args=(life, guard), daemon=True).start()
-    line, exit_code = line_of(descriptor), 1
+    connection, exit_code = connection_of(descriptor), 1
     closing = contextlib.ExitStack()
     try:
-        serve(line, closing)
+        serve(connection, closing)
     except (EOFError, BrokenPipeError):
         exit_code = 0
     except BaseException as error:  # noqa: BLE001 - the border of the process: what went wrong is told to the parent
         last = traceback.format_exception_only(error)[-1].strip()
         with contextlib.suppress(OSError):
-            line.send(Failed(last, traceback.format_exc()))
+            connection.send(Failed(last, traceback.format_exc()))
     with contextlib.suppress(Exception):  # what close() of an environment raises can be told to nobody any more
         closing.close()
     for stream in (sys.stdout, sys.stderr):
@@ -140,19 +141,19 @@ def _end(exit_code: int, guard: int | None) -> NoReturn:
     os._exit(exit_code)
 
 
-def serve(line: Connection, closing: contextlib.ExitStack) -> None:
-    """Does what the line says until it ends (EOFError); `closing` is told what to close then."""
-    job, descriptor = line.receive()
+def serve(connection: Connection, closing: contextlib.ExitStack) -> None:
+    """Does what messages say until the connection ends (EOFError); `closing` learns what to close then."""
+    config, descriptor = connection.receive()
     assert descriptor is not None
-    worker = Worker(job, Segment(descriptor, job.num_bytes))
+    worker = Worker(config, Segment(descriptor, config.num_bytes))
     closing.callback(worker.close)
-    line.send(Ready(worker.exact))
+    connection.send(Ready(worker.exact))
     while True:
-        message, _ = line.receive()
+        message, _ = connection.receive()
         if isinstance(message, TellState):
-            line.send(State(worker.get_state()))
+            connection.send(State(worker.get_state()))
         else:
-            collected, new = worker.collect(message)
-            line.send(collected, new)
-            if new is not None:
-                os.close(new)
+            collected, segment = worker.collect(message)
+            connection.send(collected, segment)
+            if segment is not None:
+                os.close(segment)

@@ -14,22 +14,25 @@ _KERAS_NAMES = {"beta1": "beta_1", "beta2": "beta_2", "weight_decay": "weight_de
 
 
 def numbers_of(optimizers: Optimizers) -> list[OptimizerNumbers]:
-    """What they were told. A learning rate that has a schedule of Keras's own cannot be changed, and is left out."""
-    found = []
+    """Returns the numbers that optimizers were made with.
+
+    A learning rate that has a schedule of Keras's own cannot be changed, and is left out.
+    """
+    numbers = []
     for index, (optimizer, _) in enumerate(optimizers):
         values = {}
         if isinstance(optimizer._learning_rate, keras.Variable):
-            values[LEARNING_RATE] = _told(optimizer.learning_rate)
+            values[LEARNING_RATE] = _as_typed(optimizer.learning_rate)
         for name, keras_name in _KERAS_NAMES.items():
             value = getattr(optimizer, keras_name, None)
             if value is not None:
                 values[name] = float(value)
-        found.append(OptimizerNumbers(type(optimizer).__name__, values, index if len(optimizers) > 1 else None))
-    return found
+        numbers.append(OptimizerNumbers(type(optimizer).__name__, values, index if len(optimizers) > 1 else None))
+    return numbers
 
 
-def _told(rate: Any) -> float:
-    """The number that was typed, of which the variable holds the nearest in single precision."""
+def _as_typed(rate: Any) -> float:
+    """Returns the number that was typed, of which the variable holds the nearest in single precision."""
     return float(str(rate.numpy()))
 
 
@@ -50,7 +53,7 @@ def with_learning_rates(optimizers: Optimizers, hyperparameters: Mapping[str, fl
 
 @contextmanager
 def with_numbers(optimizers: Optimizers, scalars: Mapping[str, Any]) -> Iterator[None]:
-    """While an update is traced: lets optimizers find tensors where they look for their numbers."""
+    """Lets optimizers find tensors where they look for their numbers, while an update is traced."""
     with ExitStack() as stack:
         for index, values in of_optimizers(scalars, len(optimizers)).items():
             tensors = {_KERAS_NAMES[name]: value for name, value in values.items() if name != LEARNING_RATE}

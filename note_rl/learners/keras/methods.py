@@ -23,7 +23,7 @@ class TracedMethods:
         self._num_traces: dict[tuple[Any, ...], int] = {}
 
     def __call__(self, method: str, arrays: Sequence[Array], *further: Any) -> FloatArray:
-        """What the method answers to arrays of any length N of these shapes, and further constants.
+        """Returns what the method answers to arrays of any length N of these shapes, and further constants.
 
         Raises:
             AgentContractError: It is no tensor.

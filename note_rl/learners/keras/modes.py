@@ -25,7 +25,7 @@ _training_of: ContextVar[Callable[[Any], bool] | None] = ContextVar("training_of
 
 
 class _CallContext(keras_layer.CallContext):  # type: ignore[misc]  # Keras ships no types
-    """Of one call of an outermost layer, which begins in the mode that holds where it is made."""
+    """The context of one call of an outermost layer, which begins in the mode that holds where it is made."""
 
     def __init__(self, entry_layer: Any) -> None:
         super().__init__(entry_layer)
@@ -38,7 +38,7 @@ keras_layer.CallContext = _CallContext
 
 
 class Modes:
-    """Of the networks among the attributes of one agent.
+    """Says in which mode the networks among the attributes of one agent are.
 
     Args:
         agent: Its attributes are looked at, and what is in lists, tuples and mappings of them.
@@ -50,18 +50,18 @@ class Modes:
         self._learning = {identity(variable) for group in groups for variable in group}
 
     def evaluating(self) -> AbstractContextManager[None]:
-        """Every layer that is called has training=False."""
+        """Makes a context in which every layer that is called has training=False."""
         return evaluating()
 
     @contextmanager
     def learning(self) -> Iterator[None]:
-        """Networks that learn have training=True, the others False."""
+        """Gives networks that learn training=True, the others False."""
         with _mode(self._learns):
             yield
 
     @contextmanager
     def judging(self) -> Iterator[None]:
-        """training=False for gradients that nobody follows, also where the agent writes training=True."""
+        """Gives training=False for gradients that nobody follows, also where the agent writes training=True."""
         with self.evaluating(), ExitStack() as stack:
             for layer in self._layers():
                 if layer._call_has_training_arg:
@@ -69,15 +69,16 @@ class Modes:
             yield
 
     def _learns(self, layer: Any) -> bool:
-        return not layer.weights or any(identity(one) in self._learning for one in layer.trainable_variables)
+        return not layer.weights or any(identity(variable) in self._learning for variable in layer.trainable_variables)
 
     def _layers(self) -> list[Any]:
-        found = [layer for network in _networks_in(vars(self._agent).values()) for layer in network._flatten_layers()]
-        return list({id(layer): layer for layer in found}.values())
+        networks = _networks_in(vars(self._agent).values())
+        layers = {id(layer): layer for network in networks for layer in network._flatten_layers()}
+        return list(layers.values())
 
 
 def evaluating() -> AbstractContextManager[None]:
-    """Networks have training=False while they say what to aim at, within a loss that trains them."""
+    """Makes a context in which networks have training=False: they say what to aim at, in a loss that trains them."""
     return _mode(lambda layer: False)
 
 

@@ -10,26 +10,26 @@ from note_rl.learners.losses import Losses, without_gradient
 
 
 class TensorFlowArithmetic:
-    """Of tensors; see `Arithmetic`."""
+    """What losses are asked of TensorFlow's tensors; see `Arithmetic`."""
 
     def is_tensor(self, value: object) -> bool:
-        """Symbolic ones, too."""
+        """Whether this is a tensor, be it a symbolic one."""
         return bool(tf.is_tensor(value))
 
     def can_be_learned(self, loss: Any) -> bool:
-        """Only asking for the gradient tells."""
+        """Whether it may be; only asking for the gradient tells."""
         return True
 
     def ones(self, num: int) -> Any:
-        """[num]."""
+        """Returns a tensor [num]."""
         return tf.ones(num)
 
     def mean(self, values: Any) -> Any:
-        """[]."""
+        """Returns the mean [] of values [B]."""
         return tf.reduce_mean(values)
 
     def total(self, losses: Sequence[Any]) -> Any:
-        """[]."""
+        """Returns the sum [] of losses []."""
         return tf.add_n(list(losses))
 
 
@@ -64,7 +64,7 @@ class GradientStep:
         self.refusal: AgentContractError | None = None
 
     def __call__(self, batch: Mapping[str, Any], sync: Any) -> dict[str, Any]:
-        """The rows of this step: losses [G], and td_error and ratio [B] if the agent handed them over.
+        """Takes the step, and returns its rows: losses [G], and td_error and ratio [B] if the agent handed them over.
 
         Args:
             batch: Columns by name, [B, ...].
@@ -97,13 +97,13 @@ class GradientStep:
         return {name: tf.cast(row, tf.float32) for name, row in rows.items() if row is not None}
 
     def _gradients(self, tape: Any, losses: list[Any], learning: Sequence[int]) -> dict[int, list[Any]]:
-        """Of those parameter groups, by their numbers, along their own losses or the only one."""
+        """Returns the gradients of those parameter groups, by their numbers, along their own losses or the only one."""
         if len(losses) == len(self._groups):
-            found = {index: tape.gradient(losses[index], self._groups[index]) for index in learning}
-            of_losses = list(found.values())
+            gradients = {index: tape.gradient(losses[index], self._groups[index]) for index in learning}
+            of_losses = list(gradients.values())
         else:
-            found = dict(enumerate(tape.gradient(losses[0], self._groups)))
-            of_losses = [[one for group in found.values() for one in group]]
+            gradients = dict(enumerate(tape.gradient(losses[0], self._groups)))
+            of_losses = [[gradient for group in gradients.values() for gradient in group]]
         if any(all(gradient is None for gradient in group) for group in of_losses):
             self.refusal = without_gradient()
             raise self.refusal
@@ -112,7 +112,7 @@ class GradientStep:
                 tf.zeros_like(parameter) if gradient is None else gradient
                 for gradient, parameter in zip(group, self._groups[index], strict=True)
             ]
-            for index, group in found.items()
+            for index, group in gradients.items()
         }
 
     def _follow(self, gradients: Mapping[int, list[Any]], indices: Sequence[int]) -> None:

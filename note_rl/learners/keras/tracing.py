@@ -1,27 +1,17 @@
-"""What a traced function of a Keras agent has taken for constant, and whether it still holds."""
+"""What a traced function of a Keras agent has taken for constant, and whether it still holds.
 
+TensorFlow traces a function once: a number that the agent looks up in `self` is written into the graph. So the
+attributes that tracing read are noted with their values, and compared before each update.
+"""
+
+import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 _PLAIN = (int, float, bool, str, type(None))
-
-
-@dataclass(frozen=True, eq=False)
-class _Identity:
-    """Equal to itself and nothing else; held, so that its identity is not given away."""
-
-    one: Any
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Identity) and self.one is other.one
-
-    def __hash__(self) -> int:
-        return id(self.one)
-
-
-_ABSENT = _Identity(object())
+_one_trace_at_a_time = threading.RLock()
 
 
 class Constants:
@@ -44,14 +34,14 @@ class Constants:
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
-        """While a function is traced: notes what is read."""
+        """Notes what is read within the block, in which a function is traced."""
         with _reads_of(self._agent) as names:
             yield
         self._read |= names - self._inputs
         self._before = self._now()
 
     def changed(self) -> list[str]:
-        """Names of what is no longer as it was when it was noted."""
+        """Returns the names of what is no longer as it was when it was noted."""
         if not self._before:
             return []
         now = self._now()
@@ -59,40 +49,65 @@ class Constants:
 
     def _now(self) -> dict[str, Any]:
         attributes = vars(self._agent)
-        found = {name: _constant(attributes[name]) if name in attributes else _ABSENT for name in self._read}
+        values = {name: _comparable(attributes[name]) if name in attributes else _ABSENT for name in self._read}
         for index, optimizer in enumerate(self._optimizers):
             kind = type(optimizer).__name__
-            numbers = {name: value for name, value in vars(optimizer).items() if isinstance(value, _PLAIN)}
-            found.update({f"{kind} {index}: {name}": _constant(value) for name, value in numbers.items()})
-        return found
+            for name, value in vars(optimizer).items():
+                if isinstance(value, _PLAIN):
+                    values[f"{kind} {index}: {name}"] = _comparable(value)
+        return values
 
 
-def _constant(value: Any) -> Any:
+@dataclass(frozen=True, eq=False)
+class _SameObject:
+    """Equal to itself and nothing else; held, so that its identity is not given away."""
+
+    held: Any
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _SameObject) and self.held is other.held
+
+    def __hash__(self) -> int:
+        return id(self.held)
+
+
+_ABSENT = _SameObject(object())
+
+
+def _comparable(value: Any) -> Any:
+    """Returns what is equal as long as the value would be traced into the same graph."""
     if isinstance(value, _PLAIN):
-        return type(value), value
+        return type(value), value  # 1, 1.0 and True are equal, but not in a graph
     if isinstance(value, Mapping):
-        return {key: _constant(one) for key, one in value.items()}
+        return {key: _comparable(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_constant(one) for one in value]
-    return _Identity(value)
+        return [_comparable(item) for item in value]
+    return _SameObject(value)
 
 
 @contextmanager
 def _reads_of(target: Any) -> Iterator[set[str]]:
-    """The names of all attributes that are looked up on an object within the block.
+    """Gives the names of all attributes that are looked up on an object within the block.
 
-    For that time its class is one that takes note: only there lookups by the object's own methods can be seen.
+    For that time its class has a `__getattribute__` that takes note: lookups by the object's own methods, and by
+    functions that hold on to it, can be seen nowhere else. One that was always there would slow down every lookup.
     """
-    names: set[str] = set()
     kind: Any = type(target)
+    names: set[str] = set()
+    with _one_trace_at_a_time:  # or another thread would take the hook away too early
+        own = vars(kind).get("__getattribute__")
+        plain = kind.__getattribute__
 
-    def look_up(self: Any, name: str) -> Any:
-        names.add(name)
-        return kind.__getattribute__(self, name)
+        def look_up(self: Any, name: str) -> Any:
+            if self is target:
+                names.add(name)
+            return plain(self, name)
 
-    noting = type(kind)(kind.__name__, (kind,), {"__getattribute__": look_up, "__module__": kind.__module__})
-    object.__setattr__(target, "__class__", noting)
-    try:
-        yield names
-    finally:
-        object.__setattr__(target, "__class__", kind)
+        kind.__getattribute__ = look_up
+        try:
+            yield names
+        finally:
+            if own is None:
+                del kind.__getattribute__
+            else:
+                kind.__getattribute__ = own

@@ -12,14 +12,14 @@ from note_rl.types import Array
 
 
 def named_variables(agent: Any) -> Iterator[tuple[str, Any]]:
-    """Variables of everything the agent holds, under the names of its attributes."""
+    """Yields the variables of everything the agent holds, under the names of its attributes."""
     for name, value in vars(agent).items():
         if name != "param":
             yield from _named_variables_in(name, value)
 
 
 def arrays_of(agent: Any) -> dict[str, Array]:
-    """The same as arrays."""
+    """Returns the values of `named_variables`, copied."""
     return {name: as_array(variable) for name, variable in named_variables(agent)}
 
 
@@ -32,50 +32,58 @@ def _named_variables_in(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, keras.random.SeedGenerator):
         yield f"{name}/state", value.state
     elif isinstance(value, Mapping):
-        for key, one in value.items():
-            yield from _named_variables_in(f"{name}/{key}", one)
+        for key, item in value.items():
+            yield from _named_variables_in(f"{name}/{key}", item)
     elif isinstance(value, (list, tuple)):
-        for index, one in enumerate(value):
-            yield from _named_variables_in(f"{name}/{index}", one)
+        for index, item in enumerate(value):
+            yield from _named_variables_in(f"{name}/{index}", item)
 
 
 def optimizer_slots(optimizer: Any) -> Iterator[tuple[str, Any]]:
-    """The optimizer's variables but for the learning rate, which stays that of the optimizer at hand."""
+    """Yields the optimizer's variables but for the learning rate, which stays that of the optimizer at hand."""
     for index, variable in enumerate(optimizer.variables):
         if variable is not optimizer._learning_rate:
             yield str(index), variable
 
 
 def as_vector(gradients: Sequence[Any], variables: Sequence[Any]) -> Any:
-    """All numbers in a row; 0 where there is no gradient."""
-    found = [tf.zeros(v.shape) if g is None else g for g, v in zip(gradients, variables, strict=True)]
-    return tf.concat([tf.reshape(tf.convert_to_tensor(one), (-1,)) for one in found], 0)
+    """Returns all numbers in a row; 0 where there is no gradient."""
+    complete = [
+        tf.zeros(variable.shape) if gradient is None else tf.convert_to_tensor(gradient)
+        for gradient, variable in zip(gradients, variables, strict=True)
+    ]
+    return tf.concat([tf.reshape(gradient, (-1,)) for gradient in complete], 0)
+
+
+def constants(columns: Mapping[str, Array]) -> dict[str, Any]:
+    """Returns arrays as tensors, under the same names."""
+    return {name: tf.constant(values) for name, values in columns.items()}
 
 
 def as_array(variable: Any) -> Array:
-    """A copy of its values."""
+    """Returns a copy of its values."""
     return np.asarray(variable.numpy())
 
 
 def identity(variable: Any) -> int:
-    """Keras and TensorFlow may both speak of the same one."""
+    """Tells variables apart: Keras and TensorFlow may both speak of the same one."""
     return id(variable._value if isinstance(variable, keras.Variable) else variable)
 
 
 class VariablesOf:
-    """Of an agent; see `note_rl.learners.targets.Weights`."""
+    """The variables of an agent; see `note_rl.learners.targets.Weights`."""
 
     def __init__(self, agent: Any, groups: Sequence[Sequence[Any]]) -> None:
         self._agent = agent
         self._learning = [variable for group in groups for variable in group]
 
     def learning(self) -> list[str]:
-        """Names of those that learn."""
+        """Returns the names of those that learn."""
         ours = {identity(variable) for variable in self._learning}
         return [name for name, variable in named_variables(self._agent) if identity(variable) in ours]
 
     def read(self) -> dict[str, Array]:
-        """All, by name."""
+        """Returns all of them, by name."""
         return arrays_of(self._agent)
 
     def move(self) -> None:

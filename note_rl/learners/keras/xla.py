@@ -40,7 +40,7 @@ class Compilation:
         self._owner = owner
 
     def traced(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """The function as a concrete one for arguments like these; it is compiled when it is first called."""
+        """Traces the function as a concrete one for arguments like these; it is compiled when it is first called."""
         traced = tf.function(function, jit_compile=self.uses_xla).get_concrete_function(*arguments)
         slow = slow_operations(traced) if self.uses_xla and self._choosing else []
         if not slow:
@@ -54,14 +54,14 @@ class Compilation:
         return tf.function(function).get_concrete_function(*arguments)
 
     def give_up(self) -> None:
-        """XLA cannot compile what was traced."""
+        """Traces without XLA from now on: it cannot compile what was traced."""
         self.uses_xla = False
 
 
 def slow_operations(function: Any) -> list[str]:
-    """Kinds of operations in a concrete function, those it calls included, that XLA does slowly on CPUs."""
+    """Returns the kinds of operations in a concrete function, those it calls included, that XLA does slowly on CPUs."""
     definition = function.graph.as_graph_def()
-    nodes = [*definition.node, *(node for one in definition.library.function for node in one.node_def)]
+    nodes = [*definition.node, *(node for function in definition.library.function for node in function.node_def)]
     return sorted({node.op for node in nodes if node.op in _SLOW_ON_CPU_EXACTLY or node.op.startswith(_SLOW_ON_CPU)})
 
 

@@ -7,27 +7,27 @@ from torch import Tensor
 
 
 class TorchArithmetic:
-    """Of tensors; see `Arithmetic`."""
+    """What losses are asked of tensors; see `Arithmetic`."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
 
     def is_tensor(self, value: object) -> bool:
-        """Of any kind."""
+        """Whether this is a tensor."""
         return isinstance(value, Tensor)
 
     def can_be_learned(self, loss: Tensor) -> bool:
-        """Whether it has a history."""
+        """Whether it has a history that leads to parameters."""
         return loss.requires_grad
 
     def ones(self, num: int) -> Tensor:
-        """[num]."""
+        """Returns a tensor [num]."""
         return torch.ones(num, device=self._device)
 
     def mean(self, values: Tensor) -> Tensor:
-        """[]."""
+        """Returns the mean [] of values [B]."""
         return values.mean()
 
     def total(self, losses: Sequence[Tensor]) -> Tensor:
-        """[]."""
+        """Returns the sum [] of losses []."""
         return torch.stack(list(losses)).sum()

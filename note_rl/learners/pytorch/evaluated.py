@@ -8,7 +8,7 @@ from torch import Tensor
 
 from note_rl.learners.pytorch.optimizer_step import Direction
 
-_SOMETHING = torch.empty(0)
+_SOMETHING = torch.empty(0)  # where only there is something matters, not what
 
 
 class Evaluated(NamedTuple):
@@ -28,7 +28,7 @@ class Evaluated(NamedTuple):
 
 
 class Reported(NamedTuple):
-    """The same without directions and history."""
+    """What remains of it when the step is taken: neither directions nor the history that autograd keeps."""
 
     losses: list[Tensor | None]
     td_error: Tensor | None
@@ -36,7 +36,7 @@ class Reported(NamedTuple):
 
 
 def reported(evaluated: Evaluated) -> Reported:
-    """What is told of a step."""
+    """Returns what remains of a step; see `Reported`."""
     losses = [None if loss is None else loss.detach() for loss in evaluated.losses]
     return Reported(losses, evaluated.td_error, evaluated.ratio)
 
@@ -51,7 +51,7 @@ class WaitingLosses:
         self._means: dict[int, Tensor] = {}
 
     def filled(self, rows: Sequence[Sequence[Tensor | None]]) -> list[list[Tensor]]:
-        """Losses of the steps of an update block, none of them missing."""
+        """Returns the losses of the steps of an update block, none of them missing."""
         if any(loss is None for row in rows for loss in row) or not self._means:
             for index, column in enumerate(zip(*rows, strict=True)):
                 known = [loss for loss in column if loss is not None]
@@ -61,14 +61,14 @@ class WaitingLosses:
 
 
 def flattened(evaluated: Evaluated) -> list[Tensor]:
-    """All tensors that there are."""
+    """Returns all tensors that there are, in a fixed order."""
     gradients = [gradient for _, present in evaluated.directions for gradient in present]
     every = [*evaluated.losses, evaluated.td_error, evaluated.ratio, *gradients]
     return [tensor for tensor in every if tensor is not None]
 
 
 def unflattened(tensors: Iterable[Tensor], form: Evaluated) -> Evaluated:
-    """Back from the flat list, by the form that it came from."""
+    """Returns what was flattened, by the form that it has; see `form_of`."""
     remaining = iter(tensors)
     losses = [None if loss is None else next(remaining) for loss in form.losses]
     td_error = None if form.td_error is None else next(remaining)
@@ -77,7 +77,7 @@ def unflattened(tensors: Iterable[Tensor], form: Evaluated) -> Evaluated:
 
 
 def form_of(evaluated: Evaluated) -> Evaluated:
-    """What is there and what is not, without the tensors, which would hold on to what autograd knows."""
+    """Returns what is there and what is not, without the tensors, which would hold on to what autograd knows."""
     return Evaluated(
         [None if loss is None else _SOMETHING for loss in evaluated.losses],
         None if evaluated.td_error is None else _SOMETHING,

@@ -1,8 +1,7 @@
-"""The PyTorch learner."""
+"""The learner for agents written in PyTorch."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from note_rl.learners.base import (
     check_holds,
     check_state,
     first_minibatch,
-    minibatches,
     optimizers_for,
     parameter_groups,
     sample_columns,
@@ -26,32 +24,35 @@ from note_rl.learners.checks import SamplesApart, check_samples_apart
 from note_rl.learners.gradient_noise import NoiseMoments
 from note_rl.learners.losses import Losses, batch_attributes
 from note_rl.learners.numpy_policy import Actor
-from note_rl.learners.pytorch.adjusted import NoiseMeter, linear_layers, numbers_of, with_numbers
+from note_rl.learners.pytorch.adjusted import numbers_of, with_numbers
 from note_rl.learners.pytorch.arithmetic import TorchArithmetic
-from note_rl.learners.pytorch.evaluated import Evaluated, Reported, WaitingLosses, reported
-from note_rl.learners.pytorch.kept import Kept
+from note_rl.learners.pytorch.evaluated import Reported, WaitingLosses
+from note_rl.learners.pytorch.measuring import Measurements
 from note_rl.learners.pytorch.modes import Modes
-from note_rl.learners.pytorch.optimizer_step import Stepper
-from note_rl.learners.pytorch.recording.traces import Traces
+from note_rl.learners.pytorch.snapshots import Snapshots
+from note_rl.learners.pytorch.steps import GradientSteps
 from note_rl.learners.pytorch.tensors import (
     TensorsOf,
     arrays_of,
     as_array,
-    as_vector,
+    as_tensor,
     load_slots,
     named_tensors,
     optimizer_slots,
     random_state,
     set_random_state,
     stacked,
-    undisturbed,
 )
 from note_rl.learners.targets import update_copies
 from note_rl.types import Array, FloatArray, Sample, Update
 
 
 class PyTorchLearner:
-    """Trains an agent whose parameters are torch tensors, on the device that they are on."""
+    """Trains an agent whose parameters are torch tensors, on the device that they are on.
+
+    Its parts: `actor` answers observations, `GradientSteps` takes the steps of an update block, `Snapshots` brings back
+    what a block has spoiled, `Measurements` evaluates losses beside training, `Modes` says which layers train when.
+    """
 
     def __init__(self, agent: Any) -> None:
         self.agent = agent
@@ -59,234 +60,129 @@ class PyTorchLearner:
         self.device = self.groups[0][0].device
         self.actor = Actor(agent, self._framework_act, mirrored=self.device.type == "cpu")
         self._optimizers: list[tuple[torch.optim.Optimizer, list[Tensor]]] = []
-        self._max_grad_norm: float | None = None
         self._losses = Losses(agent, len(self.groups), TorchArithmetic(self.device))
-        self._groups_at_sync: Sequence[int] = getattr(agent, "groups_at_sync", ())
-        self._guard = SamplesApart(agent)
+        self._samples_apart = SamplesApart(agent)
         self._modes = Modes(agent, self.groups)
-        self._kept = Kept(agent, [])
+        self._measurements = Measurements(agent, self.groups, self._losses, self._modes)
+        self._steps = GradientSteps(agent, self.groups, self._losses, self._measurements.undisturbed)
+        self._snapshots = Snapshots(agent, [])
         self._waiting = WaitingLosses()
-        self._steppers: list[Stepper] = []  # of this update block
-        self._noise = NoiseMeter()
-        self._traces = Traces(agent, self._evaluate_step, self._nothing_changes, self._groups_at_sync)
 
     def act(self, obs: Array) -> FloatArray:
-        """Scores of the actions for observations [E, *obs]."""
+        """Returns scores of the actions for observations [E, *obs]."""
         return self.actor(obs)
 
     def act_one(self, obs: Array, agent_index: int) -> FloatArray:
-        """The same of one agent among several."""
+        """Returns the scores of one agent among several; see `act`."""
         return self.actor(obs, agent_index)
 
     def _framework_act(self, obs: Array, index: int | None = None) -> FloatArray:
         return self._evaluate(self.agent.action, [obs], *([] if index is None else [index]))
 
     def value(self, obs: Array) -> FloatArray:
-        """What the agent expects to gain, [N], from observations [N, *obs]."""
+        """Returns what the agent expects to gain, [N], from observations [N, *obs]."""
         return self._evaluate(self.agent.value, [obs]).reshape(-1)
 
     def reward(self, obs: Array, action: Array, next_obs: Array) -> FloatArray:
-        """What the agent's reward() says, [N], of N transitions."""
+        """Returns what the agent's reward() says, [N], of N transitions."""
         return self._evaluate(self.agent.reward, [obs, action, next_obs]).reshape(-1)
 
     def _evaluate(self, method: Any, arrays: Sequence[Array], *further: Any) -> FloatArray:
         with torch.inference_mode(), self._modes.evaluating():
-            output = method(*map(self._tensor, arrays), *further)
+            output = method(*(as_tensor(array, self.device) for array in arrays), *further)
         if not isinstance(output, Tensor):
             raise AgentContractError(f"{method.__name__}() must return a tensor, it returned {type(output).__name__}")
         answers: FloatArray = output.cpu().numpy()
         return answers
 
     def prepare(self, optimizer: Any, max_grad_norm: float | None, hyperparameters: Sequence[str], jit: Any) -> None:
-        """Takes the optimizers; see `Learner.prepare`. What `jit` means is told in `pytorch_traced`."""
+        """Takes the optimizers; see `Learner.prepare`. What `jit` means is told in `recording.traces`."""
         check_held(self.groups, (tensor for _, tensor in named_tensors(self.agent)))
         if optimizer is not None:
             optimizers = optimizers_for(optimizer, self.groups, torch.optim.Optimizer)
-            check_holds(optimizers, lambda one: [held for group in one.param_groups for held in group["params"]])
+            check_holds(optimizers, _parameters_of)
             self._optimizers, self._losses.num_optimizers = optimizers, len(optimizers)
-        self._max_grad_norm = max_grad_norm
-        self._kept = Kept(self.agent, self._optimizers)
+        self._snapshots = Snapshots(self.agent, self._optimizers)
         self._modes.look_again()
-        self._traces.prepare(jit, hyperparameters, [max_grad_norm, *(one for one, _ in self._optimizers)])
+        self._steps.prepare(self._optimizers, max_grad_norm, hyperparameters, jit)
 
     def expect(self, num_gradient_steps: float) -> None:
-        """So many gradient steps are still to come; see `Learner.expect`."""
-        self._traces.expect(num_gradient_steps)
+        """Hears that so many gradient steps are still to come; see `Learner.expect`."""
+        self._steps.traces.expect(num_gradient_steps)
 
     @property
     def stages(self) -> tuple[int, int]:
         """See `Staged.stages`."""
-        return self._traces.stages
+        return self._steps.traces.stages
 
     def resume(self, stages: tuple[int, int]) -> None:
         """See `Staged.resume`."""
-        self._traces.resume(stages)
+        self._steps.traces.resume(stages)
 
     @property
     def num_traces(self) -> int:
         """How often a gradient step was recorded; a change of hyperparameters must not add to it."""
-        return self._traces.num_traces
+        return self._steps.traces.num_traces
 
     def update(self, sample: Sample, hyperparameters: Mapping[str, float]) -> Update:
-        """One gradient step per minibatch; see `Learner.update`."""
-        if self._guard.due:
-            self._check_samples_apart(sample)
-        columns = {name: self._tensor(values).unbind(0) for name, values in sample_columns(sample).items()}
-        names = dict.fromkeys(batch_attributes(columns))
-        kept = self._kept.begin(sample.num_gradient_steps)
+        """Takes one gradient step per minibatch; see `Learner.update`."""
+        self._check_samples_apart(sample)
+        columns = {name: as_tensor(values, self.device).unbind(0) for name, values in sample_columns(sample).items()}
+        snapshot_taken = self._snapshots.begin(sample.num_gradient_steps)
         with (
             with_numbers(self._optimizers, hyperparameters),
-            temporary_attributes(self.agent, names),
+            temporary_attributes(self.agent, dict.fromkeys(batch_attributes(columns))),
             self._modes.learning(),
         ):
-            self._steppers = [Stepper(optimizer, parameters) for optimizer, parameters in self._optimizers]
-            steps = list(self._steps(columns, sample.sync.tolist(), hyperparameters, careful=not kept))
-        self._guard.count(sample.num_gradient_steps)
+            steps = list(self._steps.take(columns, sample.sync.tolist(), hyperparameters, careful=not snapshot_taken))
+        self._samples_apart.count(sample.num_gradient_steps)
         self.actor.parameters_changed()
-        rows = [self._losses.per_optimizer(row) for row in self._waiting.filled([step.losses for step in steps])]
-        losses = as_array(torch.stack([loss for row in rows for loss in row])).reshape(len(steps), -1)
+        losses = self._losses_of_optimizers(steps)
         if not np.isfinite(losses).all():
-            return self._diverged(losses, sample.num_gradient_steps, kept)
+            return self._diverged(losses, sample.num_gradient_steps, snapshot_taken)
         return Update(losses, stacked([step.td_error for step in steps]), stacked([step.ratio for step in steps]))
 
-    def _diverged(self, losses: FloatArray, num_gradient_steps: int, kept: bool) -> Update:
+    def _losses_of_optimizers(self, steps: Sequence[Reported]) -> FloatArray:
+        """Returns the losses of steps, [K, G]; one copy from the device for all of them."""
+        rows = [self._losses.per_optimizer(row) for row in self._waiting.filled([step.losses for step in steps])]
+        return as_array(torch.stack([loss for row in rows for loss in row])).reshape(len(steps), -1)
+
+    def _diverged(self, losses: FloatArray, num_gradient_steps: int, snapshot_taken: bool) -> Update:
         """Goes back to before the update block; steps that were not taken have no loss."""
-        if kept or not self._kept.is_sound():
-            self._kept.go_back()
+        if snapshot_taken or not self._snapshots.is_sound():
+            self._snapshots.go_back()
         missing = num_gradient_steps - len(losses)
         return Update(np.pad(losses, ((0, missing), (0, 0)), constant_values=math.nan), diverged=True)
 
-    def _steps(
-        self,
-        columns: Mapping[str, Sequence[Tensor]],
-        sync: Sequence[bool],
-        hyperparameters: Mapping[str, float],
-        careful: bool,
-    ) -> Iterator[Reported]:
-        """Takes the steps of an update block, each when it is asked for, and tells what each minibatch gave.
-
-        If careful, none is taken any more once a loss is not finite.
-        """
-        due = [one or not self._groups_at_sync for one in sync]
-        replays = self._traces.of(columns, due, hyperparameters)
-        quick = all(stepper.direct for stepper in self._steppers)
-        for k, batch in enumerate(zip(*columns.values(), strict=True)):
-            if replays is not None:
-                found = replays(batch, due[k], quick)
-            else:
-                found = self._evaluate_step(dict(zip(columns, batch, strict=True)), due[k])
-            told = reported(found)
-            if careful and not all(loss is None or math.isfinite(loss) for loss in told.losses):
-                yield told
-                return
-            for stepper, direction in zip(self._steppers, found.directions, strict=True):
-                stepper.follow(direction)
-            yield told
-            if sync[k]:
-                self._sync_targets()
-                if replays is not None and not self._traces.up_to_date():
-                    replays = None  # in this update block; targets were exchanged rather than updated
-
-    def _evaluate_step(self, batch: Mapping[str, Tensor], due: bool) -> Evaluated:
-        """Losses and gradients of a minibatch; changes no parameter.
-
-        Args:
-            batch: Columns by name.
-            due: Whether the groups that wait for a sync learn, too.
-        """
-        handle = self.agent.prioritized_replay
-        vars(self.agent).update(batch_attributes(batch))
-        handle.begin(len(batch["reward"]))
-        losses = self._losses(batch)
-        td_error, ratio = handle.take()
-        gradients = self._gradients(losses, due)
-        if len(self._optimizers) == 1:
-            gradients = [[gradient for group in gradients for gradient in group]]
-        directions = [
-            stepper.direction(of_optimizer, self._max_grad_norm)
-            for stepper, of_optimizer in zip(self._steppers, gradients, strict=True)
-        ]
-        return Evaluated(list(losses), td_error, ratio, directions)
-
-    def _gradients(self, losses: list[Tensor], due: bool) -> list[list[Tensor | None]]:
-        """Per parameter group, along its own loss or the only one; None for groups that wait for a sync."""
-        if len(losses) == len(self.groups):
-            learns = [due or index not in self._groups_at_sync for index in range(len(losses))]
-            last = max((index for index, one in enumerate(learns) if one), default=0)
-            return [
-                list(torch.autograd.grad(loss, group, retain_graph=index < last, allow_unused=True))
-                if learns[index]
-                else [None] * len(group)
-                for index, (loss, group) in enumerate(zip(losses, self.groups, strict=True))
-            ]
-        parameters = [parameter for group in self.groups for parameter in group]
-        flat = iter(torch.autograd.grad(losses[0], parameters, allow_unused=True))
-        return [[next(flat) for _ in group] for group in self.groups]
-
     def _check_samples_apart(self, sample: Sample) -> None:
+        """Refuses losses in which samples influence each other, when it is time to look."""
+        if not self._samples_apart.due:
+            return
         if not self._modes.couple_samples():
-            check_samples_apart(self._gradients_of, first_minibatch(sample))
-        self._guard.passed()
-
-    def _gradients_of(self, columns: Mapping[str, Array]) -> tuple[FloatArray, list[FloatArray]]:
-        """Losses [G] of one minibatch, by name [b, ...], and their gradients along all parameters, [G, P]."""
-        parameters = [parameter for group in self.groups for parameter in group]
-        with self._nothing_changes(), self._modes.judging():
-            losses = self._losses_of(columns)
-            found = [torch.autograd.grad(one, parameters, retain_graph=True, allow_unused=True) for one in losses]
-        return as_array(torch.stack(losses)), [as_array(as_vector(one, parameters)) for one in found]
+            check_samples_apart(self._measurements.gradients_of, first_minibatch(sample))
+        self._samples_apart.passed()
 
     def loss_of(self, sample: Sample) -> FloatArray:
-        """Losses [K, G] of minibatches; see `Learner.loss_of`."""
-        with self._nothing_changes(), self._modes.learning():
-            return np.stack([as_array(torch.stack(self._losses_of(columns))) for columns in minibatches(sample)])
-
-    def _losses_of(self, columns: Mapping[str, Array]) -> list[Tensor]:
-        """Losses [G] of one minibatch, by name [b, ...]."""
-        return self._losses.per_optimizer(self._to_measure({n: self._tensor(values) for n, values in columns.items()}))
-
-    def _nothing_changes(self, among: Sequence[Tensor] | None = None) -> AbstractContextManager[list[Tensor]]:
-        return undisturbed(self.agent, self.device, among)
-
-    def optimizer_numbers(self) -> list[OptimizerNumbers]:
-        """What the optimizers were told; see `Learner.optimizer_numbers`."""
-        return numbers_of(self._optimizers)
+        """Returns the losses [K, G] of minibatches; see `Learner.loss_of`."""
+        return self._measurements.losses_of(sample)
 
     def gradient_noise(self, sample: Sample, num_envs: int | None) -> tuple[list[NoiseMoments], int]:
-        """How much gradients scatter; see `Learner.gradient_noise`."""
-        if self._guard.due:
-            self._check_samples_apart(sample)
-        given = minibatch_in_parts(sample, sample_columns(sample), num_envs)
-        batch = {name: self._tensor(values) for name, values in given.columns.items()}
-        groups = self.groups if len(self._optimizers) > 1 else [[one for group in self.groups for one in group]]
-        layers = linear_layers(vars(self.agent).values())
-        with self._nothing_changes([] if self._noise.is_harmless else None) as changed, self._modes.judging():
-            found = self._noise(self._to_measure, given, batch, groups, layers)
-        self._noise.has_touched(changed)
-        return found, given.size
+        """Measures how much gradients scatter; see `Learner.gradient_noise`."""
+        self._check_samples_apart(sample)
+        minibatch = minibatch_in_parts(sample, sample_columns(sample), num_envs)
+        return self._measurements.noise_of(minibatch), minibatch.size
 
-    def _to_measure(self, batch: Mapping[str, Tensor]) -> list[Tensor]:
-        """One per optimizer, or one for all."""
-        losses = self._losses.beside_training(batch)
-        return losses if len(losses) == 1 else self._losses.per_optimizer(losses)
-
-    def _sync_targets(self) -> None:
-        with torch.no_grad():
-            self.agent.update_param()
+    def optimizer_numbers(self) -> list[OptimizerNumbers]:
+        """Returns the numbers that optimizers were made with; see `Learner.optimizer_numbers`."""
+        return numbers_of(self._optimizers)
 
     def copies_targets(self) -> bool:
-        """What update_param() does; see `Learner.copies_targets`."""
-        with self._nothing_changes():
-            return update_copies(TensorsOf(self.agent, self.groups), self._sync_targets)
-
-    def _tensor(self, values: Array) -> Tensor:
-        tensor = torch.from_numpy(np.ascontiguousarray(values))
-        if tensor.dtype == torch.int32:
-            tensor = tensor.long()  # indices in torch
-        return tensor.to(self.device)
+        """Finds out what update_param() does; see `Learner.copies_targets`."""
+        with self._measurements.undisturbed(), torch.no_grad():
+            return update_copies(TensorsOf(self.agent, self.groups), self.agent.update_param)
 
     def get_state(self) -> dict[str, Array]:
-        """Every tensor of the agent, every slot of its optimizers, and the state of torch's random numbers."""
+        """Returns every tensor of the agent, every slot of its optimizers, and the state of torch's random numbers."""
         state = {f"agent/{name}": values for name, values in arrays_of(self.agent).items()}
         for index, (optimizer, _) in enumerate(self._optimizers):
             for name, tensor in optimizer_slots(optimizer):
@@ -303,5 +199,9 @@ class PyTorchLearner:
         for index, (optimizer, _) in enumerate(self._optimizers):
             load_slots(optimizer, state, f"optimizer/{index}/")
         set_random_state(self.device, state)
-        self._kept = Kept(self.agent, self._optimizers)
+        self._snapshots = Snapshots(self.agent, self._optimizers)  # older ones are of another agent by now
         self.actor.parameters_changed()
+
+
+def _parameters_of(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]

@@ -15,7 +15,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 
 
 class Modes:
-    """Of the networks among the attributes of one agent.
+    """Puts the networks among the attributes of one agent into modes.
 
     Args:
         agent: Its attributes are looked at, and what is in lists, tuples and dicts of them.
@@ -30,12 +30,12 @@ class Modes:
         self._targets: list[dict[str, Any]] = []  # of those in networks that do not learn
 
     def look_again(self) -> None:
-        """Layers may have been exchanged within networks."""
+        """Looks for layers anew, which may have been exchanged within networks."""
         self._networks = []
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:
-        """All networks in eval mode."""
+        """Puts all networks into eval mode."""
         self._look()
         states = self._states
         before = [state["training"] for state in states]
@@ -49,7 +49,7 @@ class Modes:
 
     @contextmanager
     def learning(self) -> Iterator[None]:
-        """Networks that learn in train mode, the others in eval mode.
+        """Puts networks that learn into train mode, the others into eval mode.
 
         Layers that the user has put into eval mode within a network that is in train mode stay so: they are frozen.
         """
@@ -68,7 +68,7 @@ class Modes:
 
     @contextmanager
     def judging(self) -> Iterator[None]:
-        """Eval mode for gradients that nobody follows, also where the agent calls train() on its networks.
+        """Has eval mode for gradients that nobody follows, also where the agent calls train() on its networks.
 
         But for recurrent layers, as cuDNN gives gradients in train mode only; that concerns no more than their dropout.
         """
@@ -99,11 +99,11 @@ class Modes:
         self._networks = networks
         layers = {id(layer): layer for network in networks for layer in network.modules()}
         self._states = [vars(layer) for layer in layers.values()]
-        targets = {id(layer): layer for one in networks for layer in self._layers_of_targets(one)}
+        targets = {id(layer): layer for network in networks for layer in self._layers_of_targets(network)}
         self._targets = [vars(layer) for layer in targets.values()]
 
     def _layers_of_targets(self, network: nn.Module) -> Iterator[nn.Module]:
-        """Of the largest parts in which nothing learns; a network may hold another and its target."""
+        """Yields the layers of the largest parts in which nothing learns: a network may hold another and its target."""
         learns = [id(parameter) in self._learning for parameter in network.parameters()]
         if learns and not any(learns):
             yield from network.modules()

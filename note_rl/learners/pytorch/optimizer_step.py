@@ -47,11 +47,11 @@ class Stepper:
         return self._direct
 
     def step(self, gradients: Sequence[Tensor | None], max_grad_norm: float | None) -> None:
-        """One step along the gradients, scaled down to a global norm if one is given."""
+        """Takes one step along the gradients, scaled down to a global norm if one is given."""
         self.follow(self.direction(gradients, max_grad_norm))
 
     def direction(self, gradients: Sequence[Tensor | None], max_grad_norm: float | None) -> Direction:
-        """The gradients that there are as `follow` takes them: clipped, and in the memory layout of parameters."""
+        """Returns what `follow` takes: the gradients that there are, clipped, in the memory layout of parameters."""
         kept = tuple(index for index, gradient in enumerate(gradients) if gradient is not None)
         present = [self._laid_out(gradient, i) for i, gradient in enumerate(gradients) if gradient is not None]
         if max_grad_norm is not None and present:
@@ -59,7 +59,7 @@ class Stepper:
         return kept, present
 
     def follow(self, direction: Direction) -> None:
-        """One step."""
+        """Takes one step."""
         kept, present = direction
         if self._direct and self._slots_found(kept):
             self._adam(kept, present)
@@ -71,7 +71,7 @@ class Stepper:
             parameter.grad = None
 
     def _laid_out(self, gradient: Tensor, index: int) -> Tensor:
-        """The gradient in the memory layout of its parameter, which fused kernels take for granted."""
+        """Returns the gradient in the memory layout of its parameter, which fused kernels take for granted."""
         if gradient.layout != torch.strided or gradient.stride() == self._strides[index]:
             return gradient
         return torch.empty_like(self.parameters[index]).copy_(gradient)
@@ -87,6 +87,11 @@ class Stepper:
         first, second = ([state[name] for state in states] for name in ("exp_avg", "exp_avg_sq"))
         counters = [_counter(states)] if len(kept) == len(self.parameters) else [state["step"] for state in states]
         self._slots[kept] = _Slots(parameters, first, second, [state["step"] for state in states], counters)
+        self._look_up_options()
+        return True
+
+    def _look_up_options(self) -> None:
+        """Finds the kernel of this optimizer and the arguments that stay the same during an update block."""
         group = self.optimizer.param_groups[0]
         decoupled = group.get("decoupled_weight_decay", isinstance(self.optimizer, torch.optim.AdamW))
         self._kernel = torch._fused_adamw_ if decoupled else torch._fused_adam_
@@ -100,7 +105,6 @@ class Stepper:
             "amsgrad": False,
             "maximize": False,
         }
-        return True
 
     def _adam(self, kept: tuple[int, ...], gradients: list[Tensor]) -> None:
         if not kept:
@@ -112,7 +116,7 @@ class Stepper:
 
 
 def _counter(states: Sequence[dict[str, Tensor]]) -> Tensor:
-    """All numbers of steps in one tensor, of which the slots become views: they are counted up together."""
+    """Returns all numbers of steps in one tensor, of which the slots become views: they are counted up together."""
     base = states[0]["step"]._base
     if base is None or base.shape != (len(states),) or any(state["step"]._base is not base for state in states):
         base = torch.stack([state["step"] for state in states])
@@ -122,7 +126,7 @@ def _counter(states: Sequence[dict[str, Tensor]]) -> Tensor:
 
 
 def clipped(gradients: list[Tensor], max_norm: float) -> list[Tensor]:
-    """The gradients scaled to at most the given global norm, as `torch.nn.utils.clip_grad_norm_` scales them."""
+    """Returns gradients scaled to at most this global norm, as `torch.nn.utils.clip_grad_norm_` scales them."""
     norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
     scale = torch.clamp(max_norm / (norm + 1e-6), max=1.0)
     return list(torch._foreach_mul(gradients, scale))
@@ -137,10 +141,9 @@ def is_plain_adam(optimizer: torch.optim.Optimizer, parameters: Sequence[Tensor]
     device = parameters[0].device.type
     fusable = group["fused"] or (group["fused"] is None and group["foreach"] is None and device == "cpu")
     unusual = any(group.get(flag) for flag in ("amsgrad", "maximize", "capturable", "differentiable", "foreach"))
-    alike = all(p.device.type == device and p.dtype == torch.float32 for p in parameters)
-    return bool(
-        same and fusable and not unusual and alike and isinstance(group["lr"], float) and not _watched(optimizer)
-    )
+    alike = all(parameter.device.type == device and parameter.dtype == torch.float32 for parameter in parameters)
+    plain_rate = isinstance(group["lr"], float)  # a tensor may be changed by whoever holds it
+    return bool(same and fusable and not unusual and alike and plain_rate and not _watched(optimizer))
 
 
 def _is(first: object, second: object) -> bool:

@@ -14,14 +14,14 @@ _RANDOM = "random/torch"
 
 
 def named_tensors(agent: Any) -> Iterator[tuple[str, Tensor]]:
-    """Parameters and buffers of everything the agent holds, under the names of its attributes."""
+    """Yields the parameters and buffers of everything the agent holds, under the names of its attributes."""
     for name, value in vars(agent).items():
         if name != "param":
             yield from _named_tensors_in(name, value)
 
 
 def arrays_of(agent: Any) -> dict[str, Array]:
-    """The same as arrays."""
+    """Returns the values of `named_tensors`, copied."""
     return {name: as_array(tensor) for name, tensor in named_tensors(agent)}
 
 
@@ -32,22 +32,22 @@ def _named_tensors_in(name: str, value: Any) -> Iterator[tuple[str, Tensor]]:
     elif isinstance(value, Tensor):
         yield name, value
     elif isinstance(value, Mapping):
-        for key, one in value.items():
-            yield from _named_tensors_in(f"{name}/{key}", one)
+        for key, item in value.items():
+            yield from _named_tensors_in(f"{name}/{key}", item)
     elif isinstance(value, (list, tuple)):
-        for index, one in enumerate(value):
-            yield from _named_tensors_in(f"{name}/{index}", one)
+        for index, item in enumerate(value):
+            yield from _named_tensors_in(f"{name}/{index}", item)
 
 
 def optimizer_slots(optimizer: torch.optim.Optimizer) -> Iterator[tuple[str, Tensor]]:
-    """What the optimizer remembers of each parameter."""
+    """Yields what the optimizer remembers of each parameter."""
     for index, slots in optimizer.state_dict()["state"].items():
         for name, value in slots.items():
             yield f"{index}/{name}", torch.as_tensor(value)
 
 
 def load_slots(optimizer: torch.optim.Optimizer, state: Mapping[str, Array], prefix: str) -> None:
-    """Slots from the state; the hyperparameters stay those of the optimizer at hand."""
+    """Loads slots from the state; the hyperparameters stay those of the optimizer at hand."""
     slots: dict[int, dict[str, Tensor]] = {}
     for name, values in state.items():
         if name.startswith(prefix):
@@ -57,7 +57,7 @@ def load_slots(optimizer: torch.optim.Optimizer, state: Mapping[str, Array], pre
 
 
 def random_state(device: torch.device) -> dict[str, Array]:
-    """Of the generators that torch draws from, of which there is one per device."""
+    """Returns the state of the generators that torch draws from, of which there is one per device."""
     state = {f"{_RANDOM}/cpu": as_array(torch.get_rng_state())}
     if device.type == "cuda":
         state[f"{_RANDOM}/cuda"] = as_array(torch.cuda.get_rng_state(device))
@@ -65,7 +65,7 @@ def random_state(device: torch.device) -> dict[str, Array]:
 
 
 def set_random_state(device: torch.device, state: Mapping[str, Array]) -> None:
-    """Takes over what of it there is."""
+    """Takes over what there is of a random state."""
     if f"{_RANDOM}/cpu" in state:
         torch.set_rng_state(torch.from_numpy(np.array(state[f"{_RANDOM}/cpu"])))
     if f"{_RANDOM}/cuda" in state and device.type == "cuda":
@@ -73,37 +73,54 @@ def set_random_state(device: torch.device, state: Mapping[str, Array]) -> None:
 
 
 def stacked(rows: Sequence[Tensor | None]) -> FloatArray | None:
-    """[K, B] of rows [B] as float32; None where some are missing."""
+    """Returns rows [B] as [K, B] in float32; None where some are missing."""
     present = [row.detach() for row in rows if row is not None]
     return as_array(torch.stack(present).float()) if len(present) == len(rows) else None
 
 
 def as_vector(gradients: Sequence[Tensor | None], parameters: Sequence[Tensor]) -> Tensor:
-    """All numbers in a row; 0 where there is no gradient."""
-    found = [torch.zeros_like(p) if g is None else g for g, p in zip(gradients, parameters, strict=True)]
-    return torch.cat([(one.to_dense() if one.is_sparse else one).reshape(-1) for one in found])
+    """Returns all numbers in a row; 0 where there is no gradient."""
+    complete = [
+        torch.zeros_like(parameter) if gradient is None else gradient
+        for gradient, parameter in zip(gradients, parameters, strict=True)
+    ]
+    dense = [gradient.to_dense() if gradient.is_sparse else gradient for gradient in complete]
+    return torch.cat([gradient.reshape(-1) for gradient in dense])
+
+
+def as_tensor(values: Array, device: torch.device) -> Tensor:
+    """Returns an array as a tensor; integers of 32 bits become such of 64, which torch takes for indices."""
+    tensor = torch.from_numpy(np.ascontiguousarray(values))
+    if tensor.dtype == torch.int32:
+        tensor = tensor.long()
+    return tensor.to(device)
+
+
+def as_tensors(columns: Mapping[str, Array], device: torch.device) -> dict[str, Tensor]:
+    """Returns arrays as tensors, under the same names."""
+    return {name: as_tensor(values, device) for name, values in columns.items()}
 
 
 def as_array(tensor: Tensor) -> Array:
-    """A copy in NumPy."""
+    """Returns a copy in NumPy."""
     values: Array = tensor.detach().cpu().numpy().copy()
     return values
 
 
 class TensorsOf:
-    """Of an agent; see `note_rl.learners.targets.Weights`."""
+    """The tensors of an agent; see `note_rl.learners.targets.Weights`."""
 
     def __init__(self, agent: Any, groups: Sequence[Sequence[Tensor]]) -> None:
         self._agent = agent
         self._learning = [parameter for group in groups for parameter in group]
 
     def learning(self) -> list[str]:
-        """Names of those that learn."""
+        """Returns the names of those that learn."""
         ours = {id(parameter) for parameter in self._learning}
         return [name for name, tensor in named_tensors(self._agent) if id(tensor) in ours]
 
     def read(self) -> dict[str, Array]:
-        """All, by name."""
+        """Returns all of them, by name."""
         return arrays_of(self._agent)
 
     def move(self) -> None:

@@ -76,11 +76,11 @@ def test_noise_is_that_of_gradients_taken_one_at_a_time(framework: Framework, nu
         assert size == 16
         assert found.variance == pytest.approx(moments.variance, rel=1e-4)
         assert found.squared_norm == pytest.approx(moments.squared_norm, rel=1e-3)
-    assert agent.learner._noise._quickly
+    assert agent.learner._measurements._noise._quickly
     assert all(np.array_equal(*pair) for pair in zip(before, framework.parameters(agent), strict=True))
     assert {name for name in vars(agent) if vars(agent)[name] is not attributes.get(name)} == set()
     if framework.package == "keras":
-        assert agent.learner._noise.num_traces == 1
+        assert agent.learner._measurements._noise.num_traces == 1
 
 
 def penalised(framework: Framework, penalty: float, twice: bool) -> Any:
@@ -120,7 +120,7 @@ def test_the_quick_way_is_taken_where_it_is_exact_and_left_where_it_is_not(
     for num in (2, 1 if quickly else 2):
         expected = parts_of(framework, agent, block(1), num)
         (found,), _ = agent.learner.gradient_noise(block(1), None)
-        assert agent.learner._noise._quickly is quickly
+        assert agent.learner._measurements._noise._quickly is quickly
         assert found.variance == pytest.approx(expected.variance, rel=1e-3)
         assert found.squared_norm == pytest.approx(expected.squared_norm, rel=2e-3)
 

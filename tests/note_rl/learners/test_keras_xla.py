@@ -120,7 +120,7 @@ def prepared(agent, jit="auto"):
 
 
 def traced(learner):
-    return list(learner._traced.values())
+    return list(learner._update._traced.values())
 
 
 def test_an_agent_that_sees_pictures_is_trained_without_xla_and_it_is_said_once(caplog):
@@ -170,8 +170,8 @@ def test_an_agent_without_layers_and_the_noise_of_its_gradients_are_as_well():
     sample = blocks_of(1, (36, 36), np.uint8, batch=8)
     for _ in range(2):  # the first measurement compiles nothing
         learner.gradient_noise(sample, None)
-    assert not learner._compilation.uses_xla
-    assert [compiles(one) for one in learner._noise._functions.values()] == [False]
+    assert not learner._update.compilation.uses_xla
+    assert [compiles(one) for one in learner._measurements._noise._functions.values()] == [False]
     learner.update(sample, {})
     assert [compiles(one) for one in traced(learner)] == [False]
     assert learner.num_traces == 1  # known by now

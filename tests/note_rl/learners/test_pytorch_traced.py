@@ -9,7 +9,8 @@ import torch
 from note_rl import RL_pytorch
 from note_rl.agents import pytorch as agents
 from note_rl.learners.pytorch.recording.compiled import has_compiler, pays
-from note_rl.learners.pytorch.recording.graph import recorded, replay
+from note_rl.learners.pytorch.recording.graph import recorded
+from note_rl.learners.pytorch.recording.replay import replay
 from note_rl.optimizers.pytorch import adam, sgd
 from note_rl.policy import EpsGreedyQPolicy
 from note_rl.replay.experience import Clock
@@ -89,7 +90,7 @@ def test_a_group_that_waits_reports_the_mean_of_what_was_worked_out():
     assert loss.mean() == pytest.approx(each[[1, 4]].mean(), rel=1e-5)
     later = learner.update(minibatches("TD3", (False, False), seed=1), {}).loss[:, 0]
     np.testing.assert_allclose(later, each[[1, 4]].mean(), rtol=1e-5)
-    calls = {due: trace.recording.num_calls for (_, due), trace in learner._traces._known.items()}
+    calls = {due: trace.recording.num_calls for (_, due), trace in learner._steps.traces._known.items()}
     assert calls[False] < 0.75 * calls[True]
 
 
@@ -343,4 +344,4 @@ def test_compiled_steps_agree():
         expected, found = plain.update(batch, {}), traced.update(batch, {})
         np.testing.assert_allclose(found.td_error, expected.td_error, rtol=1e-3, atol=1e-5)
     assert_same_state(traced, plain, rtol=1e-3, atol=1e-5)
-    assert all(trace.is_compiled for trace in traced._traces._known.values())
+    assert all(trace.is_compiled for trace in traced._steps.traces._known.values())

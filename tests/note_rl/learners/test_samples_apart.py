@@ -183,7 +183,7 @@ def q_learner(framework, mistaken, network=None, explicit=False, start_wrong_aft
             q = self.net(s, training=True) if explicit and framework.package == "keras" else self.net(s)
             q = q[:, :1]
             y = framework.stop(r + 0.99 * self.target(next_s)[:, 0] * (1.0 - d))
-            wrong = mistaken and self.learner._guard._num_gradient_steps >= self.right_until
+            wrong = mistaken and self.learner._samples_apart._num_gradient_steps >= self.right_until
             return framework.mean((q - y) ** 2) if wrong else framework.mean((q[:, 0] - y) ** 2)
 
     return Agent()

@@ -15,6 +15,7 @@ from tuner.errors import UserError
 from tuner.reporting.figures import parameters as parameter_figures
 from tuner.reporting.figures import scores as figures
 from tuner.reporting.figures import study as study_figures
+from tuner.reporting.figures import style
 from tuner.reporting.figures.scales import AxisScale
 from tuner.reporting.markup import Html, tag
 from tuner.reporting.page import render_page, write_page
@@ -309,7 +310,7 @@ def test_chance_is_marked_at_every_importance(page: Parsed) -> None:
     bars, marks = page.figures()["importance-figure"]["data"]
     assert bars["y"] == marks["y"] == ["gamma 30%", "learning_rate 70%"]
     assert (bars["x"], marks["x"]) == ([0.3, 0.7], [0.35, 0.2])
-    assert bars["marker"]["color"] == [figures.FAINT, figures.TRIAL]  # what chance alone could do is pale
+    assert bars["marker"]["color"] == [style.FAINT, style.TRIAL]  # what chance alone could do is pale
     assert "on these trials gamma cannot be told from it." in "".join(page.text)
     late = page.figures()["importance-time-figure"]["data"][0]
     assert (late["name"], late["x"], late["y"]) == ("gamma", [0.25, 1.0], [0.8, 0.3])

@@ -2,99 +2,105 @@
 
 import html
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tuner.reporting.figures.scales import CATEGORY, LOG, ONE_MINUS, AxisScale, as_number
-from tuner.reporting.figures.scores import FAILED, FAINT, TRIAL, WINNER, hover_text
+from tuner.reporting.figures.style import FAILED, FAINT, TRIAL, WINNER, run_markers
 from tuner.reporting.thinning import MOST_POINTS, thinned
-from tuner.results.records import SCREEN, Scalar, StudySummary
+from tuner.results.records import SCREEN, RunRecord, Scalar, StudySummary
 from tuner.results.wording import format_value, short_names
 from tuner.trial.messages import JsonDict
 
 MAX_SLICES: Final = 6
+_COLUMNS = 3
 
 
 def importance_figure(summary: StudySummary) -> JsonDict:
     """Parameters by importance, as shares of the whole, each with what chance alone would reach."""
     ordered = sorted(summary.importances.items(), key=lambda item: item[1])
     total = sum(value for _, value in ordered) or 1.0
-    names = short_names(path for path, _ in ordered)
-    null = {path: value / total for path, value in summary.importance_null.items()}
     shares = {path: value / total for path, value in ordered}
+    by_chance = {path: value / total for path, value in summary.importance_null.items()}
+    names = short_names(shares)
     labels = [f"{html.escape(names[path])} {share:.0%}" for path, share in shares.items()]
-    bars = {
+    data = [_importance_bars(labels, shares, by_chance)]
+    if by_chance:
+        data.append(_chance_marks(labels, [by_chance.get(path) for path in shares]))
+    layout = {
+        "height": 60 + 30 * len(ordered),
+        "margin": {"l": 64, "r": 56, "t": 8, "b": 8},
+        "showlegend": bool(by_chance),
+        "xaxis": {"tickformat": ".0%", "rangemode": "tozero", "showgrid": False, "visible": False},
+        "yaxis": {"showgrid": False, "type": "category"},
+        "bargap": 0.35,
+    }
+    return {"data": data, "layout": layout}
+
+
+def _importance_bars(labels: Sequence[str], shares: Mapping[str, float], by_chance: Mapping[str, float]) -> JsonDict:
+    """Bars that are faint where chance alone reaches as much."""
+    return {
         "type": "bar",
         "orientation": "h",
         "name": "importance",
         "x": list(shares.values()),
-        "y": labels,
+        "y": list(labels),
         "customdata": [html.escape(path) for path in shares],
-        "marker": {"color": [TRIAL if share > null.get(path, 0.0) else FAINT for path, share in shares.items()]},
+        "marker": {"color": [TRIAL if share > by_chance.get(path, 0.0) else FAINT for path, share in shares.items()]},
         "hovertemplate": "%{customdata}: %{x:.1%}<extra></extra>",
     }
-    marks = {
+
+
+def _chance_marks(labels: Sequence[str], shares: Sequence[float | None]) -> JsonDict:
+    return {
         "type": "scatter",
         "mode": "markers",
         "name": "chance alone, 1 in 20",
-        "x": [null.get(path) for path in shares],
-        "y": labels,
+        "x": list(shares),
+        "y": list(labels),
         "marker": {"symbol": "line-ns", "size": 18, "line": {"color": FAILED, "width": 3}, "color": FAILED},
         "hovertemplate": "chance alone: %{x:.1%}<extra></extra>",
     }
-    x_axis = {"tickformat": ".0%", "rangemode": "tozero", "showgrid": False, "visible": False}
-    y_axis = {"showgrid": False, "type": "category"}
-    layout = {
-        "height": 60 + 30 * len(ordered),
-        "margin": {"l": 64, "r": 56, "t": 8, "b": 8},
-        "showlegend": bool(null),
-        "xaxis": x_axis,
-        "yaxis": y_axis,
-        "bargap": 0.35,
-    }
-    return {"data": [bars, marks] if null else [bars], "layout": layout}
 
 
 def slices_figure(summary: StudySummary) -> JsonDict:
     """Score against value for the most important parameters: which way is better, and how wide the good range is."""
-    in_order = dict.fromkeys(path for run in summary.runs for path in run.params)
-    known = [path for path in in_order if path in summary.importances]
+    searched = dict.fromkeys(path for run in summary.runs for path in run.params)  # in the order of the space
+    known = [path for path in searched if path in summary.importances]
     paths = sorted(known, key=lambda path: -summary.weights.get(path, 0.0))[:MAX_SLICES]
-    names = short_names({path for run in summary.runs for path in run.params} | set(paths))
-    every = [run for run in summary.stage(SCREEN) if run.complete]
-    complete = thinned(every, MOST_POINTS, kept=[run for run in every if run.label == summary.winner_label])
+    names = short_names(searched)
+    complete = [run for run in summary.stage(SCREEN) if run.complete]
+    drawn = thinned(complete, MOST_POINTS, kept=[run for run in complete if run.label == summary.winner_label])
+    rows = math.ceil(len(paths) / _COLUMNS)
     layout: JsonDict = {
-        "height": 230 * math.ceil(len(paths) / 3) + 50,
+        "height": 230 * rows + 50,
         "showlegend": False,
-        "grid": {"rows": math.ceil(len(paths) / 3), "columns": min(3, len(paths)), "pattern": "independent"},
+        "grid": {"rows": rows, "columns": min(_COLUMNS, len(paths)), "pattern": "independent"},
     }
     data = []
-    for index, path in enumerate(paths, start=1):
-        runs = [run for run in complete if path in run.params]
-        own = "" if index == 1 else str(index)
+    for index, path in enumerate(paths):
+        runs = [run for run in drawn if path in run.params]
         values = [run.params[path] for run in runs]
         scale = AxisScale.of(values, summary.scales.get(path))
-        winners = [run.label == summary.winner_label for run in runs]
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "x": [_coordinate(value, scale) for value in values],
-                "y": [run.score for run in runs],
-                "xaxis": f"x{own}",
-                "yaxis": f"y{own}",
-                "customdata": [hover_text(run) for run in runs],
-                "marker": {
-                    "color": [WINNER if won else TRIAL for won in winners],
-                    "symbol": ["star" if won else "circle" for won in winners],
-                    "size": [13 if won else 7 for won in winners],
-                },
-                "hovertemplate": "%{customdata}<extra></extra>",
-            }
-        )
-        layout[f"xaxis{own}"] = {**_axis(values, scale), "title": {"text": html.escape(names[path])}}
-        layout[f"yaxis{own}"] = {"zeroline": False, **({"title": {"text": "score"}} if index % 3 == 1 else {})}
+        number = str(index + 1) if index else ""  # Plotly calls its axes x, x2, x3, ...
+        points = _slice(runs, [_coordinate(value, scale) for value in values], summary.winner_label)
+        data.append({**points, "xaxis": f"x{number}", "yaxis": f"y{number}"})
+        layout[f"xaxis{number}"] = {**_axis(values, scale), "title": {"text": html.escape(names[path])}}
+        leftmost = index % _COLUMNS == 0
+        layout[f"yaxis{number}"] = {"zeroline": False, **({"title": {"text": "score"}} if leftmost else {})}
     return {"data": data, "layout": layout}
+
+
+def _slice(runs: Sequence[RunRecord], x: Sequence[Scalar], winner_label: str | None) -> JsonDict:
+    """Runs as points at their values of one parameter; the winner is a star."""
+    won = [run.label == winner_label for run in runs]
+    marker = {
+        "color": [WINNER if is_winner else TRIAL for is_winner in won],
+        "symbol": ["star" if is_winner else "circle" for is_winner in won],
+        "size": [13 if is_winner else 7 for is_winner in won],
+    }
+    return run_markers(runs, x, [run.score for run in runs], marker)
 
 
 def _axis(values: Sequence[Scalar], scale: AxisScale) -> JsonDict:

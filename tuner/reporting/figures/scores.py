@@ -1,50 +1,65 @@
-"""The figures of the page, as Plotly's JSON: data and layout, no drawing.
-
-Colours are names of CSS variables, "var(--winner)"; page.js replaces them by their values in the reader's colour
-scheme. Labels are escaped, because Plotly reads a part of HTML in them.
-"""
+"""The figures about scores: the winner against the default, trial after trial, and over the steps of each run."""
 
 import html
 import math
 from collections.abc import Iterable, Sequence
-from typing import Final
+from dataclasses import dataclass
 
+from tuner.reporting.figures.style import (
+    DEFAULT,
+    FAILED,
+    FAINT,
+    TRIAL,
+    WINNER,
+    axis,
+    budget_axis,
+    finite,
+    run_markers,
+)
 from tuner.reporting.thinning import MOST_LINES, MOST_POINTS, thinned
 from tuner.results.findings import Estimate, Verdict
 from tuner.results.records import SCREEN, TEST, RunRecord, StudySummary
-from tuner.results.wording import describe_params, format_number
+from tuner.results.wording import format_number
 from tuner.trial.messages import JsonDict, Outcome
 
-WINNER: Final = "var(--winner)"
-DEFAULT: Final = "var(--default)"
-TRIAL: Final = "var(--trial)"
-FAILED: Final = "var(--failed)"
-FAINT: Final = "var(--faint)"
+
+@dataclass(frozen=True)
+class _Row:
+    """One configuration in the comparison.
+
+    Attributes:
+        label: Its name.
+        estimate: Its test scores; None: it has none.
+        color: Of its points.
+    """
+
+    label: str
+    estimate: Estimate | None
+    color: str
 
 
-def comparison_figure(summary: StudySummary, found: Verdict) -> JsonDict | None:
+def comparison_figure(summary: StudySummary, judged: Verdict) -> JsonDict | None:
     """Test scores of the winner and of the default configuration: every seed, IQM and interval."""
-    rows = [(summary.default_label, found.default, DEFAULT)]
+    rows = [_Row(summary.default_label, judged.default, DEFAULT)]
     if summary.winner_label not in (None, summary.default_label):
-        rows.append((str(summary.winner_label), found.winner, WINNER))
-    points = [point for _, estimate, _ in rows if estimate is not None for point in estimate.points]
+        rows.append(_Row(str(summary.winner_label), judged.winner, WINNER))
+    points = [point for row in rows if row.estimate is not None for point in row.estimate.points]
     if not points:
         return None
     margin = 0.12 * (max(points) - min(points)) or 1.0
     low, high = min(points) - margin, max(points) + margin
     data: list[JsonDict] = []
-    for row, (label, estimate, color) in enumerate(rows):
-        if estimate is not None:
-            place = (estimate.iqm - low) / (high - low)
-            side = "left" if place > 0.7 else "right" if place < 0.3 else "center"  # inwards: plots may be narrow
-            data += _strip(row, label, estimate, color, side)
+    for height, row in enumerate(rows):
+        if row.estimate is not None:
+            data.append(_points(height, row, row.estimate))
+            data.append(_middle(height, row, row.estimate, _inwards((row.estimate.iqm - low) / (high - low))))
     layout = {
         "height": 120 + 70 * len(rows),
         "showlegend": False,
-        "xaxis": {"title": {"text": html.escape(summary.metric_name)}, "zeroline": False, "range": [low, high]},
+        "xaxis": axis(html.escape(summary.metric_name), range=[low, high]),
         "yaxis": {
             "tickvals": list(range(len(rows))),
-            "ticktext": [html.escape(label) for label, _, _ in rows],
+            "ticktext": [html.escape(row.label) for row in rows],
             "range": [-0.6, len(rows) - 0.4],
             "showgrid": False,
             "zeroline": False,
@@ -53,38 +68,46 @@ def comparison_figure(summary: StudySummary, found: Verdict) -> JsonDict | None:
     return {"data": data, "layout": layout}
 
 
-def _strip(row: int, label: str, estimate: Estimate, color: str, side: str) -> list[JsonDict]:
-    """Points spread over the height of a row, so that equal scores do not hide each other, and the IQM below them."""
-    n = estimate.n
-    spread = [row + 0.12 + 0.22 * (index % 5) / 4 for index in range(n)]
-    points = {
+def _inwards(place: float) -> str:
+    """Returns the side of a point at which its text stays within the plot, which may be narrow."""
+    if place > 0.7:
+        return "left"
+    return "right" if place < 0.3 else "center"
+
+
+def _points(height: int, row: _Row, estimate: Estimate) -> JsonDict:
+    """One point per seed, spread over the height of the row, so that equal scores do not hide each other."""
+    return {
         "type": "scatter",
         "mode": "markers",
         "x": list(estimate.points),
-        "y": spread,
-        "marker": {"color": color, "size": 9, "opacity": 0.65},
-        "hovertemplate": f"{html.escape(label)}: %{{x:.5g}}<extra></extra>",
+        "y": [height + 0.12 + 0.22 * (index % 5) / 4 for index in range(estimate.n)],
+        "marker": {"color": row.color, "size": 9, "opacity": 0.65},
+        "hovertemplate": f"{html.escape(row.label)}: %{{x:.5g}}<extra></extra>",
     }
+
+
+def _middle(height: int, row: _Row, estimate: Estimate, side: str) -> JsonDict:
+    """The IQM below the points, with its interval if there is one."""
     low, high = estimate.low, estimate.high
-    interval: JsonDict = {}
-    if low is not None and high is not None:
-        sides = {"array": [high - estimate.iqm], "arrayminus": [estimate.iqm - low]}
-        interval = {
-            "error_x": {"type": "data", "symmetric": False, "color": color, "thickness": 2, "width": 8, **sides}
-        }
-    middle = {
+    text = html.escape(str(estimate)) if low is not None else format_number(estimate.iqm)
+    trace: JsonDict = {
         "type": "scatter",
         "mode": "markers+text",
         "x": [estimate.iqm],
-        "y": [row - 0.15],
-        "text": [f"IQM {html.escape(str(estimate)) if low is not None else format_number(estimate.iqm)}"],
+        "y": [height - 0.15],
+        "text": [f"IQM {text}"],
         "textposition": f"bottom {side}",
         "cliponaxis": False,
-        "marker": {"color": color, "size": 13, "symbol": "diamond"},
-        "hovertemplate": f"{html.escape(label)}: IQM %{{x:.5g}}<extra></extra>",
-        **interval,
+        "marker": {"color": row.color, "size": 13, "symbol": "diamond"},
+        "hovertemplate": f"{html.escape(row.label)}: IQM %{{x:.5g}}<extra></extra>",
     }
-    return [points, middle]
+    if low is not None and high is not None:
+        trace["error_x"] = {
+            **{"type": "data", "symmetric": False, "color": row.color, "thickness": 2, "width": 8},
+            **{"array": [high - estimate.iqm], "arrayminus": [estimate.iqm - low]},
+        }
+    return trace
 
 
 def history_figure(summary: StudySummary) -> JsonDict | None:
@@ -95,21 +118,23 @@ def history_figure(summary: StudySummary) -> JsonDict | None:
     heights = [height for run in compared if (height := _height(run)) is not None]
     if not heights:
         return None
-    floor = min(heights) if summary.maximised else max(heights)
+    worst = min(heights) if summary.maximised else max(heights)
     best = _improvements(summary, complete)
     winner = [run for run in complete if run.label == summary.winner_label]
     drawn = thinned(runs, MOST_POINTS, kept=(*best, *winner))
+    others = [run for run in drawn if run.complete and run not in winner]
     groups = [
-        _markers("complete", [run for run in drawn if run.complete and run not in winner], floor, TRIAL, "circle"),
-        _markers("pruned, at its last report", [run for run in drawn if _is_pruned(run)], floor, TRIAL, "circle-open"),
-        _markers("failed", [run for run in drawn if run.failed], floor, FAILED, "x"),
-        _markers("the winner", winner, floor, WINNER, "star"),
+        _markers("complete", others, worst, {"color": TRIAL, "size": 8, "symbol": "circle"}),
+        _markers(
+            "pruned, at its last report",
+            [run for run in drawn if _is_pruned(run)],
+            worst,
+            {"color": TRIAL, "size": 8, "symbol": "circle-open"},
+        ),
+        _markers("failed", [run for run in drawn if run.failed], worst, {"color": FAILED, "size": 8, "symbol": "x"}),
+        _markers("the winner", winner, worst, {"color": WINNER, "size": 13, "symbol": "star"}),
     ]
-    layout = {
-        "height": 380,
-        "xaxis": {"title": {"text": "trial"}, "zeroline": False},
-        "yaxis": {"title": {"text": "score"}, "zeroline": False},
-    }
+    layout = {"height": 380, "xaxis": axis("trial"), "yaxis": axis("score")}
     return {"data": [_best_so_far(best, complete), *(group for group in groups if group["x"])], "layout": layout}
 
 
@@ -118,12 +143,12 @@ def _is_pruned(run: RunRecord) -> bool:
 
 
 def _improvements(summary: StudySummary, complete: Sequence[RunRecord]) -> list[RunRecord]:
-    """The complete runs that were better than all before them."""
-    found: list[RunRecord] = []
+    """Returns the complete runs that were better than all before them."""
+    best: list[RunRecord] = []
     for run in complete:
-        if not found or (summary.merit(run) or 0.0) > (summary.merit(found[-1]) or 0.0):
-            found.append(run)
-    return found
+        if not best or (summary.merit(run) or 0.0) > (summary.merit(best[-1]) or 0.0):
+            best.append(run)
+    return best
 
 
 def _best_so_far(best: Sequence[RunRecord], complete: Sequence[RunRecord]) -> JsonDict:
@@ -139,26 +164,10 @@ def _best_so_far(best: Sequence[RunRecord], complete: Sequence[RunRecord]) -> Js
     }
 
 
-def _markers(name: str, runs: Sequence[RunRecord], floor: float, color: str, symbol: str) -> JsonDict:
+def _markers(name: str, runs: Sequence[RunRecord], worst: float, marker: JsonDict) -> JsonDict:
     """Runs as points; one without any value is put where the worst is."""
-    heights = [floor if (height := _height(run)) is None else height for run in runs]
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": name,
-        "x": [run.number for run in runs],
-        "y": heights,
-        "customdata": [hover_text(run) for run in runs],
-        "marker": {"color": color, "size": 13 if symbol == "star" else 8, "symbol": symbol},
-        "hovertemplate": "%{customdata}<extra></extra>",
-    }
-
-
-def hover_text(run: RunRecord) -> str:
-    """What a run's point says: label and score, what went wrong, its parameters; escaped."""
-    value = "no score" if run.value is None else format_number(run.value)
-    parts = [f"{run.label}: {value}", run.reason[:120], describe_params(run.params, limit=12).replace(", ", "\n")]
-    return "<br>".join(html.escape(part).replace("\n", "<br>") for part in parts if part)
+    heights = [worst if (height := _height(run)) is None else height for run in runs]
+    return {"name": name, **run_markers(runs, [run.number for run in runs], heights, marker)}
 
 
 def _height(run: RunRecord) -> float | None:
@@ -169,27 +178,33 @@ def _height(run: RunRecord) -> float | None:
 
 def curves_figure(summary: StudySummary) -> JsonDict | None:
     """Learning curves: screening trials in the background, test runs of winner and default by seed and on average."""
-    screen = thinned([run for run in summary.stage(SCREEN) if len(run.curve) > 1], MOST_LINES)
-    data = [_lines("screening trials", screen, FAINT, 1.0)] if screen else []
-    for label, color in ((summary.default_label, DEFAULT), (summary.winner_label, WINNER)):
-        runs = [run for run in summary.stage(TEST, label) if len(run.curve) > 1] if label is not None else []
-        if runs and not (color == WINNER and label == summary.default_label):
-            data.append(_lines(f"{label}, test seeds", runs, color, 0.9, legend=False, opacity=0.4))
-            data.append(_mean_line(f"{label}, mean of {len(runs)} test seeds", runs, color))
+    screen = thinned(_with_curves(summary.stage(SCREEN)), MOST_LINES)
+    data = [_lines("screening trials", screen, {"color": FAINT, "width": 1.0})] if screen else []
+    data += _test_curves(summary, summary.default_label, DEFAULT)
+    if summary.winner_label not in (None, summary.default_label):
+        data += _test_curves(summary, str(summary.winner_label), WINNER)
     if not data:
         return None
-    steps = [step for run in summary.runs for step, _ in run.curve]
-    fractions = max(steps) <= 1.0
-    x_axis: JsonDict = {"title": {"text": "part of the step budget" if fractions else "step"}, "zeroline": False}
-    if fractions:
-        x_axis |= {"tickformat": ".0%", "range": [0, 1.02]}
-    y_axis = {"title": {"text": "reported value"}, "zeroline": False}
-    return {"data": data, "layout": {"height": 380, "xaxis": x_axis, "yaxis": y_axis}}
+    last_step = max(step for run in summary.runs for step, _ in run.curve)
+    steps = budget_axis(1.02) if last_step <= 1.0 else axis("step")  # runs report either shares or numbers of steps
+    return {"data": data, "layout": {"height": 380, "xaxis": steps, "yaxis": axis("reported value")}}
 
 
-def _lines(
-    name: str, runs: Iterable[RunRecord], color: str, width: float, legend: bool = True, opacity: float = 1.0
-) -> JsonDict:
+def _with_curves(runs: Iterable[RunRecord]) -> list[RunRecord]:
+    """Returns the runs that reported more than once: one point is no line."""
+    return [run for run in runs if len(run.curve) > 1]
+
+
+def _test_curves(summary: StudySummary, label: str, color: str) -> list[JsonDict]:
+    runs = _with_curves(summary.stage(TEST, label))
+    if not runs:
+        return []
+    lines = _lines(f"{label}, test seeds", runs, {"color": color, "width": 0.9})
+    mean = _mean_line(f"{label}, mean of {len(runs)} test seeds", runs, color)
+    return [{**lines, "opacity": 0.4, "showlegend": False}, mean]
+
+
+def _lines(name: str, runs: Iterable[RunRecord], line: JsonDict) -> JsonDict:
     """Many curves as one trace, with gaps between them."""
     x: list[float | None] = []
     y: list[float | None] = []
@@ -205,9 +220,9 @@ def _lines(
         "x": x,
         "y": y,
         "customdata": labels,
-        "line": {"color": color, "width": width},
-        "opacity": opacity,
-        "showlegend": legend,
+        "line": line,
+        "opacity": 1.0,
+        "showlegend": True,
         "hovertemplate": "%{customdata}: %{y:.5g}<extra></extra>",
     }
 
@@ -229,8 +244,3 @@ def _mean_line(name: str, runs: Sequence[RunRecord], color: str) -> JsonDict:
         "line": {"color": color, "width": 3},
         "hovertemplate": "mean: %{y:.5g}<extra></extra>",
     }
-
-
-def finite(value: float) -> float | None:
-    """JSON and Plotly know no NaN: a gap in its place."""
-    return value if math.isfinite(value) else None

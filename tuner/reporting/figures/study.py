@@ -1,15 +1,27 @@
 """The figures about the whole of a study: parameters side by side, importance over time, more trials, trade-offs."""
 
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from tuner.reporting.figures.scales import LINEAR, AxisScale
-from tuner.reporting.figures.scores import DEFAULT, FAINT, TRIAL, WINNER, hover_text
+from tuner.reporting.figures.style import (
+    DEFAULT,
+    FAINT,
+    GRID,
+    HOVER,
+    TRIAL,
+    WINNER,
+    axis,
+    budget_axis,
+    hover_text,
+    run_markers,
+)
 from tuner.reporting.thinning import MOST_LINES, thinned
-from tuner.results.front_verdict import front_members, objectives_of
+from tuner.results.front_verdict import FrontMember, front_members, objectives_of
 from tuner.results.insights.effort import expected_best
-from tuner.results.records import SCREEN, RunRecord, StudySummary
+from tuner.results.records import SCREEN, Importances, RunRecord, StudySummary
 from tuner.results.wording import short_names
 from tuner.trial.messages import JsonDict
 
@@ -17,6 +29,16 @@ MAX_AXES: Final = 8
 MAX_LINES: Final = 6
 LINE_COLORS: Final = ("var(--winner)", "var(--default)", "var(--good)", "var(--open)", "var(--failed)", "var(--trial)")
 _MIN_TRIALS = 4
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Trials that are drawn alike in the figure of parallel axes."""
+
+    name: str
+    runs: Sequence[RunRecord]
+    color: str
+    width: float
 
 
 def parallel_figure(summary: StudySummary) -> JsonDict | None:
@@ -32,21 +54,7 @@ def parallel_figure(summary: StudySummary) -> JsonDict | None:
         for path in paths
     }
     scores = AxisScale.of((run.score for run in ranked), LINEAR)
-    quarter, tenth = max(2, len(ranked) // 4), max(1, len(ranked) // 10)
-    front = [run for run in ranked if run.label in summary.front]
-    winner = [run for run in ranked if run.label == summary.winner_label]
-    drawn = {run.number for run in thinned(ended, MOST_LINES)}
-    every = (
-        ("pruned or failed", [run for run in ended if not run.complete], "var(--grid)", 1.0),
-        ("complete", ranked[quarter:], FAINT, 1.0),
-        ("best quarter", ranked[tenth:quarter], TRIAL, 1.5),
-        ("best tenth", ranked[:tenth], DEFAULT, 2.0),
-    )
-    groups = (
-        *((name, [run for run in runs if run.number in drawn], color, width) for name, runs, color, width in every),
-        ("the front" if front else "the winner", front or winner, WINNER, 3.5),
-    )
-    data = [_group(name, runs, scales, scores, (color, width)) for name, runs, color, width in groups if runs]
+    lines = [_parallel_lines(group, scales, scores) for group in _groups(summary, ended, ranked) if group.runs]
     names = short_names(paths)
     layout = {
         "height": 420,
@@ -61,36 +69,54 @@ def parallel_figure(summary: StudySummary) -> JsonDict | None:
         "margin": {"l": 8, "r": 8, "t": 16, "b": 48},
         "hovermode": "closest",
     }
-    return {"data": [*data, _tick_labels([*scales.values(), scores])], "layout": layout}
+    return {"data": [*lines, _tick_labels([*scales.values(), scores])], "layout": layout}
 
 
-def _group(
-    name: str, runs: Sequence[RunRecord], scales: dict[str, AxisScale], scores: AxisScale, style: tuple[str, float]
-) -> JsonDict:
+def _groups(summary: StudySummary, ended: Sequence[RunRecord], ranked: Sequence[RunRecord]) -> list[_Group]:
+    """Returns trials by how good they were, the best last and so on top; the winner or the front is never left out."""
+    drawn = {run.number for run in thinned(ended, MOST_LINES)}
+    quarter, tenth = max(2, len(ranked) // 4), max(1, len(ranked) // 10)
+    front = [run for run in ranked if run.label in summary.front]
+    winner = [run for run in ranked if run.label == summary.winner_label]
+
+    def group(name: str, runs: Sequence[RunRecord], color: str, width: float) -> _Group:
+        return _Group(name, [run for run in runs if run.number in drawn], color, width)
+
+    return [
+        group("pruned or failed", [run for run in ended if not run.complete], GRID, 1.0),
+        group("complete", ranked[quarter:], FAINT, 1.0),
+        group("best quarter", ranked[tenth:quarter], TRIAL, 1.5),
+        group("best tenth", ranked[:tenth], DEFAULT, 2.0),
+        _Group("the front" if front else "the winner", front or winner, WINNER, 3.5),
+    ]
+
+
+def _parallel_lines(group: _Group, scales: Mapping[str, AxisScale], scores: AxisScale) -> JsonDict:
+    """The lines of a group as one trace, with gaps between them."""
     x: list[float | None] = []
     y: list[float | None] = []
     words: list[str | None] = []
-    for run in runs:
+    for run in group.runs:
         places = [scale.place(run.params[path]) if path in run.params else None for path, scale in scales.items()]
         places.append(scores.place(run.score) if run.complete else None)
         x += [*range(len(places)), None]
         y += [*places, None]
         words += [hover_text(run)] * (len(places) + 1)
-    color, width = style
     return {
         "type": "scatter",
         "mode": "lines+markers",
-        "name": name,
+        "name": group.name,
         "x": x,
         "y": y,
         "customdata": words,
-        "line": {"color": color, "width": width},
-        "marker": {"color": color, "size": 5},
-        "hovertemplate": "%{customdata}<extra></extra>",
+        "line": {"color": group.color, "width": group.width},
+        "marker": {"color": group.color, "size": 5},
+        "hovertemplate": HOVER,
     }
 
 
 def _tick_labels(scales: Sequence[AxisScale]) -> JsonDict:
+    """The values along each axis; Plotly has ticks on its own two axes only."""
     ticks = [(index, place, label) for index, scale in enumerate(scales) for place, label in scale.ticks()]
     return {
         "type": "scatter",
@@ -113,42 +139,44 @@ def importance_time_figure(summary: StudySummary) -> JsonDict | None:
     peaks = {path: max(moment.shares.get(path, 0.0) for moment in moments) for path in moments[-1].shares}
     paths = sorted(peaks, key=lambda path: -peaks[path])[:MAX_LINES]
     names = short_names(peaks)
-    data = []
-    for path, color in zip(paths, LINE_COLORS, strict=False):
-        above = [moment.shares.get(path, 0.0) > moment.null.get(path, 0.0) for moment in moments]
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "lines+markers",
-                "name": html.escape(names[path]),
-                "x": [moment.fraction for moment in moments],
-                "y": [moment.shares.get(path, 0.0) for moment in moments],
-                "line": {"color": color, "width": 2},
-                "marker": {"color": color, "size": 9, "symbol": ["circle" if one else "circle-open" for one in above]},
-                "hovertemplate": f"{html.escape(path)}: %{{y:.0%}}<extra></extra>",
-            }
-        )
-    x_axis = {"title": {"text": "part of the step budget"}, "tickformat": ".0%", "range": [0, 1.04], "zeroline": False}
-    y_axis = {"title": {"text": "share"}, "tickformat": ".0%", "rangemode": "tozero", "zeroline": False}
-    return {"data": data, "layout": {"height": 320, "xaxis": x_axis, "yaxis": y_axis}}
+    data = [
+        {"name": html.escape(names[path]), **_importance_line(path, moments, color)}
+        for path, color in zip(paths, LINE_COLORS, strict=False)
+    ]
+    shares = axis("share", tickformat=".0%", rangemode="tozero")
+    return {"data": data, "layout": {"height": 320, "xaxis": budget_axis(1.04), "yaxis": shares}}
+
+
+def _importance_line(path: str, moments: Sequence[Importances], color: str) -> JsonDict:
+    """The share of one parameter; its points are filled where it is above what chance alone reaches."""
+    above = [moment.shares.get(path, 0.0) > moment.null.get(path, 0.0) for moment in moments]
+    symbols = ["circle" if is_above else "circle-open" for is_above in above]
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "x": [moment.fraction for moment in moments],
+        "y": [moment.shares.get(path, 0.0) for moment in moments],
+        "line": {"color": color, "width": 2},
+        "marker": {"color": color, "size": 9, "symbol": symbols},
+        "hovertemplate": f"{html.escape(path)}: %{{y:.0%}}<extra></extra>",
+    }
 
 
 def expected_figure(summary: StudySummary) -> JsonDict | None:
     """Expected best score over the number of trials."""
-    found = expected_best(summary)
-    if found is None:
+    expected = expected_best(summary)
+    if expected is None:
         return None
     curve = {
         "type": "scatter",
         "mode": "lines",
-        "x": [count for count, _ in found.points],
-        "y": [value for _, value in found.points],
+        "x": [count for count, _ in expected.points],
+        "y": [value for _, value in expected.points],
         "line": {"color": WINNER, "width": 2.5},
         "hovertemplate": "%{x} trials: %{y:.5g}<extra></extra>",
     }
-    x_axis = {"title": {"text": "trials"}, "rangemode": "tozero", "zeroline": False}
-    y_axis = {"title": {"text": "expected best score"}, "zeroline": False}
-    return {"data": [curve], "layout": {"height": 280, "showlegend": False, "xaxis": x_axis, "yaxis": y_axis}}
+    axes = {"xaxis": axis("trials", rangemode="tozero"), "yaxis": axis("expected best score")}
+    return {"data": [curve], "layout": {"height": 280, "showlegend": False, **axes}}
 
 
 def front_figure(summary: StudySummary) -> JsonDict | None:
@@ -160,44 +188,41 @@ def front_figure(summary: StudySummary) -> JsonDict | None:
     if not points:
         return None
     first, second = objectives_of(summary)[:2]
-    data: list[JsonDict] = [
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "name": "trials",
-            "x": [values[1] for _, values in points],
-            "y": [values[0] for _, values in points],
-            "customdata": [hover_text(run) for run, _ in points],
-            "marker": {"color": TRIAL, "size": 8},
-            "hovertemplate": "%{customdata}<extra></extra>",
-        }
-    ]
+    marker = {"color": TRIAL, "size": 8}
+    trials = run_markers(
+        [run for run, _ in points], [values[1] for _, values in points], [values[0] for _, values in points], marker
+    )
     members = front_members(summary)
-    own = [member for member in members if member.label in summary.front and not member.beaten]
-    lost = [member for member in members if member.label in summary.front and member.beaten]
-    default = [member for member in members if member.label not in summary.front]
-    where = "" if summary.is_sweep else ", latest stage"
-    for name, group, color, mode in (
-        (f"the front{where}", own, WINNER, "lines+markers+text"),
-        (f"beaten after all{where}", lost, FAINT, "markers+text"),
-        (f"default{where}", default, DEFAULT, "markers+text"),
-    ):
+    front = [member for member in members if member.label in summary.front]
+    stage = "" if summary.is_sweep else ", latest stage"
+    groups = [
+        (f"the front{stage}", [member for member in front if not member.beaten], WINNER, "lines+markers+text"),
+        (f"beaten after all{stage}", [member for member in front if member.beaten], FAINT, "markers+text"),
+        (
+            f"default{stage}",
+            [member for member in members if member.label not in summary.front],
+            DEFAULT,
+            "markers+text",
+        ),
+    ]
+    says = f"%{{text}}: {html.escape(first.name)} %{{y:.5g}}, {html.escape(second.name)} %{{x:.5g}}<extra></extra>"
+    data = [{"name": "trials", **trials}]
+    for name, group, color, mode in groups:
         if group:
-            ordered = sorted(group, key=lambda member: member.values[1].iqm)
-            data.append(
-                {
-                    "type": "scatter",
-                    "mode": mode,
-                    "name": name,
-                    "x": [member.values[1].iqm for member in ordered],
-                    "y": [member.values[0].iqm for member in ordered],
-                    "text": [html.escape(member.label) for member in ordered],
-                    "textposition": "top center",
-                    "line": {"color": color, "width": 1, "dash": "dot"},
-                    "marker": {"color": color, "size": 12, "symbol": "diamond"},
-                    "hovertemplate": f"%{{text}}: {html.escape(first.name)} %{{y:.5g}}, "
-                    f"{html.escape(second.name)} %{{x:.5g}}<extra></extra>",
-                }
-            )
-    x_axis, y_axis = ({"title": {"text": html.escape(one.label)}, "zeroline": False} for one in (second, first))
-    return {"data": data, "layout": {"height": 420, "xaxis": x_axis, "yaxis": y_axis}}
+            data.append({"name": name, "mode": mode, "hovertemplate": says, **_members(group, color)})
+    axes = {"xaxis": axis(html.escape(second.label)), "yaxis": axis(html.escape(first.label))}
+    return {"data": data, "layout": {"height": 420, **axes}}
+
+
+def _members(members: Sequence[FrontMember], color: str) -> JsonDict:
+    """Configurations by the middle of their first two objectives, in the order of the second, as a line needs them."""
+    ordered = sorted(members, key=lambda member: member.values[1].iqm)
+    return {
+        "type": "scatter",
+        "x": [member.values[1].iqm for member in ordered],
+        "y": [member.values[0].iqm for member in ordered],
+        "text": [html.escape(member.label) for member in ordered],
+        "textposition": "top center",
+        "line": {"color": color, "width": 1, "dash": "dot"},
+        "marker": {"color": color, "size": 12, "symbol": "diamond"},
+    }

@@ -45,7 +45,7 @@ def has_compiler() -> bool:
 
 
 def compiled(recording: Recording, inputs: Sequence[Tensor]) -> Callable[..., list[Tensor]]:
-    """A function of the inputs that does what was recorded, in compiled code.
+    """Returns a function of the inputs that does what was recorded, in compiled code.
 
     Args:
         recording: Stays as it is.

@@ -35,7 +35,8 @@ class Guards:
     def is_unchanged(self) -> bool:
         """Whether numbers and words are equal to those of then, tensors and networks the same objects."""
         now = self._attributes
-        if any(hasattr(self._class, name) for name in now.keys() - self._known):  # one that took the class's place
+        new = now.keys() - self._known
+        if any(hasattr(self._class, name) for name in new):  # a new attribute hides one of the class
             return False
         return all(is_same(now.get(name, _MISSING), value) for name, value in self._before.items())
 
@@ -46,7 +47,7 @@ def is_same(now: Any, before: Any) -> bool:
 
 
 def parts_of(agent: Any) -> list[Any]:
-    """All of its tensors, and whether each layer of its networks is training."""
+    """Returns all tensors of an agent, and whether each layer of its networks is training."""
     return [*(layer.training for layer in _layers(agent)), *(tensor for _, tensor in named_tensors(agent))]
 
 

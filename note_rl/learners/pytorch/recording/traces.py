@@ -19,8 +19,9 @@ from note_rl.learners.adjustable import of_the_agent
 from note_rl.learners.base import temporary_attributes
 from note_rl.learners.pytorch.evaluated import Evaluated, flattened, form_of, unflattened
 from note_rl.learners.pytorch.recording.compiled import compiled, pays
-from note_rl.learners.pytorch.recording.graph import Recording, recorded, replay
+from note_rl.learners.pytorch.recording.graph import Recording, recorded
 from note_rl.learners.pytorch.recording.guards import Guards, declares_to_be_traceable, is_same, parts_of
+from note_rl.learners.pytorch.recording.replay import replay
 from note_rl.learners.pytorch.tensors import named_tensors
 from note_rl.types import TRANSITION_COLUMNS
 
@@ -98,7 +99,7 @@ class Traces:
 
     @property
     def stages(self) -> tuple[int, int]:
-        """How steps are taken by now in which not all groups learn, and those in which all do.
+        """Returns how steps are taken by now in which not all groups learn, and those in which all do.
 
         0 the ordinary way, 1 from a recording, 2 compiled.
         """
@@ -112,13 +113,13 @@ class Traces:
         self._resumed = stages
 
     def expect(self, num_gradient_steps: float) -> None:
-        """About so many are still to come."""
+        """Hears that about so many gradient steps are still to come."""
         self._expected = num_gradient_steps
 
     def of(
         self, columns: Mapping[str, Sequence[Tensor]], due: Iterable[bool], hyperparameters: Mapping[str, float]
     ) -> "Replays | None":
-        """What stands in for evaluating these minibatches, or None: they are evaluated the ordinary way.
+        """Returns what stands in for evaluating these minibatches, or None: they are evaluated the ordinary way.
 
         Args:
             columns: K minibatches by name, [B, ...] each.
@@ -138,7 +139,7 @@ class Traces:
         first = {name: values[0] for name, values in columns.items()}
         shape = tuple((name, values.shape, values.dtype) for name, values in first.items())
         try:
-            traces = {one: self._trace(shape, first, one, scalars) for one in set(due)}
+            traces = {all_learn: self._trace(shape, first, all_learn, scalars) for all_learn in set(due)}
         except _NOT_TRACEABLE as error:
             self._give_up(error)
             return None
@@ -163,7 +164,7 @@ class Traces:
         return trace
 
     def _recorded(self, batch: Mapping[str, Tensor], due: bool, scalars: list[Tensor]) -> _Trace:
-        """A trace that was compared with the ordinary way.
+        """Returns a trace that was compared with the ordinary way.
 
         Raises:
             ValueError: It does not agree, or `__call__` leaves something behind on the agent.
@@ -179,21 +180,21 @@ class Traces:
 
         inputs = [*batch.values(), *scalars]
         with self.undisturbed():
-            self.evaluate(batch, True)
+            self.evaluate(batch, True)  # once the ordinary way: what is made at the first call is there then
             before = dict(vars(self.agent))
             tensors = {id(tensor): tensor for _, tensor in named_tensors(self.agent)}
             recording = recorded(step, list(tensors.values()), inputs)
             changed = [name for name, value in vars(self.agent).items() if before.get(name, _MISSING) is not value]
             if changed:
                 raise ValueError(f"__call__ sets self.{changed[0]}, which a recording cannot do")
-        with self.undisturbed():
+        with self.undisturbed():  # replaying tries the kernels, and random ones draw
             run = replay(recording, inputs)
         trace = _Trace(run, form_of(forms[-1]), recording)
         self._check(trace.run, batch, due, scalars, 1e-5)
         return trace
 
     def _needed(self, batch: Mapping[str, Tensor], due: bool) -> Evaluated:
-        """What the ordinary way gives, without the losses of groups that do not learn now."""
+        """Returns what the ordinary way gives, without the losses of groups that do not learn now."""
         evaluated = self.evaluate(batch, due)
         waiting = () if due or len(evaluated.losses) == 1 else self.groups_at_sync
         losses = [None if index in waiting else loss for index, loss in enumerate(evaluated.losses)]
@@ -228,10 +229,10 @@ class Traces:
         with self.undisturbed():
             expected = flattened(self._needed(other, due))
         with self.undisturbed(), torch.no_grad():
-            found = [tensor.clone() for tensor in run(*other.values(), *scalars)]
-        for one, theirs in zip(found, expected, strict=True):
-            scale = float(theirs.detach().abs().nan_to_num(0.0, 0.0, 0.0).max()) if theirs.numel() else 0.0
-            if not torch.allclose(one, theirs, rtol=rtol, atol=rtol * max(scale, 1e-6), equal_nan=True):
+            replayed = [tensor.clone() for tensor in run(*other.values(), *scalars)]
+        for values, ordinary in zip(replayed, expected, strict=True):
+            scale = float(ordinary.detach().abs().nan_to_num(0.0, 0.0, 0.0).max()) if ordinary.numel() else 0.0
+            if not torch.allclose(values, ordinary, rtol=rtol, atol=rtol * max(scale, 1e-6), equal_nan=True):
                 raise ValueError("the recorded step gives other numbers than the loss itself")
 
     def _give_up(self, error: Exception) -> None:
@@ -248,7 +249,7 @@ class Replays:
     scalars: list[Tensor]
 
     def __call__(self, batch: Sequence[Tensor], due: bool, quick: bool) -> Evaluated:
-        """What one minibatch gave.
+        """Returns what one minibatch gave.
 
         Args:
             batch: The columns, in the order in which they were recorded.
@@ -263,7 +264,7 @@ def _in_short(error: Exception) -> str:
 
 
 def _another(batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The same samples in another order, with other rewards, advantages and so on."""
+    """Returns the same samples in another order, with other rewards, advantages and so on."""
     as_they_are = {*TRANSITION_COLUMNS} - {"reward"}
     rolled = {name: values.roll(1, 0) for name, values in batch.items()}
     return {

@@ -16,7 +16,7 @@ _SMALL = 30_000  # numbers, which are copied in a hundredth of the time that two
 _SELDOM = 32  # gradient steps between copies of more: they cost up to half a step
 
 
-class Kept:
+class Snapshots:
     """Copies of parameters, target networks and optimizer slots, from before an update block.
 
     Where a copy each time would cost more than 1 or 2 % of an update block (a short one of a large network), steps are
@@ -37,7 +37,10 @@ class Kept:
         self._steps_since = _SELDOM
 
     def begin(self, num_gradient_steps: int) -> bool:
-        """An update block of so many gradient steps follows; gives whether it may go on whatever its losses are."""
+        """Hears that an update block of so many gradient steps follows; returns whether a copy was made.
+
+        If so, the block may go on whatever its losses are.
+        """
         self._steps_since += num_gradient_steps
         seldom = self._steps_since <= _SELDOM and self._optimizers[0][1][0].device.type == "cpu"
         if seldom and num_gradient_steps == 1:
@@ -52,7 +55,7 @@ class Kept:
         return True
 
     def go_back(self) -> None:
-        """To what was before the update block, or before an earlier one if parameters were not finite then, either."""
+        """Restores what was before the update block, or before an earlier one if that was not finite, either."""
         for copy in self._copies:
             if copy.is_sound():
                 copy.give_back()
@@ -63,7 +66,7 @@ class Kept:
         return _Copy(self._look()).is_sound()
 
     def _look(self) -> "_Tensors":
-        """What there is to be copied; looked up anew where other objects hold it."""
+        """Returns what there is to be copied; looked up anew where other objects hold it."""
         holders: list[Any] = [value for value in vars(self._agent).values() if isinstance(value, _HOLDERS)]
         for optimizer, _ in self._optimizers:  # slots are made at the first step, and they change together
             first: Mapping[str, Any] = next(iter(optimizer.state.values()), {})
@@ -76,7 +79,7 @@ class Kept:
 
 
 class _Tensors:
-    """Those that an update block may change.
+    """The tensors that an update block may change.
 
     Attributes:
         flat: As vectors that share their memory, by type and place; what learns comes first.
@@ -86,22 +89,23 @@ class _Tensors:
     """
 
     def __init__(self, agent: Any, optimizers: Optimizers) -> None:
-        learning = [one.detach() for _, parameters in optimizers for one in parameters]
+        learning = [parameter.detach() for _, parameters in optimizers for parameter in parameters]
         self.without_slots = [optimizer for optimizer, _ in optimizers if not optimizer.state]
-        found = [*learning, *(tensor.detach() for _, tensor in named_tensors(agent))]
-        found += [slot for optimizer, _ in optimizers for slot in _slots_of(optimizer)]
-        places = {one.data_ptr() for one in learning}
+        tensors = [*learning, *(tensor.detach() for _, tensor in named_tensors(agent))]
+        tensors += [slot for optimizer, _ in optimizers for slot in _slots_of(optimizer)]
+        once = {(tensor.data_ptr(), tensor.shape): tensor for tensor in tensors}  # targets may share memory
+        places = {parameter.data_ptr() for parameter in learning}
         self.flat: dict[Any, list[Tensor]] = {}
         self.learning: dict[Any, int] = {}
         self.other: list[Tensor] = []
-        for tensor in {(one.data_ptr(), one.shape): one for one in found}.values():
+        for tensor in once.values():
             if tensor.is_contiguous():
                 key = (tensor.dtype, tensor.device)
                 self.flat.setdefault(key, []).append(tensor.view(-1))
                 self.learning[key] = self.learning.get(key, 0) + tensor.numel() * (tensor.data_ptr() in places)
             else:
                 self.other.append(tensor)
-        self.num_elements = sum(one.numel() for one in self._all())
+        self.num_elements = sum(tensor.numel() for tensor in self._all())
 
     def _all(self) -> Iterator[Tensor]:
         for vectors in self.flat.values():
@@ -118,7 +122,7 @@ class _Copy:
         self._other = [tensor.clone() for tensor in tensors.other]
 
     def take(self) -> None:
-        """From what is."""
+        """Copies what is."""
         with torch.no_grad():
             for copy, vectors in zip(self._flat, self.tensors.flat.values(), strict=True):
                 torch.cat(vectors, out=copy)
@@ -126,10 +130,10 @@ class _Copy:
                 copy.copy_(tensor)
 
     def give_back(self) -> None:
-        """To what is; slots that were not there yet are forgotten."""
+        """Restores what was; slots that were not there yet are forgotten."""
         with torch.no_grad():
             for copy, vectors in zip(self._flat, self.tensors.flat.values(), strict=True):
-                for vector, values in zip(vectors, torch.split(copy, [len(one) for one in vectors]), strict=True):
+                for vector, values in zip(vectors, torch.split(copy, list(map(len, vectors))), strict=True):
                     vector.copy_(values)
             for copy, tensor in zip(self._other, self.tensors.other, strict=True):
                 tensor.copy_(copy)
@@ -139,7 +143,7 @@ class _Copy:
     def is_sound(self) -> bool:
         """Whether what learns is finite, and all else is a number: masks, for one, may hold infinite ones."""
         learning = [copy[:size] for copy, size in zip(self._flat, self.tensors.learning.values(), strict=True)]
-        return all(bool(one.isfinite().all()) for one in learning) and not any(
+        return all(bool(parameters.isfinite().all()) for parameters in learning) and not any(
             bool(copy.isnan().any()) for copy in (*self._flat, *self._other)
         )
 

@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 
 
-class Kept:
+class Snapshot:
     """The variables as they are where this is made: within the function that an update is traced into.
 
     XLA copies them in the time of a fraction of a gradient step.
@@ -23,8 +23,9 @@ class Kept:
         self._before = [tf.identity(_value(variable)) for variable in variables]
 
     def unless_sound(self, losses: Any) -> Any:
-        """Goes back unless all losses and all that was learned is finite. Gives whether it did, []."""
-        sound = tf.reduce_all([tf.reduce_all(tf.math.is_finite(one)) for one in (losses, *map(_value, self._learning))])
+        """Goes back unless all losses and all that was learned is finite; returns whether it did, []."""
+        learned = map(_value, self._learning)
+        sound = tf.reduce_all([tf.reduce_all(tf.math.is_finite(tensor)) for tensor in (losses, *learned)])
         tf.cond(sound, lambda: 0, self._go_back)
         return tf.logical_not(sound)
 

@@ -1,0 +1,174 @@
+"""The update of a Keras agent as one compiled function, and when it has to be compiled anew."""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from note_rl.errors import AgentContractError
+from note_rl.learners.adjustable import of_the_agent
+from note_rl.learners.base import temporary_attributes
+from note_rl.learners.keras.adjusted import Optimizers, with_numbers
+from note_rl.learners.keras.modes import Modes
+from note_rl.learners.keras.noise import NOT_COMPILABLE
+from note_rl.learners.keras.snapshot import Snapshot
+from note_rl.learners.keras.step import GradientStep
+from note_rl.learners.keras.tracing import Constants
+from note_rl.learners.keras.variables import identity, named_variables, optimizer_slots
+from note_rl.learners.keras.xla import Compilation, is_on_cpu
+from note_rl.learners.losses import Losses, batch_attributes
+
+_log = logging.getLogger(__name__)
+_MOST_RECOMPILED = 5  # in one training run; XLA takes seconds each time
+
+
+class CompiledUpdate:
+    """A loop over minibatches that holds forward pass, gradients, clipping, optimizer step and target update.
+
+    Hyperparameters enter as tensors, so changing them never traces again.
+
+    Args:
+        agent: Whose parameters learn.
+        groups: Its parameters.
+        losses: Of the agent.
+        modes: Of its networks.
+        on_compile: Hears how functions are compiled from now on.
+
+    Attributes:
+        compilation: How functions are compiled.
+        num_traces: How often the loop was traced; a change of hyperparameters must not add to it.
+    """
+
+    def __init__(
+        self,
+        agent: Any,
+        groups: Sequence[Sequence[Any]],
+        losses: Losses,
+        modes: Modes,
+        on_compile: Callable[[Compilation], None],
+    ) -> None:
+        self._agent = agent
+        self._groups = groups
+        self._losses = losses
+        self._modes = modes
+        self._on_compile = on_compile
+        self._optimizers: Optimizers = []
+        self._hyperparameters: Sequence[str] = ()
+        self._step: Any = None
+        self._traced: dict[tuple[Any, ...], Any] = {}  # concrete functions: choosing one ourselves is quicker
+        self._prepared: list[Any] = []  # what the update was compiled for
+        self._constants = Constants(agent)  # and what it has taken for constant
+        self._num_recompiled = 0  # in this training run
+        self.compilation = Compilation(False, True, "")
+        self.num_traces = 0
+
+    def prepare(
+        self, optimizers: Optimizers, max_grad_norm: float | None, hyperparameters: Sequence[str], jit: Any
+    ) -> None:
+        """Compiles anew if anything is not as it was; see `Learner.prepare`."""
+        several = [optimizer for optimizer, _ in optimizers]
+        prepared = [jit, max_grad_norm, *several, *hyperparameters]
+        if prepared != self._prepared or self._constants.changed():
+            self._prepared = prepared
+            self._optimizers, self._hyperparameters = optimizers, hyperparameters
+            self.compilation = Compilation(jit, is_on_cpu(self._groups[0][0]), type(self._agent).__name__)
+            self._step = GradientStep(self._agent, self._groups, self._losses, several, max_grad_norm)
+            self._compile()
+        self._num_recompiled = 0
+
+    def follow_changes(self) -> None:
+        """Compiles anew where a number has changed that was taken for constant, a few times in a training run."""
+        changed = self._constants.changed() if self._num_recompiled <= _MOST_RECOMPILED else []
+        if not changed:
+            return
+        self._num_recompiled += 1
+        if self._num_recompiled <= _MOST_RECOMPILED:
+            self._compile()
+        else:
+            _log.warning(
+                "%s of %s keeps changing, and each time the update must be compiled anew: from now on it stays what it "
+                "is until train() is called again; give it to set(schedules={...}), then changes cost nothing",
+                " and ".join(changed),
+                type(self._agent).__name__,
+            )
+
+    def _compile(self) -> None:
+        """Forgets what was traced; the next call traces again."""
+        self._traced.clear()
+        self._constants = Constants(self._agent, [one for one, _ in self._optimizers], inputs=self._hyperparameters)
+        self._on_compile(self.compilation)
+
+    def __call__(self, columns: dict[str, Any], sync: Any, scalars: dict[str, Any]) -> Any:
+        """Takes the steps of an update block.
+
+        Args:
+            columns: K minibatches by name, [K, B, ...] each.
+            sync: After which of them targets are updated, [K].
+            scalars: Hyperparameters by name, [] each.
+
+        Returns:
+            Losses [K, G], whether the block had to be undone, and what was handed to the replay, [K, B] each.
+        """
+        signature = (tuple((name, column.dtype, *column.shape) for name, column in columns.items()), *scalars)
+        if signature not in self._traced:  # traced apart from the first run, so that a refused agent is not trained
+            self._traced[signature] = self._trace(columns, sync, scalars)
+        try:
+            return self._traced[signature](columns, sync, scalars)
+        except NOT_COMPILABLE as error:
+            if not self.compilation.uses_xla:
+                raise
+            _log.warning("XLA cannot compile this agent's update, going on without: %s", str(error).splitlines()[0])
+            self.compilation.give_up()
+            self._compile()
+            return self(columns, sync, scalars)
+
+    def _trace(self, columns: dict[str, Any], sync: Any, scalars: dict[str, Any]) -> Any:
+        try:
+            with self._constants.guarded(), self._modes.learning():
+                return self.compilation.traced(self._loop, columns, sync, scalars)
+        finally:
+            refusal, self._step.refusal = self._step.refusal, None
+            if refusal is not None:  # instead of what TensorFlow wrapped it into
+                raise refusal from None
+
+    def _loop(self, columns: dict[str, Any], sync: Any, scalars: dict[str, Any]) -> dict[str, Any]:
+        self.num_traces += 1
+        num_gradient_steps, batch_size = columns["reward"].shape[:2]
+        handed_over: set[str] = set()  # known once the body is traced; XLA drops the columns that nobody fills
+        learning = [parameter for _, parameters in self._optimizers for parameter in parameters]
+        snapshot = Snapshot(self._variables(), learning)
+
+        def body(k: Any, rows: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+            batch = {name: column[k] for name, column in columns.items()}
+            read = {**{name: scalars[name] for name in of_the_agent(scalars)}, **batch_attributes(batch)}
+            with with_numbers(self._optimizers, scalars), temporary_attributes(self._agent, read):
+                step_rows = self._step(batch, sync[k])
+                tf.cond(sync[k], self._sync_targets, lambda: 0)
+            handed_over.update(step_rows)
+            filled = {name: tf.tensor_scatter_nd_update(rows[name], [[k]], [row]) for name, row in step_rows.items()}
+            return k + 1, {**rows, **filled}
+
+        empty = {name: tf.zeros((num_gradient_steps, batch_size)) for name in ("td_error", "ratio")}
+        empty["loss"] = tf.zeros((num_gradient_steps, len(self._optimizers)))
+        rows = tf.while_loop(lambda k, _: k < num_gradient_steps, body, (0, empty))[1]
+        return {"diverged": snapshot.unless_sound(rows["loss"]), **{name: rows[name] for name in handed_over}}
+
+    def _variables(self) -> list[Any]:
+        """Returns the variables that an update block may change, each once."""
+        slots = [variable for optimizer, _ in self._optimizers for _, variable in optimizer_slots(optimizer)]
+        variables = [*(variable for _, variable in named_variables(self._agent)), *slots]
+        return list({identity(variable): variable for variable in variables}.values())
+
+    def _sync_targets(self) -> int:
+        try:
+            self._agent.update_param()
+        except NotImplementedError as error:  # TensorFlow's word for numbers that are asked for while tracing
+            name = type(self._agent).__name__
+            self._step.refusal = AgentContractError(
+                f"{name}.update_param() is part of the compiled update and cannot read numbers, as get_weights() and "
+                "numpy() do: write `for target, weight in zip(self.target.weights, self.network.weights): "
+                f"target.assign(weight)` with your networks' names ({error})"
+            )
+            raise
+        return 0

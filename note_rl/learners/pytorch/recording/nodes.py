@@ -1,0 +1,49 @@
+"""What single calls of a recorded graph are: told by the schemas that torch gives its kernels."""
+
+import torch
+from torch import fx
+
+aten = torch.ops.aten
+
+PRODUCTS = {torch._C._nn.linear, aten.addmm.default, aten.mm.default, aten.bmm.default, aten.convolution.default}
+"""Calls whose time goes into arithmetic, whatever is done around them."""
+
+
+def is_kernel(node: fx.Node) -> bool:
+    """Whether the node calls a kernel in the general way, by which its schema is known."""
+    return isinstance(node.target, torch._ops.OpOverload)
+
+
+def name_of(node: fx.Node) -> str:
+    """Returns the name of a kernel without its namespace and overload: `add_` of `aten::add_.Tensor`."""
+    name: str = node.target._schema.name  # type: ignore[union-attr]
+    return name.partition("::")[2]
+
+
+def first_argument(node: fx.Node) -> fx.Node | None:
+    """Returns the node that the first argument comes from, if it is one."""
+    first = node.args[0] if node.args else None
+    return first if isinstance(first, fx.Node) else None
+
+
+def changes_something(node: fx.Node) -> bool:
+    """Whether the call writes into one of its arguments."""
+    return isinstance(node.target, torch._ops.OpOverload) and bool(node.target._schema.is_mutable)
+
+
+def is_random(node: fx.Node) -> bool:
+    """Whether the call draws random numbers."""
+    return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
+
+
+def matters(node: fx.Node) -> bool:
+    """Whether a call has to stay although nobody uses its result; random numbers are drawn in any case."""
+    return node.op in ("placeholder", "output") or changes_something(node) or is_random(node)
+
+
+def gives_new_tensor(node: fx.Node) -> bool:
+    """Whether nothing else shares the memory of the only result."""
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return False
+    results = node.target._schema.returns
+    return len(results) == 1 and results[0].alias_info is None

@@ -1,0 +1,135 @@
+"""The gradient steps of an update block: losses and gradients of each minibatch, optimizers, target updates."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from note_rl.learners.losses import Losses, batch_attributes
+from note_rl.learners.pytorch.evaluated import Evaluated, Reported, reported
+from note_rl.learners.pytorch.optimizer_step import Stepper
+from note_rl.learners.pytorch.recording.traces import Traces
+
+Optimizers = Sequence[tuple[torch.optim.Optimizer, Sequence[Tensor]]]
+"""Each with the parameters that it changes: one for all groups, or one per group."""
+
+
+class GradientSteps:
+    """Takes gradient steps of one agent, replayed from recordings where that is possible and pays.
+
+    Args:
+        agent: Whose parameters learn.
+        groups: Its parameters.
+        losses: Of the agent.
+        undisturbed: Makes a context that puts back everything that evaluating might have changed.
+
+    Attributes:
+        traces: The recordings.
+    """
+
+    def __init__(
+        self,
+        agent: Any,
+        groups: Sequence[Sequence[Tensor]],
+        losses: Losses,
+        undisturbed: Callable[[], AbstractContextManager[Any]],
+    ) -> None:
+        self._agent = agent
+        self._groups = groups
+        self._losses = losses
+        self._groups_at_sync: Sequence[int] = getattr(agent, "groups_at_sync", ())
+        self._optimizers: Optimizers = []
+        self._max_grad_norm: float | None = None
+        self._steppers: list[Stepper] = []  # of this update block
+        self.traces = Traces(agent, self._evaluate, undisturbed, self._groups_at_sync)
+
+    def prepare(
+        self, optimizers: Optimizers, max_grad_norm: float | None, hyperparameters: Sequence[str], jit: Any
+    ) -> None:
+        """Takes the optimizers; see `Learner.prepare`. What `jit` means is told in `recording.traces`."""
+        self._optimizers = optimizers
+        self._max_grad_norm = max_grad_norm
+        self.traces.prepare(jit, hyperparameters, [max_grad_norm, *(optimizer for optimizer, _ in optimizers)])
+
+    def take(
+        self,
+        columns: Mapping[str, Sequence[Tensor]],
+        sync: Sequence[bool],
+        hyperparameters: Mapping[str, float],
+        careful: bool,
+    ) -> Iterator[Reported]:
+        """Takes the steps of an update block, each when it is asked for.
+
+        Args:
+            columns: K minibatches by name, [B, ...] each.
+            sync: After which of them targets are updated.
+            hyperparameters: Values by name.
+            careful: Whether no step is taken any more once a loss is not finite.
+
+        Yields:
+            What each minibatch gave.
+        """
+        self._steppers = [Stepper(optimizer, parameters) for optimizer, parameters in self._optimizers]
+        due = [synced or not self._groups_at_sync for synced in sync]
+        replays = self.traces.of(columns, due, hyperparameters)
+        quick = all(stepper.direct for stepper in self._steppers)
+        for k, batch in enumerate(zip(*columns.values(), strict=True)):
+            if replays is not None:
+                evaluated = replays(batch, due[k], quick)
+            else:
+                evaluated = self._evaluate(dict(zip(columns, batch, strict=True)), due[k])
+            report = reported(evaluated)
+            if careful and not all(loss is None or math.isfinite(loss) for loss in report.losses):
+                yield report
+                return
+            for stepper, direction in zip(self._steppers, evaluated.directions, strict=True):
+                stepper.follow(direction)
+            yield report
+            if sync[k]:
+                with torch.no_grad():
+                    self._agent.update_param()
+                if replays is not None and not self.traces.up_to_date():
+                    replays = None  # in this update block; targets were exchanged rather than updated
+
+    def _evaluate(self, batch: Mapping[str, Tensor], due: bool) -> Evaluated:
+        """Returns losses and gradients of a minibatch; changes no parameter.
+
+        Args:
+            batch: Columns by name.
+            due: Whether the groups that wait for a sync learn, too.
+        """
+        handle = self._agent.prioritized_replay
+        vars(self._agent).update(batch_attributes(batch))
+        handle.begin(len(batch["reward"]))
+        losses = self._losses(batch)
+        td_error, ratio = handle.take()
+        gradients = self._gradients(losses, due)
+        if len(self._optimizers) == 1:
+            gradients = [[gradient for group in gradients for gradient in group]]
+        directions = [
+            stepper.direction(of_optimizer, self._max_grad_norm)
+            for stepper, of_optimizer in zip(self._steppers, gradients, strict=True)
+        ]
+        return Evaluated(list(losses), td_error, ratio, directions)
+
+    def _gradients(self, losses: list[Tensor], due: bool) -> list[list[Tensor | None]]:
+        """Returns gradients per parameter group, along its own loss or the only one.
+
+        They are None for groups that wait for a sync.
+        """
+        if len(losses) != len(self._groups):
+            parameters = [parameter for group in self._groups for parameter in group]
+            flat = iter(torch.autograd.grad(losses[0], parameters, allow_unused=True))
+            return [[next(flat) for _ in group] for group in self._groups]
+        learns = [due or index not in self._groups_at_sync for index in range(len(losses))]
+        last = max((index for index, learning in enumerate(learns) if learning), default=0)
+        return [
+            # losses may share a part of the graph, which the last backward pass is free to drop
+            list(torch.autograd.grad(loss, group, retain_graph=index < last, allow_unused=True))
+            if learns[index]
+            else [None] * len(group)
+            for index, (loss, group) in enumerate(zip(losses, self._groups, strict=True))
+        ]

@@ -1,0 +1,59 @@
+"""What all figures share: colours by their meaning, and what a point says when the mouse is over it.
+
+Colours are names of CSS variables, "var(--winner)"; page.js replaces them by their values in the reader's colour
+scheme. Labels are escaped, because Plotly reads a part of HTML in them.
+"""
+
+import html
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from tuner.results.records import RunRecord
+from tuner.results.wording import describe_params, format_number
+from tuner.trial.messages import JsonDict
+
+WINNER: Final = "var(--winner)"
+DEFAULT: Final = "var(--default)"
+TRIAL: Final = "var(--trial)"
+FAILED: Final = "var(--failed)"
+FAINT: Final = "var(--faint)"
+GRID: Final = "var(--grid)"
+
+HOVER: Final = "%{customdata}<extra></extra>"
+"""Shows a point's `customdata`, and not the name of its trace beside it."""
+
+
+def hover_text(run: RunRecord) -> str:
+    """Returns what a run's point says: label and score, what went wrong, its parameters; escaped."""
+    value = "no score" if run.value is None else format_number(run.value)
+    parts = [f"{run.label}: {value}", run.reason[:120], describe_params(run.params, limit=12).replace(", ", "\n")]
+    return "<br>".join(html.escape(part).replace("\n", "<br>") for part in parts if part)
+
+
+def run_markers(runs: Sequence[RunRecord], x: Sequence[object], y: Sequence[object], marker: JsonDict) -> JsonDict:
+    """Returns a trace with one point per run, which says what the run was."""
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": list(x),
+        "y": list(y),
+        "customdata": [hover_text(run) for run in runs],
+        "marker": marker,
+        "hovertemplate": HOVER,
+    }
+
+
+def axis(title: str, **more: object) -> JsonDict:
+    """Returns an axis with a title, as HTML, and without a line at zero, which means nothing for scores."""
+    return {"title": {"text": title}, "zeroline": False, **more}
+
+
+def budget_axis(end: float) -> JsonDict:
+    """Returns an axis of shares of the step budget, as far as this one."""
+    return axis("part of the step budget", tickformat=".0%", range=[0, end])
+
+
+def finite(value: float) -> float | None:
+    """Returns None for what is no finite number, which JSON and Plotly do not know: a gap in its place."""
+    return value if math.isfinite(value) else None
