@@ -10,7 +10,6 @@ from tuner.config.trust import remember
 from tuner.executors.base import Event, Executor, TrialBuilt, TrialEnded, TrialReported
 from tuner.files import sweep_unfinished
 from tuner.results.objective import other_values
-from tuner.results.protocol import RETRIED
 from tuner.results.records import RunRecord
 from tuner.results.wording import counted
 from tuner.study.control import Interrupts, archive
@@ -206,12 +205,14 @@ class Dispatcher:
                 f"the disk is full, or a file on it may not grow: {run.key} could not write to {run.folder} "
                 f"({likely_cause(result)}).\nMake room; the same command goes on, and this run where it was."
             )
+        if result.outcome is Outcome.STOPPED and not self._interrupts.requested:
+            result = replace(result, outcome=Outcome.CRASHED, reason=likely_cause(result))  # nobody asked it to
         if run.complaint:
             self._close(context, run, RunEnd(Outcome.CRASHED, None, run.complaint, seconds))
-        elif result.outcome is Outcome.STOPPED and self._interrupts.requested:
+        elif result.outcome is Outcome.STOPPED:
             context.registry.note_attempt(run, Outcome.STOPPED, result.reason, result.seconds)
             self._listener.on_pause(run, "stopped; it goes on from its checkpoint when the study does")
-        elif result.outcome in RETRIED or result.outcome is Outcome.STOPPED:
+        elif result.outcome.effects.retried:
             self._retry_or_close(context, run, result, seconds)
         elif result.outcome is Outcome.PRUNED:
             self._close(context, run, RunEnd(Outcome.PRUNED, None, result.reason, seconds))
@@ -242,9 +243,8 @@ class Dispatcher:
         return RunEnd(Outcome.COMPLETE, value, "", seconds, others)
 
     def _retry_or_close(self, context: "_StageContext", run: Run, result: TrialResult, seconds: float) -> None:
-        """A crash, a hang, or a stop that we did not ask for."""
-        reason = likely_cause(result)
-        outcome = Outcome.HUNG if result.outcome is Outcome.HUNG else Outcome.CRASHED
+        """An end that may have been the machine's doing."""
+        outcome, reason = result.outcome, likely_cause(result)
         context.registry.note_attempt(run, outcome, reason, result.seconds)
         if result.deterministic or run.num_crashes > self._definition.settings.retries:
             self._close(context, run, RunEnd(outcome, None, reason, seconds))

@@ -10,7 +10,7 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from tuner.executors.base import Event, TrialBuilt
-from tuner.results.protocol import PENALISED, robust_worst
+from tuner.results.protocol import robust_worst
 from tuner.results.records import SCREEN, RunRecord
 from tuner.study.definition import StudyDefinition, flatten
 from tuner.study.dispatch import Dispatcher, _StageContext
@@ -169,7 +169,7 @@ class SweepDispatcher(Dispatcher):
         seconds = result.seconds + sum(attempt["seconds"] for attempt in run.attempts)
         if result.outcome is Outcome.COMPLETE:
             self._close(context, run, _ending_of(context.registry, run, seconds))
-        elif result.outcome in PENALISED:
+        elif result.outcome.effects.penalised:
             self._close(context, run, _penalised(context.registry, result.outcome, result.reason, seconds))
         else:
             super()._judge_end(context, run, result)
