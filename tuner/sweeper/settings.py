@@ -17,6 +17,7 @@ NODE = "hydra.sweeper"
 
 _OLD_NAMES = {"n_trials": "num_trials", "n_jobs": "parallel", "study_name": "name"}
 _LIMITS = Limits(grace_s=3.0)  # few Hydra applications listen when they are asked to leave
+_LIMIT_NAMES = tuple(asdict(_LIMITS))
 _GONE = {
     "search_space": "write the search into hydra.sweeper.params, in Hydra's grammar: x: interval(0, 1)",
     "custom_search_space": "a search space must be known before anything runs; write it into hydra.sweeper.params",
@@ -58,6 +59,8 @@ class SweepSettings:
         isolation: forkserver or spawn.
         gpus: What is dealt out to the jobs, one GPU to each; None: every job sees all that there are.
         limits: What a job may use.
+        executor: A choice of the configuration group executor, which runs the jobs in place of processes that are made
+            with the settings above; None: those.
     """
 
     directions: tuple[Direction, ...]
@@ -75,11 +78,12 @@ class SweepSettings:
     isolation: Isolation = "forkserver"
     gpus: GpuChoice = "auto"
     limits: Limits = _LIMITS
+    executor: JsonDict | None = None
 
 
 _KNOWN = (
     *("direction", "sampler", "pruner", "params", "storage", "retries", "max_failures", "max_failure_rate"),
-    *("threads", "isolation", "gpus", *_OLD_NAMES, *_OLD_NAMES.values(), *asdict(_LIMITS)),
+    *("threads", "isolation", "gpus", "executor", *_OLD_NAMES, *_OLD_NAMES.values(), *_LIMIT_NAMES),
 )
 
 
@@ -93,42 +97,74 @@ def translate(node: Mapping[str, Any]) -> SweepSettings:
         UserError: An unknown or impossible setting, no direction, the same thing said twice.
     """
     given = {key: value for key, value in node.items() if value is not None}
-    for key in given:
-        if key in _GONE:
-            raise UserError(f"{NODE}.{key} is not supported: {_GONE[key]}")
+    _take_old_names(given)
     values: dict[str, Any] = {
         "directions": _directions(given.pop("direction", None)),
         "storage": _storage(given.pop("storage", None)),
         "sampler": _part("sampler", given.pop("sampler", None)),
-        "gpus": given.pop("gpus", node.get("gpus", "auto")),
         "params": _mapping("params", given.pop("params", {})),
-        "limits": _limits({key: given.pop(key) for key in asdict(_LIMITS) if key in given}),
+        **_executor(given),
+        "gpus": given.pop("gpus", node.get("gpus", "auto")),
+        "limits": _limits({key: given.pop(key) for key in _LIMIT_NAMES if key in given}),
     }
     values["seed"] = _whole("sampler.seed", values["sampler"].pop("seed", 0), 0)
     if "pruner" in given:
-        values["pruner"] = _part("pruner", given.pop("pruner"))
-        if len(values["directions"]) > 1 and not values["pruner"]["_target_"].endswith("NopPruner"):
-            raise UserError(f"{NODE}.pruner cannot be used with several directions: Optuna prunes by one value only")
+        values["pruner"] = _pruner(given.pop("pruner"), len(values["directions"]))
+    rate = given.pop("max_failure_rate", None)
+    if rate is not None and "max_failures" not in given:
+        given["max_failures"] = _failures_in_a_row(rate, given.get("parallel", SweepSettings.parallel))
+    for key, low in (("num_trials", 1), ("parallel", 1), ("retries", 0), ("max_failures", 1), ("threads", 1)):
+        if key in given:
+            values[key] = _whole(key, given.pop(key), low)
+    values |= {key: str(given.pop(key)) for key in ("name", "isolation") if key in given}
+    for key in given:
+        raise UserError(f"unknown key {NODE}.{key}{did_you_mean(key, _KNOWN)}")
+    return SweepSettings(**values)
+
+
+def _take_old_names(given: dict[str, Any]) -> None:
+    """Gives settings of hydra-optuna-sweeper our names."""
+    for key in given:
+        if key in _GONE:
+            raise UserError(f"{NODE}.{key} is not supported: {_GONE[key]}")
     for old, new in _OLD_NAMES.items():
         if old in given:
             if new in given:
                 raise UserError(f"{NODE}.{old} and {NODE}.{new} are the same setting; give one of them")
             given[new] = given.pop(old)
-    rate = given.pop("max_failure_rate", None)
-    if rate is not None and "max_failures" not in given:
-        given["max_failures"] = _failures_in_a_row(rate, given.get("parallel", SweepSettings.parallel))
-    isolation = given.setdefault("isolation", "forkserver")
-    if isolation not in ("forkserver", "spawn"):
+    isolation = given.get("isolation", "forkserver")
+    if isolation not in get_args(Isolation):
         raise UserError(f"{NODE}.isolation={isolation} must be forkserver or spawn")
-    for key, low in (("num_trials", 1), ("parallel", 1), ("retries", 0), ("max_failures", 1), ("threads", 1)):
-        if key in given:
-            values[key] = _whole(key, given.pop(key), low)
-    for key in ("name", "isolation"):
-        if key in given:
-            values[key] = str(given.pop(key))
-    for key in given:
-        raise UserError(f"unknown key {NODE}.{key}{did_you_mean(key, _KNOWN)}")
-    return SweepSettings(**values)
+
+
+def _executor(given: dict[str, Any]) -> dict[str, Any]:
+    """The executor that is named, with as many jobs at a time as asked for here, or else by its own settings."""
+    node = given.pop("executor", None)
+    if node is None:
+        return {}
+    if not isinstance(node, Mapping) or "_target_" not in node:
+        raise UserError(
+            f"{NODE}.executor={node} is not possible: choose one of the group executor with "
+            f"+executor@{NODE}.executor=NAME, or give a class of your own as {NODE}.executor._target_"
+        )
+    for key in ("threads", "isolation", "gpus", *_LIMIT_NAMES):
+        if given.get(key, "auto") != "auto":
+            raise UserError(
+                f"{NODE}.{key} is for the jobs of this machine, and {NODE}.executor runs them: say it among the "
+                f"settings of {NODE}.executor, if it has such a one"
+            )
+    parallel = given.pop("parallel", None)
+    if parallel is None:
+        return {"executor": dict(node), "parallel": int(node.get("parallel", 1))}
+    parallel = _whole("parallel", parallel, 1)
+    return {"executor": {**node, "parallel": parallel}, "parallel": parallel}
+
+
+def _pruner(node: object, num_directions: int) -> JsonDict:
+    pruner = _part("pruner", node)
+    if num_directions > 1 and not pruner["_target_"].endswith("NopPruner"):
+        raise UserError(f"{NODE}.pruner cannot be used with several directions: Optuna prunes by one value only")
+    return pruner
 
 
 def in_own_words(message: str) -> str:
