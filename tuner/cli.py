@@ -91,7 +91,7 @@ class HydraJob:
         """
         if not self.command.has_objective:
             raise UserError("hydra/sweeper=optuna searches by the score of training runs: tuner train -m ...")
-        return cast("Backend", str(config.backend.name))
+        return cast("Backend", str(config.backend.name) if "backend" in config else "none")  # a function has none
 
 
 def _as_typed(overrides: list[str]) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ def use(line: Line, config: DictConfig) -> None:
     if line.command == "tune":
         _search(define(config, line.overrides), resolved)
     if line.command == "compare":
-        list(runs_of(resolved, resolved["num_seeds"]))
+        assert all(RunConfig.from_json(told) for *_, told in runs_of(resolved, resolved["num_seeds"]))
     if "executor" in resolved:
         with mock.patch.object(ForkServer, "start"), closing(build_node("executor", resolved["executor"])) as executor:
             assert executor.free_slots >= 1

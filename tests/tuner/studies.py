@@ -22,6 +22,7 @@ from tuner.executors.base import (
     TrialReported,
     TrialStarted,
 )
+from tuner.executors.leftovers import Leftovers
 from tuner.executors.local import LocalExecutor
 from tuner.results.protocol import Pruning, StudySettings
 from tuner.study import StudyDefinition, StudyListener, StudyRunner, StudyStopped, StudyStore
@@ -79,6 +80,7 @@ class FakeExecutor:
 
     def __init__(self, parallel: int = 1, behave: Behaviour = learn, die_after: int | None = None) -> None:
         self.parallel = parallel
+        self.limits: Limits | None = None
         self.started: list[TrialSpec] = []
         self.verdicts: list[tuple[str, float, Verdict]] = []
         self.on_event: Callable[[Event], None] = lambda event: None
@@ -90,6 +92,10 @@ class FakeExecutor:
         self._turns: deque[str] = deque()
         self._left = die_after
         self._stopping = False
+        self._leftovers = Leftovers()
+
+    def reclaim(self, spec: TrialSpec, folder: Path) -> None:
+        self._leftovers.end_in(folder)
 
     @property
     def free_slots(self) -> int:
@@ -98,6 +104,7 @@ class FakeExecutor:
     def start(self, spec: TrialSpec, folder: Path, function: TrialFunction | bytes | None = None) -> None:
         assert self.free_slots > 0
         assert spec.key not in self._running
+        self._leftovers.end_deserted()
         files.prepare(folder, spec)
         (folder / files.RESULT_FILE).unlink(missing_ok=True)
         self.started.append(spec)

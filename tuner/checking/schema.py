@@ -75,7 +75,7 @@ _STUDY_SECTIONS: Mapping[str, type] = {"storage": StorageConfig, "study": StudyP
 
 SCHEMAS: Mapping[str, Schema] = {
     "train": Schema(TrainValues, SECTIONS, _RUN_PARTS),
-    "compare": Schema(CompareValues, SECTIONS, _RUN_PARTS),
+    "compare": Schema(CompareValues, SECTIONS, {**_RUN_PARTS, "executor": Part()}),
     "tune": Schema(
         TuneValues,
         {**SECTIONS, **_STUDY_SECTIONS, "study": StudyConfig, "study.pruning": PruningConfig},

@@ -5,12 +5,14 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
+from tuner.commands.comparing import compare
 from tuner.errors import UserError
+from tuner.executors.building import check_executor
 from tuner.results.findings import MIN_SCORES_FOR_INTERVAL
 from tuner.results.wording import format_number
 from tuner.runs.build import check_trackers
 from tuner.runs.checks import resolve
-from tuner.runs.comparison import ARMS, AdaptiveComparison, check_known, compare, what_is_compared
+from tuner.runs.comparison import ARMS, AdaptiveComparison, Scores, what_is_compared
 from tuner.runs.folders import check_same
 from tuner.text.console import PlainConsole
 
@@ -22,7 +24,8 @@ def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir
         raise UserError("there is no adaptation to compare with: choose one, adaptive=ess, gns, ppo_kl or ppo_ess")
     check_trackers(resolve(config).get("tracker"))
     check_same(folder, what_is_compared(resolve(config)))
-    check_known(folder)
+    Scores(folder)
+    check_executor(resolve(config)["executor"])
 
 
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
@@ -31,7 +34,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     console = PlainConsole()
     scores: dict[str, list[float]] = {arm: [] for arm in ARMS}
     console.print("adaptive: as configured; frozen: the same run without adaptation", highlight=False)
-    for arm, seed, score in compare(resolve(config), folder, config.num_seeds):
+    for arm, seed, score in compare(resolve(config), folder):
         scores[arm].append(score)
         console.print(f"{arm:>8}  seed {seed}  {format_number(score)}", highlight=False)
     found = AdaptiveComparison(scores["adaptive"], scores["frozen"])

@@ -14,6 +14,7 @@ from tuner.checking.section_types import StudyConfig
 from tuner.commands.preflight import compose_or_explain
 from tuner.config.composing import RunConfig, config_loader
 from tuner.errors import UserError
+from tuner.executors.building import check_executor
 from tuner.results.wording import describe_part
 from tuner.runs.build import build_node, check_trackers
 from tuner.runs.checks import check_run, resolve
@@ -60,10 +61,7 @@ def check_workplace(resolved: JsonDict) -> None:
         UserError: Says what is wrong with it.
     """
     check_url(resolved["storage"]["url"])
-    make_executor = build_node("executor", {**resolved["executor"], "_partial_": True})
-    check_arguments = getattr(make_executor.func, "check", None)  # one of the user's own may have none
-    if check_arguments is not None:
-        check_arguments(*make_executor.args, **make_executor.keywords)
+    check_executor(resolved["executor"])
     check_trackers(resolved.get("tracker"))
 
 

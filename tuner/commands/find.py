@@ -22,7 +22,7 @@ from tuner.finders.job import point_of
 from tuner.finders.study import FinderPlace
 from tuner.results.records import RunRecord
 from tuner.results.wording import format_number, format_seconds
-from tuner.runs.build import build_node, build_trackers
+from tuner.runs.build import build_trackers
 from tuner.runs.checks import resolve
 from tuner.study import StudyListener, StudyStopped
 from tuner.study.run_registry import Run
@@ -76,7 +76,7 @@ def find(config: DictConfig, overrides: Sequence[str] = (), console: Console | N
             storage=resolved["storage"]["url"],
             folder=resolved["study"]["folder"],
             name=resolved["study"]["name"],
-            executor=lambda: closing(build_node("executor", resolved["executor"])),
+            executor=resolved["executor"],
             tracker=TrackerGroup(list(build_trackers(resolved.get("tracker")).values())),
             listener=listener,
         )

@@ -1,10 +1,10 @@
 """`tuner tune plan=true`: what a study will do, and how long that will take."""
 
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tuner.executors.building import make_executor
 from tuner.runs.build import build_node
 from tuner.runs.functions import ENTRY as FUNCTION_ENTRY
 from tuner.study import StudyDefinition, StudyStore
@@ -32,7 +32,7 @@ def make_plan(definition: StudyDefinition, resolved: JsonDict) -> str:
         with StudyStore(url) as store:
             speed = remembered_speed(store, definition)
     if speed is None and definition.entry != FUNCTION_ENTRY:
-        with TemporaryDirectory() as folder, closing(build_node("executor", resolved["executor"])) as executor:
+        with TemporaryDirectory() as folder, make_executor(resolved["executor"]) as executor:
             measured = measure_speed(definition, executor, Path(folder) / "0")
         speed = None if measured is None else Speed(measured, "measured just now, one run alone")
     prunes = not str(resolved["pruner"]["_target_"]).endswith(".NopPruner")

@@ -16,13 +16,14 @@ from rich.markup import escape
 from tuner.commands.defining import check_study, define, search_parts
 from tuner.commands.planning import make_plan
 from tuner.commands.winner import TrainingConfigs
+from tuner.executors.building import make_executor
 from tuner.files import atomic_write
 from tuner.reporting import final_table, write_page
 from tuner.results.findings import Finding, Verdict
 from tuner.results.insights.failures import failed_runs
 from tuner.results.records import StudySummary
 from tuner.results.verdict import verdict
-from tuner.runs.build import build_node, build_trackers
+from tuner.runs.build import build_trackers
 from tuner.runs.checks import resolve
 from tuner.study import (
     Listeners,
@@ -146,7 +147,7 @@ def tune(
         listeners = Listeners(display, runs, whole, listener or StudyListener())
         with StudyStore(resolved["storage"]["url"], display.on_note) as store, closing(tracker):
             with whole:
-                with closing(build_node("executor", resolved["executor"])) as executor:
+                with make_executor(resolved["executor"]) as executor:
                     StudyRunner(definition, store, executor, sampler, pruner, listeners).run()
                 try:
                     result = _write_outputs(definition, store, TrainingConfigs(overrides, config_dir))

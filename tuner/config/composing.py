@@ -233,6 +233,13 @@ def compose(loader: ConfigLoaderImpl, config_name: str, overrides: Sequence[str]
     return loader.load_configuration(config_name, list(overrides), run_mode=RunMode.RUN, from_shell=False)
 
 
+def plain_choice(group: str, name: str) -> JsonDict:
+    """A choice of one of our groups by itself: what refers to other groups has the value that it has without them."""
+    choice = OmegaConf.to_container(OmegaConf.load(conf_folder() / group / f"{name}.yaml"), resolve=True)
+    assert isinstance(choice, dict)
+    return {str(key): value for key, value in choice.items()}
+
+
 def to_json(config: DictConfig) -> JsonDict:
     """The config as a plain dictionary, interpolations resolved, Hydra's own part left out.
 

@@ -114,8 +114,30 @@ class Executor(Protocol):
     """Runs trials. Used from one thread; whatever becomes of a trial is an event, never an exception."""
 
     @property
+    def parallel(self) -> int:
+        """How many trials it runs at a time."""
+        ...
+
+    @property
+    def limits(self) -> Limits | None:
+        """What a trial may use; None where nothing holds it to limits."""
+        ...
+
+    @property
     def free_slots(self) -> int:
         """How many trials can be started now."""
+        ...
+
+    def reclaim(self, spec: TrialSpec, folder: Path) -> None:
+        """Free the folder of a trial from what a killed controller has left running, and return when it is free.
+
+        What runs may take its time to checkpoint and leave. Called for each trial that an earlier controller has begun
+        and not seen the end of, and for all of them before the first one is started again.
+
+        Args:
+            spec: The trial.
+            folder: Its folder, which may not be there.
+        """
         ...
 
     def start(self, spec: TrialSpec, folder: Path, function: TrialFunction | bytes | None = None) -> None:

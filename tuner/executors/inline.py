@@ -15,7 +15,8 @@ from types import TracebackType
 from typing import Self
 
 from tuner.errors import UserError
-from tuner.executors.base import Event, TrialEnded, TrialFunction, TrialStarted, event_of
+from tuner.executors.base import Event, Limits, TrialEnded, TrialFunction, TrialStarted, event_of
+from tuner.executors.leftovers import Leftovers
 from tuner.text.plain_text import describe_error, traceback_of
 from tuner.trial import folder as files
 from tuner.trial.context import TrialContext, set_current_trial
@@ -43,6 +44,7 @@ class InlineExecutor:
         self._waiting: deque[_Turns] = deque()
         self._running: _Turns | None = None
         self._events: deque[Event] = deque()
+        self._leftovers = Leftovers()
 
     @staticmethod
     def check(parallel: int = 1) -> None:
@@ -63,14 +65,24 @@ class InlineExecutor:
         self.close()
 
     @property
+    def limits(self) -> Limits | None:
+        """None: a trial in this process may use what it likes."""
+        return None
+
+    @property
     def free_slots(self) -> int:
         """How many trials can be started now."""
         return self.parallel - len(self._trials)
+
+    def reclaim(self, spec: TrialSpec, folder: Path) -> None:
+        """End what another executor's controller left of the trial; see `Executor.reclaim`."""
+        self._leftovers.end_in(folder)
 
     def start(self, spec: TrialSpec, folder: Path, function: TrialFunction | bytes | None = None) -> None:
         """Start a trial; see `Executor.start`."""
         if self.free_slots <= 0 or spec.key in self._trials:
             raise RuntimeError(f"trial {spec.key} cannot be started: {len(self._trials)} of {self.parallel} trials run")
+        self._leftovers.end_deserted()
         files.prepare(folder, spec)
         self._trials[spec.key] = trial = _Turns(spec, folder, self._events, function)
         self._waiting.append(trial)
@@ -118,6 +130,7 @@ class InlineExecutor:
 
     def close(self) -> None:
         """End all trials. One that does not come to a report or a sign of life is left to itself."""
+        self._leftovers.end_deserted()
         self.stop_all()
         deadline = time.monotonic() + _CLOSE_PATIENCE_S
         while self._trials and time.monotonic() < deadline:

@@ -13,12 +13,13 @@ from note_rl.threads import thread_variables
 from tuner.errors import UserError
 from tuner.executors.base import Event, TrialEnded, TrialFunction, event_of
 from tuner.executors.gpus import GpuChoice, choose_gpus, gpu_variables
+from tuner.executors.leftovers import Leftovers
 from tuner.executors.preload import Backend, Preload
 from tuner.trial import orphans, system
 from tuner.trial.forkclient import ForkServer
 from tuner.trial.launch import SpawnLauncher
 from tuner.trial.messages import VERDICTS, Limits, TrialSpec, Verdict
-from tuner.trial.process import TrialProcess
+from tuner.trial.process import ChildOptions, TrialProcess
 from tuner.trial.warden import Warden
 
 Isolation: TypeAlias = Literal["forkserver", "spawn"]
@@ -68,6 +69,7 @@ class LocalExecutor:
         self._preload = backend if isinstance(backend, Preload) else Preload(backend)
         self._trials: dict[str, TrialProcess] = {}
         self._events: deque[Event] = deque()
+        self._leftovers = Leftovers()
         self._memory_checked_at = 0.0
         self._is_closed = False
         self._selector = selectors.DefaultSelector()
@@ -124,19 +126,23 @@ class LocalExecutor:
         """Number of the fork server's process; None without one."""
         return self._launcher.pid if isinstance(self._launcher, ForkServer) else None
 
+    def reclaim(self, spec: TrialSpec, folder: Path) -> None:
+        """End what a killed controller left of the trial; see `Executor.reclaim`."""
+        self._leftovers.end_in(folder)
+
     def start(self, spec: TrialSpec, folder: Path, function: TrialFunction | bytes | None = None) -> None:
         """Start a trial; see `Executor.start`."""
         if self._is_closed or self.free_slots <= 0 or spec.key in self._trials:
             what = "the executor is closed" if self._is_closed else f"{len(self._trials)} of {self.parallel} trials run"
             raise RuntimeError(f"trial {spec.key} cannot be started: {what}")
+        self._leftovers.end_deserted()
         if self._threads is not None:
             spec = replace(spec, threads=self._threads)
-        gpu = gpu_variables(self._gpus, (trial.environment for trial in self._trials.values()))
+        gpu = gpu_variables(self._gpus, (trial.options.environment for trial in self._trials.values()))
         environment = self._environment(spec.threads) | gpu
         pickled = function if isinstance(function, bytes) else pickle_function(function)
-        self._trials[spec.key] = TrialProcess(
-            spec, folder, self._launcher, self._selector, environment, self.limits, pickled
-        )
+        options = ChildOptions(environment, self.limits, pickled)
+        self._trials[spec.key] = TrialProcess(spec, folder, self._launcher, self._selector, options)
 
     def wait(self, timeout_s: float | None = None) -> list[Event]:
         """Return what has happened, waiting for it up to `timeout_s` seconds; see `Executor.wait`."""
@@ -171,6 +177,7 @@ class LocalExecutor:
             return
         self._is_closed = True
         try:
+            self._leftovers.end_deserted()
             self.stop_all()
             while self._trials:
                 self._turn(_TURN_S)

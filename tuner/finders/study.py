@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tuner.config.composing import plain_choice
 from tuner.errors import UserError
 from tuner.executors.base import Executor
-from tuner.executors.local import LocalExecutor, pickle_function
+from tuner.executors.building import make_executor
+from tuner.executors.local import pickle_function
 from tuner.executors.preload import Backend
 from tuner.files import parse_json
 from tuner.finders.job import FINDING_FILE, FinderJob, Measured, lines_of
@@ -35,9 +37,10 @@ class FinderPlace:
         storage: URL of the database; the same finder continues there where it was stopped. "memory" keeps nothing.
         folder: The folders of all runs go to FOLDER/NAME.
         name: Of the study; None: made of what is found out, so that the same search has the same name.
-        parallel: Runs at a time.
-        limits: What a run may use. One that is not heard of for `silence_s` seconds counts as hung.
-        executor: Makes what runs the runs; None: processes of this machine.
+        parallel: Runs at a time, in processes of this machine.
+        limits: What such a run may use. One that is not heard of for `silence_s` seconds counts as hung.
+        executor: What runs the runs in place of these: a choice of the configuration group executor, plain, or a
+            function that makes it.
         tracker: Told of every run.
         listener: Told of everything.
     """
@@ -47,15 +50,18 @@ class FinderPlace:
     name: str | None = None
     parallel: int = 2
     limits: Limits = field(default_factory=lambda: Limits(silence_s=600.0))
-    executor: Callable[[], AbstractContextManager[Executor]] | None = None
+    executor: Callable[[], AbstractContextManager[Executor]] | Mapping[str, Any] | None = None
     tracker: Tracker | None = None
     listener: StudyListener | None = None
 
     def make_executor(self, backend: Backend) -> AbstractContextManager[Executor]:
         """What runs the runs."""
-        if self.executor is not None:
+        if callable(self.executor):
             return self.executor()
-        return LocalExecutor(self.parallel, backend, limits=self.limits, threads=1)
+        if self.executor is not None:
+            return make_executor(self.executor)
+        local = plain_choice("executor", "local")
+        return make_executor(local, parallel=self.parallel, backend=backend, limits=self.limits)
 
 
 @dataclass(frozen=True)

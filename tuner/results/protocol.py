@@ -18,7 +18,6 @@ from tuner.results.objective import Metric
 from tuner.results.records import CONFIRM, RACE, SCREEN, TEST, RunRecord
 from tuner.results.selection import AGGREGATES
 from tuner.results.statistics import spearman, spearman_bound
-from tuner.trial.messages import Outcome
 
 STREAMS = ("tune", "select", "test")
 """The seed streams: of screening and race, confirmation, and test."""
@@ -262,16 +261,8 @@ def plan_stages(settings: StudySettings, study_seed: int, total_steps: int) -> t
     )
 
 
-RETRIED = frozenset({Outcome.CRASHED, Outcome.HUNG})
-"""Ends that may be the machine's or the environment's doing: the run is continued from its last checkpoint."""
-
-PENALISED = frozenset({Outcome.DIVERGED, Outcome.OUT_OF_MEMORY, Outcome.TIMED_OUT})
-"""Ends that the configuration itself is to blame for: it would end so again. They are told to the sampler with a bad
-score, so that it does not go there again; other failures tell it nothing."""
-
-
 def penalty(random_score: float | None, finished: Sequence[float], seen: Sequence[float] = ()) -> float | None:
-    """The score of a run that ended in one of `PENALISED`: a random policy's, or the worst seen if that is lower.
+    """The score of a run whose end is penalised: a random policy's, or the worst seen if that is lower.
 
     None if there is nothing to compare with.
 

@@ -24,10 +24,6 @@ CONFIRM: Final = "confirm"
 TEST: Final = "test"
 STAGES: Final = (SCREEN, RACE, CONFIRM, TEST)
 
-FAILURES: Final = frozenset({Outcome.CRASHED, Outcome.HUNG, Outcome.DIVERGED, Outcome.OUT_OF_MEMORY, Outcome.TIMED_OUT})
-"""Outcomes that say something is wrong with the run itself. A stopped run is continued later; a pruned one did well
-enough to be compared."""
-
 FORMAT_VERSION: Final = 1
 
 _FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
@@ -81,7 +77,7 @@ class RunRecord:
     @property
     def failed(self) -> bool:
         """It ended because something was wrong with it."""
-        return self.outcome in FAILURES
+        return self.outcome is not None and self.outcome.effects.failed
 
     @property
     def score(self) -> float | None:

@@ -2,50 +2,26 @@
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from note_rl.collect.evaluation import random_policy_returns
-from note_rl.errors import DivergedError
 from tuner.config.composing import RunConfig
 from tuner.errors import UserError
-from tuner.files import parse_json
+from tuner.files import atomic_write, parse_json
 from tuner.results.findings import MIN_SCORES_FOR_INTERVAL
 from tuner.results.objective import Mixed
 from tuner.results.protocol import penalty, seed_stream
 from tuner.results.statistics import Interval, difference_interval, iqm
 from tuner.runs.build import build_run
-from tuner.runs.folders import CONFIG_FILE, begin
 from tuner.runs.probe import NUM_EPISODES
-from tuner.runs.training import run_training
-from tuner.trial.folder import CHECKPOINT_FILE, cut_torn_tail
 from tuner.trial.messages import JsonDict
 
 ARMS = ("adaptive", "frozen")
 _RESULTS = "compare.jsonl"
-
-
-@dataclass
-class _Curve:
-    """Keeps what a run reports."""
-
-    reported: list[tuple[float, float]] = field(default_factory=list)
-
-    def built(self, config: JsonDict) -> None:
-        """Nothing."""
-
-    def report(self, step: float, value: float) -> None:
-        """One evaluation."""
-        self.reported.append((step, value))
-
-    def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Nothing."""
-
-    def alive(self, progress: float) -> None:
-        """Nothing."""
 
 
 @dataclass(frozen=True)
@@ -86,29 +62,60 @@ class AdaptiveComparison:
         return f"undecided: adaptation may be worse by more than {allowed:.3g}; add seeds (num_seeds)"
 
 
-def runs_of(config: JsonDict, num_seeds: int) -> Iterator[tuple[str, int, RunConfig]]:
-    """All runs: which arm, which seed, and what is trained."""
+def runs_of(config: JsonDict, num_seeds: int) -> Iterator[tuple[str, int, JsonDict]]:
+    """All runs: which arm, which seed, and with which configuration."""
     for seed in seed_stream(int(config["seed"]), "test", num_seeds):
         for arm in ARMS:
-            told = {**config, "seed": seed, "adaptive": config["adaptive"] if arm == "adaptive" else {}}
-            yield arm, seed, RunConfig.from_json(told)
+            yield arm, seed, {**config, "seed": seed, "adaptive": config["adaptive"] if arm == "adaptive" else {}}
 
 
 def what_is_compared(config: JsonDict) -> JsonDict:
     """The configuration without what may change between two calls."""
-    return {name: value for name, value in config.items() if name not in ("num_seeds", "margin", "trust")}
+    return {name: value for name, value in config.items() if name not in ("num_seeds", "margin", "trust", "executor")}
 
 
-def check_known(folder: Path) -> None:
-    """Refuses to go on with scores that cannot be read.
+class Scores:
+    """The scores of a comparison, kept in its folder as they come.
+
+    Args:
+        folder: Of the comparison.
 
     Raises:
-        UserError: Names the line.
+        UserError: They cannot be read.
     """
-    _known(folder / _RESULTS)
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / _RESULTS
+        self._known = _read(self._path)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._known
+
+    def __getitem__(self, key: tuple[str, int]) -> float:
+        return self._known[key]
+
+    def add(self, arm: str, seed: int, score: float) -> None:
+        """Writes one down."""
+        self._known[arm, seed] = score
+        lines = [json.dumps([*key, known]) + "\n" for key, known in self._known.items()]
+        atomic_write(self._path, "".join(lines))
 
 
-def _known(path: Path) -> dict[tuple[str, int], float]:
+def score_of(curve: Sequence[tuple[float, float]]) -> float:
+    """Half area under the curve of evaluations, half their final part."""
+    return float(Mixed()(sorted(curve)))
+
+
+def score_without_an_end(config: JsonDict, curve: Sequence[tuple[float, float]]) -> float:
+    """Of a run that diverged: it ends with what a random policy scores, or its own worst evaluation if that is less."""
+    run = RunConfig.from_json(config)
+    returns = random_policy_returns(build_run(run).environment, NUM_EPISODES, run.seed)
+    worst = penalty(float(returns.mean()), [value for _, value in curve])
+    assert worst is not None
+    return score_of([*curve, (1.0, worst)])
+
+
+def _read(path: Path) -> dict[tuple[str, int], float]:
     """The scores so far, by arm and seed; of a last line that was cut short, none."""
     if not os.path.lexists(path):
         return {}
@@ -126,32 +133,3 @@ def _known(path: Path) -> dict[tuple[str, int], float]:
         except (ValueError, TypeError, OverflowError) as error:
             raise UserError(f"{path} is damaged in line {number}; restore it, or move it away to begin anew") from error
     return known
-
-
-def compare(config: JsonDict, folder: Path, num_seeds: int) -> Iterator[tuple[str, int, float]]:
-    """Trains what is not known yet; gives arm, seed and score of each run. The same call goes on where it was ended.
-
-    A run that diverges ends with what a random policy scores, or with the worst of its own evaluations if that is less.
-    """
-    if not (folder / CONFIG_FILE).exists():
-        begin(folder, what_is_compared(config))
-    path = folder / _RESULTS
-    cut_torn_tail(path)
-    known = _known(path)
-    for arm, seed, run in runs_of(config, num_seeds):
-        if (arm, seed) not in known:
-            own = folder / f"{arm}_{seed}"
-            own.mkdir(parents=True, exist_ok=True)
-            (own / CHECKPOINT_FILE).unlink(missing_ok=True)
-            curve = _Curve()
-            try:
-                run_training(run, own, curve)
-            except DivergedError:
-                returns = random_policy_returns(build_run(run).environment, NUM_EPISODES, seed)
-                worst = penalty(float(returns.mean()), [value for _, value in curve.reported])
-                assert worst is not None
-                curve.reported.append((1.0, worst))
-            known[arm, seed] = Mixed()(curve.reported)
-            with path.open("a") as file:
-                file.write(json.dumps([arm, seed, known[arm, seed]]) + "\n")
-        yield arm, seed, known[arm, seed]

@@ -1,26 +1,16 @@
 """Ends a study in which nothing works, and says what would help."""
 
 from dataclasses import dataclass, field
-from typing import Final
 
-from tuner.results.insights.failures import REMEDIES
-from tuner.results.protocol import PENALISED, RETRIED
 from tuner.results.records import SCREEN, RunRecord
 from tuner.study.run_registry import Run
 from tuner.trial import folder as files
-from tuner.trial.messages import Outcome
-
-_LIMITED: Final = {Outcome.TIMED_OUT, Outcome.OUT_OF_MEMORY}
-"""Ends of which the output of a run says nothing."""
+from tuner.trial.outcomes import Counts
 
 
 @dataclass
 class Guard:
-    """Counts failures in a row.
-
-    A configuration that diverges or runs out of memory or time says something about itself; only while no run at all
-    has come to a good end do these count as failures too.
-    """
+    """Counts failures in a row; which ends count is in the table of outcomes."""
 
     limit: int
     streak: list[RunRecord] = field(default_factory=list)
@@ -28,14 +18,17 @@ class Guard:
 
     def restore(self, record: RunRecord) -> None:
         """Takes a run of an earlier session into account."""
-        self.any_success |= record.outcome in (Outcome.COMPLETE, Outcome.PRUNED)
+        self.any_success |= record.outcome is not None and record.outcome.effects.succeeded
 
     def count(self, record: RunRecord) -> bool:
         """Takes a run into account; whether it was one failure too many."""
         self.restore(record)
-        failed = record.outcome in RETRIED or (record.outcome in PENALISED and not self.any_success)
-        self.streak = [*self.streak, record] if failed else []
+        self.streak = [*self.streak, record] if self._counts(record) else []
         return len(self.streak) >= self.limit
+
+    def _counts(self, record: RunRecord) -> bool:
+        rule = Counts.NEVER if record.outcome is None else record.outcome.effects.counts
+        return rule is Counts.ALWAYS or (rule is Counts.UNTIL_A_SUCCESS and not self.any_success)
 
     def complaint(self, run: Run, num_ended: int, num_trials: int) -> str:
         """What is said when it is one too many.
@@ -47,8 +40,8 @@ class Guard:
         """
         last, kinds = self.streak[-1], {record.outcome for record in self.streak}
         where = f"See {run.folder / files.OUTPUT_FILE}"
-        if last.outcome in _LIMITED and len(kinds) == 1:
-            remedy = REMEDIES[last.outcome]
+        if last.outcome is not None and last.outcome.effects.remedy_first and len(kinds) == 1:
+            remedy = last.outcome.effects.remedy
             where = f"{remedy[:1].upper()}{remedy[1:]}"
         lines = [
             f"{len(self.streak)} runs in a row failed, so the study was stopped. "

@@ -13,7 +13,6 @@ from tuner.study.control import Interrupts
 from tuner.study.definition import StudyDefinition
 from tuner.study.errors import StudyStopped
 from tuner.trial import folder as files
-from tuner.trial import orphans
 from tuner.trial.messages import Outcome, TrialResult, TrialSpec
 
 PROBE = "probe"
@@ -31,12 +30,10 @@ def run_probe(definition: StudyDefinition, executor: Executor, interrupts: Inter
     """
     assert definition.probe is not None
     folder = definition.study_folder / PROBE / "0"
-    sessions = files.sessions_of([folder])
-    if not files.wait_until_free(folder, timeout_s=10.0):
-        files.end_leftover(folder)
-    orphans.end_deserted(sessions)
     config = definition.run_config({}, definition.seed)
-    executor.start(TrialSpec(definition.name, PROBE, 0, definition.seed, config, definition.probe), folder)
+    spec = TrialSpec(definition.name, PROBE, 0, definition.seed, config, definition.probe)
+    executor.reclaim(spec, folder)
+    executor.start(spec, folder)
     scores: list[float] = []
     while True:
         for event in executor.wait(POLL_S):

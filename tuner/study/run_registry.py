@@ -13,7 +13,6 @@ import optuna
 from optuna.distributions import BaseDistribution, IntDistribution
 from optuna.trial import FrozenTrial, TrialState
 
-from tuner.results.protocol import RETRIED
 from tuner.results.records import SCREEN, RunRecord
 from tuner.study.definition import DEFAULT_CANDIDATE, Candidate, StudyDefinition
 from tuner.study.sampling.vetting import check_values
@@ -75,8 +74,18 @@ class Run:
 
     @property
     def num_crashes(self) -> int:
-        """How often its process crashed or hung. Stops do not count: they are the controller's doing."""
-        return sum(attempt["outcome"] in RETRIED for attempt in self.attempts)
+        """How many of its retries are used up. Stops do not count: they are the controller's doing."""
+        return sum(Outcome(attempt["outcome"]).effects.uses_retry for attempt in self.attempts)
+
+    @property
+    def last_attempt(self) -> Outcome | None:
+        """How its process ended the last time that the run did not end with it."""
+        return Outcome(self.attempts[-1]["outcome"]) if self.attempts else None
+
+    @property
+    def is_retried(self) -> bool:
+        """Whether it goes on after something that may have been the machine's doing, and not after a stop."""
+        return self.last_attempt is not None and self.last_attempt.effects.retried
 
     @property
     def points(self) -> tuple[tuple[float, float], ...]:

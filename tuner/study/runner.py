@@ -22,9 +22,10 @@ from tuner.results.selection import (
 )
 from tuner.study.control import Interrupts, archive, sole_controller
 from tuner.study.definition import Candidate, StudyDefinition
-from tuner.study.dispatch import Dispatcher
+from tuner.study.dispatch import Dispatcher, Stage
 from tuner.study.errors import StudyError
 from tuner.study.guard import further_trials
+from tuner.study.policy import TrialPolicy
 from tuner.study.probing import PROBE, run_probe
 from tuner.study.run_registry import RunRegistry, ScreenRegistry, SeedRegistry
 from tuner.study.sampling.pruning import RungJudge, decisions_from_json, decisions_to_json, describe_decisions
@@ -126,9 +127,8 @@ class StudyRunner:
     def _run_stages(self, screen: optuna.Study, ownership: Ownership) -> None:
         settings = self._definition.settings
         random_score = self._probe(screen)
-        dispatcher = Dispatcher(
-            self._definition, self._executor, self._interrupts, self._listener, random_score, ownership.heartbeat
-        )
+        policy = TrialPolicy(self._definition, random_score)
+        dispatcher = Dispatcher(policy, self._executor, self._interrupts, self._listener, ownership.heartbeat)
         dispatcher.restore(self._records(STAGES))
         screened = self._screen(screen, dispatcher)
         candidates = self._race(screen, dispatcher, screened)
@@ -203,7 +203,7 @@ class StudyRunner:
                 f"study.num_trials={distinct} tries all of them"
             )
         judge, after = self._judge(study, registry)
-        dispatcher.run_stage(registry, judge, after)
+        dispatcher.run_stage(Stage(registry, judge, after))
         return registry.records()
 
     def _records(self, stages: Iterable[str]) -> Iterator[RunRecord]:
@@ -242,7 +242,7 @@ class StudyRunner:
         study = self._store.open(self._definition.name, stage, directions=self._definition.directions)
         registry = SeedRegistry(study, stage, self._definition, candidates, seeds)
         self._listener.on_stage(stage, registry.total, registry.records())
-        dispatcher.run_stage(registry)
+        dispatcher.run_stage(Stage(registry))
         return tuple(run for run in registry.records() if run.seed in seeds)
 
     def _candidates(self, screen: optuna.Study, runs: Iterable[RunRecord]) -> list[Candidate]:

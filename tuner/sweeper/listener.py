@@ -6,7 +6,6 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from tuner.results.protocol import RETRIED
 from tuner.results.records import RunRecord
 from tuner.results.wording import format_number
 from tuner.study.run_registry import Run
@@ -53,7 +52,7 @@ class SweepLog(SweepListener):
 
     def on_pause(self, run: Run, reason: str) -> None:
         """Said: a Hydra application starts from the beginning unless it keeps checkpoints of its own."""
-        if run.attempts and run.attempts[-1]["outcome"] in RETRIED:
+        if run.is_retried:
             last = run.attempts[-1]
             _log.warning("\t#%d %s and is started again: %s", run.number, last["outcome"], last["reason"])
         else:

@@ -10,7 +10,7 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,11 @@ from hydra.errors import CompactHydraException, HydraException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from tuner.config.composing import HYDRA_KEYS
+from tuner.config.composing import HYDRA_KEYS, plain_choice
 from tuner.errors import UserError
-from tuner.executors.local import LocalExecutor, pickle_function
+from tuner.executors.base import Executor
+from tuner.executors.building import check_executor, make_executor
+from tuner.executors.local import pickle_function
 from tuner.executors.preload import Backend, Preload
 from tuner.reporting.page import write_page
 from tuner.results.insights.failures import failed_runs
@@ -116,6 +118,8 @@ def run_sweep(app: HydraApp, node: Mapping[str, Any], arguments: Sequence[str]) 
 
 def _run(app: HydraApp, settings: SweepSettings, arguments: Sequence[str]) -> JsonDict:
     _check_launcher(app.config)
+    if settings.executor is not None:
+        check_executor(settings.executor)
     space = parse_sweep(settings.params, arguments, app.context.config_loader)
     _check_variants(app, space)
     choose_backend: Callable[[DictConfig], Backend | None] | None = getattr(app.task_function, "sweep_backend", None)
@@ -135,7 +139,7 @@ def _run(app: HydraApp, settings: SweepSettings, arguments: Sequence[str]) -> Js
         folder = Path(str(app.config.hydra.sweep.dir)).absolute()
     listener = SweepLog(app.config, num_objectives, len(space.fixed))
     with StudyStore(settings.storage, listener.on_note) as store:
-        best = SweepRunner(sweep, store, lambda: _executor(settings, backend), listener).run(folder)
+        best = SweepRunner(sweep, store, lambda: _make_executor(settings, backend), listener).run(folder)
         if best:
             _say_how_it_went(store, sweep.definition.name, folder)
         num_jobs = len(store.require(sweep.definition.name).get_trials(deepcopy=False))
@@ -242,9 +246,12 @@ def _sampler(node: JsonDict) -> SamplerFactory:
     return factory
 
 
-def _executor(settings: SweepSettings, backend: Backend | None) -> LocalExecutor:
+def _make_executor(settings: SweepSettings, backend: Backend | None) -> AbstractContextManager[Executor]:
+    if settings.executor is not None:
+        return make_executor(settings.executor)
     others = (*_PRELOAD, *(module for module in _SAFE_TO_PRELOAD if module in sys.modules))
-    return LocalExecutor(
+    return make_executor(
+        plain_choice("executor", "local"),
         parallel=settings.parallel,
         backend=Preload(backend, others),
         isolation=settings.isolation,

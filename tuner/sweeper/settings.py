@@ -23,7 +23,18 @@ _GONE = {
 _LOWEST = {"num_trials": 1, "parallel": 1, "retries": 0, "max_failures": 1, "threads": 1}  # of the whole numbers
 _LIMITS = Limits(grace_s=3.0)  # few Hydra applications listen when they are asked to leave
 _KNOWN = (
-    *("direction", "params", "sampler", "pruner", "name", "storage", "isolation", "gpus", "max_failure_rate"),
+    *(
+        "direction",
+        "params",
+        "sampler",
+        "pruner",
+        "name",
+        "storage",
+        "isolation",
+        "gpus",
+        "executor",
+        "max_failure_rate",
+    ),
     *(*_LOWEST, *asdict(_LIMITS), *_OLD_NAMES),
 )
 _WORDS = {
@@ -63,6 +74,8 @@ class SweepSettings:
         isolation: forkserver or spawn.
         gpus: What is dealt out to the jobs, one GPU to each; None: every job sees all that there are.
         limits: What a job may use.
+        executor: A choice of the configuration group executor, which runs the jobs in place of processes that are made
+            with the settings above; None: those.
     """
 
     directions: tuple[Direction, ...]
@@ -80,6 +93,7 @@ class SweepSettings:
     isolation: Isolation = "forkserver"
     gpus: GpuChoice = "auto"
     limits: Limits = _LIMITS
+    executor: JsonDict | None = None
 
 
 def translate(node: Mapping[str, Any]) -> SweepSettings:
@@ -94,6 +108,7 @@ def translate(node: Mapping[str, Any]) -> SweepSettings:
     given = {key: value for key, value in node.items() if value is not None}
     _check_names(given)
     given = _under_new_names(given)
+    given |= _executor(given)
     directions = _directions(given.get("direction"))
     sampler = _component("sampler", given.get("sampler"))
     seed = sampler.pop("seed", 0)  # ours: the study seeds its sampler anew whenever it is resumed
@@ -108,6 +123,7 @@ def translate(node: Mapping[str, Any]) -> SweepSettings:
         isolation=_isolation(given.get("isolation", SweepSettings.isolation)),
         gpus=node.get("gpus", SweepSettings.gpus),  # None says something here: leave them alone
         limits=_limits({key: given[key] for key in asdict(_LIMITS) if key in given}),
+        executor=given.get("executor"),
         **{key: _whole(key, given[key], lowest) for key, lowest in _LOWEST.items() if key in given},
     )
 
@@ -137,6 +153,28 @@ def _under_new_names(given: Mapping[str, Any]) -> dict[str, Any]:
     if rate is not None and "max_failures" not in renamed:
         renamed["max_failures"] = _failures_in_a_row(rate, renamed.get("parallel", SweepSettings.parallel))
     return renamed
+
+
+def _executor(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the executor that is named, with as many jobs at a time as asked for, or else by its own settings."""
+    node = given.get("executor")
+    if node is None:
+        return {}
+    if not isinstance(node, Mapping) or "_target_" not in node:
+        raise UserError(
+            f"{NODE}.executor={node} is not possible: choose one of the group executor with "
+            f"+executor@{NODE}.executor=NAME, or give a class of your own as {NODE}.executor._target_"
+        )
+    for key in ("threads", "isolation", "gpus", *asdict(_LIMITS)):
+        if given.get(key, "auto") != "auto":
+            raise UserError(
+                f"{NODE}.{key} is for the jobs of this machine, and {NODE}.executor runs them: say it among the "
+                f"settings of {NODE}.executor, if it has such a one"
+            )
+    parallel = given.get("parallel")
+    if parallel is None:
+        return {"executor": dict(node), "parallel": int(node.get("parallel", 1))}
+    return {"executor": {**node, "parallel": _whole("parallel", parallel, 1)}}
 
 
 def _directions(direction: object) -> tuple[Direction, ...]:

@@ -35,12 +35,12 @@ class Ending:
 
     def overrules(self, written: TrialResult) -> bool:
         """Whether it counts, and not what the child wrote after it had been decided on."""
-        return self.outcome in (Outcome.HUNG, Outcome.CRASHED) or written.outcome is Outcome.STOPPED
+        return self.outcome.effects.overrules or written.outcome is Outcome.STOPPED
 
     def signal_child(self, pid: int, pidfd: int | None) -> None:
         """Do the step, so far as it consists of signals."""
         if self.step is Step.TERMINATE:
-            if self.outcome in (Outcome.TIMED_OUT, Outcome.HUNG):
+            if self.outcome.effects.leaves_stacks:
                 system.send_signal(pid, pidfd, signal.SIGUSR1)  # it writes to its output where it hangs
             system.send_signal(pid, pidfd, signal.SIGTERM)
         elif self.step is Step.KILL:

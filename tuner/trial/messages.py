@@ -10,11 +10,11 @@ types it claims, finite numbers, and texts that are short and plain; all else is
 import json
 import math
 from dataclasses import asdict, dataclass, replace
-from enum import StrEnum
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from tuner.text.plain_text import MAX_NAME, MAX_REASON, MAX_TRACEBACK, plain
 from tuner.trial.foreign import build, parse_object
+from tuner.trial.outcomes import Outcome as Outcome  # an outcome is among what they say
 
 JsonDict: TypeAlias = dict[str, Any]
 """A JSON object: strings to None, bool, int, float, str, lists and objects of these. The form of a composed config."""
@@ -29,19 +29,6 @@ OUTPUT_FILE: Final = "output.log"
 
 MAX_COUNT: Final = 2**31 - 1
 """Of steps, as databases store whole numbers."""
-
-
-class Outcome(StrEnum):
-    """How a trial ended."""
-
-    COMPLETE = "complete"
-    PRUNED = "pruned"
-    CRASHED = "crashed"
-    DIVERGED = "diverged"
-    OUT_OF_MEMORY = "out_of_memory"
-    TIMED_OUT = "timed_out"
-    HUNG = "hung"
-    STOPPED = "stopped"
 
 
 class TrialInterrupted(BaseException):

@@ -3,6 +3,10 @@
 A `TrialProcess` never waits and never raises because of its child. It registers its socket and pidfd with the
 caller's selector (the data of a registration is the function to call, with the selector's mask, when it is ready);
 after each round of the selector the caller calls `advance`.
+
+Three things go on side by side, each with states of its own: the `Life` of the child, here; whose `Turn` it is in the
+dialogue (`tuner.trial.dialogue`); and the `Step` that is due if this side has decided to end the child
+(`tuner.trial.ending`).
 """
 
 import logging
@@ -10,26 +14,18 @@ import os
 import selectors
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 
 from tuner.files import sweep_unfinished
 from tuner.trial import folder as files
 from tuner.trial import system
-from tuner.trial.connection import Connection
+from tuner.trial.dialogue import Dialogue, Turn
 from tuner.trial.ending import Ending, Step, judge
 from tuner.trial.launch import Launcher, module_path
-from tuner.trial.messages import (
-    Limits,
-    Message,
-    Outcome,
-    Refused,
-    Report,
-    Started,
-    TrialResult,
-    TrialSpec,
-    Verdict,
-)
-from tuner.trial.wire import Launch, encode_verdict
+from tuner.trial.messages import Limits, Message, Outcome, TrialResult, TrialSpec, Verdict
+from tuner.trial.wire import Launch
 
 _log = logging.getLogger(__name__)
 
@@ -40,6 +36,34 @@ START_LIMIT_S = 300.0
 _EXIT_CODE_WAIT_S = 2.0
 
 
+class Life(Enum):
+    """Where a child is in its life. It goes on to a later state only, and may pass over some."""
+
+    ASKED = "asked for"
+    """The launcher has been asked for it; asked again if the launcher dies meanwhile."""
+    ALIVE = "alive"
+    """It has been forked."""
+    DEAD = "dead"
+    """It has ended; its exit code may be still on its way."""
+    OVER = "over"
+    """Its end has been judged."""
+
+
+@dataclass(frozen=True)
+class ChildOptions:
+    """How a child is run.
+
+    Attributes:
+        environment: Its whole environment.
+        limits: What it may use.
+        function: A pickled function to call in place of the trial's entry; empty for none.
+    """
+
+    environment: Mapping[str, str]
+    limits: Limits = field(default_factory=Limits)
+    function: bytes = b""
+
+
 class TrialProcess:
     """One trial, one child.
 
@@ -48,12 +72,10 @@ class TrialProcess:
         folder: Its folder, made here.
         launcher: Starts the child.
         selector: Where the socket and the pidfd are registered.
-        environment: The whole environment of the child.
-        limits: What the child may use.
-        function: A pickled function to call in place of `spec.entry`; empty for none.
+        options: How the child is run.
 
     Attributes:
-        environment: The child's.
+        options: As given.
         result: How the trial ended; None while it has not.
 
     Raises:
@@ -66,32 +88,25 @@ class TrialProcess:
         folder: Path,
         launcher: Launcher,
         selector: selectors.BaseSelector,
-        environment: Mapping[str, str],
-        limits: Limits | None = None,
-        function: bytes = b"",
+        options: ChildOptions,
     ) -> None:
         self.spec = spec
         self.folder = folder.absolute()
-        self.limits = limits or Limits()
+        self.options = options
         self.result: TrialResult | None = None
         self._launcher, self._selector = launcher, selector
-        self.environment: Mapping[str, str] = dict(environment)
-        self._function = function
-        self._num_launches = 0
+        self._life = Life.ASKED
         self._ending: Ending | None = None
         self._pidfd: int | None = None
-        self._started_pid: int | None = None
-        self._refused = ""
-        self._awaits_verdict = False
-        self._is_broken = False
-        self._forked_at = self._died_at = self._last_heard = 0.0
+        self._num_launches = 0
+        self._forked_at = self._died_at = 0.0
         files.prepare(self.folder, spec)
         self._launch()
 
     @property
     def group(self) -> int | None:
         """Number of the child's process group; None before it is forked and after its end."""
-        return None if self._died_at or self.result else self._child.pid
+        return self._child.pid if self._life in (Life.ASKED, Life.ALIVE) else None
 
     @property
     def is_ending(self) -> bool:
@@ -109,13 +124,11 @@ class TrialProcess:
         Raises:
             RuntimeError: There is none.
         """
-        if self._ending is not None or self.result is not None:
+        if self.is_ending or self._life is Life.OVER:
             return  # it was told to stop
-        if not self._awaits_verdict:
+        if self._dialogue.turn is not Turn.PARENT:
             raise RuntimeError(f"trial {self.spec.key} has no report that waits for a verdict")
-        self._awaits_verdict = False
-        self._last_heard = time.monotonic()
-        self._connection.send(encode_verdict(verdict))
+        self._dialogue.answer(verdict)
 
     def stop(self, reason: str = "asked to stop") -> None:
         """Ask the child to checkpoint and leave; SIGTERM and SIGKILL follow if it does not."""
@@ -127,8 +140,8 @@ class TrialProcess:
 
     def check_memory(self, used_mb: float) -> None:
         """End the child if its group uses more than `limits.memory_mb`. At once: what grows may soon harm others."""
-        limit = self.limits.memory_mb
-        if limit is not None and used_mb > limit and self._ending is None:
+        limit = self.options.limits.memory_mb
+        if limit is not None and used_mb > limit and not self.is_ending:
             reason = f"its processes used {used_mb:.0f} MB of memory, more than limits.memory_mb={limit:g}"
             self._end(Outcome.OUT_OF_MEMORY, reason, Step.KILL)
 
@@ -141,11 +154,13 @@ class TrialProcess:
         Returns:
             What the child said, in order. After a `Report` it waits for `answer`.
         """
-        self._follow_child(now)
+        self._follow_launch(now)
         is_over = self._is_over(now)
         if is_over:
-            self._connection.receive(to_the_end=True)
-        messages = self._take_messages(now)
+            self._dialogue.hear_last_words()
+        messages = self._dialogue.hear(now)
+        if self._dialogue.turn is Turn.NOBODY:
+            self._end(Outcome.CRASHED, f"it sent something unreadable: {self._dialogue.complaint}", Step.KILL)
         if is_over:
             self._finish(now)
         else:
@@ -153,89 +168,70 @@ class TrialProcess:
             self._escalate(now)
         return messages
 
+    # From ASKED to ALIVE
+
     def _launch(self) -> None:
         self._num_launches += 1
         launch = Launch(
             folder=str(self.folder),
             cwd=os.getcwd(),
             path=module_path(),
-            environment=dict(self.environment),
+            environment=dict(self.options.environment),
             asked_at=time.monotonic(),
-            function_size=len(self._function),
+            function_size=len(self.options.function),
         )
         self._asked_at = launch.asked_at
-        self._connection = Connection(self._selector)
-        self._connection.send(launch.encode() + self._function)
-        self._child = self._launcher.launch(self._connection.child_end, self.folder, self.environment)
+        self._dialogue = Dialogue(self._selector, launch.encode() + self.options.function)
+        self._child = self._launcher.launch(self._dialogue.child_end, self.folder, self.options.environment)
 
-    def _follow_child(self, now: float) -> None:
+    def _follow_launch(self, now: float) -> None:
         """Take over what the launcher has learnt about the child."""
         child = self._child
         if child.pid is None and child.unknown:  # the server died between the request and its answer
-            if self._started_pid is not None:
-                child.pid, child.pidfd = self._started_pid, system.open_pidfd(self._started_pid)
-            elif not self._connection.is_open and self._ending is None:
+            if self._dialogue.pid is not None:
+                child.pid, child.pidfd = self._dialogue.pid, system.open_pidfd(self._dialogue.pid)
+            elif not self._dialogue.is_open and not self.is_ending:
                 self._launch_again()
         if child.pidfd is not None:
             self._pidfd, child.pidfd = child.pidfd, None
             self._selector.register(self._pidfd, selectors.EVENT_READ, self._on_death)
-        if child.pid is not None and not self._forked_at:
-            self._forked_at = self._last_heard = now
+        if child.pid is not None and self._life is Life.ASKED:
+            self._life = Life.ALIVE
+            self._forked_at = self._dialogue.last_heard = now
 
     def _launch_again(self) -> None:
         if self._num_launches >= MAX_LAUNCHES:
             self._child.error = f"the fork server died {MAX_LAUNCHES} times while it was starting this trial"
             return
-        self._connection.close()
+        self._dialogue.close()
         self._launch()
 
-    def _on_death(self, _mask: int) -> None:
-        self._died_at = time.monotonic()
-        self._drop_pidfd()
-
-    def _take_messages(self, now: float) -> list[Message]:
-        if self._is_broken:
-            return []
-        messages: list[Message] = []
-        try:
-            for message in self._connection.take_messages():
-                self._last_heard = now
-                self._take(message)
-                messages.append(message)
-        except ValueError as error:
-            self._is_broken = True
-            self._end(Outcome.CRASHED, f"it sent something unreadable: {error}", Step.KILL)
-        return [message for message in messages if not isinstance(message, Refused)]
-
-    def _take(self, message: Message) -> None:
-        match message:
-            case Started(pid):
-                self._started_pid = pid
-            case Refused(reason):
-                self._refused = reason
-            case Report(step) if self._awaits_verdict:
-                raise ValueError(f"a report at {step:g} before the verdict on its last one")
-            case Report():
-                self._awaits_verdict = True
+    # Within its limits
 
     def _check_times(self, now: float) -> None:
-        limits = self.limits
-        if self._ending is not None:
+        """Decide to end a child that takes too long."""
+        if self.is_ending:
             return
-        if not self._forked_at:
+        if self._life is Life.ASKED:
             if now - self._asked_at > START_LIMIT_S:
                 self._child.error = f"no process could be started for it within {START_LIMIT_S:g} s"
-        elif limits.wall_s is not None and now - self._forked_at > limits.wall_s:
+            return
+        limits = self.options.limits
+        if limits.wall_s is not None and now - self._forked_at > limits.wall_s:
             self._end(Outcome.TIMED_OUT, f"it ran longer than limits.wall_s={limits.wall_s:g} s", Step.ASK)
-        elif limits.silence_s is not None and not self._awaits_verdict and now - self._last_heard > limits.silence_s:
-            if self._started_pid is not None and files.read_result(self.folder) is not None:
-                return  # it is not silent but done, and about to end
+        elif self._dialogue.is_silent(now, limits.silence_s) and self._own_result() is None:
             reason = f"nothing was heard from it for longer than limits.silence_s={limits.silence_s:g} s"
             self._end(Outcome.HUNG, reason, Step.TERMINATE)
 
+    def _own_result(self) -> TrialResult | None:
+        """What the child itself has written down: it is done, and about to end."""
+        return None if self._dialogue.pid is None else files.read_result(self.folder)
+
+    # From a decision to DEAD
+
     def _end(self, outcome: Outcome, reason: str, step: Step) -> None:
         """Begin to end the child at a step, or go on to a later one."""
-        if self.result is not None:
+        if self._life is Life.OVER:
             return
         if self._ending is None:
             self._ending = Ending(outcome, reason, step)
@@ -245,17 +241,28 @@ class TrialProcess:
         self._escalate(time.monotonic())
 
     def _escalate(self, now: float) -> None:
+        """Do the step that is due."""
         ending = self._ending
         if ending is None or now < ending.next_at or ending.step is Step.GIVE_UP:
             return
         if ending.step is Step.ASK:
-            self._connection.send(encode_verdict("stop"))
-        elif self._child.pid is not None and not self._died_at:
-            ending.signal_child(self._child.pid, self._pidfd)
+            self._dialogue.ask_to_stop()
+        elif self.group is not None:
+            ending.signal_child(self.group, self._pidfd)
         ending.step = Step(ending.step + 1)
-        ending.next_at = now + self.limits.grace_s
+        ending.next_at = now + self.options.limits.grace_s
+
+    def _on_death(self, _mask: int) -> None:
+        self._die(time.monotonic())
+        self._drop_pidfd()
+
+    def _die(self, now: float) -> None:
+        self._life, self._died_at = Life.DEAD, now
+
+    # From DEAD to OVER
 
     def _is_over(self, now: float) -> bool:
+        """Whether nothing is left to wait for: the child could not start, was given up, or has ended."""
         child, ending = self._child, self._ending
         if child.error:
             return True
@@ -264,29 +271,36 @@ class TrialProcess:
                 return True  # not forked yet: it finds its line closed
             if ending.step is Step.GIVE_UP and now >= ending.next_at:
                 return True
-        if not self._died_at:
-            if self._pidfd is not None or self._connection.is_open or (child.pid is None and not child.unknown):
+        if self._life is not Life.DEAD:
+            if not self._line_tells_death():
                 return False
-            self._died_at = now  # no pidfds here: the end of the line is the end of the child
+            self._die(now)
         self._launcher.reap(child)
         return child.exit_code is not None or child.unknown or now - self._died_at > _EXIT_CODE_WAIT_S
 
+    def _line_tells_death(self) -> bool:
+        """Whether the end of the line is the end of the child, as where there are no pidfds."""
+        might_exist = self._child.pid is not None or self._child.unknown
+        return self._pidfd is None and not self._dialogue.is_open and might_exist
+
     def _finish(self, now: float) -> None:
+        """Judge the end, write it down, and let go of the child."""
         seconds = now - self._forked_at if self._forked_at else 0.0
-        written = files.read_result(self.folder) if self._started_pid is not None else None
-        failure = self._refused or self._child.error
+        written = self._own_result()
+        failure = self._dialogue.refusal or self._child.error
         if failure:
             self.result = TrialResult(Outcome.CRASHED, failure, "", seconds)
         else:
             output = files.tail_of_output(self.folder)
             self.result = judge(written, self._ending, self._child.exit_code, output, seconds)
+        self._life = Life.OVER
         sweep_unfinished(self.folder)  # it may have been killed while it was writing a checkpoint
-        if self._started_pid is not None and self.result != written:
+        if self._dialogue.pid is not None and self.result != written:
             try:
                 files.write_result(self.folder, self.result)
             except OSError as error:
                 _log.warning("the result of trial %s could not be written: %s", self.spec.key, error)
-        self._connection.close()
+        self._dialogue.close()
         self._child.abandoned = True
         self._drop_pidfd()
 

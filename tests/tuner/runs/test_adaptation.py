@@ -103,7 +103,7 @@ def test_a_run_that_diverges_is_worth_what_a_random_policy_is(
     def diverges(run: object, folder: Path, curve: object) -> None:
         raise DivergedError("the loss is nan")
 
-    monkeypatch.setattr("tuner.runs.comparison.run_training", diverges)
+    monkeypatch.setattr("tuner.runs.training.run_training", diverges)
     answer = tuner("compare", *PPO, "adaptive=ppo_kl", "num_seeds=2", "hydra.run.dir=pairs")
     assert answer.status == 0, answer.errors
     scores = [json.loads(line)[2] for line in (tuner.folder / "pairs" / "compare.jsonl").read_text().splitlines()]

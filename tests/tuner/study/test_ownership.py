@@ -69,7 +69,7 @@ def test_a_study_is_gone_on_with_where_its_runs_lie(tmp_path: Path) -> None:
 def test_it_signs_while_it_runs_and_leaves_the_study_free_if_it_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tuner.study.storage.ownership.SIGN_INTERVAL_S", 0.0)
+    monkeypatch.setattr("tuner.study.storage.ownership.HEARTBEAT_INTERVAL_S", 0.0)
     seen: list[Any] = []
 
     class Stop(Exception):  # noqa: N818
@@ -90,7 +90,7 @@ def test_it_signs_while_it_runs_and_leaves_the_study_free_if_it_fails(
 
 
 def test_a_sweep_signs_while_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tuner.study.storage.ownership.SIGN_INTERVAL_S", 0.0)
+    monkeypatch.setattr("tuner.study.storage.ownership.HEARTBEAT_INTERVAL_S", 0.0)
     seen: list[float] = []
 
     class Watched(FakeExecutor):

@@ -766,8 +766,7 @@ def test_ctrl_c_says_at_once_what_is_waited_for(tmp_path: Path, limits: Limits |
             said_at_the_end.append(list(notes.texts))
 
     executor = FakeExecutor(parallel=2)
-    if limits is not None:
-        setattr(executor, "limits", limits)  # noqa: B010 - an executor need not have any
+    executor.limits = limits
     executor.on_event = interrupt
     with pytest.raises(StudyStopped):
         run_study(tmp_path, executor, listener=notes)

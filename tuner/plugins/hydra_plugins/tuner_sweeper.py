@@ -83,6 +83,8 @@ _SETTINGS = {
     "memory_mb": None,
     "silence_s": None,
     "grace_s": None,
+    # in place of processes of this machine, and of these settings but parallel: +executor@hydra.sweeper.executor=NAME
+    "executor": None,
 }
 
 

@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from tuner.results.records import SCREEN, TEST, RunRecord, StudySummary
 from tuner.results.statistics import probability_of_improvement
@@ -18,16 +17,6 @@ MIN_RUNS = 2
 
 SEPARATION = 0.9
 """Share of pairs (a failed run, a good one) that a parameter has to put in the same order."""
-
-REMEDIES: Final = {
-    Outcome.CRASHED: "an error in the program or its environment, see the traceback in output.log; not the sampler's "
-    "to learn from",
-    Outcome.DIVERGED: "numbers overflowed: a lower learning rate, or training.max_grad_norm, keeps them finite",
-    Outcome.OUT_OF_MEMORY: "smaller batches, networks or buffers, fewer trials at a time, or a higher "
-    "executor.limits.memory_mb",
-    Outcome.TIMED_OUT: "the run was slow: raise executor.limits.wall_s if that was too little",
-    Outcome.HUNG: "the end of output.log shows where it hung; raise executor.limits.silence_s if it was only slow",
-}
 
 
 @dataclass(frozen=True)
@@ -61,7 +50,7 @@ def failure_kinds(summary: StudySummary) -> tuple[FailureKind, ...]:
         own = tuple(run for run in failed if run.outcome is outcome)
         same = Counter(_without_numbers(run.reason) for run in own).most_common(1)[0]
         reason = next(run.reason for run in own if _without_numbers(run.reason) == same[0]) or "no reason given"
-        kinds.append(FailureKind(outcome, own, reason, same[1], _common(own, good), REMEDIES[outcome]))
+        kinds.append(FailureKind(outcome, own, reason, same[1], _common(own, good), outcome.effects.remedy))
     return tuple(kinds)
 
 

@@ -55,17 +55,19 @@ _DEFINITION = {
 _RUNGS = {"decisions": "list[dict[str, Any]]", "num_trials": "int"}
 _DECISION = {"point": "int", "fraction": "float", "agreement": "float | None", "enabled": "bool"}
 _OWNER = {"host": "str", "pid": "int | None", "folder": "str"}
+_AN_OUTCOME = f"Literal[{', '.join(repr(str(outcome)) for outcome in Outcome)}]"
 _TRIAL = {
     "run": "dict[str, Any]",
     "ending": "dict[str, Any]",
     "attempts": "list[dict[str, Any]]",
     "warm_start": "str",
-    "outcome": f"Literal[{', '.join(repr(str(outcome)) for outcome in Outcome)}]",
+    "outcome": _AN_OUTCOME,
 }
 _RUN = {"seed": "int"}
 _DESCRIBED = {"label": "str", "values": "dict[str, Any]"}  # of screening runs in older studies only
 _RUN_OF_STAGE = {**_RUN, **_DESCRIBED, "config": "dict[str, Any]"}
 _JOB = {**_RUN, **_DESCRIBED, "subdir": "str", "overrides": "list[str]"}
+_ATTEMPT = {"outcome": _AN_OUTCOME, "reason": "str", "seconds": "float"}
 _ENDING = {"reason": "str", "seconds": "float", "curve": "str | list"}
 
 
@@ -179,6 +181,8 @@ def _check_trial(trial: FrozenTrial, run: Mapping[str, str], num_objectives: int
     if "run" in kept or is_stage:
         _check(kept.get("run", {}), run)
         _check(kept.get("run", {}), _DESCRIBED, required=False)
+    for attempt in kept.get("attempts", ()):
+        _check(attempt, _ATTEMPT)
     if "ending" in kept:
         _check(kept["ending"], _ENDING)
         if not _is_curve(kept["ending"]["curve"]):

@@ -9,11 +9,9 @@ import optuna
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from tuner.executors.base import Event, TrialBuilt
-from tuner.results.protocol import PENALISED, robust_worst
+from tuner.results.protocol import robust_worst
 from tuner.results.records import SCREEN, RunRecord
 from tuner.study.definition import StudyDefinition, flatten
-from tuner.study.dispatch import Dispatcher, _StageContext
 from tuner.study.run_checks import config_mismatch
 from tuner.study.run_registry import Run, RunEnd, RunRegistry
 from tuner.study.sampling.vetting import inside
@@ -155,44 +153,45 @@ class JobJudge:
             self.answer(registry, run, step)
 
 
-class SweepDispatcher(Dispatcher):
-    """Judges a job by what it returned."""
+class JobPolicy:
+    """Jobs: what comes of one is what it returned.
 
-    def _handle(self, context: _StageContext, event: Event) -> None:
-        super()._handle(context, event)
-        if isinstance(event, TrialBuilt) and event.key in self._active:
-            run = self._active[event.key]
-            run.complaint = config_mismatch(_settings_of(run, event.config), event.config)
+    Args:
+        definition: The study.
+        registry: Of its jobs.
+    """
 
-    def _judge_end(self, context: _StageContext, run: Run, result: TrialResult) -> None:
-        assert isinstance(context.registry, SweepRegistry)
-        seconds = result.seconds + sum(attempt["seconds"] for attempt in run.attempts)
-        if result.outcome is Outcome.COMPLETE:
-            self._close(context, run, _ending_of(context.registry, run, seconds))
-        elif result.outcome in PENALISED:
-            self._close(context, run, _penalised(context.registry, result.outcome, result.reason, seconds))
-        else:
-            super()._judge_end(context, run, result)
+    def __init__(self, definition: StudyDefinition, registry: SweepRegistry) -> None:
+        self.definition = definition
+        self._registry = registry
 
+    def see(self, record: RunRecord) -> None:
+        """Nothing: the registry knows the values of all jobs."""
 
-def _settings_of(run: Run, used: JsonDict) -> JsonDict:
-    """Those of the sampled values that a job says something about; choices of groups are no values of the config."""
-    values: JsonDict = run.trial.user_attrs[RUN_ATTRIBUTE]["values"]
-    return {path: values[path] for path in flatten(used) if path in values}
+    def mismatch(self, run: Run, used: JsonDict) -> str:
+        """By those of the sampled values that a job says something about; choices of groups are none of its config."""
+        values: JsonDict = run.trial.user_attrs[RUN_ATTRIBUTE]["values"]
+        return config_mismatch({path: values[path] for path in flatten(used) if path in values}, used)
 
+    def review(self, run: Run, result: TrialResult) -> TrialResult:
+        """The result as it is: a job need not report anything."""
+        del run
+        return result
 
-def _ending_of(registry: SweepRegistry, run: Run, seconds: float) -> RunEnd:
-    about = files.read_objective(run.folder)
-    if "complaint" in about:
-        return RunEnd(Outcome.CRASHED, None, about["complaint"], seconds)
-    values = tuple(map(float, about["values"]))
-    if not all(map(math.isfinite, values)):
-        shown = ", ".join(map(str, values))
-        return _penalised(registry, Outcome.DIVERGED, f"the task function returned {shown}", seconds)
-    return RunEnd(Outcome.COMPLETE, values[0], "", seconds, values[1:])
+    def complete(self, run: Run, seconds: float) -> RunEnd:
+        """With the values that it wrote down, if they are as many numbers as asked for."""
+        about = files.read_objective(run.folder)
+        if "complaint" in about:
+            return RunEnd(Outcome.CRASHED, None, about["complaint"], seconds)
+        values = tuple(map(float, about["values"]))
+        if not all(map(math.isfinite, values)):
+            shown = ", ".join(map(str, values))
+            diverged = TrialResult(Outcome.DIVERGED, f"the task function returned {shown}")
+            return self.penalised(run, diverged, seconds)
+        return RunEnd(Outcome.COMPLETE, values[0], "", seconds, values[1:])
 
-
-def _penalised(registry: SweepRegistry, outcome: Outcome, reason: str, seconds: float) -> RunEnd:
-    """A job that would end so again: told with the worst there was, so that the sampler does not go there again."""
-    worst = registry.worst()
-    return RunEnd(outcome, worst[0] if worst else None, reason, seconds, worst[1:])
+    def penalised(self, run: Run, result: TrialResult, seconds: float) -> RunEnd:
+        """With the worst there was of each objective, so that the sampler does not go there again."""
+        del run
+        worst = self._registry.worst()
+        return RunEnd(result.outcome, worst[0] if worst else None, result.reason, seconds, worst[1:])

@@ -22,12 +22,13 @@ from tuner.results.insights.front import front_of
 from tuner.results.records import SCREEN
 from tuner.study.control import LOCK_FILE, Interrupts, sole_controller
 from tuner.study.definition import StudyDefinition
+from tuner.study.dispatch import Dispatcher, Stage
 from tuner.study.sampling.samplers import SamplerFactory, drawing_by_trial, make_sampler, require_objectives
 from tuner.study.storage.ownership import Ownership, refuse_another
 from tuner.study.storage.reading import OUTCOME_ATTRIBUTE, RUN_ATTRIBUTE
 from tuner.study.storage.retries import StorageLostError
 from tuner.study.storage.store import StudyStore, begin_or_continue
-from tuner.study.sweep.job_registry import JobJudge, Jobs, SweepDispatcher, SweepRegistry
+from tuner.study.sweep.job_registry import JobJudge, JobPolicy, Jobs, SweepRegistry
 from tuner.study.watching.listener import StudyListener
 from tuner.trial.messages import JsonDict, Outcome
 
@@ -249,8 +250,7 @@ class SweepRunner:
 
     def _dispatch(self, registry: SweepRegistry, judge: JobJudge | None, ownership: Ownership) -> None:
         with self._make_executor() as executor:
-            dispatcher = SweepDispatcher(
-                self._sweep.definition, executor, self._interrupts, self._listener, heartbeat=ownership.heartbeat
-            )
+            policy = JobPolicy(self._sweep.definition, registry)
+            dispatcher = Dispatcher(policy, executor, self._interrupts, self._listener, ownership.heartbeat)
             dispatcher.restore(registry.records())
-            dispatcher.run_stage(registry, judge)
+            dispatcher.run_stage(Stage(registry, judge))

@@ -10,7 +10,7 @@ from rich.console import Console
 from tuner.executors.base import Event, TrialProgress, TrialReported
 from tuner.reporting.progress import RunningRun, Schedule, StudyTally
 from tuner.reporting.tables import LiveTable
-from tuner.results.protocol import RETRIED, plan_stages
+from tuner.results.protocol import plan_stages
 from tuner.results.records import SCREEN, RunRecord
 from tuner.study.definition import StudyDefinition
 from tuner.study.run_registry import Run
@@ -86,7 +86,7 @@ class LiveDisplay(StudyListener):
     def on_pause(self, run: Run, reason: str) -> None:
         """The row goes; a crash is noted."""
         self._rows.pop(run.key, None)
-        if run.attempts and run.attempts[-1]["outcome"] in RETRIED:
+        if run.is_retried:
             self._table.note(f"{run.key}: {reason}")
         self._update()
 

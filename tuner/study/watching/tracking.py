@@ -10,8 +10,6 @@ from tuner.study.watching.listener import StudyListener
 from tuner.trackers.base import RunInfo, RunTracker, Tracker
 from tuner.trial.messages import Outcome
 
-GOOD_ENDS = (Outcome.COMPLETE, Outcome.PRUNED)
-
 
 class TrackingListener(StudyListener):
     """Told by the controller, so a run whose process crashed is closed with its exit code all the same.
@@ -49,14 +47,14 @@ class TrackingListener(StudyListener):
 
     def on_pause(self, run: Run, reason: str) -> None:
         """Closes the run if it goes on in another session only."""
-        if run.attempts and run.attempts[-1]["outcome"] == Outcome.STOPPED:
+        if run.last_attempt is Outcome.STOPPED:
             self._close(run.key, 1, {"outcome": Outcome.STOPPED.value, "reason": reason})
 
     def on_end(self, run: Run, record: RunRecord) -> None:
         """Closes the run with what came of it."""
         outcome = record.outcome or Outcome.CRASHED
         summary = {"outcome": outcome.value, "reason": record.reason, "value": record.value, **record.scores}
-        self._close(run.key, 0 if outcome in GOOD_ENDS else 1, summary)
+        self._close(run.key, 0 if outcome.effects.succeeded else 1, summary)
 
     def _log(self, key: str, step: int, metrics: dict[str, float]) -> None:
         """Trackers want steps that do not decrease; a run that went back to a checkpoint repeats some."""

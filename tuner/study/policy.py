@@ -1,0 +1,83 @@
+"""What the runs of a study are to their dispatcher: which configs it accepts, and what their ends come to."""
+
+import math
+from dataclasses import replace
+from typing import Protocol
+
+from tuner.results.objective import other_values
+from tuner.results.records import RunRecord
+from tuner.study.definition import StudyDefinition
+from tuner.study.run_checks import config_mismatch
+from tuner.study.run_registry import Run, RunEnd
+from tuner.study.sampling.penalties import Penalties
+from tuner.trial.messages import JsonDict, Outcome, TrialResult
+
+
+class RunPolicy(Protocol):
+    """How the ends of a kind of run are turned into what is told."""
+
+    @property
+    def definition(self) -> StudyDefinition:
+        """The study."""
+
+    def see(self, record: RunRecord) -> None:
+        """Takes into account a run that has been closed, in whatever stage and session."""
+
+    def mismatch(self, run: Run, used: JsonDict) -> str:
+        """How the config that a run really uses differs from what it was given; empty if it does not."""
+
+    def review(self, run: Run, result: TrialResult) -> TrialResult:
+        """The result, or another one if the run has not done what it should have."""
+
+    def complete(self, run: Run, seconds: float) -> RunEnd:
+        """What comes of a run that came to its end, with the wall time of all its attempts."""
+
+    def penalised(self, run: Run, result: TrialResult, seconds: float) -> RunEnd:
+        """What is told of a run that would end so again."""
+
+
+class TrialPolicy:
+    """Runs that report a curve: their score is the study's metric of it.
+
+    Args:
+        definition: The study.
+        random_score: What a random policy scores, if that is known.
+    """
+
+    def __init__(self, definition: StudyDefinition, random_score: float | None = None) -> None:
+        self.definition = definition
+        self._penalties = Penalties(definition.metric, definition.others, random_score)
+
+    def see(self, record: RunRecord) -> None:
+        """Remembers its score: the worst one is what a penalised run is told with."""
+        self._penalties.see(record)
+
+    def mismatch(self, run: Run, used: JsonDict) -> str:
+        """By the searched values."""
+        return config_mismatch(run.values, used)
+
+    def review(self, run: Run, result: TrialResult) -> TrialResult:
+        """A run that has not reported all that it should have is not complete: its score would be that of another."""
+        if result.outcome is not Outcome.COMPLETE or not run.curve:
+            return result
+        missing = self.definition.missing_evaluations(run.config, run.curve)
+        if not missing:
+            return result
+        where = ", ".join(f"{fraction:.3g}" for fraction in missing)
+        return replace(
+            result, outcome=Outcome.CRASHED, reason=f"it ended without its evaluation at {where} of its budget"
+        )
+
+    def complete(self, run: Run, seconds: float) -> RunEnd:
+        """By its curve."""
+        if not run.curve:
+            return RunEnd(Outcome.CRASHED, None, "it ended without having reported anything", seconds)
+        value = self.definition.metric(run.points)
+        if not math.isfinite(value):
+            return self.penalised(run, TrialResult(Outcome.DIVERGED, f"its score is {value}"), seconds)
+        others = other_values(self.definition.others, run.points, seconds)
+        return RunEnd(Outcome.COMPLETE, value, "", seconds, others)
+
+    def penalised(self, run: Run, result: TrialResult, seconds: float) -> RunEnd:
+        """With the worst there is in every objective."""
+        return self._penalties.ending(run, result.outcome, result.reason, seconds)

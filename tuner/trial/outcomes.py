@@ -1,0 +1,123 @@
+"""The ways in which a trial can end, and what follows from each: one row of one table per outcome.
+
+Whoever treats ends differently (dispatcher, guard, penalties, trackers, reports, the parent of a trial's process) reads
+the row and names no outcome. A new outcome is a new row.
+
+Standard library only, as the fork server loads this before anything else.
+"""
+
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from typing import Self
+
+
+class Counts(Enum):
+    """Whether the guard of a study counts a run that ended so among its failures in a row."""
+
+    NEVER = "never"
+    UNTIL_A_SUCCESS = "until a success"
+    """Such an end says something about its configuration; only while no run at all succeeds, about the study."""
+    ALWAYS = "always"
+
+
+@dataclass(frozen=True)
+class Effects:
+    """What follows from an end.
+
+    Attributes:
+        succeeded: The run came to a good end.
+        failed: Something is wrong with the run itself. One that is neither is continued when the study is.
+        retried: It may be the doing of the machine or the environment: the run goes on from its last checkpoint.
+        uses_retry: Going on uses up one of study.retries.
+        penalised: The configuration itself is to blame, it would end so again: the sampler is told a bad score, so that
+            it does not go there again. Other failures tell it nothing.
+        counts: For the guard of too many failures in a row.
+        remedy: What usually helps, for people.
+        remedy_first: The output of the run says nothing, so people are told the remedy instead of where to look.
+        overrules: Once the parent has decided on this end, no result counts that the child still writes.
+        leaves_stacks: The child writes where it is to its output before it is ended.
+    """
+
+    succeeded: bool = False
+    failed: bool = False
+    retried: bool = False
+    uses_retry: bool = False
+    penalised: bool = False
+    counts: Counts = Counts.NEVER
+    remedy: str = ""
+    remedy_first: bool = False
+    overrules: bool = False
+    leaves_stacks: bool = False
+
+
+class Outcome(StrEnum):
+    """How a trial ended."""
+
+    COMPLETE = "complete", Effects(succeeded=True)
+    PRUNED = "pruned", Effects(succeeded=True)
+    CRASHED = (
+        "crashed",
+        Effects(
+            failed=True,
+            retried=True,
+            uses_retry=True,
+            counts=Counts.ALWAYS,
+            remedy="an error in the program or its environment, see the traceback in output.log; not the sampler's to "
+            "learn from",
+            overrules=True,
+        ),
+    )
+    DIVERGED = (
+        "diverged",
+        Effects(
+            failed=True,
+            penalised=True,
+            counts=Counts.UNTIL_A_SUCCESS,
+            remedy="numbers overflowed: a lower learning rate, or training.max_grad_norm, keeps them finite",
+        ),
+    )
+    OUT_OF_MEMORY = (
+        "out_of_memory",
+        Effects(
+            failed=True,
+            penalised=True,
+            counts=Counts.UNTIL_A_SUCCESS,
+            remedy="smaller batches, networks or buffers, fewer trials at a time, or a higher "
+            "executor.limits.memory_mb",
+            remedy_first=True,
+        ),
+    )
+    TIMED_OUT = (
+        "timed_out",
+        Effects(
+            failed=True,
+            penalised=True,
+            counts=Counts.UNTIL_A_SUCCESS,
+            remedy="the run was slow: raise executor.limits.wall_s if that was too little",
+            remedy_first=True,
+            leaves_stacks=True,
+        ),
+    )
+    HUNG = (
+        "hung",
+        Effects(
+            failed=True,
+            retried=True,
+            uses_retry=True,
+            counts=Counts.ALWAYS,
+            remedy="the end of output.log shows where it hung; raise executor.limits.silence_s if it was only slow",
+            overrules=True,
+            leaves_stacks=True,
+        ),
+    )
+    STOPPED = "stopped", Effects()
+
+    _value_: str
+    effects: Effects
+
+    def __new__(cls, value: str, effects: Effects = Effects()) -> Self:
+        """Makes a member; its effects are no part of its value."""
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.effects = effects
+        return member
