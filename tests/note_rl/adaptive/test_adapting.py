@@ -10,6 +10,7 @@ from note_rl.adaptive.health import Health
 from note_rl.adaptive.signals.base import MeasuredMean
 from note_rl.adaptive.signals.gradient_noise import MeasuredNoise
 from note_rl.errors import SettingsError
+from note_rl.learners.adjustable import of_optimizers
 from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
 from note_rl.seeding import seed_everything
 from note_rl.settings import Adaptive
@@ -186,6 +187,16 @@ def test_the_users_optimizer_is_as_it_was_made_whatever_moves_its_rate(
     second.restore(tmp_path / "first")
     trained(framework, second, 192)
     assert rate(second) == 1e-3
+
+
+def test_a_scheduled_rate_is_that_of_every_optimizer_that_has_no_adapted_one() -> None:
+    told = {"learning_rate": 0.1, "learning_rate:1": 0.2, "beta1:0": 0.9, "clip": 0.3}
+    assert of_optimizers(told, 3) == {
+        0: {"learning_rate": 0.1, "beta1": 0.9},
+        1: {"learning_rate": 0.2},
+        2: {"learning_rate": 0.1},
+    }
+    assert of_optimizers({"clip": 0.3}, 3) == {}
 
 
 @pytest.mark.parametrize("framework", frameworks())
