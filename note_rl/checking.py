@@ -4,7 +4,6 @@ A kind is asked with the name and the value that were typed. It gives the value 
 something is counted, a NumPy number a plain one) or refuses it.
 """
 
-import difflib
 import functools
 import inspect
 import math
@@ -17,6 +16,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from note_rl.errors import SettingsError
+from note_rl.spelling import nearest
 
 Kind = Callable[[str, Any], Any]
 _P = ParamSpec("_P")
@@ -198,9 +198,8 @@ def _instead(name: str, known: Collection[str]) -> str:
     other = OTHER_NAMES.get(name)
     if other in known:
         return f"here it is {other}"
-    lowered = {one.lower(): one for one in known}
-    near = difflib.get_close_matches(name.lower(), lowered, 1)
-    return f"did you mean {lowered[near[0]]}?" if near else f"it takes {', '.join(known) or 'none'}"
+    near = nearest(name, known, 1)
+    return f"did you mean {near[0]}?" if near else f"it takes {', '.join(known) or 'none'}"
 
 
 # What older manuals and other libraries call the same things.

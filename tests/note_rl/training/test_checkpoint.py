@@ -112,7 +112,7 @@ def test_a_head_without_a_version_is_refused(tmp_path, head):
 _KILLED_WHILE_WRITING = """
 import os, signal, sys
 import numpy as np
-from note_rl import checkpoint
+from note_rl.training import checkpoint
 
 save_file = checkpoint.save_file
 

@@ -9,10 +9,11 @@ import optuna
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
+from tuner.config.paths import flatten
 from tuner.executors.base import Event, TrialBuilt
 from tuner.results.protocol import PENALISED, robust_worst
 from tuner.results.records import SCREEN, RunRecord
-from tuner.study.definition import StudyDefinition, flatten
+from tuner.study.definition import StudyDefinition
 from tuner.study.dispatch import Dispatcher, _StageContext
 from tuner.study.run_checks import config_mismatch
 from tuner.study.run_registry import Run, RunEnd, RunRegistry
