@@ -5,7 +5,6 @@ something is counted, a NumPy number a plain one) or refuses it. The kind of a s
 `note_rl.settings.fields`; those of further arguments of methods are listed here.
 """
 
-import difflib
 import functools
 import inspect
 import math
@@ -18,6 +17,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 import numpy as np
 
 from note_rl.errors import SettingsError
+from note_rl.spelling import nearest
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -257,9 +257,8 @@ def _instead(name: str, known: Collection[str]) -> str:
     other = OTHER_NAMES.get(name)
     if other in known:
         return f"here it is {other}"
-    lowered = {one.lower(): one for one in known}
-    near = difflib.get_close_matches(name.lower(), lowered, 1)
-    return f"did you mean {lowered[near[0]]}?" if near else f"it takes {', '.join(known) or 'none'}"
+    near = nearest(name, known, 1)
+    return f"did you mean {near[0]}?" if near else f"it takes {', '.join(known) or 'none'}"
 
 
 # What older manuals and other libraries call the same things.

@@ -6,13 +6,17 @@ data, all little-endian; a block's last bytes are padding where no chunk header 
 """
 
 import json
+import os
 import struct
+import threading
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+import wandb
 from wandb.proto import wandb_internal_pb2
 
 Record: Any = wandb_internal_pb2.Record  # type: ignore[attr-defined]  # made when the module is loaded
@@ -83,3 +87,28 @@ def _payloads(content: bytes) -> Iterator[bytes]:
         parts = bytearray(data) if kind in (WHOLE, FIRST) else parts + data
         if kind in (WHOLE, LAST):
             yield bytes(parts)
+
+
+def without_account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No key, no settings, nothing kept from an earlier test."""
+    for name in [name for name in os.environ if name.startswith("WANDB")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    monkeypatch.setenv("WANDB_CONFIG_DIR", str(tmp_path / "settings"))
+
+
+def hanging_init(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
+    """Lets `wandb.init` wait, as for a server that accepts and says nothing.
+
+    Returns:
+        Set, it goes on, and fails; set by it once it was called.
+    """
+    release, entered = threading.Event(), threading.Event()
+
+    def init(**arguments: Any) -> None:
+        entered.set()
+        release.wait()
+        raise wandb.Error("no answer")
+
+    monkeypatch.setattr(wandb, "init", init)
+    return release, entered

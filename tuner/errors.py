@@ -1,4 +1,4 @@
-"""The one error of `tuner` that is meant for users."""
+"""The one error of `tuner` that is meant for users, and its commonest form."""
 
 
 class UserError(ValueError):
@@ -6,3 +6,13 @@ class UserError(ValueError):
 
     The command line prints it without a traceback and exits with status 2.
     """
+
+
+def require(condition: bool, key: str, value: object, rule: str) -> None:
+    """Refuses the value of a setting unless it is within the rule.
+
+    Raises:
+        UserError: Names setting, value and rule.
+    """
+    if not condition:
+        raise UserError(f"{key}={value} is not possible: it must be {rule}")

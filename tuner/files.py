@@ -1,19 +1,20 @@
-"""Writing files that are never half there, what that leaves behind, and reading what others may have damaged."""
+"""Texts in files, what was left half written, disks that are full, and reading what others may have damaged."""
 
 import contextlib
 import errno
 import json
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
+
+from note_rl.files import atomic_target
 
 FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """No space, no quota, a file as large as this process may write."""
 
 _ASIDE = re.compile(r"\..+\.(?P<pid>\d{1,10})(-\w+)?\.aside")
-"""`.NAME.PID.aside`; checkpoints, which are written by `note_rl`, have a token behind the number."""
+"""What `note_rl.files.atomic_target` calls it; earlier versions left out the token behind the number."""
 
 
 def parse_json(text: str | bytes) -> Any:
@@ -29,7 +30,7 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def atomic_write(path: Path, text: str) -> None:
-    r"""Writes a file so that readers see the old one or the new one, never a part, not even after a power cut.
+    r"""Writes a text, all or nothing.
 
     Args:
         path: Its folder must be there.
@@ -37,21 +38,6 @@ def atomic_write(path: Path, text: str) -> None:
     """
     with atomic_target(path) as aside, aside.open("w", encoding="utf-8", errors="backslashreplace") as file:
         file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-@contextlib.contextmanager
-def atomic_target(path: Path) -> Iterator[Path]:
-    """A path beside a file, to be written in a block; behind it the file is replaced, or nothing is left."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}.aside")
-    try:
-        yield aside
-        aside.replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            aside.unlink()
-        raise
 
 
 def sweep_unfinished(folder: Path) -> None:

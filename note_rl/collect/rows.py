@@ -25,7 +25,6 @@ class Rows:
         self._most_missed = 0
 
     def __len__(self) -> int:
-        """Full rows."""
         return len(self._rows) - self._most_missed
 
     def add(self, row: Row, alive: BoolArray | None) -> None:

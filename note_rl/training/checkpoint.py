@@ -1,14 +1,12 @@
 """Checkpoints: one file with named arrays and a JSON head. Reading one never runs code.
 
 The file is in safetensors format. Its metadata hold one entry, `note_rl`: JSON with the format version and what is no
-array (counters, random states), and a checksum of the arrays. It is written under a temporary name, flushed to disk and
-moved into place, so that a crash while writing leaves the former file.
+array (counters, random states), and a checksum of the arrays.
 """
 
 import json
 import os
 import re
-import secrets
 import stat
 import tempfile
 import zlib
@@ -21,6 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from note_rl.errors import CheckpointError
+from note_rl.files import atomic_target
 from note_rl.types import Array
 
 VERSION = 1
@@ -36,29 +35,19 @@ def write_checkpoint(path: str | os.PathLike[str], arrays: Mapping[str, Array], 
     target = Path(path)
     contiguous = {name: np.asarray(values, order="C") for name, values in arrays.items()}
     metadata = {_KEY: json.dumps({**head, "version": VERSION, "checksum": _checksum(contiguous)})}
-    # the number tells who was writing what a kill has left behind; whoever goes on with the run removes it
-    temporary = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(6)}.aside")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        mode = stat.S_IMODE(os.fstat(handle).st_mode)  # what the umask leaves; safetensors makes its files private
-        os.close(handle)
-    except OSError as error:
-        raise CheckpointError(f"cannot write a checkpoint to {target}: {error.strerror}") from error
-    try:
-        save_file(contiguous, temporary, metadata)
-        os.chmod(temporary, mode)
-        with open(temporary, "rb") as written:
-            os.fsync(written.fileno())
-        os.replace(temporary, target)
+        with atomic_target(target) as aside:
+            aside.touch(exist_ok=False)
+            mode = aside.stat().st_mode  # what the umask leaves; safetensors makes its files private
+            save_file(contiguous, aside, metadata)
+            aside.chmod(stat.S_IMODE(mode))
     except OSError as error:
         raise CheckpointError(f"cannot write a checkpoint to {target}: {error.strerror}") from error
     except SafetensorError as error:  # so it is written by a library that knows no OSError
         cause = _as_os_error(error)
         words = cause.strerror if isinstance(cause, OSError) else cause
         raise CheckpointError(f"cannot write a checkpoint to {target}: {words}") from cause
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _as_os_error(error: SafetensorError) -> Exception:

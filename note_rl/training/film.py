@@ -48,7 +48,11 @@ def film(play: Play, env: Any, seen_as: AsGymnasium, max_steps: int, path: str |
     frames: list[Array] = []
     drawn = seen_as(drawing_environment(env, "rgb_array"))
     total = play(lambda: FilmedEnvironment(drawn, max_steps, frames))
-    write_film(write, Path(path), frames, int(drawn.metadata.get("render_fps") or _DEFAULT_FPS))
+    try:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        write(Path(path), frames, int(drawn.metadata.get("render_fps") or _DEFAULT_FPS))
+    except OSError as error:
+        raise SettingsError(f"cannot write {path}: {error.strerror or error}") from error
     return total
 
 
@@ -118,7 +122,7 @@ WriteFilm = Callable[[Path, list[Array], int], None]
 
 
 def film_writer(path: Path) -> WriteFilm:
-    """What writes such a file.
+    """What writes frames [height, width, 3] uint8 to such a file.
 
     Raises:
         SettingsError: Films are not written in that format.
@@ -142,15 +146,6 @@ def film_writer(path: Path) -> WriteFilm:
             name=error.name,
         ) from error
     return write
-
-
-def write_film(write: WriteFilm, path: Path, frames: list[Array], fps: int) -> None:
-    """Writes frames [height, width, 3] uint8 in the folder that is made for it (SettingsError if that cannot be)."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write(path, frames, fps)
-    except OSError as error:
-        raise SettingsError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def _write_gif(path: Path, frames: list[Array], fps: int) -> None:

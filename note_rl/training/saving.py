@@ -43,7 +43,6 @@ class SavingOptions:
     in_background: bool = False
 
     def __post_init__(self) -> None:
-        """Refuses numbers below 1."""
         for name, told in checked(save_freq=self.freq, max_save_files=self.max_files).items():
             object.__setattr__(self, "freq" if name == "save_freq" else "max_files", told)
 

@@ -29,6 +29,25 @@ def ready(framework, agent, optimizer=None, clip=None, names=()):
     return agent.learner
 
 
+def agent_with(framework, loss, **attributes):
+    """Of weights w = (1, 2), with V(s) = w . s as its answer and the given loss(self, s, r, d)."""
+
+    class Agent(framework.base()):
+        def __init__(self):
+            super().__init__()
+            self.w = framework.variable([[1.0], [2.0]])
+            self.param = [self.w]
+            vars(self).update(attributes)
+
+        def action(self, s):
+            return s @ self.w
+
+        def __call__(self, s, a, next_s, r, d):
+            return loss(self, s, r, d)
+
+    return Agent()
+
+
 def part_of(whole, k):
     columns = ("obs", "action", "reward", "next_obs", "terminated", "discount", "sync")
     extras = {name: values[k : k + 1] for name, values in whole.extras.items()}

@@ -7,8 +7,7 @@ from is in `tuner.config.composing`.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tuner.config.composing import require
-from tuner.errors import UserError
+from tuner.errors import UserError, require
 from tuner.results.objective import make_metric, make_others
 from tuner.results.protocol import Pruning, StudySettings
 from tuner.trial.messages import JsonDict
@@ -113,7 +112,6 @@ class RunValues:
     trust: str | Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        """Refuses a negative seed."""
         require(self.seed >= 0, "seed", self.seed, "0 or more")
 
 
@@ -163,7 +161,6 @@ class PlayValues:
     trust: str | Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        """Refuses values out of range."""
         _require_folder("run", self.run)
         require(self.num_episodes >= 1, "num_episodes", self.num_episodes, "at least 1")
         require(self.seed >= 0, "seed", self.seed, "0 or more")
@@ -256,7 +253,6 @@ class OptimizerFinder(AgentFinder):
     num_rates: int
 
     def __post_init__(self) -> None:
-        """Refuses values out of range."""
         super().__post_init__()
         require(self.num_gradient_steps >= 1, "finder.num_gradient_steps", self.num_gradient_steps, "at least 1")
         require(self.num_rates >= 0, "finder.num_rates", self.num_rates, "0 or more")

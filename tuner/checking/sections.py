@@ -7,7 +7,7 @@ from typing import Any
 from tuner.checking.schema import Part, Schema
 from tuner.config.composing import HYDRA_KEYS, SECTIONS
 from tuner.config.kinds import conform, shortened, written
-from tuner.config.paths import get_path
+from tuner.config.paths import get_path, targets_in
 from tuner.config.signatures import Signature, signature_of
 from tuner.errors import UserError
 from tuner.text.names import did_you_mean
@@ -90,7 +90,7 @@ def check_parts(resolved: JsonDict, schema: Schema, choices: Choices) -> Iterato
     Raises:
         UserError: The first one.
     """
-    for path, node in targets_in("", resolved):
+    for path, node in targets_in(resolved):
         target = node["_target_"]
         if not isinstance(target, str):
             raise UserError(f"{path}._target_={written(target)} must be the dotted path of a class or function")
@@ -103,18 +103,6 @@ def check_parts(resolved: JsonDict, schema: Schema, choices: Choices) -> Iterato
     for name, part in schema.parts.items():
         if name in resolved:
             _check_shape(name, resolved[name], part, choices)
-
-
-def targets_in(path: str, node: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Every mapping with a `_target_`, with its path."""
-    if isinstance(node, Mapping):
-        if "_target_" in node:
-            yield path, node
-        for key, value in node.items():
-            yield from targets_in(f"{path}.{key}" if path else str(key), value)
-    elif isinstance(node, list):
-        for index, value in enumerate(node):
-            yield from targets_in(f"{path}.{index}", value)
 
 
 def _values(resolved: JsonDict, schema: Schema) -> JsonDict:

@@ -33,9 +33,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     from optuna_dashboard import run_server
 
     address = f"http://{config.host}:{config.port}"
-    PlainConsole().print(
-        f"studies of {shown(url)} on [bold]{address}[/bold] (Ctrl-C ends it)", highlight=False, soft_wrap=True
-    )
+    PlainConsole().print(f"studies of {shown(url)} on [bold]{address}[/bold] (Ctrl-C ends it)", soft_wrap=True)
     try:
         run_server(storage, host=str(config.host), port=int(config.port))
     except OSError as error:

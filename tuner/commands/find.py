@@ -117,7 +117,7 @@ class _Lines(StudyListener):
     def on_event(self, run: Run, event: Event) -> None:
         """How far it is."""
         if isinstance(event, TrialProgress):
-            self._update(run, f"{event.fraction:.0%}")
+            self._update(run, f"{event.progress:.0%}")
         elif isinstance(event, TrialReported):
             self._update(run, f"step {event.step:g}" if event.step > 1.0 else f"{event.step:.0%}")
 

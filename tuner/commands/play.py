@@ -8,10 +8,10 @@ from pathlib import Path
 from omegaconf import DictConfig
 from rich.markup import escape
 
-from note_rl.environments import for_evaluation
-from note_rl.errors import SettingsError
+from note_rl.environments import EnvFactory, for_evaluation
+from note_rl.errors import EnvironmentMismatchError, SettingsError
 from note_rl.threads import thread_variables
-from note_rl.training.film import WriteFilm, film_writer, write_film
+from note_rl.training.film import film_writer
 from tuner.config.composing import RunConfig
 from tuner.config.trust import trusted_modules
 from tuner.errors import UserError
@@ -19,7 +19,6 @@ from tuner.results.wording import format_number
 from tuner.runs import folders as runs
 from tuner.runs.build import BuiltRun, build_run
 from tuner.runs.checks import resolve
-from tuner.runs.film import draws_pictures, film_episode
 from tuner.text.console import PlainConsole
 
 
@@ -38,7 +37,8 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         os.environ.setdefault(name, value)  # as in training
     console = PlainConsole()
     run_folder = Path(config.run)
-    write = None if config.gif is None else find_writer(run_folder / config.gif)
+    if config.gif is not None:
+        check_kind(run_folder / config.gif)
     played = load_run(run_folder, trusted_modules(resolve(config).get("trust")))
     evaluation = played.agent.evaluate(config.num_episodes, seed=config.seed)
     returns = evaluation.returns
@@ -46,28 +46,38 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         f"mean return [bold]{format_number(evaluation.mean)}[/bold] over {len(returns)} episodes "
         f"(from {format_number(float(returns.min()))} to {format_number(float(returns.max()))}), "
         f"after {played.agent.num_env_steps:,} steps of training",
-        highlight=False,
         soft_wrap=True,
     )
-    environment = for_evaluation(played.environment)
-    if write is not None and not draws_pictures(environment):
-        console.print(f"no film: {environment.id} draws no pictures (render_mode rgb_array)", highlight=False)
-    elif write is not None:
+    if config.gif is not None and not _draws_pictures(played.environment):
+        console.print(f"no film: {played.environment.id} draws no pictures (render_mode rgb_array)")
+    elif config.gif is not None:
         path = run_folder / config.gif
-        frames, fps = film_episode(played.player(), environment, config.seed, config.max_frames)
-        write_film(write, path, frames, fps)
-        console.print(f"film of one episode: {escape(str(path))}", highlight=False, soft_wrap=True)
+        _film(played, path, config.max_frames, config.seed)
+        console.print(f"film of one episode: {escape(str(path))}", soft_wrap=True)
     return 0
 
 
-def find_writer(path: Path) -> WriteFilm:
-    """What writes a film of the kind that its name says; asked before anything is played.
+def _draws_pictures(environment: EnvFactory) -> bool:
+    env = for_evaluation(environment)()
+    env.close()
+    return "rgb_array" in (env.metadata.get("render_modes") or ())
+
+
+def _film(played: BuiltRun, path: Path, max_frames: int, seed: int) -> None:
+    try:
+        played.agent.animate_agent(max(1, max_frames - 1), path, seed=seed)  # there is a picture before the first step
+    except EnvironmentMismatchError as error:
+        raise UserError(f"{error}; play it with gif=null") from error
+
+
+def check_kind(path: Path) -> None:
+    """Refuses a film of another kind than can be written, before anything is played.
 
     Raises:
         UserError: There is no such kind, or it needs a package that is not installed.
     """
     try:
-        return film_writer(path)
+        film_writer(path)
     except ModuleNotFoundError as error:
         raise UserError(f"gif={path.name}: {error}") from error
     except SettingsError as error:

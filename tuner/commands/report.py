@@ -8,7 +8,7 @@ from omegaconf import DictConfig
 from rich.markup import escape
 
 from tuner.errors import UserError
-from tuner.reporting import final_table, write_page
+from tuner.reporting import FinalTable, write_page
 from tuner.results.records import StudySummary
 from tuner.results.verdict import verdict
 from tuner.runs.build import check_trackers
@@ -34,17 +34,17 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     console = PlainConsole()
     summary, home, others = find(str(config.storage.url), config.study.name, Path(config.study.folder))
     if others:
-        console.print(f"{summary.name} is the latest study; there is also {', '.join(others)}", highlight=False)
-    console.print(final_table(summary))
-    console.print(escape(verdict(summary).sentence), highlight=False)
+        console.print(f"{summary.name} is the latest study; there is also {', '.join(others)}")
+    console.print(FinalTable(summary))
+    console.print(escape(verdict(summary).sentence))
     page = write_page(summary, home)
-    console.print(f"the report is [bold]{escape(shlex.quote(str(page)))}[/bold]", highlight=False, soft_wrap=True)
+    console.print(f"the report is [bold]{escape(shlex.quote(str(page)))}[/bold]", soft_wrap=True)
     if config.publish:
         tracker = config.tracker.get("wandb")
         if tracker is None:
             raise UserError("publish=true writes to the W&B project of tracker=wandb; do not choose another tracker")
         address = publish_report(summary, str(tracker.project), tracker.get("entity"))
-        console.print(f"at W&B, as a draft: [bold]{escape(address)}[/bold]", highlight=False, soft_wrap=True)
+        console.print(f"at W&B, as a draft: [bold]{escape(address)}[/bold]", soft_wrap=True)
     return 0
 
 

@@ -70,17 +70,16 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
             os.environ.setdefault(name, value)  # small networks are several times faster with one thread
     check_fit(config)
     folder = _shortest(folder)
-    console.print(f"training in {escape(str(folder))}", highlight=False, soft_wrap=True)
+    console.print(f"training in {escape(str(folder))}", soft_wrap=True)
     outcome = train(config, folder, overrides, console=console)
     watch = "" if config.get("backend") is None else f"; watch it: [bold]tuner play {escape(str(folder))}[/bold]"
     console.print(
         f"mean return [bold]{format_number(outcome.final_return)}[/bold] after {outcome.num_env_steps:,} steps "
         f"({format_seconds(outcome.seconds)}){watch}",
-        highlight=False,
         soft_wrap=True,
     )
     for line in describe_adaptation(folder):
-        console.print(escape(line), highlight=False, soft_wrap=True)
+        console.print(escape(line), soft_wrap=True)
     return 0
 
 

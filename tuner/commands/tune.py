@@ -18,7 +18,7 @@ from tuner.commands.planning import make_plan
 from tuner.commands.winner import TrainingConfigs
 from tuner.executors.building import make_executor
 from tuner.files import atomic_write
-from tuner.reporting import final_table, write_page
+from tuner.reporting import FinalTable, write_page
 from tuner.results.findings import Finding, Verdict
 from tuner.results.insights.failures import failed_runs
 from tuner.results.records import StudySummary
@@ -227,7 +227,7 @@ class _Told(StudyListener):
 
 
 def _show(result: TuneResult, console: Console, told: Container[str]) -> None:
-    console.print(final_table(result.summary))
+    console.print(FinalTable(result.summary))
     notes = [note for note in result.summary.notes if note not in told]
     for sentence in (result.verdict.sentence, *result.verdict.details, *notes):
         console.print(escape(sentence), highlight=False)

@@ -20,7 +20,7 @@ from hydra.core.utils import setup_globals
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
-from tuner.errors import UserError
+from tuner.errors import UserError, require
 from tuner.trial.messages import JsonDict
 
 HYDRA_KEYS = frozenset({"_target_", "_partial_", "_recursive_", "_convert_", "_args_"})
@@ -66,7 +66,6 @@ class EnvConfig:
     max_episode_steps: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuses values out of range."""
         number = self.num_envs
         require(
             number == "auto" if isinstance(number, str) else number >= 1, "env.num_envs", number, "at least 1, or auto"
@@ -87,7 +86,6 @@ class TrainingConfig:
     jit_compile: bool | str = "auto"
 
     def __post_init__(self) -> None:
-        """Refuses values out of range."""
         require(self.total_steps >= 1, "training.total_steps", self.total_steps, "at least 1")
         norm = self.max_grad_norm
         require(norm is None or norm > 0.0, "training.max_grad_norm", norm, "above 0, or null for no limit")
@@ -104,7 +102,6 @@ class EvaluationConfig:
     num_episodes: int
 
     def __post_init__(self) -> None:
-        """Refuses values out of range."""
         require(self.num_points >= 1, "evaluation.num_points", self.num_points, "at least 1")
         require(self.num_episodes >= 1, "evaluation.num_episodes", self.num_episodes, "at least 1")
 
@@ -117,7 +114,6 @@ class CheckpointConfig:
     keep: int = 1
 
     def __post_init__(self) -> None:
-        """Refuses values out of range."""
         require(self.keep >= 1, "checkpoint.keep", self.keep, "at least 1")
 
 
@@ -145,7 +141,6 @@ class RunConfig:
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
 
     def __post_init__(self) -> None:
-        """Refuses a negative seed."""
         require(self.seed >= 0, "seed", self.seed, "0 or more")
 
     @classmethod
@@ -175,16 +170,6 @@ SECTIONS = {
     "checkpoint": CheckpointConfig,
 }
 _REQUIRED = ("seed", "backend", "env", "network", "optimizer", "buffer", "policy", "agent", "training", "evaluation")
-
-
-def require(condition: bool, key: str, value: object, rule: str) -> None:
-    """Refuses the value of a setting unless it is within the rule.
-
-    Raises:
-        UserError: Names setting, value and rule.
-    """
-    if not condition:
-        raise UserError(f"{key}={value} is not possible: it must be {rule}")
 
 
 def conf_folder() -> Path:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
 
+from note_rl.spelling import nearest
 from tuner.errors import UserError
-from tuner.text.names import nearest
 
 _MOST = 2**63
 """Whole numbers from here on fit into no array and no database."""

@@ -1,34 +1,64 @@
 """Dotted paths into a plain config."""
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from tuner.trial.messages import JsonDict
 
 
-def get_path(config: JsonDict, path: str) -> object:
+def get_path(config: Mapping[str, Any], path: str) -> object:
     """The value at a dotted path; KeyError if there is none."""
     node: object = config
     for key in path.split("."):
-        if not isinstance(node, dict) or key not in node:
+        if not isinstance(node, Mapping) or key not in node:
             raise KeyError(path)
         node = node[key]
     return node
 
 
 def set_path(config: JsonDict, path: str, value: object) -> None:
-    """Puts a value at a dotted path that exists up to its last part."""
+    """Puts a value at a dotted path that exists up to its last part; a number leads into a list."""
     *parents, last = path.split(".")
-    node = config
+    node: Any = config
     for key in parents:
-        node = node[key]
-    node[last] = value
+        node = node[int(key) if isinstance(node, list) else key]
+    node[int(last) if isinstance(node, list) else last] = value
 
 
-def value_paths(config: JsonDict, prefix: str = "") -> Iterable[str]:
-    """The paths of all values; an empty mapping is one."""
+def flatten(config: Mapping[str, Any]) -> JsonDict:
+    """The values by dotted path; an empty mapping is a value."""
+    flat: JsonDict = {}
     for key, value in config.items():
-        path = f"{prefix}.{key}" if prefix else key
-        if isinstance(value, dict) and value:
-            yield from value_paths(value, path)
+        if isinstance(value, Mapping) and value:
+            flat.update({f"{key}.{path}": leaf for path, leaf in flatten(value).items()})
         else:
-            yield path
+            flat[str(key)] = value
+    return flat
+
+
+def config_difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """One line for each value that differs between two configs. A place that only one has is none if it is empty."""
+    old, new = flatten(before), flatten(now)
+    lines = []
+    for path in sorted({**old, **new}):
+        if (path not in old or path not in new) and {**old, **new}[path] in ({}, None):
+            continue
+        if path not in new:
+            lines.append(f"{path} was {old[path]} and is gone")
+        elif path not in old:
+            lines.append(f"{path} is new")
+        elif old[path] != new[path]:
+            lines.append(f"{path} was {old[path]} and is {new[path]}")
+    return lines
+
+
+def targets_in(node: object, path: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Every mapping with a `_target_`, at any depth, with its path."""
+    if isinstance(node, Mapping):
+        if "_target_" in node:
+            yield path, node
+        for key, value in node.items():
+            yield from targets_in(value, f"{path}.{key}" if path else str(key))
+    elif isinstance(node, list):
+        for index, value in enumerate(node):
+            yield from targets_in(value, f"{path}.{index}")

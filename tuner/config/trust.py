@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from tuner.config.paths import targets_in
 from tuner.config.signatures import home_of
 from tuner.errors import UserError
 
@@ -178,7 +179,7 @@ def foreign_code(config: Mapping[str, Any]) -> Iterator[Foreign]:
     Raises:
         UserError: A `_target_` that is no name.
     """
-    for path, node in _nodes("", config):
+    for path, node in targets_in(config):
         target = node["_target_"]
         if not isinstance(target, str):
             raise UserError(f"{path}._target_={target} must be the dotted path of a class or function")
@@ -200,18 +201,6 @@ def _of_environment(env: Mapping[str, Any]) -> Iterator[Foreign]:
         yield Foreign("env.id", module if ":" not in rest else name, _mark(env), is_module=True)
     elif _MAKES_OTHERS.fullmatch(rest if colon else name):
         yield Foreign("env.id", name, _mark(env), is_module=True)
-
-
-def _nodes(path: str, node: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Everything that has a `_target_`, at any depth."""
-    if isinstance(node, Mapping):
-        if "_target_" in node:
-            yield path, node
-        for key, value in node.items():
-            yield from _nodes(f"{path}.{key}" if path else str(key), value)
-    elif isinstance(node, list):
-        for index, value in enumerate(node):
-            yield from _nodes(f"{path}[{index}]", value)
 
 
 def _refuse_references(node: object, source: Path | str, path: str = "") -> None:

@@ -1,6 +1,6 @@
 """What every executor does: start trials somewhere, say what happens to them, pass verdicts on."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeAlias
@@ -9,11 +9,9 @@ from tuner.trial.context import TrialContext
 from tuner.trial.messages import (
     Alive,
     Built,
-    JsonDict,
     Limits,
     Log,
     Message,
-    Refused,
     Report,
     Started,
     TrialResult,
@@ -40,74 +38,57 @@ TrialFunction: TypeAlias = Callable[[TrialContext], object]
 
 
 @dataclass(frozen=True)
-class TrialStarted:
+class _OfTrial:
+    key: str
+
+
+# What a trial says, with the key of the trial; the fields of the message follow it.
+@dataclass(frozen=True)
+class TrialStarted(Started, _OfTrial):
     """The trial's process is about to call its entry."""
 
-    key: str
-    pid: int
-
 
 @dataclass(frozen=True)
-class TrialBuilt:
+class TrialBuilt(Built, _OfTrial):
     """The objects of the run exist: seconds since the fork, and the config that was really used."""
 
-    key: str
-    seconds: float
-    config: JsonDict
-
 
 @dataclass(frozen=True)
-class TrialReported:
+class TrialReported(Report, _OfTrial):
     """An intermediate value. The trial waits: `Executor.answer` must be called."""
 
-    key: str
-    step: float
-    value: float
-
 
 @dataclass(frozen=True)
-class TrialLogged:
+class TrialLogged(Log, _OfTrial):
     """Metrics to track."""
 
-    key: str
-    step: int
-    metrics: dict[str, float]
-
 
 @dataclass(frozen=True)
-class TrialProgress:
+class TrialProgress(Alive, _OfTrial):
     """The done part of the work, in [0, 1]."""
 
-    key: str
-    fraction: float
-
 
 @dataclass(frozen=True)
-class TrialEnded:
+class TrialEnded(_OfTrial):
     """The trial has ended, and no process of it is left. Its slot is free."""
 
-    key: str
     result: TrialResult
 
 
 Event: TypeAlias = TrialStarted | TrialBuilt | TrialReported | TrialLogged | TrialProgress | TrialEnded
 
+_EVENTS: Mapping[type[Message], Callable[..., Event]] = {
+    Started: TrialStarted,
+    Built: TrialBuilt,
+    Report: TrialReported,
+    Log: TrialLogged,
+    Alive: TrialProgress,  # a trial's `Refused` is kept by its TrialProcess
+}
+
 
 def event_of(key: str, message: Message) -> Event:
     """The event that a trial's message is."""
-    match message:
-        case Started(pid):
-            return TrialStarted(key, pid)
-        case Built(seconds, config):
-            return TrialBuilt(key, seconds, config)
-        case Report(step, value):
-            return TrialReported(key, step, value)
-        case Log(step, metrics):
-            return TrialLogged(key, step, metrics)
-        case Alive(progress):
-            return TrialProgress(key, progress)
-        case Refused():
-            raise AssertionError("kept by TrialProcess")
+    return _EVENTS[type(message)](key, **vars(message))
 
 
 class Executor(Protocol):

@@ -2,7 +2,7 @@
 
 from tuner.reporting.page import write_page
 from tuner.reporting.progress import RunningRun, Schedule, StudyProgress, StudyTally
-from tuner.reporting.tables import FinalTable, LiveTable, final_table
+from tuner.reporting.tables import FinalTable, LiveTable
 
 __all__ = [
     "FinalTable",
@@ -11,6 +11,5 @@ __all__ = [
     "Schedule",
     "StudyProgress",
     "StudyTally",
-    "final_table",
     "write_page",
 ]

@@ -17,27 +17,18 @@ from tuner.results.wording import describe_params, format_number, format_value, 
 TOP = 10
 
 
-def final_table(summary: StudySummary, top: int = TOP) -> "FinalTable":
-    """What `console.print` shows of a study: its best trials, and the test runs if there are any.
-
-    Args:
-        summary: of the study, finished or not.
-        top: how many trials.
-    """
-    return FinalTable(summary, top)
-
-
 @dataclass(frozen=True)
 class FinalTable:
-    """Shows as many parameters as the width has room for, the most important first."""
+    """What `console.print` shows of a study, finished or not: its best trials, and the test runs if there are any.
+
+    As many parameters as the width has room for, the most important first.
+    """
 
     summary: StudySummary
-    top: int = TOP
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Rich's protocol."""
         parts: list[RenderableType] = []
-        best = best_trials(self.summary, self.top)
+        best = best_trials(self.summary, TOP)
         if best:
             parts.append(_widest(self.summary, best, console, options))
         if self.summary.stage(TEST):

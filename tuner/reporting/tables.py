@@ -13,12 +13,12 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from tuner.reporting.final import FinalTable, final_table
+from tuner.reporting.final import FinalTable
 from tuner.reporting.progress import RunningRun, StudyProgress
 from tuner.results.wording import format_number, format_seconds
 from tuner.text.console import PlainConsole
 
-__all__ = ["FinalTable", "LiveTable", "final_table", "progress_line", "render_progress"]
+__all__ = ["FinalTable", "LiveTable", "progress_line", "render_progress"]
 
 REDRAW_INTERVAL_S = 0.25
 LINE_INTERVAL_S = 15.0

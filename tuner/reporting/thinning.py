@@ -34,8 +34,8 @@ def thinned(runs: Sequence[RunRecord], most: int, kept: Iterable[RunRecord] = ()
     return [run for index, run in enumerate(runs) if index in chosen or (run.stage, run.number) in always]
 
 
-def drawn_note(total: int, most: int, what: str = "trials") -> str:
+def drawn_note(total: int, most: int) -> str:
     """What a caption says of a figure that does not show all there is; nothing if it does."""
     if total <= most:
         return ""
-    return f" {most:,} of {total:,} {what} are drawn, taken evenly, and the winner; trials.csv has all."
+    return f" {most:,} of {total:,} trials are drawn, taken evenly, and the winner; trials.csv has all."

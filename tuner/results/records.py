@@ -8,7 +8,7 @@ import csv
 import io
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -23,6 +23,12 @@ RACE: Final = "race"
 CONFIRM: Final = "confirm"
 TEST: Final = "test"
 STAGES: Final = (SCREEN, RACE, CONFIRM, TEST)
+
+
+def numbers_among(values: Iterable[Scalar]) -> list[float]:
+    """Those of the values that are numbers; true and false are none."""
+    return [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
+
 
 FORMAT_VERSION: Final = 1
 

@@ -23,7 +23,7 @@ from note_rl.learners.base import Learner
 from note_rl.policy import Policy
 from note_rl.seeding import seed_everything
 from note_rl.settings import Settings
-from note_rl.types import Array, Evaluation, TrainResult
+from note_rl.types import Evaluation, TrainResult
 from tuner.config.composing import BackendConfig, RunConfig
 from tuner.errors import UserError
 from tuner.runs.quiet import quiet_import
@@ -59,6 +59,9 @@ class TrainableAgent(Protocol):
     def evaluate(self, num_episodes: int, *, seed: int) -> Evaluation:
         """See `note_rl.RL.evaluate`."""
 
+    def animate_agent(self, max_steps: int, path: str | os.PathLike[str] | None, *, seed: int) -> float:
+        """See `note_rl.RL.animate_agent`."""
+
     def greedy_in(self, action_space: Any) -> Greedy:
         """See `note_rl.RL.greedy_in`."""
 
@@ -87,20 +90,6 @@ class BuiltRun:
     optimizer: Any
     used: JsonDict
 
-    def player(self) -> Callable[[Array], Array]:
-        """Plays one episode without exploration: actions [1] for observations [1, *obs], from the first one on."""
-        env = for_evaluation(self.environment)()
-        env.close()
-        greedy = self.agent.greedy_in(env.action_space)
-        starts = np.ones(1, np.bool_)
-
-        def choose(obs: Array) -> Array:
-            action = greedy(obs, starts.copy())
-            starts[:] = False
-            return action
-
-        return choose
-
     def try_out(self) -> None:
         """Lets the agent act once.
 
@@ -116,7 +105,7 @@ class BuiltRun:
             refusals += (importlib.import_module("tensorflow").errors.OpError,)
         question = f"does its network ({self.config.network.get('_target_')}) take them?"
         try:
-            self.player()(obs[None])
+            self.agent.greedy_in(env.action_space)(obs[None], np.ones(1, np.bool_))
         except EnvironmentMismatchError as error:
             raise UserError(f"{error}; {question}") from error
         except NoteRLError:

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import yaml
 
 from note_rl.errors import NoteRLError
 from note_rl.training.checkpoint import read_checkpoint
+from tuner.config.paths import config_difference, get_path, set_path
 from tuner.config.trust import admit, remember, trusted_modules
 from tuner.errors import UserError
 from tuner.files import atomic_write, parse_json
@@ -54,19 +55,10 @@ def check_same(folder: Path, config: Mapping[str, Any]) -> None:
     """Refuses a folder that was begun with another configuration, naming what differs."""
     if not os.path.lexists(folder / CONFIG_FILE):
         return
-    before, now = (dict(_leaves(one)) for one in (_written(folder), yaml.safe_load(_to_yaml(config))))
-    other = [name for name in {**before, **now} if before.get(name) != now.get(name)]
-    if other:
-        told = ", ".join(f"{name}={before.get(name)} there, {now.get(name)} here" for name in sorted(other)[:3])
+    changed = config_difference(_written(folder), yaml.safe_load(_to_yaml(config)))
+    if changed:
+        told = "; ".join(changed[:3])
         raise UserError(f"{folder} was begun with another configuration ({told}); choose another hydra.run.dir")
-
-
-def _leaves(node: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    if isinstance(node, Mapping) and node:
-        for key, value in node.items():
-            yield from _leaves(value, f"{name}.{key}" if name else str(key))
-    else:
-        yield name, node
 
 
 def read_config(folder: Path, trust: Sequence[str] = ()) -> JsonDict:
@@ -176,7 +168,7 @@ def resumed_config(folder: Path, composed: Mapping[str, Any], overrides: Sequenc
             raise UserError(
                 f"{key} cannot be changed when a run is continued, only {', '.join(CHANGEABLE)}; start a new run"
             )
-        _copy_value(composed, own, allowed)
+        set_path(own, allowed, get_path(composed, allowed))
     done, total = steps_done(folder), own["training"]["total_steps"]
     if done >= total and _is_complete(folder, own):
         raise UserError(
@@ -256,13 +248,6 @@ def steps_done(folder: Path) -> int:
     """Environment steps at the newest checkpoint; 0 without one."""
     path = folder / CHECKPOINT_FILE
     return int(read_checkpoint(path)[1]["trainer"]["clock"]["num_env_steps"]) if path.is_file() else 0
-
-
-def _copy_value(source: Mapping[str, Any], target: JsonDict, path: str) -> None:
-    *parents, last = path.split(".")
-    for parent in parents:
-        source, target = source[parent], target[parent]
-    target[last] = source[last]
 
 
 def _to_yaml(config: Mapping[str, Any]) -> str:

@@ -32,23 +32,8 @@ class Progress(Protocol):
         """Nothing more will come."""
 
 
-class NoProgress:
+class NoProgress(Progress):
     """Shows nothing."""
-
-    def started(self) -> None:
-        """Nothing."""
-
-    def advanced(self, fraction: float) -> None:
-        """Nothing."""
-
-    def measured(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Nothing."""
-
-    def evaluated(self, fraction: float, mean_return: float) -> None:
-        """Nothing."""
-
-    def ended(self) -> None:
-        """Nothing."""
 
 
 class LineProgress(NoProgress):
@@ -70,9 +55,7 @@ class LineProgress(NoProgress):
         steps = f"{round(fraction * self._total_steps):,}"
         elapsed = format_seconds(time.perf_counter() - self._began)
         result = f"mean return {format_number(mean_return)}{self._training_return}"
-        self._console.print(
-            f"{fraction:4.0%}  {steps:>11} steps  {result}  ({elapsed})", highlight=False, soft_wrap=True
-        )
+        self._console.print(f"{fraction:4.0%}  {steps:>11} steps  {result}  ({elapsed})", soft_wrap=True)
 
 
 class BarProgress:

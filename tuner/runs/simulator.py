@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from tuner.errors import UserError
+from tuner.errors import require
 from tuner.trial.context import current_trial
 from tuner.trial.reporter import Reporter
 
@@ -70,16 +70,15 @@ class Synthetic:
     num_helpers: int = 0
 
     def __post_init__(self) -> None:
-        """Refuses values out of range."""
         for name in ("crash_rate", "hang_rate", "diverge_rate", "memory_rate"):
-            _require(0.0 <= getattr(self, name) <= 1.0, name, getattr(self, name), "a share between 0 and 1")
+            require(0.0 <= getattr(self, name) <= 1.0, name, getattr(self, name), "a share between 0 and 1")
         for name in ("seed_noise", "evaluation_noise", "sleep_s", "num_helpers", "memory_mb"):
-            _require(getattr(self, name) >= 0, name, getattr(self, name), "at least 0")
-        _require(self.learning_rate > 0.0, "learning_rate", self.learning_rate, "above 0")
-        _require(0.0 <= self.gamma < 1.0, "gamma", self.gamma, "at least 0 and below 1")
-        _require(self.batch_size >= 1, "batch_size", self.batch_size, "at least 1")
-        _require(self.num_points >= 1, "num_points", self.num_points, "at least 1")
-        _require(self.activation in _ACTIVATIONS, "activation", self.activation, " or ".join(_ACTIVATIONS))
+            require(getattr(self, name) >= 0, name, getattr(self, name), "at least 0")
+        require(self.learning_rate > 0.0, "learning_rate", self.learning_rate, "above 0")
+        require(0.0 <= self.gamma < 1.0, "gamma", self.gamma, "at least 0 and below 1")
+        require(self.batch_size >= 1, "batch_size", self.batch_size, "at least 1")
+        require(self.num_points >= 1, "num_points", self.num_points, "at least 1")
+        require(self.activation in _ACTIVATIONS, "activation", self.activation, " or ".join(_ACTIVATIONS))
 
     @property
     def quality(self) -> float:
@@ -165,8 +164,3 @@ def _use_memory(megabytes: float) -> None:
         blocks.append(bytearray(b"\1") * _MEMORY_STEP)
         time.sleep(0.05)
     raise MemoryError("a synthetic run out of memory")
-
-
-def _require(condition: bool, name: str, value: object, rule: str) -> None:
-    if not condition:
-        raise UserError(f"{name}={value} is not possible: it must be {rule}")

@@ -161,31 +161,3 @@ class Candidate:
     def default(cls) -> "Candidate":
         """The default configuration."""
         return cls(DEFAULT_CANDIDATE, DEFAULT_LABEL, {})
-
-
-def flatten(config: JsonDict, prefix: str = "") -> JsonDict:
-    """Values by dotted path; empty mappings count as values."""
-    flat: JsonDict = {}
-    for key, value in config.items():
-        path = f"{prefix}.{key}" if prefix else key
-        if isinstance(value, dict) and value:
-            flat.update(flatten(value, path))
-        else:
-            flat[path] = value
-    return flat
-
-
-def config_difference(before: JsonDict, now: JsonDict) -> list[str]:
-    """One line for each value that differs between two configs. A place that only one has is none if it is empty."""
-    old, new = flatten(before), flatten(now)
-    lines = []
-    for path in sorted(set(old) | set(new)):
-        if (path not in old or path not in new) and {**old, **new}[path] in ({}, None):
-            continue
-        if path not in new:
-            lines.append(f"{path} was {old[path]} and is gone")
-        elif path not in old:
-            lines.append(f"{path} is new")
-        elif old[path] != new[path]:
-            lines.append(f"{path} was {old[path]} and is {new[path]}")
-    return lines

@@ -1,6 +1,7 @@
 """The terminal as commands write to it: values of a configuration, names and paths are shown, but never obeyed."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -9,7 +10,10 @@ from tuner.text.plain_text import printable
 
 
 class PlainConsole(Console):
-    r"""A console that writes control characters in what it shows as `\x1b`; its own colours stay."""
+    r"""A console that writes control characters in what it shows as `\x1b`, and colours only what it is told to."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(highlight=False, **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Rich's own way from anything to text; tables and the like come by here with every cell."""

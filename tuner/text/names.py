@@ -1,25 +1,8 @@
-"""Names that a mistyped one was probably meant to be."""
+"""What to say of a name that there is not."""
 
 from collections.abc import Iterable
-from difflib import SequenceMatcher
 
-_LIKE = 0.7  # of difflib's ratio: one letter off in a word of five
-
-
-def nearest(name: str, known: Iterable[str], limit: int = 3) -> list[str]:
-    """The known names most like a given one, best first.
-
-    Of dotted names, the last part must be alike; where it is the same or nearly so, the path before it counts less
-    (`learning_rate` and `agent.learning_rate` are both near `optimizer.learning_rate`).
-    """
-    scored = []
-    for other in sorted(set(known)):
-        whole, leaf = _likeness(name, other), _likeness(_leaf(name), _leaf(other))
-        if leaf >= _LIKE:
-            scored.append((max(whole, leaf - 0.1), other))
-    best = max((score for score, _ in scored), default=0.0)
-    close = [(-score, other) for score, other in scored if score > best - 0.1]
-    return [other for _, other in sorted(close)[:limit]]
+from note_rl.spelling import nearest
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -29,14 +12,3 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     if close:
         return f"; did you mean {' or '.join(close)}?"
     return f"; there is {', '.join(known)}" if 0 < len(known) <= 12 else ""
-
-
-def _leaf(name: str) -> str:
-    return name.rpartition(".")[2]
-
-
-def _likeness(one: str, other: str) -> float:
-    """0 to 1. A word that the other begins with is like it: people shorten."""
-    if min(len(one), len(other)) >= 3 and (one.startswith(other) or other.startswith(one)):
-        return max(_LIKE, SequenceMatcher(None, one, other).ratio())
-    return SequenceMatcher(None, one, other).ratio()

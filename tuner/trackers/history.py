@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
+from note_rl.files import atomic_target
 from tuner.errors import UserError
-from tuner.files import atomic_target
 
 logger = logging.getLogger(__name__)
 

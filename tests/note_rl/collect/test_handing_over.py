@@ -7,7 +7,7 @@ from note_rl.errors import AgentContractError
 from note_rl.seeding import seed_everything
 from note_rl.types import Sample
 from tests.note_rl.frameworks import frameworks
-from tests.note_rl.samples import ready, sample
+from tests.note_rl.samples import agent_with, ready, sample
 from tests.note_rl.small_environments import Counting
 
 pytestmark = pytest.mark.parametrize("framework", frameworks())
@@ -16,22 +16,12 @@ pytestmark = pytest.mark.parametrize("framework", frameworks())
 def linear(framework, hand_over, **attributes):
     """V(s) = w . s with w = (1, 2), trained towards r; `hand_over(self, td, s)` is called inside the loss."""
 
-    class Agent(framework.base()):
-        def __init__(self):
-            super().__init__()
-            self.w = framework.variable([[1.0], [2.0]])
-            self.param = [self.w]
-            vars(self).update(attributes)
+    def loss(self, s, r, d):
+        td = r - (s @ self.w)[:, 0]
+        hand_over(self, td, s)
+        return td * td
 
-        def action(self, s):
-            return s @ self.w
-
-        def __call__(self, s, a, next_s, r, d):
-            td = r - (s @ self.w)[:, 0]
-            hand_over(self, td, s)
-            return td * td
-
-    return Agent()
+    return agent_with(framework, loss, **attributes)
 
 
 def test_errors_and_ratios_come_out_step_by_step(framework):

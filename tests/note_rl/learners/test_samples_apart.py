@@ -8,30 +8,11 @@ from note_rl.seeding import seed_everything
 from note_rl.types import Sample
 from tests.note_rl.frameworks import frameworks
 from tests.note_rl.networks import running_statistics, with_layers
-from tests.note_rl.samples import ready, sample
+from tests.note_rl.samples import agent_with, ready, sample
 
 pytestmark = pytest.mark.parametrize("framework", frameworks())
 
 COUPLED = r"samples influence each other.*\[B, 1\] broadcast against them to \[B, B\].*couples_samples = True"
-
-
-def agent_with(framework, loss, **attributes):
-    """Weights (1, 2) and the given loss(self, s, r, d)."""
-
-    class Agent(framework.base()):
-        def __init__(self):
-            super().__init__()
-            self.w = framework.variable([[1.0], [2.0]])
-            self.param = [self.w]
-            vars(self).update(attributes)
-
-        def action(self, s):
-            return s @ self.w
-
-        def __call__(self, s, a, next_s, r, d):
-            return loss(self, s, r, d)
-
-    return Agent()
 
 
 def alike(batch_size=8):

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
+from note_rl.spelling import nearest
 from tuner.commands.preflight import preflight
 from tuner.config.composing import RunConfig, compose, conf_folder, config_loader, to_json
 from tuner.config.signatures import Argument, class_constants, signature_of
 from tuner.errors import UserError
 from tuner.runs.build import build_settings
-from tuner.text.names import did_you_mean, nearest
+from tuner.text.names import did_you_mean
 
 
 def run_config(**changes: Any) -> dict[str, Any]:

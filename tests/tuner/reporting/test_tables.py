@@ -10,7 +10,7 @@ from rich.console import Console
 from tests.tuner.reporting.summaries import full_study, run
 from tuner.reporting.figures.parameters import slices_figure
 from tuner.reporting.figures.study import parallel_figure
-from tuner.reporting.final import final_table
+from tuner.reporting.final import FinalTable
 from tuner.reporting.progress import RunningRun, Schedule, StudyProgress, StudyTally
 from tuner.reporting.tables import LiveTable, progress_line
 from tuner.results.findings import Estimate, estimate
@@ -24,7 +24,7 @@ TOTALS = {"screen": 12, "confirm": 4, "test": 10}
 
 def text_of(summary: StudySummary, width: int) -> str:
     console = Console(width=width, file=io.StringIO(), force_terminal=False)
-    console.print(final_table(summary))
+    console.print(FinalTable(summary))
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue()
     assert max((len(line) for line in text.splitlines()), default=0) <= width
@@ -164,7 +164,7 @@ def test_a_pipe_gets_a_line_now_and_then() -> None:
     assert lines == ["screen 1/4", "screen 3/4", "confirm 0/4", "confirm 2/4"]
 
 
-def test_final_table_shows_the_best_first_and_fits() -> None:
+def test_FinalTable_shows_the_best_first_and_fits() -> None:
     wide = text_of(full_study(), 120)
     rows = [line.split() for line in wide.splitlines() if line.startswith(" trial ")]
     assert rows[0] == ["trial", "screen", "confirm", "learning_rate", "gamma"]
@@ -201,19 +201,19 @@ def test_an_order_that_chance_explains_is_not_shown() -> None:
         assert lines["layout"]["xaxis"]["ticktext"][:2] == order
 
 
-def test_final_table_of_few_test_seeds_has_no_interval() -> None:
+def test_FinalTable_of_few_test_seeds_has_no_interval() -> None:
     runs = [record for record in full_study().runs if record.stage != "test" or record.seed < 2]
     text = text_of(full_study(runs=tuple(runs)), 80)
     assert "too few seeds" in text
     assert "[" not in text.partition("On test seeds")[2].partition("Failed")[0]
 
 
-def test_final_table_names_test_runs_without_a_score() -> None:
+def test_FinalTable_names_test_runs_without_a_score() -> None:
     lost = [run("default", "test", None, seed=9, outcome=Outcome.CRASHED, reason="boom")]
     text = text_of(full_study(runs=(*full_study().runs, *lost)), 120)
     assert "(1 without a score)" in text
     assert "none of 1 runs has a score" in text_of(full_study(runs=tuple(lost)), 80)
 
 
-def test_final_table_of_an_empty_study_is_empty() -> None:
+def test_FinalTable_of_an_empty_study_is_empty() -> None:
     assert text_of(full_study(runs=()), 80).strip() == ""

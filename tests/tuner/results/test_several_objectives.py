@@ -16,7 +16,7 @@ from tests.tuner.reporting.summaries import run
 from tests.tuner.studies import ControllerDied, FakeExecutor, Script, journal, learn, run_study
 from tests.tuner.study.test_study import check_complete
 from tuner.errors import UserError
-from tuner.reporting import final_table, write_page
+from tuner.reporting import FinalTable, write_page
 from tuner.reporting.figures.study import front_figure
 from tuner.results.front_verdict import front_members
 from tuner.results.insights.front import front_of
@@ -163,7 +163,7 @@ def test_the_verdict_names_the_front_and_who_beats_the_default(tmp_path: Path) -
     )
     assert sentence.endswith("In all of them at once trial 0 beats default with score 42, seconds 6.")
     console = Console(width=120, record=True, file=io.StringIO())
-    console.print(final_table(summary))
+    console.print(FinalTable(summary))
     table = console.export_text()
     assert "trial 1 *" in table
     assert "trial 0 *" in table

@@ -90,13 +90,6 @@ def test_of_95_percent_intervals_about_so_many_hold_the_true_value(num_scores: i
     assert 0.93 <= np.mean([low <= 0.0 <= high for low, high in intervals]) <= 0.985
 
 
-def test_bootstrap_interval_keeps_the_size_of_every_stratum() -> None:
-    # Within each stratum all scores are equal: only the number drawn from each could move the mean, and it is fixed.
-    interval = bootstrap_interval([0.0, 0.0, 10.0], statistic=mean, strata=["a", "a", "b"])
-    assert interval == pytest.approx((10 / 3, 10 / 3))
-    assert bootstrap_interval([0.0, 0.0, 10.0], statistic=mean).high > 6
-
-
 def test_bootstrap_interval_is_the_same_each_time_unless_told_otherwise() -> None:
     scores = [3.0, 1.0, 4.0, 1.0, 5.0, 9.0]
     assert bootstrap_interval(scores) == bootstrap_interval(scores)
@@ -212,8 +205,6 @@ def test_what_is_no_score_is_refused(scores: list[float]) -> None:
 def test_other_misuse_is_refused() -> None:
     with pytest.raises(ValueError, match="level is a share"):
         bootstrap_interval([1.0, 2.0], level=95)
-    with pytest.raises(ValueError, match="one label for each of the 2 scores"):
-        bootstrap_interval([1.0, 2.0], strata=["a"])
     with pytest.raises(ValueError, match="must be at least 1, not 0"):
         expected_best_of_k([1.0], 0)
     with pytest.raises(ValueError, match="same length >= 2, not 1 and 1"):

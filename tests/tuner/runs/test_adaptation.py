@@ -94,7 +94,7 @@ def test_comparison_says_by_how_much_and_goes_on_where_it_was_ended(tuner: Comma
     assert tuner("compare", *told).output == answer.output
     other = tuner("compare", *told, "adaptive.gain=0.5")
     assert other.status == 2
-    assert "adaptive.gain=1.0 there, 0.5 here" in other.errors
+    assert "adaptive.gain was 1.0 and is 0.5" in other.errors
 
 
 def test_a_run_that_diverges_is_worth_what_a_random_policy_is(

@@ -14,13 +14,14 @@ from pathlib import Path
 
 import pytest
 
+from note_rl.files import atomic_target
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine
 from tests.tuner.reporting.summaries import full_study
 from tests.tuner.studies import FakeExecutor, journal, run_study, sqlite
 from tests.tuner.study.test_study import check_complete
 from tuner.errors import UserError
 from tuner.executors.base import Event
-from tuner.files import atomic_target, atomic_write, is_full, sweep_unfinished
+from tuner.files import atomic_write, is_full, sweep_unfinished
 from tuner.reporting import write_page
 from tuner.study.control import sole_controller
 from tuner.study.storage.disk import ended_by_full_disk

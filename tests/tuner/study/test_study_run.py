@@ -2,7 +2,6 @@
 
 import json
 import sys
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib.machinery import ModuleSpec
@@ -18,7 +17,7 @@ from tests.tuner.command_line import CommandLine
 from tests.tuner.reporting.summaries import full_study
 from tests.tuner.studies import ControllerDied, FakeExecutor, definition, run_study
 from tests.tuner.study.test_study_listeners import FakeRun, FakeTracker, accidents
-from tests.wandb_offline import read_runs
+from tests.wandb_offline import hanging_init, read_runs, without_account
 from tuner.errors import UserError
 from tuner.study import StudyStopped
 from tuner.study.watching.study_run import StudyRunListener
@@ -31,10 +30,7 @@ WANDB = ("tracker=wandb", "tracker.wandb.project=tests")
 
 @pytest.fixture(autouse=True)
 def no_account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    for name in ("WANDB_API_KEY", "WANDB_MODE", "WANDB_BASE_URL", "WANDB_SERVICE"):  # the last one of an ended service
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
-    monkeypatch.setenv("WANDB_CONFIG_DIR", str(tmp_path / "settings"))
+    without_account(monkeypatch, tmp_path)
     yield
     wandb.teardown()
 
@@ -116,14 +112,7 @@ def test_a_study_leaves_a_run_of_its_own_with_tables(tuner: CommandLine) -> None
 
 
 def test_a_study_does_not_wait_for_w_and_b_that_hangs(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    release, entered = threading.Event(), threading.Event()
-
-    def init(**arguments: Any) -> None:
-        entered.set()
-        release.wait()
-        raise wandb.Error("no answer")
-
-    monkeypatch.setattr(wandb, "init", init)
+    release, entered = hanging_init(monkeypatch)
     monkeypatch.setattr(TrackerGroup.close, "__defaults__", (0.1,))  # of the ten seconds given at the end
     hung = tune_values(*STUDY, *WANDB, "tracker.wandb.mode=online", "study.folder=hung")
     assert entered.wait(60)

@@ -98,12 +98,13 @@ def test_a_console_shows_escapes_and_obeys_none_of_them(is_terminal):
     console = PlainConsole(file=stream, force_terminal=is_terminal, width=100)
     table = Table("a\x1b[2Jheading")
     table.add_row(Text("cell\x1b]0;x\x07\ud800"))
-    console.print(table, "plain\x9b31m", Text("text\x1b[8m"), "[bold]ours[/bold]", highlight=False)
+    console.print(table, "plain\x9b31m", Text("text\x1b[8m"), "[bold]ours[/bold]", "12 steps")
     stream.seek(0)
     shown = stream.read()
     for told in ("a\\x1b[2J", "cell\\x1b]", "plain\\x9b31m", "text "):
         assert told in shown
     assert ("\x1b[1mours" in shown) == is_terminal, "our own colours stay"
+    assert "12 steps" in shown, "nothing is coloured that was not asked to be"
     assert set(re.findall("\x1b.", shown)) <= {"\x1b["}
 
 

@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.wandb_offline import without_account
+
 FAKE_KEY = "0123456789" * 4
 
 
 @pytest.fixture(autouse=True)
 def no_account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in [name for name in os.environ if name.startswith("WANDB")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
-    monkeypatch.setenv("WANDB_CONFIG_DIR", str(tmp_path / "settings"))
+    without_account(monkeypatch, tmp_path)
 
 
 def run_script(script: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -1,8 +1,8 @@
-import os
 from pathlib import Path
 
 import pytest
 
+from tests.wandb_offline import without_account
 from tuner.errors import UserError
 from tuner.trackers.wandb.local import resolve_mode
 from tuner.trackers.wandb.tracker import WandbTracker
@@ -12,9 +12,7 @@ FAKE_KEY = "0123456789" * 4
 
 @pytest.fixture(autouse=True)
 def no_account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in [name for name in os.environ if name.startswith("WANDB")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    without_account(monkeypatch, tmp_path)
 
 
 def test_auto_is_online_with_a_key_and_offline_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

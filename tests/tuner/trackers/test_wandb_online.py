@@ -1,13 +1,13 @@
 """Online mode, against a server of our own that speaks as much of W&B's protocol as a run needs."""
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import wandb
 
+from tests.wandb_offline import without_account
 from tests.wandb_server import FakeServer, running_server
 from tuner.trackers.base import RunInfo
 from tuner.trackers.wandb.tracker import WandbTracker
@@ -15,9 +15,7 @@ from tuner.trackers.wandb.tracker import WandbTracker
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeServer]:
-    for name in [name for name in os.environ if name.startswith("WANDB")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("WANDB_CONFIG_DIR", str(tmp_path / "settings"))
+    without_account(monkeypatch, tmp_path)
     with running_server() as server:
         monkeypatch.setenv("WANDB_BASE_URL", server.url)
         monkeypatch.setenv("WANDB_API_KEY", "0123456789" * 4)

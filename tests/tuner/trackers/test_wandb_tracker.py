@@ -1,6 +1,5 @@
 """Effects are read back from the files that W&B writes offline; no test needs the network or an account."""
 
-import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ import pytest
 import wandb
 from wandb.sdk.lib.service.service_token import WandbServiceConnectionError
 
-from tests.wandb_offline import OfflineRun, read_runs
+from tests.wandb_offline import OfflineRun, hanging_init, read_runs, without_account
 from tuner.trackers.base import RunInfo
 from tuner.trackers.wandb.tracker import WandbTracker
 
@@ -20,11 +19,8 @@ FAKE_KEY = "0123456789" * 4
 
 @pytest.fixture(autouse=True)
 def no_account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """No key, no settings, nothing kept from an earlier test; the working directory is watched for stray files."""
-    for name in [name for name in os.environ if name.startswith("WANDB")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
-    monkeypatch.setenv("WANDB_CONFIG_DIR", str(tmp_path / "settings"))
+    """The working directory is watched for stray files."""
+    without_account(monkeypatch, tmp_path)
     cwd = tmp_path / "cwd"
     cwd.mkdir()
     monkeypatch.chdir(cwd)
@@ -66,14 +62,7 @@ def dead_server(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def blocked_init(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     """`wandb.init` waits until the event is set, as it does for a server that accepts and says nothing."""
-    release, entered = threading.Event(), threading.Event()
-
-    def init(**arguments: Any) -> None:
-        entered.set()
-        release.wait()
-        raise wandb.Error("no answer")
-
-    monkeypatch.setattr(wandb, "init", init)
+    release, entered = hanging_init(monkeypatch)
     monkeypatch.setattr(release, "entered", entered, raising=False)
     yield release
     release.set()

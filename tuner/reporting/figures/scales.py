@@ -1,11 +1,11 @@
 """Values of one parameter on a line from 0 to 1, evenly for the eye."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from tuner.results.records import Scalar
+from tuner.results.records import Scalar, numbers_among
 from tuner.results.wording import format_value
 
 LINEAR: Final = "linear"
@@ -44,7 +44,7 @@ class AxisScale:
                 what suits the values.
         """
         known = list(dict.fromkeys(values))
-        numbers = numbers_among(known)
+        numbers = [number for number in numbers_among(known) if math.isfinite(number)]
         all_numbers = bool(numbers) and len(numbers) == len(known)
         if declared == CATEGORY or not all_numbers:
             choices = sorted(known, key=as_number) if all_numbers else sorted(known, key=str)
@@ -85,12 +85,6 @@ class AxisScale:
         if self.kind == LOG:
             return math.log(number)
         return -math.log(1.0 - number) if self.kind == ONE_MINUS else number
-
-
-def numbers_among(values: Sequence[Scalar]) -> list[float]:
-    """Those of the values that are finite numbers."""
-    numbers = (value for value in values if isinstance(value, int | float) and not isinstance(value, bool))
-    return [number for number in numbers if math.isfinite(number)]
 
 
 def as_number(value: Scalar) -> float:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tuner.reporting.elements import figure, note, number_cell, reason, section, table, text_cell, value_cell
-from tuner.reporting.markup import Html, join, tag
+from tuner.reporting.markup import Html, tag
 from tuner.reporting.thinning import MOST_LINES, MOST_POINTS, MOST_ROWS, drawn_note
 from tuner.results.findings import Finding, Verdict, estimate
 from tuner.results.records import CONFIRM, RACE, SCREEN, TEST, RunRecord, StudySummary
@@ -140,11 +140,3 @@ def _trial_row(summary: StudySummary, run: RunRecord, stages: Sequence[str], pat
         number_cell(run.seconds, format_seconds(run.seconds)),
         class_="winner" if winner else None,
     )
-
-
-def footer() -> Html:
-    """What lies beside the page."""
-    files = join(
-        ["The same as data: ", tag("code", "report.json"), " and ", tag("code", "trials.csv"), " in this folder."]
-    )
-    return tag("footer", tag("p", files))

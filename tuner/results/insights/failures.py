@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tuner.results.records import SCREEN, TEST, RunRecord, StudySummary
+from tuner.results.records import SCREEN, TEST, RunRecord, StudySummary, numbers_among
 from tuner.results.statistics import probability_of_improvement
 from tuner.results.wording import counted, format_value, join_words
 from tuner.trial.folder import OUTPUT_FILE
@@ -64,7 +64,7 @@ def _common(failed: Sequence[RunRecord], good: Sequence[RunRecord]) -> str:
         return ""
     found = []
     for path in dict.fromkeys(path for run in failed for path in run.params):
-        bad_values, good_values = _numbers(failed, path), _numbers(good, path)
+        bad_values, good_values = (numbers_among(run.params.get(path) for run in runs) for runs in (failed, good))
         if len(bad_values) < MIN_RUNS or len(good_values) < MIN_RUNS:
             continue
         higher = probability_of_improvement(bad_values, good_values)
@@ -74,11 +74,6 @@ def _common(failed: Sequence[RunRecord], good: Sequence[RunRecord]) -> str:
         return ""
     span = f"{format_value(min(values))} to {format_value(max(values))}"
     return f"{path} was {'high' if above else 'low'} ({span}), {'higher' if above else 'lower'} than in the good runs"
-
-
-def _numbers(runs: Sequence[RunRecord], path: str) -> list[float]:
-    values = (run.params.get(path) for run in runs)
-    return [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
 
 
 def failed_tests(summary: StudySummary) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tuner.results.insights.noise import seed_noise
-from tuner.results.records import SCREEN, RunRecord, Scalar, StudySummary
+from tuner.results.records import SCREEN, RunRecord, Scalar, StudySummary, numbers_among
 
 MIN_TRIALS = 8
 _BEST_SHARE = 0.25
@@ -78,17 +78,11 @@ def _range_of(path: str, good: Sequence[RunRecord], ended: Sequence[RunRecord], 
     own = [run.params[path] for run in good if path in run.params]
     tried = [run.params[path] for run in ended if path in run.params]
     best = next((run.params[path] for run in good if run.label == winner and path in run.params), own[0])
-    numbers, all_numbers = _numbers(own), _numbers(tried)
-    if numbers is None or all_numbers is None:
+    numbers, all_numbers = numbers_among(own), numbers_among(tried)
+    if len(numbers) < len(own) or len(all_numbers) < len(tried):
         choices = tuple(sorted(dict.fromkeys(own), key=lambda value: -own.count(value)))
         inside = sum(value in choices for value in tried)
         return SafeRange(path, None, None, choices, None, None, len(own), inside, best)
     low, high = min(numbers), max(numbers)
     inside = sum(low <= number <= high for number in all_numbers)
     return SafeRange(path, low, high, (), min(all_numbers), max(all_numbers), len(own), inside, best)
-
-
-def _numbers(values: Sequence[Scalar]) -> list[float] | None:
-    """The values as numbers; None if one of them is something else."""
-    numbers = [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
-    return numbers if len(numbers) == len(values) else None

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 
 import optuna
 
-from tuner.config.paths import get_path, set_path, value_paths
+from tuner.config.paths import flatten, get_path, set_path
 from tuner.errors import UserError
 from tuner.results.records import Scalar
 from tuner.study.space.conditions import check_conditions, in_order, is_active, parse_when
@@ -287,7 +287,7 @@ def _check_path(path: str, config: JsonDict, asked_by: str = "") -> None:
     try:
         value = get_path(config, path)
     except KeyError:
-        known = list(value_paths(config))
+        known = flatten(config)
         raise UserError(
             f"{asked_by or 'space.' + path} names {path}, which the config does not have{did_you_mean(path, known)}"
         ) from None

@@ -14,9 +14,10 @@ from optuna.pruners import BasePruner, NopPruner
 from optuna.samplers import BaseSampler, RandomSampler
 from optuna.storages import BaseStorage, RDBStorage
 
+from tuner.config.paths import config_difference
 from tuner.errors import UserError
 from tuner.results.records import SCREEN
-from tuner.study.definition import StudyDefinition, config_difference
+from tuner.study.definition import StudyDefinition
 from tuner.study.revision import code_revision
 from tuner.study.storage.opening import open_storage
 from tuner.study.storage.presence import StorageFile

@@ -9,9 +9,10 @@ import optuna
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
+from tuner.config.paths import flatten
 from tuner.results.protocol import robust_worst
 from tuner.results.records import SCREEN, RunRecord
-from tuner.study.definition import StudyDefinition, flatten
+from tuner.study.definition import StudyDefinition
 from tuner.study.run_checks import config_mismatch
 from tuner.study.run_registry import Run, RunEnd, RunRegistry
 from tuner.study.sampling.vetting import inside

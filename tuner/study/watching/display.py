@@ -77,7 +77,7 @@ class LiveDisplay(StudyListener):
         """How far the run is, and what it scores."""
         row = self._rows[run.key]
         if isinstance(event, TrialProgress):
-            row.progress = event.fraction
+            row.progress = event.progress
         elif isinstance(event, TrialReported):
             row.value = event.value
             row.progress = event.step if 0.0 <= event.step <= 1.0 else row.progress
