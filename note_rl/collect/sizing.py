@@ -136,6 +136,7 @@ class Share:
     min_exp_per_proc: int | None
 
     def __post_init__(self) -> None:
+        """Refuses values out of range."""
         check_fields(self)
 
 

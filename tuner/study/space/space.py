@@ -29,12 +29,14 @@ from tuner.config.paths import flatten, get_path, set_path
 from tuner.errors import UserError
 from tuner.results.records import Scalar
 from tuner.study.space.conditions import check_conditions, in_order, is_active, parse_when
-from tuner.study.space.coordinates import Bounds, Coordinate, as_number
+from tuner.study.space.coordinates import Bounds, Coordinate, Plain, as_number
 from tuner.study.space.leaves import leaves_of, parse_coordinate
 from tuner.text.names import did_you_mean
 from tuner.trial.messages import JsonDict
 
 __all__ = ["Parameter", "Space", "get_path"]
+
+_STORED_AS: dict[type, str] = {Plain: "Range"}  # its name when the first studies were stored, which are to go on
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,8 @@ class Parameter:
         domain = {key: list(value) if isinstance(value, tuple) else value for key, value in
                   dataclasses.asdict(self.coordinate.domain).items()}  # fmt: skip
         when = {"when": {path: list(values) for path, values in self.when.items()}} if self.when else {}
-        return {"path": self.path, "scale": type(self.coordinate).__name__, "of": list(self.of), **domain, **when}
+        scale = _STORED_AS.get(type(self.coordinate), type(self.coordinate).__name__)
+        return {"path": self.path, "scale": scale, "of": list(self.of), **domain, **when}
 
 
 @dataclass(frozen=True)
