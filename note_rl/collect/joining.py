@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from note_rl.types import Array, Steps
+from note_rl.types import Array, Steps, nested, under
 
 _COLUMNS = ("obs", "action", "reward", "next_obs", "terminated", "ended")
-_EXTRA = "extras/"
 
 
 def columns_of(steps: Steps) -> dict[str, Array]:
@@ -15,12 +14,12 @@ def columns_of(steps: Steps) -> dict[str, Array]:
     columns = {name: getattr(steps, name) for name in _COLUMNS}
     if steps.log_prob is not None:
         columns["log_prob"] = steps.log_prob
-    return {**columns, **{_EXTRA + name: values for name, values in steps.extras.items()}}
+    return {**columns, **nested("extras", steps.extras)}
 
 
 def steps_of(columns: Mapping[str, Array]) -> Steps:
     """Steps made of their columns."""
-    extras = {name.removeprefix(_EXTRA): values for name, values in columns.items() if name.startswith(_EXTRA)}
+    extras = under("extras", columns)
     return Steps(**{name: columns[name] for name in _COLUMNS}, log_prob=columns.get("log_prob"), extras=extras)
 
 

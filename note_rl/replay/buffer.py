@@ -11,7 +11,7 @@ from note_rl.replay.frame_ring import FrameRing
 from note_rl.replay.readers import Reader, Transitions, one_step
 from note_rl.replay.ring import Ring
 from note_rl.replay.samplers import PrioritizedSampler, Sampler, UniformSampler
-from note_rl.types import Array, BoolArray, FloatArray, IntArray, Sample, Steps
+from note_rl.types import Array, BoolArray, FloatArray, IntArray, Sample, Steps, nested, under
 
 _log = logging.getLogger(__name__)
 
@@ -136,8 +136,8 @@ class ReplayBuffer:
         episodes = self.parts.episodes.get_state() if self.parts.episodes is not None else {}
         return {
             **self.ring.get_state(),
-            **{f"sampler/{name}": values for name, values in self.sampler.get_state().items()},
-            **{f"episodes/{name}": values for name, values in episodes.items()},
+            **nested("sampler", self.sampler.get_state()),
+            **nested("episodes", episodes),
         }
 
     def set_state(self, state: Mapping[str, Array]) -> None:
@@ -145,9 +145,5 @@ class ReplayBuffer:
         self.ring = self._make_ring("frames/counts" in state)
         self.ring.set_state(state)
         if self.parts.episodes is not None:
-            self.parts.episodes.set_state(_under("episodes/", state))
-        self.sampler.set_state(_under("sampler/", state), self.ring)
-
-
-def _under(prefix: str, state: Mapping[str, Array]) -> dict[str, Array]:
-    return {name.removeprefix(prefix): values for name, values in state.items() if name.startswith(prefix)}
+            self.parts.episodes.set_state(under("episodes", state))
+        self.sampler.set_state(under("sampler", state), self.ring)

@@ -2,8 +2,8 @@
 
 import json
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -23,24 +23,23 @@ from tuner.runs.probe import NUM_EPISODES
 from tuner.runs.training import run_training
 from tuner.trial.folder import CHECKPOINT_FILE, cut_torn_tail
 from tuner.trial.messages import JsonDict
-from tuner.trial.reporter import Reporter
 
 ARMS = ("adaptive", "frozen")
 _RESULTS = "compare.jsonl"
 
 
-class _Curve(Reporter):
+@dataclass
+class _Curve:
     """Keeps what a run reports."""
 
-    def __init__(self) -> None:
-        self.points: list[tuple[float, float]] = []
-
-    @property
-    def reported(self) -> list[tuple[float, float]]:
-        return self.points
+    reported: list[tuple[float, float]] = field(default_factory=list)
 
     def report(self, step: float, value: float) -> None:
-        self.points.append((step, value))
+        self.reported.append((step, value))
+
+    def built(self, config: JsonDict) -> None: ...
+    def log(self, step: int, metrics: Mapping[str, float]) -> None: ...
+    def alive(self, progress: float) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -143,10 +142,10 @@ def compare(config: JsonDict, folder: Path, num_seeds: int) -> Iterator[tuple[st
                 run_training(run, own, curve)
             except DivergedError:
                 returns = random_policy_returns(build_run(run).environment, NUM_EPISODES, seed)
-                worst = penalty(float(returns.mean()), [value for _, value in curve.points])
+                worst = penalty(float(returns.mean()), [value for _, value in curve.reported])
                 assert worst is not None
-                curve.points.append((1.0, worst))
-            known[arm, seed] = Mixed()(curve.points)
+                curve.reported.append((1.0, worst))
+            known[arm, seed] = Mixed()(curve.reported)
             with path.open("a") as file:
                 file.write(json.dumps([arm, seed, known[arm, seed]]) + "\n")
         yield arm, seed, known[arm, seed]
