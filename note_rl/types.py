@@ -1,6 +1,6 @@
 """The values that pass between the parts. Axis letters: T time, E environments, N = T*E, K gradient steps, B batch."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Literal
 
@@ -181,6 +181,11 @@ class TrainResult:
 def nested(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
     """The arrays with a prefix before their names."""
     return {f"{prefix}/{name}": values for name, values in arrays.items()}
+
+
+def nested_parts(parts: Iterable[Mapping[str, Array]]) -> dict[str, Array]:
+    """The arrays of several parts, with the number of the part before their names."""
+    return {name: values for index, part in enumerate(parts) for name, values in nested(str(index), part).items()}
 
 
 def under(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:

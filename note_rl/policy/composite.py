@@ -11,7 +11,7 @@ from note_rl.policy.base import Policy
 from note_rl.policy.continuous import NoisyPolicy
 from note_rl.policy.discrete import GreedyQPolicy
 from note_rl.policy.noise import NoiseProcess
-from note_rl.types import Array, FloatArray, IntArray
+from note_rl.types import Array, FloatArray, IntArray, nested_parts, under
 
 
 class _Several(Policy):
@@ -30,14 +30,12 @@ class _Several(Policy):
 
     def get_state(self) -> dict[str, Array]:
         """Those of its parts, numbered."""
-        states = [policy.get_state() for policy in self.policies]
-        return {f"{i}/{name}": array for i, state in enumerate(states) for name, array in state.items()}
+        return nested_parts(policy.get_state() for policy in self.policies)
 
     def set_state(self, state: Mapping[str, Array]) -> None:
         """Takes over a stored state."""
         for index, policy in enumerate(self.policies):
-            prefix = f"{index}/"
-            policy.set_state({n.removeprefix(prefix): a for n, a in state.items() if n.startswith(prefix)})
+            policy.set_state(under(str(index), state))
 
 
 class PolicyPerEnvironment(_Several):

@@ -10,7 +10,7 @@ from gymnasium import spaces
 from note_rl.errors import AgentContractError, EnvironmentMismatchError, SettingsError
 from note_rl.policy.base import Policy
 from note_rl.policy.noise import NoiseProcess
-from note_rl.types import Array, FloatArray, IntArray
+from note_rl.types import Array, FloatArray, IntArray, nested, under
 
 LOG_STD_RANGE = (-20.0, 2.0)
 """Where log deviations of squashed Gaussians are cut (Haarnoja et al. 2018, their code)."""
@@ -147,14 +147,13 @@ class NoisyPolicy(ContinuousPolicy):
     def get_state(self) -> dict[str, Array]:
         """With that of the noise."""
         inner = {} if self.noise is None else self.noise.get_state()
-        return {**super().get_state(), **{f"noise/{name}": array for name, array in inner.items()}}
+        return {**super().get_state(), **nested("noise", inner)}
 
     def set_state(self, state: Mapping[str, Array]) -> None:
         """Takes over a stored state."""
         super().set_state(state)
         if self.noise is not None:
-            prefix = "noise/"
-            self.noise.set_state({n.removeprefix(prefix): a for n, a in state.items() if n.startswith(prefix)})
+            self.noise.set_state(under("noise", state))
 
 
 def _mean_and_log_std(scores: FloatArray, policy: str) -> tuple[FloatArray, FloatArray]:

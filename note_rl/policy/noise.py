@@ -13,7 +13,7 @@ import numpy as np
 
 from note_rl.checking import Count, Number
 from note_rl.errors import CheckpointError, SettingsError
-from note_rl.types import Array, FloatArray, IntArray
+from note_rl.types import Array, FloatArray, IntArray, nested_parts, under
 
 
 class NoiseProcess(ABC):
@@ -237,20 +237,14 @@ class SeveralNoises(NoiseProcess):
 
     def get_state(self) -> dict[str, Array]:
         """Those of its parts, numbered."""
-        return {
-            f"{i}/{name}": array for i, noise in enumerate(self.noises) for name, array in noise.get_state().items()
-        }
+        return nested_parts(noise.get_state() for noise in self.noises)
 
     def set_state(self, state: Mapping[str, Array]) -> None:
         """Takes over a stored state."""
-        parts: list[dict[str, Array]] = [{} for _ in self.noises]
-        for name, array in state.items():
-            number, _, inner = name.partition("/")
-            if int(number) >= len(parts):
-                raise CheckpointError(f"the checkpoint holds more than the {len(parts)} noises there are here")
-            parts[int(number)][inner] = array
-        for noise, part in zip(self.noises, parts, strict=True):
-            noise.set_state(part)
+        if any(int(name.partition("/")[0]) >= len(self.noises) for name in state):
+            raise CheckpointError(f"the checkpoint holds more than the {len(self.noises)} noises there are here")
+        for index, noise in enumerate(self.noises):
+            noise.set_state(under(str(index), state))
 
 
 class NoiseSum(SeveralNoises):

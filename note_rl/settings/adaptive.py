@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from note_rl import spelling
 from note_rl.checking import Count, Number
 from note_rl.errors import SettingsError
 from note_rl.settings.adaptive_rules import LAWS, RULES, WINDOW
 from note_rl.settings.signals import RegisteredSignal, described, find
-from note_rl.spelling import nearest
 
 MODES = ("off", "advise", "control")
 Signals = Sequence[str | RegisteredSignal]
@@ -300,5 +300,5 @@ def _one_of(what: str, value: Any, known: Sequence[str]) -> None:
 
 
 def _unknown(value: Any, known: Sequence[str]) -> str:
-    near = nearest(str(value), known, 1)
+    near = spelling.nearest(str(value), known, 1)
     return f"there is no {value!r}; " + (f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}")

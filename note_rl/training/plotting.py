@@ -15,7 +15,8 @@ from note_rl.errors import SettingsError
 from note_rl.types import Array, FloatArray
 
 _log = logging.getLogger(__name__)
-_RETURN_COLOUR, _LOSS_COLOUR = "tab:blue", "tab:red"
+_RETURN = ("tab:blue", "return", "return of an episode")
+_LOSS = ("tab:red", "loss", "loss of a training phase")
 
 
 @dataclass
@@ -98,7 +99,7 @@ def plot_reward(history: History, window: int | None, path: str | os.PathLike[st
     """Return of each episode and its moving average."""
     _require(history.returns, "visualize_reward", "no episode has ended yet")
     figure, axes = figure_of("visualize_reward")
-    _draw_returns(axes, np.arange(1, len(history.returns) + 1), history.returns, window)
+    _draw(axes, np.arange(1, len(history.returns) + 1), history.returns, window, _RETURN)
     axes.set_xlabel("episode")
     axes.legend()
     show_or_save(figure, path)
@@ -119,7 +120,7 @@ def plot_reward_and_loss(history: History, window: int | None, path: str | os.Pa
     _require(history.returns, "visualize_reward_loss", "no episode has ended yet")
     _require(np.isfinite(history.losses), "visualize_reward_loss", "no gradient step was taken yet")
     figure, axes = figure_of("visualize_reward_loss", num_rows=2)
-    _draw_returns(axes[0], history.episode_steps, history.returns, window)
+    _draw(axes[0], history.episode_steps, history.returns, window, _RETURN)
     _draw_losses(axes[1], history, window)
     axes[0].legend()
     axes[1].legend()
@@ -154,29 +155,29 @@ def figure_of(method: str, num_rows: int = 1) -> tuple[Any, Any]:
     return figure, axes
 
 
-def _smoothing(length: int, window: int | None) -> int:
-    return window if window is not None else max(1, length // 20)
+def _draw(axes: Any, x: Any, values: Sequence[float], window: int | None, look: tuple[str, str, str]) -> None:
+    """Values and their moving average.
 
-
-def _draw_returns(axes: Any, x: Any, returns: Sequence[float], window: int | None) -> None:
-    window = _smoothing(len(returns), window)
-    axes.plot(x, returns, color=_RETURN_COLOUR, alpha=0.3, linewidth=1, label="return of an episode")
-    average = moving_average(returns, window)
-    axes.plot(x, average, color=_RETURN_COLOUR, linewidth=2, label=f"mean of {window}" if window > 1 else None)
-    axes.set_ylabel("return")
+    Args:
+        axes: Where to.
+        x: Places [n] of the values [n].
+        values: Single ones.
+        window: Of the average; None: a twentieth of the values.
+        look: Colour, name of the axis, name of a single value.
+    """
+    colour, name, single = look
+    window = window if window is not None else max(1, len(values) // 20)
+    axes.plot(x, values, color=colour, alpha=0.3, linewidth=1, label=single)
+    average = moving_average(values, window)
+    axes.plot(x, average, color=colour, linewidth=2, label=f"mean of {window}" if window > 1 else None)
+    axes.set_ylabel(name)
     axes.grid(alpha=0.3)
 
 
 def _draw_losses(axes: Any, history: History, window: int | None) -> None:
     losses, steps = np.asarray(history.losses), np.asarray(history.phase_steps)
     known = np.isfinite(losses)
-    losses, steps = losses[known], steps[known]
-    window = _smoothing(len(losses), window)
-    axes.plot(steps, losses, color=_LOSS_COLOUR, alpha=0.3, linewidth=1, label="loss of a training phase")
-    average = moving_average(losses.tolist(), window)
-    axes.plot(steps, average, color=_LOSS_COLOUR, linewidth=2, label=f"mean of {window}" if window > 1 else None)
-    axes.set_ylabel("loss")
-    axes.grid(alpha=0.3)
+    _draw(axes, steps[known], losses[known].tolist(), window, _LOSS)
 
 
 def show_or_save(figure: Any, path: str | os.PathLike[str] | None) -> None:

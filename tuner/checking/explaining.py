@@ -13,6 +13,7 @@ from omegaconf.errors import OmegaConfBaseException
 from note_rl.spelling import nearest
 from tuner.config.composing import BUILT_MAPPINGS, HYDRA_KEYS, compose
 from tuner.errors import UserError
+from tuner.text.names import one_of
 from tuner.text.passwords import without_password
 
 
@@ -81,7 +82,7 @@ def _explain_choice(loader: ConfigLoaderImpl, culprit: Override, error: MissingC
     group, _, choice = str(error.missing_cfg_file).rpartition("/")
     options = sorted(loader.get_group_options(group)) if group else []
     close = nearest(choice, options)
-    hint = f"; did you mean {' or '.join(f'{group}={name}' for name in close)}?" if close else ""
+    hint = one_of(f"{group}={name}" for name in close)
     listed = f" (there is {', '.join(options)})" if options else ""
     return UserError(f"there is no {group or culprit.key_or_group}={choice}{hint}{listed}")
 
@@ -105,7 +106,7 @@ def _names_there(key: str, config: DictConfig, groups: Sequence[str] = ()) -> st
     """What may have been meant: the nearest names, or those that the innermost existing part of the path has."""
     close = nearest(key, [*_paths(config), *groups])
     if close:
-        return f"; did you mean {' or '.join(close)}?"
+        return one_of(close)
     parent = key.rpartition(".")[0]
     while parent:
         node = _node_at(config, parent)

@@ -22,7 +22,7 @@ from tuner.runs.adaptation import describe_adaptation
 from tuner.runs.build import build_run, build_trackers, check_trackers
 from tuner.runs.checks import resolve
 from tuner.runs.functions import function_name, is_function, run_function
-from tuner.runs.progress import NoProgress, Progress, make_progress
+from tuner.runs.progress import Progress, make_progress
 from tuner.runs.recorder import RunRecorder
 from tuner.runs.threads import few_threads
 from tuner.runs.training import TrainOutcome, run_training
@@ -108,7 +108,7 @@ def train(
         resolved = runs.resumed_config(folder, {**resolved, "trust": trust}, overrides)
         put_back = runs.keep_as_it_is(folder)
         prepare = partial(runs.continue_with, folder, resolved)
-    progress = NoProgress() if console is None else make_progress(console, int(resolved["training"]["total_steps"]))
+    progress = Progress() if console is None else make_progress(console, int(resolved["training"]["total_steps"]))
     return _recorded(resolved, folder, progress, prepare, put_back)
 
 

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from note_rl.spelling import nearest
 from tuner.errors import UserError
+from tuner.text.names import one_of
 
 _MOST = 2**63
 """Whole numbers from here on fit into no array and no database."""
@@ -155,7 +156,7 @@ def conform(path: str, value: object, annotation: str | None, *, finite: bool = 
     if _STR in kinds and isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     close = nearest(value, _words_among(kinds)) if isinstance(value, str) else []
-    hint = f"; did you mean {' or '.join(close)}?" if close else ""
+    hint = one_of(close)
     raise UserError(f"{path}={written(value)} must be {_either(kinds)}{hint}")
 
 

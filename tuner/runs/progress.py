@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Mapping
-from typing import Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -13,8 +12,8 @@ from tuner.results.wording import format_number, format_seconds
 _REDRAW_S = 0.1
 
 
-class Progress(Protocol):
-    """Told what happens in a run."""
+class Progress:
+    """Told what happens in a run; shows nothing by itself."""
 
     def started(self) -> None:
         """Everything is built; training begins."""
@@ -32,11 +31,7 @@ class Progress(Protocol):
         """Nothing more will come."""
 
 
-class NoProgress(Progress):
-    """Shows nothing."""
-
-
-class LineProgress(NoProgress):
+class LineProgress(Progress):
     """One line per evaluation, for logs and pipes."""
 
     def __init__(self, console: Console, total_steps: int) -> None:
@@ -58,7 +53,7 @@ class LineProgress(NoProgress):
         self._console.print(f"{fraction:4.0%}  {steps:>11} steps  {result}  ({elapsed})", soft_wrap=True)
 
 
-class BarProgress:
+class BarProgress(Progress):
     """A bar with the newest numbers, redrawn in place."""
 
     def __init__(self, console: Console, total_steps: int) -> None:

@@ -7,6 +7,6 @@ from note_rl.optimizers.keras import adam
 
 
 class DDPG(ManualDDPG, agents.DDPG):
-    """`note_rl.agents.keras.DDPG`."""
+    """`note_rl.agents.keras.DDPG` with the arguments of `ManualDDPG`."""
 
     adam = staticmethod(adam)

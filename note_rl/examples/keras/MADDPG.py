@@ -7,6 +7,6 @@ from note_rl.optimizers.keras import adam
 
 
 class DDPG(ManualMADDPG, agents.MADDPG):
-    """`note_rl.agents.keras.MADDPG`."""
+    """`note_rl.agents.keras.MADDPG` with the arguments of `ManualMADDPG`."""
 
     adam = staticmethod(adam)

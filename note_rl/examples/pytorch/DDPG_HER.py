@@ -7,6 +7,6 @@ from note_rl.optimizers.pytorch import adam
 
 
 class DDPG(ManualDDPG, agents.DDPG):
-    """`note_rl.agents.pytorch.DDPG`."""
+    """`note_rl.agents.pytorch.DDPG` with the arguments of `ManualDDPG`."""
 
     adam = staticmethod(adam)

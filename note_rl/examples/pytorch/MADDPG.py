@@ -7,6 +7,6 @@ from note_rl.optimizers.pytorch import adam
 
 
 class DDPG(ManualMADDPG, agents.MADDPG):
-    """`note_rl.agents.pytorch.MADDPG`."""
+    """`note_rl.agents.pytorch.MADDPG` with the arguments of `ManualMADDPG`."""
 
     adam = staticmethod(adam)

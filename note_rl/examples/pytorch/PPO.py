@@ -6,4 +6,4 @@ from note_rl.examples.manual_arguments import ManualPPO
 
 
 class PPO(ManualPPO, agents.PPO):
-    """`note_rl.agents.pytorch.PPO`."""
+    """`note_rl.agents.pytorch.PPO` with the arguments of `ManualPPO`."""

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from note_rl.spelling import nearest
 from tuner.commands.preflight import preflight
 from tuner.config.composing import RunConfig, compose, conf_folder, config_loader, to_json
 from tuner.config.signatures import Argument, class_constants, signature_of
@@ -128,20 +127,6 @@ def test_a_folder_of_the_user_adds_choices(tmp_path: Path) -> None:
 
 def test_conf_is_found_beside_the_package() -> None:
     assert (conf_folder() / "base.yaml").is_file()
-
-
-@pytest.mark.parametrize(
-    ("name", "known", "expected"),
-    [
-        ("agent.gama", ["agent.gamma", "agent.tau", "optimizer.beta1"], ["agent.gamma"]),
-        ("gamma", ["agent.gamma", "agent.tau"], ["agent.gamma"]),
-        ("agent.learning_rate", ["optimizer.learning_rate", "buffer.learning_starts"], ["optimizer.learning_rate"]),
-        ("dqn", ["dqn_cartpole", "ppo_cartpole"], ["dqn_cartpole"]),
-        ("typo", ["seed", "agent"], []),
-    ],
-)
-def test_nearest_names(name: str, known: list[str], expected: list[str]) -> None:
-    assert nearest(name, known) == expected
 
 
 def test_names_are_listed_where_none_is_near() -> None:

@@ -6,4 +6,4 @@ from note_rl.examples.manual_arguments import SideBySideDQN
 
 
 class DQN(SideBySideDQN, agents.DQN):
-    """`note_rl.agents.keras.DQN`."""
+    """`note_rl.agents.keras.DQN` with the arguments of `SideBySideDQN`."""

@@ -6,4 +6,4 @@ from note_rl.examples.manual_arguments import SideBySidePPO
 
 
 class PPO(SideBySidePPO, agents.PPO):
-    """`note_rl.agents.keras.PPO`."""
+    """`note_rl.agents.keras.PPO` with the arguments of `SideBySidePPO`."""

@@ -6,4 +6,4 @@ from note_rl.examples.manual_arguments import SideBySideDQN
 
 
 class DQN(SideBySideDQN, agents.DQN):
-    """`note_rl.agents.pytorch.DQN`."""
+    """`note_rl.agents.pytorch.DQN` with the arguments of `SideBySideDQN`."""

@@ -1,0 +1,58 @@
+"""The manuals' agents: one order of arguments and one set of defaults in both frameworks."""
+
+import importlib
+import inspect
+import pickle
+from typing import Any
+
+import pytest
+
+from tests.note_rl.frameworks import Framework, frameworks
+
+PATHS = {
+    "DQN": "DQN",
+    "PPO": "PPO",
+    "DDPG_HER": "DDPG",
+    "MADDPG": "DDPG",
+    "pool_network.DQN": "DQN",
+    "pool_network.DQN_pr": "DQN",
+    "pool_network.PPO": "PPO",
+    "pool_network.PPO_pr": "PPO",
+    "pool_network.DDPG_HER": "DDPG",
+    "pool_network.MADDPG": "DDPG",
+}
+
+
+def agent_class(framework: Framework, path: str) -> Any:
+    return getattr(importlib.import_module(f"note_rl.examples.{framework.package}.{path}"), PATHS[path])
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_both_frameworks_take_the_same(path: str) -> None:
+    one, other = (inspect.signature(agent_class(case.values[0], path)) for case in frameworks())
+    assert list(one.parameters) == list(other.parameters)
+    assert [each.default for each in one.parameters.values()] == [each.default for each in other.parameters.values()]
+
+
+@pytest.mark.parametrize("framework", frameworks())
+@pytest.mark.parametrize("path", ["DDPG_HER", "MADDPG", "pool_network.PPO_pr"])
+def test_a_pickle_finds_its_class_again(framework: Framework, path: str) -> None:
+    kind = agent_class(framework, path)
+    agent = kind(hidden_size=4, processes=2)
+    assert len(agent.env) == 2
+    again = pickle.loads(pickle.dumps(agent))
+    assert type(again) is kind
+    for mine, theirs in zip(framework.parameters(agent), framework.parameters(again), strict=True):
+        assert (mine == theirs).all()
+
+
+@pytest.mark.parametrize("framework", frameworks())
+@pytest.mark.parametrize("path", ["DDPG_HER", "MADDPG"])
+def test_numbers_by_position_reach_the_agent(framework: Framework, path: str) -> None:
+    agent = agent_class(framework, path)(4, 0.25, 0.5, 0.125)
+    assert (agent.tau, agent.gamma) == (0.25, 0.5)
+    rates = [
+        one.param_groups[0]["lr"] if hasattr(one, "param_groups") else float(one.learning_rate)
+        for one in agent.optimizer
+    ]
+    assert rates == [0.125, 0.125]
