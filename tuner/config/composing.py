@@ -235,7 +235,9 @@ def compose(loader: ConfigLoaderImpl, config_name: str, overrides: Sequence[str]
 
 def plain_choice(group: str, name: str) -> JsonDict:
     """A choice of one of our groups by itself: what refers to other groups has the value that it has without them."""
-    return to_json(OmegaConf.create({group: OmegaConf.load(conf_folder() / group / f"{name}.yaml")}))[group]
+    path = conf_folder() / group / f"{name}.yaml"
+    choice: JsonDict = to_json(OmegaConf.create({group: OmegaConf.load(path)}))[group]
+    return choice
 
 
 def to_json(config: DictConfig) -> JsonDict:
