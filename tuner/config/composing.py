@@ -220,9 +220,9 @@ def compose(loader: ConfigLoaderImpl, config_name: str, overrides: Sequence[str]
 
 def plain_choice(group: str, name: str) -> JsonDict:
     """A choice of one of our groups by itself: what refers to other groups has the value that it has without them."""
-    choice = OmegaConf.to_container(OmegaConf.load(conf_folder() / group / f"{name}.yaml"), resolve=True)
-    assert isinstance(choice, dict)
-    return {str(key): value for key, value in choice.items()}
+    path = conf_folder() / group / f"{name}.yaml"
+    choice: JsonDict = to_json(OmegaConf.create({group: OmegaConf.load(path)}))[group]
+    return choice
 
 
 def to_json(config: DictConfig) -> JsonDict:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tuner.commands.preflight import preflight
-from tuner.config.composing import RunConfig, compose, conf_folder, config_loader, to_json
+from tuner.config.composing import RunConfig, compose, conf_folder, config_loader, plain_choice, to_json
 from tuner.config.signatures import Argument, class_constants, signature_of
 from tuner.errors import UserError
 from tuner.runs.build import build_settings
@@ -202,3 +202,8 @@ def test_signatures_of_installed_packages(target: str) -> None:
     signature = signature_of(target)
     assert signature is not None
     assert {"gymnasium": "stack_size", "optuna": "multivariate"}[target.partition(".")[0]] in signature.parameters
+
+
+def test_a_choice_by_itself_refers_to_nothing() -> None:
+    local = plain_choice("executor", "local")
+    assert (local["backend"], local["threads"], local["limits"]["grace_s"]) == ("none", 1, 10)

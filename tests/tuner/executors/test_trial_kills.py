@@ -14,6 +14,7 @@ import pytest
 
 import tuner.trial
 from tuner.executors.base import Limits, TrialReported, TrialStarted
+from tuner.executors.inline import InlineExecutor
 from tuner.executors.local import LocalExecutor
 from tuner.trial import Outcome, end_leftover, read_trial, wait_until_free
 from tuner.trial import folder as files
@@ -106,6 +107,25 @@ def test_what_a_killed_controller_left_hanging_can_be_ended(controller, tmp_path
     wait_for_death(state.pid)
     wait_for_death(server)
     assert not end_leftover(folder, grace_s=0.1)
+
+
+@pytest.mark.parametrize("make", [LocalExecutor, InlineExecutor])
+def test_any_executor_frees_the_folder_of_what_a_killed_controller_left(
+    make, controller, tmp_path, monkeypatch, wait_for_death, wait_for_file
+):
+    monkeypatch.setattr("tuner.executors.leftovers.PATIENCE_S", 0.1)
+    process, server = controller("breed")
+    folder = tmp_path / "trial"
+    read_until(process, "TrialStarted")
+    wait_for_file(folder / "note.json")
+    process.kill()
+    state = read_trial(folder)
+    assert state.alive
+    with make() as executor:
+        executor.reclaim(state.spec, folder)
+        assert not read_trial(folder).alive
+    wait_for_death(state.pid)
+    wait_for_death(server)
 
 
 def test_ctrl_c_stops_trials_orderly(controller, tmp_path, wait_for_death):
