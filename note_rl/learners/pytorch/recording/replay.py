@@ -120,6 +120,7 @@ def _make_linear(node: fx.Node, values: Values) -> None:
     if node.target is not aten.addmm.default or node.kwargs:  # which may scale the two terms
         return
     bias, x, weight = node.args
+    assert isinstance(bias, fx.Node)
     if isinstance(weight, fx.Node) and weight.target is aten.t.default and values[bias].ndim == 1:
         node.target, node.args = torch._C._nn.linear, (x, weight.args[0], bias)
 
