@@ -89,6 +89,7 @@ def penalised(framework: Framework, penalty: float, twice: bool) -> Any:
     class Penalised(framework.base()):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
+            self.twice = twice
             if framework.package == "pytorch":
                 import torch
 
@@ -103,7 +104,7 @@ def penalised(framework: Framework, penalty: float, twice: bool) -> Any:
 
         def __call__(self, s: Any, a: Any, next_s: Any, r: Any, d: Any) -> Any:
             weight = self.net.weight if framework.package == "pytorch" else self.net.kernel
-            out = self.net(self.net(s) if twice else s)[:, 0]
+            out = self.net(self.net(s) if self.twice else s)[:, 0]
             return (out - r) ** 2 + penalty * framework.mean(weight**2)
 
     return Penalised()
@@ -123,6 +124,21 @@ def test_the_quick_way_is_taken_where_it_is_exact_and_left_where_it_is_not(
         assert agent.learner._measurements._noise._quickly is quickly
         assert found.variance == pytest.approx(expected.variance, rel=1e-3)
         assert found.squared_norm == pytest.approx(expected.squared_norm, rel=2e-3)
+
+
+@pytest.mark.parametrize("framework", frameworks())
+def test_a_loss_that_has_come_to_use_a_layer_twice_is_measured_by_parts(framework: Framework) -> None:
+    agent = penalised(framework, 0.0, twice=False)
+    agent.learner.prepare(framework.optimizers.sgd(agent.param, 0.1), None, [], False)
+    agent.discount = None
+    for _ in range(2):
+        agent.learner.gradient_noise(block(1), None)
+    agent.twice = True
+    sample = block(1, 8)  # another size, for which the measurement is traced anew
+    expected = parts_of(framework, agent, sample, 1)
+    (found,), _ = agent.learner.gradient_noise(sample, None)
+    assert agent.learner._measurements._noise._quickly is False
+    assert found.variance == pytest.approx(expected.variance, rel=1e-3)
 
 
 @pytest.mark.parametrize("framework", frameworks())
