@@ -48,7 +48,7 @@ class Policy(ABC):
         return action
 
     def log_prob(self, scores: FloatArray, action: Array) -> FloatArray | None:
-        """log-probability (or density) [E] of having chosen `action`, or None where the policy does not define one."""
+        """Log-probability (or density) [E] of having chosen `action`, or None where the policy does not define one."""
         return None
 
     def for_env(self, action: Array) -> Array:

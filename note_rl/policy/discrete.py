@@ -251,7 +251,7 @@ class SoftmaxPolicy(DiscretePolicy):
         return _sample_cumulative(cumulative, rng)
 
     def log_prob(self, scores: FloatArray, action: Array) -> FloatArray:
-        """log-probability [E] of the actions chosen."""
+        """Log-probability [E] of the actions chosen."""
         first = np.arange(0, scores.size, scores.shape[-1])  # of each row; indexing flat takes a third of the time
         chosen = scores.reshape(-1)[first + action.reshape(-1)].reshape(action.shape)
         return np.log(np.maximum(chosen, _SMALLEST))

@@ -122,7 +122,7 @@ class Executor(Protocol):
         ...
 
     def start(self, spec: TrialSpec, folder: Path, function: TrialFunction | bytes | None = None) -> None:
-        """Start a trial.
+        """Starts a trial.
 
         Args:
             spec: The trial; its key must not be running.
@@ -136,20 +136,20 @@ class Executor(Protocol):
         ...
 
     def wait(self, timeout_s: float | None = None) -> list[Event]:
-        """Return what has happened, in order for each trial; wait for it up to `timeout_s` seconds.
+        """Returns what has happened, in order for each trial; waits for it up to `timeout_s` seconds.
 
         Returns an empty list when the time is up, and at once when no trial is running.
         """
         ...
 
     def answer(self, key: str, verdict: Verdict) -> None:
-        """Answer a `TrialReported`. Once the trial has ended an answer is not needed, and not wrong."""
+        """Answers a `TrialReported`. Once the trial has ended an answer is not needed, and not wrong."""
         ...
 
     def stop_all(self) -> None:
-        """Ask all trials to checkpoint and leave. Their ends come as events of `wait`."""
+        """Asks all trials to checkpoint and leave. Their ends come as events of `wait`."""
         ...
 
     def close(self) -> None:
-        """End all trials and leave nothing behind. Events not taken yet are lost; the folders tell."""
+        """Ends all trials and leaves nothing behind. Events not taken yet are lost; the folders tell."""
         ...

@@ -75,11 +75,11 @@ class InlineExecutor:
         return self.parallel - len(self._trials)
 
     def reclaim(self, spec: TrialSpec, folder: Path) -> None:
-        """End what another executor's controller left of the trial; see `Executor.reclaim`."""
+        """Ends what another executor's controller left of the trial; see `Executor.reclaim`."""
         self._leftovers.end_in(folder)
 
     def start(self, spec: TrialSpec, folder: Path, function: TrialFunction | bytes | None = None) -> None:
-        """Start a trial; see `Executor.start`."""
+        """Starts a trial; see `Executor.start`."""
         if self.free_slots <= 0 or spec.key in self._trials:
             raise RuntimeError(f"trial {spec.key} cannot be started: {len(self._trials)} of {self.parallel} trials run")
         self._leftovers.end_deserted()
@@ -88,7 +88,7 @@ class InlineExecutor:
         self._waiting.append(trial)
 
     def wait(self, timeout_s: float | None = None) -> list[Event]:
-        """Let trials run in turns until something has happened; see `Executor.wait`."""
+        """Lets trials run in turns until something has happened; see `Executor.wait`."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while not self._events and (self._running or self._waiting):
             if self._running is None:
@@ -106,7 +106,7 @@ class InlineExecutor:
         return events
 
     def answer(self, key: str, verdict: Verdict) -> None:
-        """Answer a `TrialReported`; see `Executor.answer`.
+        """Answers a `TrialReported`; see `Executor.answer`.
 
         Raises:
             RuntimeError: The trial runs and has no open report.
@@ -122,14 +122,14 @@ class InlineExecutor:
         self._queue(trial)
 
     def stop_all(self) -> None:
-        """Ask all trials to checkpoint and leave; see `Executor.stop_all`."""
+        """Asks all trials to checkpoint and leave; see `Executor.stop_all`."""
         for trial in list(self._trials.values()):
             trial.stop_requested = True
             if trial.awaits_verdict:
                 self._queue(trial)
 
     def close(self) -> None:
-        """End all trials. One that does not come to a report or a sign of life is left to itself."""
+        """Ends all trials. One that does not come to a report or a sign of life is left to itself."""
         self._leftovers.end_deserted()
         self.stop_all()
         deadline = time.monotonic() + _CLOSE_PATIENCE_S
@@ -164,14 +164,14 @@ class _Turns:
     # The controller's side
 
     def go_on(self) -> None:
-        """Let the trial run until its next report or its end."""
+        """Lets the trial run until its next report or its end."""
         set_current_trial(self._context)
         if not self._thread.is_alive():
             self._thread.start()
         self._turn.release()
 
     def wait_for_pause(self, timeout_s: float | None) -> bool:
-        """Wait until the trial pauses; False if it has not within the time."""
+        """Waits until the trial pauses; False if it has not within the time."""
         if not self._pause.acquire(timeout=timeout_s):
             return False
         set_current_trial(None)
@@ -185,13 +185,13 @@ class _Turns:
         return "asked to stop by the controller"
 
     def send(self, message: Message) -> None:
-        """Put a message among the controller's events."""
+        """Puts a message among the controller's events."""
         if isinstance(message, Report):
             self.awaits_verdict, self.verdict = True, None
         self._events.append(event_of(self.spec.key, message))
 
     def wait_for_verdict(self) -> Verdict:
-        """End this turn; the next one begins with the answer."""
+        """Ends this turn; the next one begins with the answer."""
         self._pause.release()
         self._turn.acquire()
         return "stop" if self.stop_requested or self.verdict is None else self.verdict

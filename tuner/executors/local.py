@@ -127,11 +127,11 @@ class LocalExecutor:
         return self._launcher.pid if isinstance(self._launcher, ForkServer) else None
 
     def reclaim(self, spec: TrialSpec, folder: Path) -> None:
-        """End what a killed controller left of the trial; see `Executor.reclaim`."""
+        """Ends what a killed controller left of the trial; see `Executor.reclaim`."""
         self._leftovers.end_in(folder)
 
     def start(self, spec: TrialSpec, folder: Path, function: TrialFunction | bytes | None = None) -> None:
-        """Start a trial; see `Executor.start`."""
+        """Starts a trial; see `Executor.start`."""
         if self._is_closed or self.free_slots <= 0 or spec.key in self._trials:
             what = "the executor is closed" if self._is_closed else f"{len(self._trials)} of {self.parallel} trials run"
             raise RuntimeError(f"trial {spec.key} cannot be started: {what}")
@@ -145,7 +145,7 @@ class LocalExecutor:
         self._trials[spec.key] = TrialProcess(spec, folder, self._launcher, self._selector, options)
 
     def wait(self, timeout_s: float | None = None) -> list[Event]:
-        """Return what has happened, waiting for it up to `timeout_s` seconds; see `Executor.wait`."""
+        """Returns what has happened, waiting for it up to `timeout_s` seconds; see `Executor.wait`."""
         deadline = float("inf") if timeout_s is None else time.monotonic() + timeout_s
         while True:
             remaining = deadline - time.monotonic()
@@ -156,7 +156,7 @@ class LocalExecutor:
                 return events
 
     def answer(self, key: str, verdict: Verdict) -> None:
-        """Answer a `TrialReported`; see `Executor.answer`.
+        """Answers a `TrialReported`; see `Executor.answer`.
 
         Raises:
             RuntimeError: The trial runs and has no open report.
@@ -167,12 +167,12 @@ class LocalExecutor:
             self._trials[key].answer(verdict)
 
     def stop_all(self) -> None:
-        """Ask all trials to checkpoint and leave; see `Executor.stop_all`. May be called from a signal handler."""
+        """Asks all trials to checkpoint and leave; see `Executor.stop_all`. May be called from a signal handler."""
         for trial in list(self._trials.values()):
             trial.stop()
 
     def close(self) -> None:
-        """End all trials, orderly and then by force, and the fork server. Calling it again does nothing."""
+        """Ends all trials, orderly and then by force, and the fork server. Calling it again does nothing."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -192,12 +192,12 @@ class LocalExecutor:
             self._warden.close()
 
     def _environment(self, threads: int) -> dict[str, str]:
-        """Return the environment of a child: this process's, with threads held down and frameworks kept quiet."""
+        """Returns the environment of a child: this process's, with threads held down and frameworks kept quiet."""
         mark = orphans.marked_with(self._session, os.environ)
         return {**_QUIET, **os.environ, **thread_variables(threads), **self._preload.variables, **mark}
 
     def _turn(self, timeout_s: float) -> None:
-        """Wait a short time for something to happen and take it into account."""
+        """Waits a short time for something to happen and takes it into account."""
         is_ending = any(trial.is_ending for trial in self._trials.values())
         if self._trials:
             timeout_s = min(timeout_s, _ENDING_TURN_S if is_ending else _TURN_S)

@@ -30,7 +30,7 @@ _HERE: Final = Path(__file__).parent
 
 
 def write_page(summary: StudySummary, folder: Path) -> Path:
-    """Write report.html, and beside it report.json (the whole summary) and trials.csv (all runs).
+    """Writes report.html, and beside it report.json (the whole summary) and trials.csv (all runs).
 
     Args:
         summary: of the study, finished or not.

@@ -66,7 +66,7 @@ class LiveTable:
             self._print_line(self._newest)
 
     def update(self, progress: StudyProgress) -> None:
-        """Show the newest state. Cheap enough to be called at every event: most calls draw nothing."""
+        """Shows the newest state. Cheap enough to be called at every event: most calls draw nothing."""
         self._newest = progress
         elapsed = self._clock() - self._shown_at
         new_stage = self._shown is None or self._shown.stage != progress.stage
@@ -78,7 +78,7 @@ class LiveTable:
             self._print_line(progress)
 
     def note(self, text: str) -> None:
-        """Print a line that stays: why pruning is off, that a trial failed."""
+        """Prints a line that stays: why pruning is off, that a trial failed."""
         self._console.print(Text(text))
 
     def _print_line(self, progress: StudyProgress) -> None:

@@ -34,7 +34,7 @@ class BackgroundCalls:
         return self._closed
 
     def submit(self, call: Callable[[], None], droppable: bool = False) -> bool:
-        """Add a call; returns at once.
+        """Adds a call; returns at once.
 
         Args:
             call: made later, in the thread.
@@ -54,7 +54,7 @@ class BackgroundCalls:
             return True
 
     def close(self, timeout_s: float) -> bool:
-        """Accept nothing more and wait for the calls under way.
+        """Accepts nothing more and waits for the calls under way.
 
         Args:
             timeout_s: after this the waiting calls are thrown away; one that has begun is left to itself.

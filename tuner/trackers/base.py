@@ -53,7 +53,7 @@ class RunTracker(Protocol):
     """One run being tracked. Called from one thread."""
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Record measurements.
+        """Records measurements.
 
         Args:
             step: number of environment steps, not decreasing within a run.
@@ -73,10 +73,10 @@ class Tracker(Protocol):
     """Starts tracking runs, several at a time."""
 
     def start_run(self, info: RunInfo) -> RunTracker:
-        """Begin a run, or continue one whose folder was tracked before."""
+        """Begins a run, or continues one whose folder was tracked before."""
 
     def close(self, timeout_s: float = 10.0) -> None:
-        """Deliver what is still under way, for at most `timeout_s` seconds."""
+        """Delivers what is still under way, for at most `timeout_s` seconds."""
 
 
 class TrackerGroup:
@@ -90,11 +90,11 @@ class TrackerGroup:
         self._trackers = tuple(trackers)
 
     def start_run(self, info: RunInfo) -> RunTracker:
-        """Begin the run with every tracker."""
+        """Begins the run with every tracker."""
         return _RunGroup(tuple(tracker.start_run(info) for tracker in self._trackers))
 
     def close(self, timeout_s: float = 10.0) -> None:
-        """Close every tracker, each within `timeout_s` seconds."""
+        """Closes every tracker, each within `timeout_s` seconds."""
         for tracker in self._trackers:
             tracker.close(timeout_s)
 

@@ -71,7 +71,7 @@ class HistoryTracker:
         return tuple(self._rows)
 
     def add_episode(self, reward: float, step: int) -> None:
-        """Add a finished episode; writes the file if it is time.
+        """Adds a finished episode; writes the file if it is time.
 
         Args:
             reward: the episode's return.
@@ -90,7 +90,7 @@ class HistoryTracker:
             self.write()
 
     def write(self) -> None:
-        """Replace the file by one with all rows. A disk that refuses is a warning, and training goes on."""
+        """Replaces the file by one with all rows. A disk that refuses is a warning, and training goes on."""
         self._last_write = self._clock()
         if not self._unwritten:
             return
@@ -101,11 +101,11 @@ class HistoryTracker:
         self._unwritten = False
 
     def close(self) -> None:
-        """Write what is not written yet."""
+        """Writes what is not written yet."""
         self.write()
 
     def _continue_before(self, step: int) -> None:
-        """Drop the rows that training is about to pass again, and go on from the last one left."""
+        """Drops the rows that training is about to pass again, and goes on from the last one left."""
         self._rows = [row for row in self._rows if row.step < step]
         self._time_before = self._rows[-1].time if self._rows else 0.0
         self._continued = True

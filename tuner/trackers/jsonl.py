@@ -33,7 +33,7 @@ class JsonlTracker:
         return run
 
     def close(self, timeout_s: float = 10.0) -> None:
-        """Close the files of runs that nobody finished. Nothing is ever under way."""
+        """Closes the files of runs that nobody finished. Nothing is ever under way."""
         for run in list(self._open):
             run.close()
 
@@ -59,7 +59,7 @@ class JsonlRun:
             self._give_up(error)
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Append one line. JSON knows no NaN and no infinity: those become null."""
+        """Appends one line. JSON knows no NaN and no infinity: those become null."""
         if self._file is None:
             return
         values = {name: float(value) for name, value in metrics.items()}
@@ -70,7 +70,7 @@ class JsonlRun:
             self._give_up(error)
 
     def finish(self, exit_code: int = 0, summary: Mapping[str, object] | None = None) -> None:
-        """Close the file and write summary.json, aside and moved."""
+        """Closes the file and writes summary.json, aside and moved."""
         if self._file is None:
             return
         info = self._info
@@ -83,7 +83,7 @@ class JsonlRun:
         self.close()
 
     def close(self) -> None:
-        """Close the file; nothing is written after that."""
+        """Closes the file; nothing is written after that."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -95,7 +95,7 @@ class JsonlRun:
 
 
 def read_metrics(folder: Path) -> Iterator[tuple[int, dict[str, float]]]:
-    """Read the (step, metrics) pairs of a run's metrics.jsonl, null as NaN; a damaged line is passed over.
+    """Reads the (step, metrics) pairs of a run's metrics.jsonl, null as NaN; a damaged line is passed over.
 
     Args:
         folder: of a run, finished or not; nothing is yielded if it has no metrics.

@@ -34,12 +34,12 @@ class Connection:
         selector.register(self._socket, selectors.EVENT_READ, self._on_ready)
 
     def send(self, data: bytes) -> None:
-        """Send as much as fits now and the rest when the selector finds that more does."""
+        """Sends as much as fits now and the rest when the selector finds that more does."""
         self._outbox += data
         self._flush()
 
     def receive(self, to_the_end: bool = False) -> None:
-        """Take in what is there; `to_the_end` for a child that is dead, whose last words are limited."""
+        """Takes in what is there; `to_the_end` for a child that is dead, whose last words are limited."""
         for _ in range(_LAST_CHUNKS if to_the_end else _CHUNKS_PER_TURN):
             if not self.is_open or len(self._rest) > MAX_LINE_BYTES:
                 return
@@ -58,7 +58,7 @@ class Connection:
             self._rest += rest
 
     def take_messages(self) -> list[Message]:
-        """Return what has come, in order.
+        """Returns what has come, in order.
 
         Raises:
             ValueError: A line that is not a message, or one that does not end.
@@ -69,7 +69,7 @@ class Connection:
         return [decode(line) for line in lines]
 
     def close(self) -> None:
-        """Close this side."""
+        """Closes this side."""
         self._leave()
         self._socket.close()
 

@@ -44,7 +44,7 @@ class ControllerConnection:
         return self._ended or "asked to stop by the controller"
 
     def read_launch(self) -> tuple[Launch, bytes] | None:
-        """Read the first line and the function behind it; None if the controller left before it had sent them."""
+        """Reads the first line and the function behind it; None if the controller left before it had sent them."""
         line = self._read_line()
         if line is None:
             return None
@@ -57,14 +57,14 @@ class ControllerConnection:
         return launch, function
 
     def send(self, message: Message) -> None:
-        """Send a message; a controller that has gone is noticed, not raised."""
+        """Sends a message; a controller that has gone is noticed, not raised."""
         try:
             self._socket.sendall(encode(message))
         except OSError:
             self._ended = self._ended or "the controller has gone"
 
     def wait_for_verdict(self) -> Verdict:
-        """Wait for the next verdict; "stop" at the end of the line."""
+        """Waits for the next verdict; "stop" at the end of the line."""
         line = self._read_line()
         return "stop" if line is None else decode_verdict(line)
 
@@ -75,7 +75,7 @@ class ControllerConnection:
         return bool(self._received or self._ended)  # what comes while no report is open can only be a "stop"
 
     def end(self, reason: str) -> None:
-        """Hear nothing more from the controller, so that a `wait_for_verdict` that is under way returns "stop".
+        """Hears nothing more from the controller, so that a `wait_for_verdict` that is under way returns "stop".
 
         For signal handlers: the system call that is interrupted is tried again and finds the end of the line.
         """
@@ -86,7 +86,7 @@ class ControllerConnection:
             return  # the other end has gone: that is an end of the line too
 
     def detach(self) -> None:
-        """Close this process's copy of the line. For processes that the trial forks."""
+        """Closes this process's copy of the line. For processes that the trial forks."""
         self._socket.close()
 
     def _read_line(self) -> bytes | None:
@@ -98,7 +98,7 @@ class ControllerConnection:
         return bytes(line)
 
     def _receive(self, wait: bool) -> bool:
-        """Take in what has come; False if nothing has (without `wait`) or nothing will."""
+        """Takes in what has come; False if nothing has (without `wait`) or nothing will."""
         if self._ended:
             return False
         try:
@@ -145,7 +145,7 @@ class TrialContext:
         return list(self._recorded.items())
 
     def report(self, step: float, value: float) -> None:
-        """Report an intermediate value and wait for the verdict.
+        """Reports an intermediate value and waits for the verdict.
 
         The value is on disk before the controller hears of it. A step that an earlier attempt has reported already
         keeps the value it had, and that is what the controller is told: resuming does not rewrite history.
@@ -175,7 +175,7 @@ class TrialContext:
             self._interrupt(Outcome.STOPPED, self._line.stop_reason)
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Write metrics to metrics.jsonl and send them to be tracked.
+        """Writes metrics to metrics.jsonl and sends them to be tracked.
 
         A value that is not finite is null in the file, as JSON has no other word for it; the trackers get it as it is.
 
@@ -189,11 +189,11 @@ class TrialContext:
         self.check()
 
     def built(self, config: JsonDict) -> None:
-        """Say that everything is built, with the config that was really used. Called once, before the first step."""
+        """Says that everything is built, with the config that was really used. Called once, before the first step."""
         self._line.send(Built(time.monotonic() - self._began, config))
 
     def alive(self, progress: float) -> None:
-        """Give a sign of life. Cheap enough for every environment step: at most one message a second is sent.
+        """Gives a sign of life. Cheap enough for every environment step: at most one message a second is sent.
 
         Args:
             progress: The done part of the work, in [0, 1].
@@ -208,7 +208,7 @@ class TrialContext:
         self.check()
 
     def check(self) -> None:
-        """Raise `TrialInterrupted` if the trial has to end. Looks at most ten times a second."""
+        """Raises `TrialInterrupted` if the trial has to end. Looks at most ten times a second."""
         self._raise_again()
         now = time.monotonic()
         if now - self._last_poll < _POLL_INTERVAL_S:
@@ -218,7 +218,7 @@ class TrialContext:
             self._interrupt(Outcome.STOPPED, self._line.stop_reason)
 
     def close(self) -> None:
-        """Close the files."""
+        """Closes the files."""
         self._reports.close()
         self._metrics.close()
 
@@ -238,7 +238,7 @@ _current: Reporter | None = None
 
 
 def current_trial() -> Reporter | None:
-    """Return the run that this process is in the middle of, or None outside of one."""
+    """Returns the run that this process is in the middle of, or None outside of one."""
     return _current
 
 

@@ -38,7 +38,7 @@ class Ending:
         return self.outcome.effects.overrules or written.outcome is Outcome.STOPPED
 
     def signal_child(self, pid: int, pidfd: int | None) -> None:
-        """Do the step, so far as it consists of signals."""
+        """Does the step, so far as it consists of signals."""
         if self.step is Step.TERMINATE:
             if self.outcome.effects.leaves_stacks:
                 system.send_signal(pid, pidfd, signal.SIGUSR1)  # it writes to its output where it hangs
@@ -51,7 +51,7 @@ class Ending:
 def judge(
     written: TrialResult | None, ending: Ending | None, exit_code: int | None, output: str, seconds: float
 ) -> TrialResult:
-    """Return the result of a child that has ended.
+    """Returns the result of a child that has ended.
 
     What the child wrote itself counts, except that a child which left orderly because a limit was reached was not just
     stopped, and that one which was given up (it hung, or sent nonsense) comes to no good end after that. Otherwise the
@@ -73,7 +73,7 @@ def judge(
 
 
 def describe_exit(exit_code: int | None) -> str:
-    """Say how a process ended that left no result."""
+    """Says how a process ended that left no result."""
     if exit_code is None:
         return "its process ended without a result, killed or crashed; how is not known, as the fork server died too"
     if exit_code >= 0:

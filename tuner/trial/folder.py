@@ -59,7 +59,7 @@ class FolderState:
 
 
 def read_trial(folder: Path) -> FolderState:
-    """Read the folder of a trial, whatever state it was left in. Changes nothing and never waits."""
+    """Reads the folder of a trial, whatever state it was left in. Changes nothing and never waits."""
     try:
         spec = TrialSpec.from_json(_text(folder / SPEC_FILE))
     except (OSError, ValueError):
@@ -68,7 +68,7 @@ def read_trial(folder: Path) -> FolderState:
 
 
 def wait_until_free(folder: Path, timeout_s: float) -> bool:
-    """Wait until no process works in the folder. Returns False if one still does after `timeout_s` seconds."""
+    """Waits until no process works in the folder. Returns False if one still does after `timeout_s` seconds."""
     deadline = time.monotonic() + timeout_s
     while is_locked(folder):
         if time.monotonic() >= deadline:
@@ -78,7 +78,7 @@ def wait_until_free(folder: Path, timeout_s: float) -> bool:
 
 
 def end_leftover(folder: Path, grace_s: float = 10.0) -> bool:
-    """End what a killed controller left running in the folder: SIGTERM, `grace_s` seconds, SIGKILL to the whole group.
+    """Ends what a killed controller left running in the folder: SIGTERM, `grace_s` seconds, SIGKILL to the whole group.
 
     Returns when they are gone, which after SIGKILL takes a moment. Only processes that are surely the trial's are
     touched: number and start time of the leader must be those in the pid file, or the leader be gone while members of
@@ -109,13 +109,13 @@ def end_leftover(folder: Path, grace_s: float = 10.0) -> bool:
 
 
 def sessions_of(folders: Iterable[Path]) -> set[str]:
-    """Return the marks (`tuner.trial.orphans`) of the processes that last worked in these folders."""
+    """Returns the marks (`tuner.trial.orphans`) of the processes that last worked in these folders."""
     found = {_noted(folder).get("session") for folder in folders}
     return {session for session in found if isinstance(session, str) and session.count("/") == 2}
 
 
 def prepare(folder: Path, spec: TrialSpec) -> None:
-    """Make the folder of a trial and write its trial.json.
+    """Makes the folder of a trial and writes its trial.json.
 
     Raises:
         UserError: The folder cannot be made or written.
@@ -131,7 +131,7 @@ def prepare(folder: Path, spec: TrialSpec) -> None:
 
 
 def acquire_lock(folder: Path, patience_s: float) -> int | None:
-    """Take the folder's lock for the life of this process.
+    """Takes the folder's lock for the life of this process.
 
     Args:
         folder: The trial's folder.
@@ -169,7 +169,7 @@ def is_locked(folder: Path) -> bool:
 
 
 def claim(folder: Path) -> None:
-    """Note this process in the pid file and clear what an earlier attempt left unfinished. The lock must be held."""
+    """Notes this process in the pid file and clears what an earlier attempt left unfinished. The lock must be held."""
     pid = os.getpid()
     about = {"pid": pid, "start_time": system.start_time(pid), "session": orphans.own_session()}
     atomic_write(folder / PID_FILE, json.dumps(about))
@@ -185,7 +185,7 @@ def clear_unfinished(folder: Path) -> None:
 
 
 def read_reports(folder: Path) -> list[tuple[float, float]]:
-    """Return the (step, value) pairs reported so far; a line that is cut short, or no report, is passed over."""
+    """Returns the (step, value) pairs reported so far; a line that is cut short, or no report, is passed over."""
     pairs = []
     for line in _lines(folder / REPORTS_FILE):
         with suppress(ValueError):
@@ -196,7 +196,7 @@ def read_reports(folder: Path) -> list[tuple[float, float]]:
 
 
 def append_line(file: io.FileIO, fields: Mapping[str, object], durable: bool) -> None:
-    """Append one JSON line; `durable` waits until it is on the disk. OSError if it could not be written whole."""
+    """Appends one JSON line; `durable` waits until it is on the disk. OSError if it could not be written whole."""
     rest = memoryview(json.dumps(fields).encode() + b"\n")
     while rest:  # in one piece, unless the disk runs full
         rest = rest[file.write(rest) :]
@@ -205,7 +205,7 @@ def append_line(file: io.FileIO, fields: Mapping[str, object], durable: bool) ->
 
 
 def cut_torn_tail(path: Path) -> None:
-    """Cut a last line that is not whole off a file of JSON lines, so that the next one is not glued to it.
+    """Cuts a last line that is not whole off a file of JSON lines, so that the next one is not glued to it.
 
     Damage before it is no torn write and stays as it is: readers pass over it.
     """
@@ -227,7 +227,7 @@ def _is_whole(line: bytes) -> bool:
 
 
 def read_result(folder: Path) -> TrialResult | None:
-    """Return the trial's result, or None if there is none that is complete."""
+    """Returns the trial's result, or None if there is none that is complete."""
     try:
         return TrialResult.from_json(_text(folder / RESULT_FILE))
     except (OSError, ValueError):
@@ -235,17 +235,17 @@ def read_result(folder: Path) -> TrialResult | None:
 
 
 def write_result(folder: Path, result: TrialResult) -> None:
-    """Write result.json aside and move it into place."""
+    """Writes result.json aside and moves it into place."""
     atomic_write(folder / RESULT_FILE, result.to_json())
 
 
 def write_objective(folder: Path, objective: JsonDict) -> None:
-    """Write objective.json: what the job of a sweep returned, {"values": [...]} or {"complaint": "why it is none"}."""
+    """Writes objective.json: what the job of a sweep returned, {"values": [...]} or {"complaint": "why it is none"}."""
     atomic_write(folder / OBJECTIVE_FILE, json.dumps(objective))
 
 
 def read_objective(folder: Path) -> JsonDict:
-    """Return what `write_objective` wrote; a complaint if that is missing or something else."""
+    """Returns what `write_objective` wrote; a complaint if that is missing or something else."""
     try:
         objective = parse_object(_text(folder / OBJECTIVE_FILE))
         if "complaint" in objective:
@@ -256,7 +256,7 @@ def read_objective(folder: Path) -> JsonDict:
 
 
 def tail_of_output(folder: Path, num_lines: int = 20) -> str:
-    """Return the last lines of the trial's output."""
+    """Returns the last lines of the trial's output."""
     try:
         text = read_file(folder / OUTPUT_FILE, _TAIL_BYTES).decode(errors="replace")
     except OSError:

@@ -36,7 +36,7 @@ def read_file(path: Path, limit: int) -> bytes:
 
 
 def parse_object(text: str | bytes) -> dict[str, Any]:
-    """Read a JSON object.
+    """Reads a JSON object.
 
     Raises:
         ValueError: It is none, or nested so deeply that it cannot be read.
@@ -48,7 +48,7 @@ def parse_object(text: str | bytes) -> dict[str, Any]:
 
 
 def build(kind: Callable[..., _T], content: dict[str, Any]) -> _T:
-    """Call a dataclass with decoded fields.
+    """Calls a dataclass with decoded fields.
 
     Raises:
         ValueError: A field is missing, unknown, or of another type than it is annotated with.

@@ -75,7 +75,7 @@ class ForkServer:
         return None if self._process is None else self._process.pid
 
     def start(self) -> None:
-        """Start the server if there is none; it imports in the background."""
+        """Starts the server if there is none; it imports in the background."""
         if self._process is not None or self._instead is not None:
             return
         ours, theirs = socket.socketpair()
@@ -96,7 +96,7 @@ class ForkServer:
             ours.sendall(hello_line(Hello(module_path(), self._preload)))
 
     def launch(self, control: socket.socket, folder: Path, environment: Mapping[str, str]) -> Child:
-        """Ask for a child; it is forked as soon as the server has imported everything."""
+        """Asks for a child; it is forked as soon as the server has imported everything."""
         if self._instead is not None:
             return self._instead.launch(control, folder, environment)
         request = _Request(Child(), control, folder, environment)
@@ -107,7 +107,7 @@ class ForkServer:
         return request.child
 
     def reap(self, child: Child) -> None:
-        """Kill what is left of the child's group if the server, which does so otherwise, is dead."""
+        """Kills what is left of the child's group if the server, which does so otherwise, is dead."""
         if self._instead is not None:
             self._instead.reap(child)
         elif child.unknown and child.pid is not None:
@@ -118,7 +118,7 @@ class ForkServer:
         return system.ON_LINUX and self._instead is None and not child.unknown
 
     def close(self) -> None:
-        """End the server. Children that still run lose their parent, nothing else."""
+        """Ends the server. Children that still run lose their parent, nothing else."""
         for request in self._queue:
             request.control.close()
         self._queue.clear()

@@ -46,7 +46,7 @@ class Hello:
 
 
 def main(descriptor: int) -> None:
-    """Serve until the socket ends and no child is left."""
+    """Serves until the socket ends and no child is left."""
     connection = socket.socket(fileno=descriptor)
     hello = Hello(**json.loads(_read_line(connection)))
     sys.path[:] = hello.path
@@ -62,7 +62,7 @@ def main(descriptor: int) -> None:
 
 
 def _preload(modules: list[str]) -> dict[str, str]:
-    """Import modules; return those that cannot be. A trial that needs one says so itself, in its own output."""
+    """Imports modules; returns those that cannot be. A trial that needs one says so itself, in its own output."""
     missing = {}
     for module in modules:
         try:
@@ -73,7 +73,7 @@ def _preload(modules: list[str]) -> dict[str, str]:
 
 
 def _thread_names() -> list[str]:
-    """Return the names of the threads of this process beside the main one, those of C libraries included."""
+    """Returns the names of the threads of this process beside the main one, those of C libraries included."""
     if not system.ON_LINUX:
         return []
     names = []
@@ -84,7 +84,7 @@ def _thread_names() -> list[str]:
 
 
 def _read_line(connection: socket.socket) -> bytes:
-    """Read up to a newline, byte by byte: what follows may carry descriptors."""
+    """Reads up to a newline, byte by byte: what follows may carry descriptors."""
     line = b""
     while not line.endswith(b"\n"):
         byte = connection.recv(1)
@@ -118,7 +118,7 @@ class _Server:
         return self._kill_at < float("inf")
 
     def run(self) -> None:
-        """Work until the controller has gone and no child is left."""
+        """Works until the controller has gone and no child is left."""
         while self._children or not self._is_alone:
             timeout = max(0.0, self._kill_at - time.monotonic()) if self._is_alone else None
             for key, _ in self._selector.select(timeout):
@@ -130,7 +130,7 @@ class _Server:
                 self._kill_at = time.monotonic() + 1.0
 
     def tell(self, message: dict[str, object], descriptor: int | None = None) -> None:
-        """Send a line to the controller, if it is still there."""
+        """Sends a line to the controller, if it is still there."""
         data = json.dumps(message).encode() + b"\n"
         with contextlib.suppress(OSError):
             socket.send_fds(self._connection, [data], [] if descriptor is None else [descriptor])
@@ -197,5 +197,5 @@ class _Server:
 
 
 def hello_line(hello: Hello) -> bytes:
-    """Return the first line that a server is sent."""
+    """Returns the first line that a server is sent."""
     return json.dumps(asdict(hello)).encode() + b"\n"

@@ -43,11 +43,11 @@ class Launcher(Protocol):
     """Starts children."""
 
     def launch(self, control: socket.socket, folder: Path, environment: Mapping[str, str]) -> Child:
-        """Start a child around its end of the control socket, which the launcher closes when it has passed it on."""
+        """Starts a child around its end of the control socket, which the launcher closes when it has passed it on."""
         ...
 
     def reap(self, child: Child) -> None:
-        """Kill what is left of the group of a child that has ended, and learn its exit code if nobody else tells it."""
+        """Kills what is left of the group of a child that has ended; learns its exit code if nobody else tells it."""
         ...
 
     def inherits_from(self, child: Child) -> bool:
@@ -55,12 +55,12 @@ class Launcher(Protocol):
         ...
 
     def close(self) -> None:
-        """End what the launcher itself keeps running."""
+        """Ends what the launcher itself keeps running."""
         ...
 
 
 def module_path() -> list[str]:
-    """Return `sys.path` for a child: this process's, with the working directory in it, as absolute paths.
+    """Returns `sys.path` for a child: this process's, with the working directory in it, as absolute paths.
 
     The directory comes last where it was not in it, so that a file there cannot take the place of an installed module.
     """
@@ -70,7 +70,7 @@ def module_path() -> list[str]:
 
 
 def program(module: str, descriptor: int) -> list[str]:
-    """Return a command that calls `module.main(descriptor)`; the first path entry only serves to find `tuner`."""
+    """Returns a command that calls `module.main(descriptor)`; the first path entry only serves to find `tuner`."""
     start = f"import sys; sys.path.insert(0, {_SOURCE_ROOT!r}); from {module} import main; main({descriptor})"
     return [sys.executable, "-c", start]
 
@@ -82,7 +82,7 @@ class SpawnLauncher:
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
     def launch(self, control: socket.socket, folder: Path, environment: Mapping[str, str]) -> Child:
-        """Start a child."""
+        """Starts a child."""
         with control, (folder / files.OUTPUT_FILE).open("ab") as output:
             process = subprocess.Popen(
                 program("tuner.trial.worker", control.fileno()),
@@ -97,7 +97,7 @@ class SpawnLauncher:
         return Child(process.pid, system.open_pidfd(process.pid))
 
     def reap(self, child: Child) -> None:
-        """Collect the child."""
+        """Collects the child."""
         if child.pid is None or child.exit_code is not None:
             return
         child.exit_code = system.reap(child.pid)

@@ -83,12 +83,12 @@ class TrialSpec:
         return f"{self.stage}/{self.number}"
 
     def to_json(self) -> str:
-        """Return the text of a trial.json."""
+        """Returns the text of a trial.json."""
         return json.dumps(asdict(self), indent=2)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "TrialSpec":
-        """Read the text of a trial.json.
+        """Reads the text of a trial.json.
 
         Raises:
             ValueError: The text is not a trial's.
@@ -125,12 +125,12 @@ class TrialResult:
         object.__setattr__(self, "traceback", plain(self.traceback, MAX_TRACEBACK, OUTPUT_FILE))
 
     def to_json(self) -> str:
-        """Return the text of a result.json."""
+        """Returns the text of a result.json."""
         return json.dumps(asdict(self), indent=2)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "TrialResult":
-        """Read the text of a result.json.
+        """Reads the text of a result.json.
 
         Raises:
             ValueError: The text is not a result's.

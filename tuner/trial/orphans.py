@@ -38,7 +38,7 @@ def become_subreaper() -> None:
 
 
 def end_children(spared: Collection[int] = ()) -> None:
-    """End the children of this process, with all that descends from them, and collect them.
+    """Ends the children of this process, with all that descends from them, and collects them.
 
     Children that end hand theirs over to this process, if it is a subreaper, so that nothing escapes.
 
@@ -59,7 +59,7 @@ def end_children(spared: Collection[int] = ()) -> None:
 
 
 def end_marked(session: str, spared: Iterable[int] = ()) -> bool:
-    """End all processes that carry the mark of an executor.
+    """Ends all processes that carry the mark of an executor.
 
     Args:
         session: The mark.
@@ -86,7 +86,7 @@ def end_marked(session: str, spared: Iterable[int] = ()) -> bool:
 
 
 def end_deserted(sessions: Iterable[str]) -> None:
-    """End what is marked by executors whose controllers are dead. Trials that still checkpoint are waited for first."""
+    """Ends what is marked by executors whose controllers are dead, after trials that still checkpoint."""
     for session in sessions:
         if is_deserted(session):
             end_marked(session)

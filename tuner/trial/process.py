@@ -119,7 +119,7 @@ class TrialProcess:
         return not self._launcher.inherits_from(self._child)
 
     def answer(self, verdict: Verdict) -> None:
-        """Answer the open report.
+        """Answers the open report.
 
         Raises:
             RuntimeError: There is none.
@@ -131,22 +131,22 @@ class TrialProcess:
         self._dialogue.answer(verdict)
 
     def stop(self, reason: str = "asked to stop") -> None:
-        """Ask the child to checkpoint and leave; SIGTERM and SIGKILL follow if it does not."""
+        """Asks the child to checkpoint and leave; SIGTERM and SIGKILL follow if it does not."""
         self._end(Outcome.STOPPED, reason, Step.ASK)
 
     def kill(self, reason: str = "killed by the controller") -> None:
-        """End the child and its group at once."""
+        """Ends the child and its group at once."""
         self._end(Outcome.STOPPED, reason, Step.KILL)
 
     def check_memory(self, used_mb: float) -> None:
-        """End the child if its group uses more than `limits.memory_mb`. At once: what grows may soon harm others."""
+        """Ends the child if its group uses more than `limits.memory_mb`. At once: what grows may soon harm others."""
         limit = self.options.limits.memory_mb
         if limit is not None and used_mb > limit and not self.is_ending:
             reason = f"its processes used {used_mb:.0f} MB of memory, more than limits.memory_mb={limit:g}"
             self._end(Outcome.OUT_OF_MEMORY, reason, Step.KILL)
 
     def advance(self, now: float) -> list[Message]:
-        """Take what has happened into account; at the end of the child, set `result`.
+        """Takes what has happened into account; at the end of the child, sets `result`.
 
         Args:
             now: `time.monotonic()`.
@@ -185,7 +185,7 @@ class TrialProcess:
         self._child = self._launcher.launch(self._dialogue.child_end, self.folder, self.options.environment)
 
     def _follow_launch(self, now: float) -> None:
-        """Take over what the launcher has learnt about the child."""
+        """Takes over what the launcher has learnt about the child."""
         child = self._child
         if child.pid is None and child.unknown:  # the server died between the request and its answer
             if self._dialogue.pid is not None:
@@ -209,7 +209,7 @@ class TrialProcess:
     # Within its limits
 
     def _check_times(self, now: float) -> None:
-        """Decide to end a child that takes too long."""
+        """Decides to end a child that takes too long."""
         if self.is_ending:
             return
         if self._life is Life.ASKED:
@@ -230,7 +230,7 @@ class TrialProcess:
     # From a decision to DEAD
 
     def _end(self, outcome: Outcome, reason: str, step: Step) -> None:
-        """Begin to end the child at a step, or go on to a later one."""
+        """Begins to end the child at a step, or goes on to a later one."""
         if self._life is Life.OVER:
             return
         if self._ending is None:
@@ -241,7 +241,7 @@ class TrialProcess:
         self._escalate(time.monotonic())
 
     def _escalate(self, now: float) -> None:
-        """Do the step that is due."""
+        """Does the step that is due."""
         ending = self._ending
         if ending is None or now < ending.next_at or ending.step is Step.GIVE_UP:
             return

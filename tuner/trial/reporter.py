@@ -34,10 +34,10 @@ class ControllerLine(Protocol):
         """Why the line says "stop"."""
 
     def send(self, message: Message) -> None:
-        """Send a message."""
+        """Sends a message."""
 
     def wait_for_verdict(self) -> Verdict:
-        """Wait for the answer to the report sent last; "stop" where none will come."""
+        """Waits for the answer to the report sent last; "stop" where none will come."""
 
     def asks_to_stop(self) -> bool:
         """Whether the trial is to end. Does not wait."""

@@ -15,7 +15,7 @@ _PROC = Path("/proc")
 
 
 def start_time(pid: int) -> str | None:
-    """Return what tells a process from a later one with the same number, or None if it is dead or a zombie.
+    """Returns what tells a process from a later one with the same number, or None if it is dead or a zombie.
 
     On Linux: the boot's id and the start in clock ticks since the boot, which no change of the clock moves.
     """
@@ -28,7 +28,7 @@ def start_time(pid: int) -> str | None:
 
 
 def parents() -> dict[int, int]:
-    """Return the parent of each process, zombies included."""
+    """Returns the parent of each process, zombies included."""
     if not ON_LINUX:
         return _parents_elsewhere()
     found = {}
@@ -40,7 +40,7 @@ def parents() -> dict[int, int]:
 
 
 def variable_of(pid: int, name: str) -> str | None:
-    """Return an environment variable that a process, or the one it was forked from, was started with.
+    """Returns an environment variable that a process, or the one it was forked from, was started with.
 
     None if there is none, the process is gone, or its environment may not be read.
     """
@@ -57,12 +57,12 @@ def variable_of(pid: int, name: str) -> str | None:
 
 
 def group_members(group: int) -> list[int]:
-    """Return the numbers of the living processes of a process group, zombies excluded."""
+    """Returns the numbers of the living processes of a process group, zombies excluded."""
     return [pid for pid in _pids() if _group_of(pid) == group and start_time(pid) is not None]
 
 
 def memory_of_groups(groups: Iterable[int]) -> dict[int, float]:
-    """Return the resident memory of each process group, in MB (1e6 bytes)."""
+    """Returns the resident memory of each process group, in MB (1e6 bytes)."""
     import psutil
 
     total = dict.fromkeys(groups, 0.0)
@@ -75,7 +75,7 @@ def memory_of_groups(groups: Iterable[int]) -> dict[int, float]:
 
 
 def open_pidfd(pid: int) -> int | None:
-    """Return a descriptor that becomes readable when the process ends; None where there are none, or it is gone."""
+    """Returns a descriptor that becomes readable when the process ends; None where there are none, or it is gone."""
     if sys.platform != "linux":
         return None
     try:
@@ -85,7 +85,7 @@ def open_pidfd(pid: int) -> int | None:
 
 
 def send_signal(pid: int, pidfd: int | None, number: signal.Signals) -> None:
-    """Send a signal to one process, if it is still there; through its pidfd a recycled number is no danger."""
+    """Sends a signal to one process, if it is still there; through its pidfd a recycled number is no danger."""
     with contextlib.suppress(ProcessLookupError):
         if pidfd is not None and sys.platform == "linux":
             signal.pidfd_send_signal(pidfd, number)
@@ -94,7 +94,7 @@ def send_signal(pid: int, pidfd: int | None, number: signal.Signals) -> None:
 
 
 def kill_group(leader: int) -> None:
-    """Send SIGKILL to the process group that `leader` founded.
+    """Sends SIGKILL to the process group that `leader` founded.
 
     Call it only while `leader` is not reaped, or right after its end: later the number may be another's.
     """
@@ -104,7 +104,7 @@ def kill_group(leader: int) -> None:
 
 
 def reap(pid: int) -> int | None:
-    """Collect a child of this process if it has ended, together with what is left of the group it founded.
+    """Collects a child of this process if it has ended, together with what is left of the group it founded.
 
     Returns:
         The exit code (minus the signal's number if a signal ended it), or None if it has not ended.
@@ -143,7 +143,7 @@ def _group_of(pid: int) -> int | None:
 
 
 def _stat(pid: int) -> list[str] | None:
-    """Return the fields of /proc/PID/stat from the state (field 3 of proc_pid_stat(5)) on."""
+    """Returns the fields of /proc/PID/stat from the state (field 3 of proc_pid_stat(5)) on."""
     try:
         text = (_PROC / str(pid) / "stat").read_text()
     except OSError:

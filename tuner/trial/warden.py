@@ -23,7 +23,7 @@ _POLL_S = 0.1
 
 
 def main(descriptor: int) -> NoReturn:
-    """Hear the controller out, wait for the processes it has told of, end what is left."""
+    """Hears the controller out, waits for the processes it has told of, ends what is left."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # it ends when the others have
     with os.fdopen(descriptor) as controller:
@@ -67,7 +67,7 @@ class Warden:
         return self._process.pid
 
     def watch(self, pids: Iterable[int]) -> None:
-        """Tell it which processes there are: the fork server, the trials."""
+        """Tells it which processes there are: the fork server, the trials."""
         now = set(pids)
         for pid in now - self._known:
             self._say(str(pid))

@@ -40,17 +40,17 @@ class Launch:
     function_size: int = 0
 
     def encode(self) -> bytes:
-        """Return the line, newline included."""
+        """Returns the line, newline included."""
         return json.dumps(asdict(self)).encode() + b"\n"
 
     @classmethod
     def decode(cls, line: bytes) -> "Launch":
-        """Read a line made by `encode`."""
+        """Reads a line made by `encode`."""
         return build(cls, parse_object(line))
 
 
 def encode(message: Message) -> bytes:
-    """Return a message as one line of JSON, newline included.
+    """Returns a message as one line of JSON, newline included.
 
     Raises:
         ValueError: It is longer than `MAX_LINE_BYTES`.
@@ -63,7 +63,7 @@ def encode(message: Message) -> bytes:
 
 
 def decode(line: bytes) -> Message:
-    """Read a line made by `encode`.
+    """Reads a line made by `encode`.
 
     Raises:
         ValueError: The line is not a message.
@@ -76,12 +76,12 @@ def decode(line: bytes) -> Message:
 
 
 def encode_verdict(verdict: Verdict) -> bytes:
-    """Return a verdict as one line of JSON, newline included."""
+    """Returns a verdict as one line of JSON, newline included."""
     return json.dumps({"verdict": verdict}).encode() + b"\n"
 
 
 def decode_verdict(line: bytes) -> Verdict:
-    """Read a line made by `encode_verdict`."""
+    """Reads a line made by `encode_verdict`."""
     verdict: Verdict = json.loads(line)["verdict"]
     assert verdict in VERDICTS, verdict
     return verdict

@@ -52,7 +52,7 @@ _DIVERGED_NAMES = {"DivergedError", "FloatingPointError"}
 
 
 def main(control: int, began: float = math.nan) -> NoReturn:
-    """Run one trial in this process, which founded its own session, and end the process with its whole group.
+    """Runs one trial in this process, which founded its own session, and ends the process with its whole group.
 
     Args:
         control: Descriptor of the socket to the controller.
@@ -99,7 +99,7 @@ def _work(line: ControllerConnection, began: float) -> NoReturn:
 
 
 def run_entry(context: TrialContext, find: Callable[[], TrialEntry], began: float) -> TrialResult:
-    """Run a trial's entry to whatever end it comes. A traceback goes whole to the output, and cut into the result.
+    """Runs a trial's entry to whatever end it comes. A traceback goes whole to the output, and cut into the result.
 
     Args:
         context: The trial.
@@ -146,7 +146,7 @@ def _append_to_output(folder: Path, trace: str) -> None:
 
 
 def _resolve(spec: TrialSpec, function: bytes) -> TrialEntry:
-    """Return what to call: the pickled function, or the spec's entry by its import path."""
+    """Returns what to call: the pickled function, or the spec's entry by its import path."""
     if function:
         called: TrialEntry = pickle.loads(function)
         return called
@@ -154,7 +154,7 @@ def _resolve(spec: TrialSpec, function: bytes) -> TrialEntry:
 
 
 def import_entry(path: str) -> TrialEntry:
-    """Return the function that "module:function" names."""
+    """Returns the function that "module:function" names."""
     module, _, name = path.partition(":")
     entry: TrialEntry = getattr(importlib.import_module(module), name)
     return entry
@@ -167,7 +167,7 @@ def _ignore_interrupts() -> None:
 
 
 def _redirect(folder: Path) -> None:
-    """Point stdin to nothing, stdout and stderr to the end of output.log, for C code and child processes too."""
+    """Points stdin to nothing, stdout and stderr to the end of output.log, for C code and child processes too."""
     _flush()
     null = os.open(os.devnull, os.O_RDONLY)
     output = os.open(folder / files.OUTPUT_FILE, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -182,13 +182,13 @@ def _redirect(folder: Path) -> None:
 
 
 def _keep_to_this_process(lock: int, line: ControllerConnection) -> None:
-    """Have processes that the trial forks close the lock and the line: neither may outlive the trial in them."""
+    """Has processes that the trial forks close the lock and the line: neither may outlive the trial in them."""
     os.register_at_fork(after_in_child=lambda: os.close(lock))
     os.register_at_fork(after_in_child=line.detach)
 
 
 def _enter(launch: Launch) -> None:
-    """Take over the controller's environment, module path and working directory."""
+    """Takes over the controller's environment, module path and working directory."""
     os.environ.clear()
     os.environ.update(launch.environment)
     sys.path[:] = launch.path
@@ -197,7 +197,7 @@ def _enter(launch: Launch) -> None:
 
 
 def _limit_threads(threads: int) -> None:
-    """Hold libraries that are loaded already to the trial's threads; later ones read the environment.
+    """Holds libraries that are loaded already to the trial's threads; later ones read the environment.
 
     Also draws a new state for NumPy's global generator, which forked children would otherwise share.
     """

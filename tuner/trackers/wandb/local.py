@@ -27,7 +27,7 @@ _NAMES: Final[dict[str, Mode]] = {
 
 
 def check_settings(project: str, server_timeout_s: float) -> None:
-    """Refuse what W&B would refuse later.
+    """Refuses what W&B would refuse later.
 
     Raises:
         UserError: a project name that W&B does not accept, or a timeout that is not positive.

@@ -68,7 +68,7 @@ def lost_service_errors() -> tuple[type[Exception], ...]:
 
 
 def disable_usage_statistics() -> None:
-    """Do not send how wandb itself is used: a server that does not answer would hold up the end of the process."""
+    """Does not send how wandb itself is used: a server that does not answer would hold up the end of the process."""
     with suppress(ImportError):  # inner parts of wandb: they may move
         from wandb.analytics.opentelemetry.opentelemetry_proxy import disable
 

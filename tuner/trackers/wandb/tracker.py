@@ -65,11 +65,11 @@ class WandbTracker:
         self._session = _Session(project, entity, resolve_mode(mode), directory, server_timeout_s)
 
     def start_run(self, info: RunInfo) -> "WandbRun":
-        """Begin a run; the same W&B run again if the folder was tracked before. Returns at once."""
+        """Begins a run; the same W&B run again if the folder was tracked before. Returns at once."""
         return WandbRun(self._session, self._calls, info)
 
     def close(self, timeout_s: float = 10.0) -> None:
-        """Deliver what is waiting, for at most `timeout_s` seconds; runs left open are closed as failed.
+        """Delivers what is waiting, for at most `timeout_s` seconds; runs left open are closed as failed.
 
         What could not be sent by then is told in one line. Nothing is accepted any more.
         """
@@ -138,7 +138,7 @@ class _Session:
         self._watched = False
 
     def open(self, slot: _Slot) -> None:
-        """Start the run; without a server, offline."""
+        """Starts the run; without a server, offline."""
         reason = None
         if self.mode == "online":
             try:
@@ -160,7 +160,7 @@ class _Session:
             self.warn_once("offline", f"W&B cannot be used online, {later} sends what is recorded instead ({reason})")
 
     def log(self, slot: _Slot, step: int, row: dict[str, float]) -> None:
-        """Add a row to the run's history."""
+        """Adds a row to the run's history."""
         if slot.run is not None:
             try:
                 slot.run.log(row, step=step)
@@ -169,7 +169,7 @@ class _Session:
         self.rows_sent += 1
 
     def finish(self, slot: _Slot, exit_code: int, summary: dict[str, object]) -> None:
-        """End the run; waits for its upload, up to a limit."""
+        """Ends the run; waits for its upload, up to a limit."""
         run, slot.run = slot.run, None
         if run is not None:
             self._open.remove(slot)
@@ -187,7 +187,7 @@ class _Session:
         self.runs_ended += 1
 
     def finish_open_runs(self) -> None:
-        """End the runs that nobody ended: their processes are gone with the controller."""
+        """Ends the runs that nobody ended: their processes are gone with the controller."""
         for slot in list(self._open):
             self.finish(slot, exit_code=1, summary={})
 
@@ -204,7 +204,7 @@ class _Session:
         return self._abandoned or not threading.main_thread().is_alive()
 
     def warn_once(self, kind: str, message: str) -> None:
-        """Log a warning of a kind the first time only."""
+        """Logs a warning of a kind the first time only."""
         if kind not in self._warned and not self._leaving():
             self._warned.add(kind)
             logger.warning("%s", message)
