@@ -5,7 +5,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 # What begins docstrings without being a command, and what follows words that may be one: "Return of each episode".
-NOUNS = {"A", "Count", "Environment", "Evaluation", "It", "Loss", "Mean", "Score", "See"}
+NOUNS = {"A", "Count", "Environment", "Evaluation", "It", "Loss", "Mean", "Name", "Score", "See"}
 AS_NOUNS = (" of ", " from ", " or ", " -> ", "-", ":", ".", ",")
 
 

@@ -153,7 +153,7 @@ def plot_candidates(
 
 
 def plot_standings(comparison: Comparison, path: _Path) -> None:
-    """The scores of all candidates, best at the top; what cannot be told from the best is marked."""
+    """The scores of all candidates, best at the top; what does not differ significantly from the best is marked."""
     figure, axes = figure_of("plot_scores")
     names = [standing.name for standing in comparison.standings]
     for place, standing in enumerate(comparison.standings):
@@ -165,7 +165,7 @@ def plot_standings(comparison: Comparison, path: _Path) -> None:
     failed = list(comparison.failures)
     axes.set_yticks(range(len(names) + len(failed)), [*names, *(f"{name} (failed)" for name in failed)])
     axes.set_ylim(len(names) + len(failed) - 0.5, -0.5)
-    axes.set_xlabel(f"{comparison.what}, a dot per seed; red: the best and what cannot be told from it")
+    axes.set_xlabel(f"{comparison.what}, a dot per seed; red: the best and what does not differ significantly from it")
     axes.grid(alpha=0.3, axis="x")
     show_or_save(figure, path)
 

@@ -66,7 +66,8 @@ class Verdict:
         improvement: probability that a run of the winner scores higher than a run of the default, ties one half.
         optimism: tuning score minus test score of the winner, both IQM of the same metric.
         tuning: the scores that the winner was chosen by.
-        within_noise: how many other screening trials cannot be told from the winner; None if seed noise is unknown.
+        within_noise: how many other screening trials do not differ significantly from the winner; None if seed noise
+            is unknown.
     """
 
     finding: Finding

@@ -140,7 +140,7 @@ def _details(summary: StudySummary, own: Sequence[FrontMember]) -> tuple[str, ..
     if summary.is_sweep:
         details.append("Each job ran once: values chosen as the best of many are too good.")
     elif summary.stage(TEST):
-        details.append("All values are interquartile means on test seeds that nothing was chosen by.")
+        details.append("All values are interquartile means on held-out test seeds.")
         lost = [member.label for member in own if member.beaten]
         if lost:
             details.append(f"On these seeds {join_words(lost)} turned out to be beaten after all.")

@@ -1,7 +1,7 @@
 """The stages of a study and the rules that keep its result honest. Nothing runs here.
 
 Screen wide with one seed; race the promising on a few more, the same for all; confirm the best few on seeds they were
-not chosen by; test the winner and the default configuration on seeds that nothing was chosen by. A score that was used
+not chosen by; test the winner and the default configuration on held-out seeds. A score that was used
 to choose is too good by construction: only the test scores are printed as the result.
 """
 

@@ -208,7 +208,7 @@ def _difference(winner: dict[int, float], default: dict[int, float]) -> Estimate
 
 
 def _noise_details(noise: Noise) -> tuple[str, str]:
-    """How many others cannot be told from the winner, and what that means."""
+    """How many others do not differ significantly from the winner, and what that means."""
     count = len(noise.tied)
     verb = "is" if count == 1 else "are"
     sentence = (

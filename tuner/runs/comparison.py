@@ -1,4 +1,4 @@
-"""A configuration with its adaptation against the same without it, on seeds that nothing was chosen by."""
+"""A configuration with its adaptation against the same without it, on held-out seeds."""
 
 import json
 import os

@@ -243,6 +243,6 @@ def current_trial() -> Reporter | None:
 
 
 def set_current_trial(reporter: Reporter | None) -> None:
-    """Name the run that this process is in the middle of. For executors."""
+    """Names the run that this process is in the middle of. For executors."""
     global _current
     _current = reporter

@@ -124,7 +124,7 @@ def run_entry(context: TrialContext, find: Callable[[], TrialEntry], began: floa
 
 
 def _classify(error: BaseException) -> tuple[Outcome, str]:
-    """Name an exception. By class names, as the frameworks' own classes cannot be imported here."""
+    """Names an exception. By class names, as the frameworks' own classes cannot be imported here."""
     if isinstance(error, TrialInterrupted):
         return error.outcome, error.reason
     reason = describe_error(error, whole=files.OUTPUT_FILE)

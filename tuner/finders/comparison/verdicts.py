@@ -1,4 +1,4 @@
-"""Who is best, and who cannot be told from the best: scores of candidates over the same seeds."""
+"""Who is best, and who does not differ significantly from the best: scores of candidates over the same seeds."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ class Rank:
         score: Interquartile mean of them (below four seeds their mean).
         interval: 95 % bootstrap interval; None below five seeds, where it would mean nothing.
         probability_best: Share of bootstrap resamples of the seeds in which it is the best, ties shared.
-        tied: Whether it cannot be told from the best (the best itself can not).
+        tied: Whether it does not differ significantly from the best (as the best itself).
     """
 
     name: str
@@ -67,7 +67,7 @@ class Comparison:
 
     @property
     def tied(self) -> tuple[str, ...]:
-        """The best and all that cannot be told from it."""
+        """The best and all that do not differ significantly from it."""
         return tuple(standing.name for standing in self.standings if standing.tied)
 
     @property
@@ -94,7 +94,8 @@ class Comparison:
             )
         if all(self.by_name[name].scores == best.scores for name in others):
             return (f"{join_words([best.name, *others])} tie: the same {score}.",)
-        return (f"{best.name} is ahead ({score}), but {join_words(others)} cannot be told from it: a tie.",)
+        verb = "does" if len(others) == 1 else "do"
+        return (f"{best.name} is ahead ({score}), but {join_words(others)} {verb} not differ significantly: a tie.",)
 
     @property
     def _others(self) -> list[str]:

@@ -91,7 +91,7 @@ def _unimportant(summary: StudySummary) -> str:
         return "all parameters are above it."
     names = short_names(summary.importances)
     listed = ", ".join(names[path] for path in paths)
-    return f"on these trials {listed} cannot be told from it."
+    return f"on these trials {listed} {'does' if len(paths) == 1 else 'do'} not differ significantly from it."
 
 
 def importance_missing(summary: StudySummary) -> str:

@@ -1,4 +1,4 @@
-"""Which trials cannot be told from the winner, seeds being as noisy as they are."""
+"""Which trials do not differ significantly from the winner, seeds being as noisy as they are."""
 
 from dataclasses import dataclass
 
@@ -18,10 +18,10 @@ class Noise:
     """Seed noise of the winner, and what follows from it.
 
     Attributes:
-        limit: screening score from which on a trial cannot be told from the winner.
+        limit: screening score from which on a trial does not differ significantly from the winner.
         deviation: standard deviation of the winner over seeds.
         num_runs: runs of the winner that this is known from.
-        tied: labels of the other screening trials that cannot be told from it.
+        tied: labels of the other screening trials that do not differ significantly from it.
         num_others: other complete screening trials.
     """
 
@@ -37,7 +37,7 @@ def seed_noise(summary: StudySummary, label: str | None) -> Noise | None:
 
     With m and s the mean and standard deviation of the winner's n runs after screening (its screening score is high by
     selection and left out), a configuration that is as good stays above m - 2 s sqrt(1 + 1/n) in about 97 of 100 seeds.
-    Trials whose one screening score lies above that limit cannot be told from the winner.
+    Trials whose one screening score lies above that limit do not differ significantly from the winner.
     """
     own = [run.score for run in summary.runs if run.stage != SCREEN and run.label == label and run.score is not None]
     others = [run for run in summary.stage(SCREEN) if run.label != label and run.complete]

@@ -50,7 +50,7 @@ def good_trials(summary: StudySummary) -> tuple[tuple[RunRecord, ...], str]:
     noise = None if summary.is_sweep else seed_noise(summary, summary.winner_label)
     if noise is not None and len(noise.tied) + 1 >= _MIN_BEST:
         good = [run for run in complete if run.label in noise.tied or run.label == summary.winner_label]
-        return tuple(good), f"the {len(good)} trials that cannot be told from the winner"
+        return tuple(good), f"the {len(good)} trials that do not differ significantly from the winner"
     count = min(len(complete), max(_MIN_BEST, math.ceil(_BEST_SHARE * len(complete))))
     ranked = sorted(complete, key=lambda run: (run.label != summary.winner_label, -(summary.merit(run) or 0.0)))
     why = (
