@@ -19,7 +19,8 @@ from note_rl.policy import GreedyQPolicy
 from note_rl.settings import ReplaySettings, RolloutSettings
 from note_rl.settings.set_arguments import settings_from_set
 from note_rl.training.train_options import TrainOptions
-from tests.tuner.command_line import SMALL, CommandLine, tuner
+from note_rl.types import Update
+from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine, tuner
 from tests.tuner.test_layering import ROOMS
 from tuner.commands import COMMANDS
 from tuner.commands.preflight import preflight
@@ -239,6 +240,20 @@ def test_an_algorithm_is_added(tuner: CommandLine, examples: Path) -> None:
     agent.target_q_net = lambda next_s: torch.tensor([[1.0, 3.0]])
     expected = np.log((np.exp(2.0 * 1.0) + np.exp(2.0 * 3.0)) / 2) / 2.0
     assert float(agent.next_value(None)) == pytest.approx(expected)
+
+
+def test_a_signal_is_added(tuner: CommandLine, examples: Path) -> None:
+    often = ("+adaptive.period=1", "+adaptive.warm_up=1", "+adaptive.calibration=1", *SMALL_AGENTS["dqn"])
+    run_section(tuner, "note_rl/README.md", "To add a signal", *SMALL, *often)
+    decisions = [json.loads(line) for line in (examples / "run" / "decisions.jsonl").read_text().splitlines()]
+    assert decisions
+    assert {one["signal"] for one in decisions} == {"error_size"}
+    assert all((one["q"] < 1.0) == (one["value"] > decisions[0]["value"] / decisions[0]["q"]) for one in decisions)
+
+    from my_signals import ErrorSize  # the example
+
+    update = Update(loss=np.zeros((1, 1)), td_error=np.array([[1.0, -3.0]]))
+    assert ErrorSize().after_update(None, update, None) == 2.0
 
 
 def test_an_environment_is_added(tuner: CommandLine, examples: Path) -> None:

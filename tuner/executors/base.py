@@ -110,7 +110,7 @@ class Executor(Protocol):
         ...
 
     def reclaim(self, spec: TrialSpec, folder: Path) -> None:
-        """Free the folder of a trial from what a killed controller has left running, and return when it is free.
+        """Frees the folder of a trial from what a killed controller has left running; returns when it is free.
 
         What runs may take its time to checkpoint and leave. Called for each trial that an earlier controller has begun
         and not seen the end of, and for all of them before the first one is started again.
