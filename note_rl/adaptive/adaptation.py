@@ -14,7 +14,7 @@ from note_rl.adaptive.controller import Controller, DecisionResult
 from note_rl.adaptive.coupling import BatchCoupling
 from note_rl.adaptive.decisions import Decision, DecisionLog
 from note_rl.adaptive.health import Health
-from note_rl.adaptive.hyperparameters import AttributeHyperparameter, Hyperparameter, Targets, hyperparameters_of
+from note_rl.adaptive.hyperparameters import AttributeHyperparameter, Hyperparameter, Places, hyperparameters_of
 from note_rl.adaptive.measurements import Measurements
 from note_rl.adaptive.repeating import RepeatedSchedule
 from note_rl.adaptive.signals.gradient_noise import MeasuredNoise
@@ -39,7 +39,7 @@ class Adaptation:
     """
 
     options: Adaptive
-    place: Targets
+    place: Places
     measurements: Measurements
     log: DecisionLog = field(default_factory=DecisionLog)
     window_ess: RunningMean = field(default_factory=lambda: RunningMean(0.2))  # as adjust_window_size() smooths it

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from note_rl.adaptive.hyperparameters import OptimizerHyperparameter, Targets
+from note_rl.adaptive.hyperparameters import OptimizerHyperparameter, Places
 from note_rl.learners.adjustable import LEARNING_RATE
 
 _ADAM_GAIN = 0.5  # of learning rates, where the optimizer divides gradients by their own size
@@ -22,7 +22,7 @@ class BatchCoupling:
     hyperparameters: dict[str, OptimizerHyperparameter] = field(default_factory=dict)
     noise: float = math.nan
 
-    def bind(self, place: Targets) -> None:
+    def bind(self, place: Places) -> None:
         """Finds them."""
         for index, optimizer in enumerate(place.numbers()):
             for number in (LEARNING_RATE, "beta2"):

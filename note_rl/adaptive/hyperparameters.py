@@ -177,7 +177,7 @@ class Override:
 
 
 @dataclass
-class Targets:
+class Places:
     """What hyperparameters are found in.
 
     Attributes:
@@ -195,7 +195,7 @@ class Targets:
     num_store: Override
 
 
-def hyperparameters_of(name: str, place: Targets) -> list[Hyperparameter]:
+def hyperparameters_of(name: str, place: Places) -> list[Hyperparameter]:
     """All that a parameter's name stands for: one, or one per optimizer.
 
     Raises:

@@ -4,7 +4,7 @@ import bisect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from note_rl.adaptive.hyperparameters import Hyperparameter, Targets, hyperparameters_of
+from note_rl.adaptive.hyperparameters import Hyperparameter, Places, hyperparameters_of
 from note_rl.errors import SettingsError
 from note_rl.replay.experience import Clock
 from note_rl.settings.adaptive_rules import WINDOW
@@ -29,7 +29,7 @@ class RepeatedSchedule:
         """Whose values these are, without the numbers of optimizers."""
         return {name.partition(":")[0] for name in self.steps}
 
-    def bind(self, place: Targets) -> None:
+    def bind(self, place: Places) -> None:
         """Finds the hyperparameters.
 
         Raises:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from note_rl.adaptive.adaptation import Adaptation
-from note_rl.adaptive.hyperparameters import Override, Targets
+from note_rl.adaptive.hyperparameters import Override, Places
 from note_rl.adaptive.measurements import Measurements
 from note_rl.collect.base import Collecting
 from note_rl.collect.choosing import check_same_spaces, make_collector, same_environments
@@ -17,7 +17,7 @@ from note_rl.environments.normalise import RewardNormaliser
 from note_rl.learners.base import Learner
 from note_rl.policy import Policy
 from note_rl.replay.experience import Clock, Experience
-from note_rl.replay.experience.view import agent_view, make_experience
+from note_rl.replay.experience.making import agent_view, make_experience
 from note_rl.seeding import generator
 from note_rl.settings import Settings
 from note_rl.settings.adaptive import Adaptive
@@ -210,7 +210,7 @@ class StateMaker:
         return make_experience(settings, view, collector.num_envs, sampling)
 
     def _adaptation(self, collector: Collecting, experience: Experience) -> Adaptation:
-        targets = Targets(self.agent, self.policy, experience, self.learner.optimizer_numbers, self.num_store)
+        targets = Places(self.agent, self.policy, experience, self.learner.optimizer_numbers, self.num_store)
         options = self.settings.adaptive or Adaptive()  # only what the agent's own methods ask for
         measurements = Measurements(
             options, experience, self.learner, collector.num_envs, lambda: getattr(self.agent, "clip", None)

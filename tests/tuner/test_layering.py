@@ -68,7 +68,6 @@ HOMES = {
     ),
     "tensorflow": ("note_rl/rl.py", "note_rl/learners/keras/", "note_rl/optimizers/keras.py", "note_rl/agents/keras/"),
     "keras": ("note_rl/rl.py", "note_rl/learners/keras/", "note_rl/optimizers/keras.py", "note_rl/agents/keras/"),
-    "ray": ("tuner/executors/ray.py",),
 }
 
 

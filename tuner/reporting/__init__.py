@@ -2,7 +2,7 @@
 
 from tuner.reporting.page import write_page
 from tuner.reporting.progress import RunningRun, Schedule, StudyProgress, StudyTally
-from tuner.reporting.tables import FinalTable, LiveTable
+from tuner.reporting.terminal import FinalTable, LiveTable
 
 __all__ = [
     "FinalTable",

@@ -14,8 +14,8 @@ from tuner.reporting.figures import study as study_figures
 from tuner.reporting.markup import Html, join, tag
 from tuner.reporting.sections import effort as effort_sections
 from tuner.reporting.sections import front as front_section
-from tuner.reporting.sections import order as sections
 from tuner.reporting.sections import parameters as parameter_sections
+from tuner.reporting.sections import results as sections
 from tuner.results.findings import Verdict
 from tuner.results.records import StudySummary
 from tuner.results.verdict import verdict

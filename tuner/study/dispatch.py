@@ -11,9 +11,9 @@ from tuner.files import sweep_unfinished
 from tuner.results.records import RunRecord
 from tuner.results.wording import counted
 from tuner.study.control import Interrupts, archive
+from tuner.study.end_rules import EndRules
 from tuner.study.errors import StudyError, StudyStopped
 from tuner.study.guard import Guard
-from tuner.study.policy import RunPolicy
 from tuner.study.run_checks import is_of, likely_cause
 from tuner.study.run_registry import Run, RunEnd, RunRegistry
 from tuner.study.storage.disk import ended_by_full_disk
@@ -54,7 +54,7 @@ class Dispatcher:
     """Brings the runs of a study to their ends, stage by stage, as many at a time as the executor has room for.
 
     Args:
-        policy: What the runs are, and what their ends come to.
+        end_rules: What the runs are, and what their ends come to.
         executor: Runs the trials.
         interrupts: Asks to stop.
         listener: Told of everything.
@@ -63,18 +63,18 @@ class Dispatcher:
 
     def __init__(
         self,
-        policy: RunPolicy,
+        end_rules: EndRules,
         executor: Executor,
         interrupts: Interrupts,
         listener: StudyListener,
         heartbeat: Callable[[], None] = lambda: None,
     ) -> None:
-        self._policy = policy
-        self._definition = policy.definition
+        self._end_rules = end_rules
+        self._definition = end_rules.definition
         self._executor = executor
         self._interrupts = interrupts
         self._listener = listener
-        self._guard = Guard(policy.definition.settings.max_failures)
+        self._guard = Guard(end_rules.definition.settings.max_failures)
         self._active: dict[str, Run] = {}
         self._queue: deque[Run] = deque()
         self._heartbeat = heartbeat
@@ -82,7 +82,7 @@ class Dispatcher:
     def restore(self, records: Iterable[RunRecord]) -> None:
         """Takes in what earlier sessions have done, in whatever stage."""
         for record in records:
-            self._policy.see(record)
+            self._end_rules.see(record)
             self._guard.restore(record)
 
     def run_stage(self, stage: Stage) -> None:
@@ -187,7 +187,7 @@ class Dispatcher:
             run.curve[event.step] = event.value
             self._executor.answer(run.key, self._answer(stage, run, event.step))
         elif isinstance(event, TrialBuilt):
-            run.complaint = self._policy.mismatch(run, event.config)
+            run.complaint = self._end_rules.mismatch(run, event.config)
         self._listener.on_event(run, event)
         if isinstance(event, TrialEnded):
             del self._active[run.key]
@@ -199,7 +199,7 @@ class Dispatcher:
 
     def _judge_end(self, stage: Stage, run: Run, result: TrialResult) -> None:
         """Closes the run, or sees to it that it goes on."""
-        result = self._policy.review(run, result)
+        result = self._end_rules.review(run, result)
         seconds = result.seconds + sum(attempt["seconds"] for attempt in run.attempts)
         if result.outcome is Outcome.CRASHED and ended_by_full_disk(result):
             self._abandon(stage)
@@ -219,9 +219,11 @@ class Dispatcher:
         elif result.outcome is Outcome.PRUNED:
             self._close(stage, run, RunEnd(Outcome.PRUNED, None, result.reason, seconds))
         elif result.outcome is Outcome.COMPLETE:
-            self._close(stage, run, self._policy.complete(run, seconds))
+            self._close(stage, run, self._end_rules.complete(run, seconds))
+        elif result.outcome.effects.penalised:
+            self._close(stage, run, self._end_rules.penalised(run, result, seconds))
         else:
-            self._close(stage, run, self._policy.penalised(run, result, seconds))
+            self._close(stage, run, RunEnd(result.outcome, None, result.reason, seconds))
 
     def _retry_or_close(self, stage: Stage, run: Run, result: TrialResult, seconds: float) -> None:
         """An end that may have been the machine's doing."""
@@ -242,7 +244,7 @@ class Dispatcher:
 
     def _close(self, stage: Stage, run: Run, ending: RunEnd) -> None:
         record = stage.registry.tell(run, ending)
-        self._policy.see(record)
+        self._end_rules.see(record)
         self._listener.on_end(run, record)
         if stage.after is not None:
             stage.after(record)

@@ -23,9 +23,9 @@ from tuner.results.selection import (
 from tuner.study.control import Interrupts, archive, sole_controller
 from tuner.study.definition import Candidate, StudyDefinition
 from tuner.study.dispatch import Dispatcher, Stage
+from tuner.study.end_rules import TrialEndRules
 from tuner.study.errors import StudyError
 from tuner.study.guard import further_trials
-from tuner.study.policy import TrialPolicy
 from tuner.study.probing import PROBE, run_probe
 from tuner.study.run_registry import RunRegistry, ScreenRegistry, SeedRegistry
 from tuner.study.sampling.pruning import RungJudge, decisions_from_json, decisions_to_json, describe_decisions
@@ -127,8 +127,8 @@ class StudyRunner:
     def _run_stages(self, screen: optuna.Study, ownership: Ownership) -> None:
         settings = self._definition.settings
         random_score = self._probe(screen)
-        policy = TrialPolicy(self._definition, random_score)
-        dispatcher = Dispatcher(policy, self._executor, self._interrupts, self._listener, ownership.heartbeat)
+        end_rules = TrialEndRules(self._definition, random_score)
+        dispatcher = Dispatcher(end_rules, self._executor, self._interrupts, self._listener, ownership.heartbeat)
         dispatcher.restore(self._records(STAGES))
         screened = self._screen(screen, dispatcher)
         candidates = self._race(screen, dispatcher, screened)

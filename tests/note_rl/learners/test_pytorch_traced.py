@@ -10,7 +10,7 @@ from note_rl import RL_pytorch
 from note_rl.agents import pytorch as agents
 from note_rl.learners.pytorch.recording.compiled import has_compiler, pays
 from note_rl.learners.pytorch.recording.graph import recorded
-from note_rl.learners.pytorch.recording.replay import replay
+from note_rl.learners.pytorch.recording.playback import replay
 from note_rl.optimizers.pytorch import adam, sgd
 from note_rl.policy import EpsGreedyQPolicy
 from note_rl.replay.experience import Clock

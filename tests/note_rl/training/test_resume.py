@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from note_rl.learners.pytorch.recording.replay import replay
+from note_rl.learners.pytorch.recording.playback import replay
 from note_rl.policy import EpsGreedyQPolicy, GaussianPolicy, SoftmaxPolicy, SquashedGaussianPolicy
 from note_rl.policy.noise import OrnsteinUhlenbeckProcess
 from note_rl.seeding import seed_everything

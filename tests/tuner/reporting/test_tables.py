@@ -12,7 +12,7 @@ from tuner.reporting.figures.parameters import slices_figure
 from tuner.reporting.figures.study import parallel_figure
 from tuner.reporting.final import FinalTable
 from tuner.reporting.progress import RunningRun, Schedule, StudyProgress, StudyTally
-from tuner.reporting.tables import LiveTable, progress_line
+from tuner.reporting.terminal import LiveTable, progress_line
 from tuner.results.findings import Estimate, estimate
 from tuner.results.insights.safe_ranges import safe_ranges
 from tuner.results.records import STAGES, RunRecord, StudySummary

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from tests.tuner.studies import SPACE, ControllerDied, FakeExecutor, Script, definition, journal, learn, run_study
 from tuner.executors.base import TrialReported
-from tuner.reporting.tables import LiveTable
+from tuner.reporting.terminal import LiveTable
 from tuner.results.records import STAGES, StudySummary
 from tuner.study import StudyListener, StudyRunner, StudyStopped, StudyStore
 from tuner.study.watching.display import LiveDisplay, study_display

@@ -154,7 +154,7 @@ class JobJudge:
             self.answer(registry, run, step)
 
 
-class JobPolicy:
+class JobEndRules:
     """Jobs: what comes of one is what it returned.
 
     Args:

@@ -28,7 +28,7 @@ from tuner.study.storage.ownership import Ownership, refuse_another
 from tuner.study.storage.reading import OUTCOME_ATTRIBUTE, RUN_ATTRIBUTE
 from tuner.study.storage.retries import StorageLostError
 from tuner.study.storage.store import StudyStore, begin_or_continue
-from tuner.study.sweep.job_registry import JobJudge, JobPolicy, Jobs, SweepRegistry
+from tuner.study.sweep.job_registry import JobEndRules, JobJudge, Jobs, SweepRegistry
 from tuner.study.watching.listener import StudyListener
 from tuner.trial.messages import JsonDict, Outcome
 
@@ -250,7 +250,7 @@ class SweepRunner:
 
     def _dispatch(self, registry: SweepRegistry, judge: JobJudge | None, ownership: Ownership) -> None:
         with self._make_executor() as executor:
-            policy = JobPolicy(self._sweep.definition, registry)
-            dispatcher = Dispatcher(policy, executor, self._interrupts, self._listener, ownership.heartbeat)
+            end_rules = JobEndRules(self._sweep.definition, registry)
+            dispatcher = Dispatcher(end_rules, executor, self._interrupts, self._listener, ownership.heartbeat)
             dispatcher.restore(registry.records())
             dispatcher.run_stage(Stage(registry, judge))

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from tuner.executors.base import Event, TrialProgress, TrialReported
 from tuner.reporting.progress import RunningRun, Schedule, StudyTally
-from tuner.reporting.tables import LiveTable
+from tuner.reporting.terminal import LiveTable
 from tuner.results.protocol import plan_stages
 from tuner.results.records import SCREEN, RunRecord
 from tuner.study.definition import StudyDefinition

@@ -21,7 +21,7 @@ from note_rl.learners.pytorch.evaluated import Evaluated, flattened, form_of, un
 from note_rl.learners.pytorch.recording.compiled import compiled, pays
 from note_rl.learners.pytorch.recording.graph import Recording, recorded
 from note_rl.learners.pytorch.recording.guards import Guards, declares_to_be_traceable, is_same, parts_of
-from note_rl.learners.pytorch.recording.replay import replay
+from note_rl.learners.pytorch.recording.playback import replay
 from note_rl.learners.pytorch.tensors import named_tensors
 from note_rl.types import TRANSITION_COLUMNS
 

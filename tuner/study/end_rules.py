@@ -13,7 +13,7 @@ from tuner.study.sampling.penalties import Penalties
 from tuner.trial.messages import JsonDict, Outcome, TrialResult
 
 
-class RunPolicy(Protocol):
+class EndRules(Protocol):
     """How the ends of a kind of run are turned into what is told."""
 
     @property
@@ -36,7 +36,7 @@ class RunPolicy(Protocol):
         """What is told of a run that would end so again."""
 
 
-class TrialPolicy:
+class TrialEndRules:
     """Runs that report a curve: their score is the study's metric of it.
 
     Args:
