@@ -25,7 +25,8 @@ class Declared:
 
     Attributes:
         framework: In which the agent is written; `RL` and `RL_pytorch` say it.
-        on_policy: Its loss needs rollouts of its own current policy, and replay is refused. False: set() decides.
+        on_policy: Its loss needs rollouts of its own current policy: replay is refused, and policies that do not know
+            how likely their actions were. False: set() decides.
         action_kinds: Which actions it gives: "discrete", one of several; "continuous", numbers; "bounded", numbers
             within finite bounds. None: those that the policy takes, and where several agents share an environment.
         batch_attributes: What its loss reads of a minibatch besides the arguments of `__call__`, such as
@@ -132,6 +133,11 @@ def check_settings(kind: type[Declared], settings: Settings) -> None:
         attribute = BATCH_ATTRIBUTES[name]
         if not attribute.is_offered(settings):
             raise AgentContractError(f"the loss of {kind.__name__} reads {name}, which {attribute.comes_with}")
+    if kind.on_policy and not _with_likelihoods(settings):
+        raise AgentContractError(
+            f"{kind.__name__} learns from what its own policy chose, and {type(settings.policy).__name__} chooses in "
+            "another way: use policy=softmax, or policy=gaussian where actions are numbers"
+        )
 
 
 def check_actions(kind: type[Declared], env: Env) -> None:

@@ -86,6 +86,15 @@ def test_agents_that_declare_nothing_are_trained_as_set_says(framework):
         assert agent.train(optimizer=optimizer, episodes=2, p=0, jit_compile=False).num_gradient_steps == 2
 
 
+def test_an_on_policy_agent_acts_by_its_own_policy():
+    class Own(Declared):
+        on_policy = True
+
+    check_settings(Own, settings(ROLLOUTS))
+    with pytest.raises(AgentContractError, match="Own learns from what its own policy chose, and EpsGreedyQPolicy"):
+        check_settings(Own, settings(ROLLOUTS, EpsGreedyQPolicy(0.1)))
+
+
 def settings(experience, policy=None):
     return Settings(experience=experience, policy=policy or SoftmaxPolicy())
 

@@ -86,6 +86,14 @@ def test_a_choice_is_one_of_those_offered(tmp_path: Path) -> None:
         check_values(space, {"agent.kind": "os.system"})
 
 
+def test_a_share_that_is_chosen_is_stored_as_a_number(tmp_path: Path) -> None:
+    share = {"choices": [0.25, 0.5], "of": "buffer.train_freq"}
+    space = definition(tmp_path, space={"buffer": {"gradient_steps": share}}).space
+    check_values(space, {"buffer.gradient_steps": 2})
+    with pytest.raises(UserError, match="which this search cannot have drawn"):
+        check_values(space, {"buffer.gradient_steps": "two"})
+
+
 def test_what_is_taken_home_is_made_from_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_study(tmp_path, num_race_seeds=0)
     with StudyStore(journal(tmp_path)) as store:

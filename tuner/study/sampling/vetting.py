@@ -23,10 +23,13 @@ def check_values(space: Space, values: Mapping[str, object]) -> None:
         try:
             if path not in parameters:
                 raise ValueError("it is not searched")
-            if isinstance(parameters[path].coordinate.domain, Bounds):
+            parameter = parameters[path]
+            if parameter.of or isinstance(
+                parameter.coordinate.domain, Bounds
+            ):  # a share was drawn, a number came of it
                 as_number(value)
             else:
-                parameters[path].coordinate.to_drawn(value)
+                parameter.coordinate.to_drawn(value)
         except ValueError as error:
             raise UserError(
                 f"the storage holds a run with {path}={value}, which this search cannot have drawn ({error}): "
