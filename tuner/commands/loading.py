@@ -49,6 +49,11 @@ class StudyResult:
     winners: tuple[Winner, ...]
     trust: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        """Returns a line: a study holds more than anybody wants to see at a prompt."""
+        winners = ", ".join(winner.label for winner in self.winners) or "none yet"
+        return f"<StudyResult {self.summary.name} in {self.folder}: {len(self.summary.runs)} runs, winner: {winners}>"
+
     @property
     def rows(self) -> list[dict[str, Any]]:
         """All runs of all stages as dictionaries, with the columns of trials.csv; parameters as they are typed."""
@@ -64,7 +69,9 @@ class StudyResult:
         try:
             pandas = importlib.import_module("pandas")
         except ModuleNotFoundError:
-            raise UserError("trials is a table of pandas: pip install pandas, or use rows, a list of dicts") from None
+            raise UserError(
+                "trials is a table of pandas: pip install 'note-rl[report]', or use rows, a list of dicts"
+            ) from None
         return pandas.DataFrame(self.rows)
 
     @property

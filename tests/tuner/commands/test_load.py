@@ -41,7 +41,12 @@ def test_a_study_is_found_by_name_by_folder_and_as_the_latest(here: Path) -> Non
         assert told.winner.values == summary.params_of(told.winner.label)
         assert told.winner.config["optimizer"]["learning_rate"] == told.winner.values["optimizer.learning_rate"]
         assert told.verdict == verdict(summary)
-    assert tuner.load(storage=journal(here)).summary.name == "study"
+    found = tuner.load(storage=journal(here))
+    assert found.summary.name == "study"
+    assert (
+        repr(found)
+        == f"<StudyResult study in {found.folder}: {len(summary.runs)} runs, winner: {summary.winner_label}>"
+    )
 
 
 def test_all_runs_are_rows_and_with_pandas_a_table(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,7 +63,7 @@ def test_all_runs_are_rows_and_with_pandas_a_table(here: Path, monkeypatch: pyte
     heads = summary.to_csv().partition("\n")[0].split(",")
     assert set().union(*result.rows) == set(heads)
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(UserError, match="pip install pandas, or use rows"):
+    with pytest.raises(UserError, match=r"'note-rl\[report\]', or use rows"):
         _ = result.trials
     pandas = ModuleType("pandas")
     pandas.DataFrame = lambda rows: ("a table of", rows)  # type: ignore[attr-defined]
