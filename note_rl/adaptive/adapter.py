@@ -11,7 +11,7 @@ from note_rl.adaptive import ess
 from note_rl.adaptive.controller import Controller, DecisionResult
 from note_rl.adaptive.health import Health, skipped, worst
 from note_rl.adaptive.hyperparameters import Hyperparameter
-from note_rl.adaptive.signals.base import Measured
+from note_rl.adaptive.signals.base import RunningSignal
 from note_rl.adaptive.signals.gradient_noise import GradientNoise
 from note_rl.adaptive.signals.priority_ess import PriorityEss
 from note_rl.replay.experience import Experience
@@ -33,7 +33,7 @@ class Adapter:
 
     hyperparameter: Hyperparameter
     controller: Controller
-    signals: Sequence[Measured]
+    signals: Sequence[RunningSignal]
     acts: bool
 
     @property

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from note_rl.adaptive.health import Target
-from note_rl.adaptive.signals.base import Measured, Signal, TrainingView
+from note_rl.adaptive.signals.base import RunningSignal, Signal, TrainingView
 from note_rl.adaptive.signals.gradient_noise import some_of
 from note_rl.errors import SettingsError
 from note_rl.learners.base import Learner
@@ -35,7 +35,7 @@ class Measurements:
     clip: Callable[[], float | None]
     last: tuple[Sample, Update] | None = None  # of the present phase
     fresh: bool = False  # whether anything was measured in this phase
-    _measured: dict[tuple[str, float], Measured] = field(default_factory=dict)  # by name and weight of the newest
+    _measured: dict[tuple[str, float], RunningSignal] = field(default_factory=dict)  # by name and weight of the newest
     _beside: dict[str, float] = field(default_factory=dict)  # only to be looked at
     _since: int = 0  # gradient steps since the last measurement
     _since_noise: int = 0  # the same of what is measured before updates, which costs more than all others
@@ -45,7 +45,9 @@ class Measurements:
         """Shows signals what they may look at."""
         self._view = TrainingView(self.experience, self.learner, self.num_envs, self.clip)
 
-    def measured(self, signal: RegisteredSignal, smooth: float | None = None, warm_up: int | None = None) -> Measured:
+    def measured(
+        self, signal: RegisteredSignal, smooth: float | None = None, warm_up: int | None = None
+    ) -> RunningSignal:
         """Returns the running measurement of a signal with some smoothing, begun when first asked for.
 
         Raises:
@@ -57,7 +59,7 @@ class Measurements:
             self._measured[key] = self._begun(signal, smooth, self.options.warm_up if warm_up is None else warm_up)
         return self._measured[key]
 
-    def _begun(self, signal: RegisteredSignal, smooth: float, warm_up: int) -> Measured:
+    def _begun(self, signal: RegisteredSignal, smooth: float, warm_up: int) -> RunningSignal:
         if not isinstance(signal, Signal):
             raise SettingsError(f"signals: {signal!r} must inherit from note_rl.adaptive.signals.Signal")
         check_signal(signal, self.experience.settings)
@@ -68,9 +70,9 @@ class Measurements:
             measured.take(stored)
         return measured
 
-    def _by_signal(self) -> Iterator[tuple[Signal, list[Measured]]]:
+    def _by_signal(self) -> Iterator[tuple[Signal, list[RunningSignal]]]:
         """Each signal with all its measurements, so that it is read once for all of them."""
-        grouped: dict[str, list[Measured]] = {}
+        grouped: dict[str, list[RunningSignal]] = {}
         for (name, _), measured in self._measured.items():
             grouped.setdefault(name, []).append(measured)
         for several in grouped.values():
@@ -112,7 +114,7 @@ class Measurements:
         self._beside.update(signal.beside(update, self._view))
         return signal.after_update(sample, update, self._view)
 
-    def measure_minibatches(self, measured: Measured, num_minibatches: int) -> None:
+    def measure_minibatches(self, measured: RunningSignal, num_minibatches: int) -> None:
         """Measures what depends on the parameters in so many of the minibatches that were last learned from."""
         assert self.last is not None
         sample = self.last[0]
@@ -153,7 +155,7 @@ class Measurements:
                 measured.take(self._stored[_stored_name(*key)])
 
 
-def _add(several: Iterable[Measured], reading: Any) -> None:
+def _add(several: Iterable[RunningSignal], reading: Any) -> None:
     """Gives all of them a reading, if there is one."""
     if reading is not None:
         for measured in several:

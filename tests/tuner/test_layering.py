@@ -168,3 +168,16 @@ def test_note_rl_knows_nobody() -> None:
         if (known := nobody & {module.partition(".")[0] for module in imports_of(path)})
     ]
     assert not wrong
+
+
+def test_no_two_classes_share_a_name() -> None:
+    """But for what is written once for each framework, and agents under the manuals' paths."""
+    homes: dict[str, set[str]] = {}
+    for name, path in FILES.items():
+        if name.startswith(("note_rl/agents/", "note_rl/examples/")):
+            continue
+        of_either = name.replace("/keras/", "/*/").replace("/pytorch/", "/*/")
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, set()).add(of_either)
+    assert {name: sorted(files) for name, files in homes.items() if len(files) > 1} == {}

@@ -19,7 +19,7 @@ _MOST = 2**63
 """Whole numbers from here on fit into no array and no database."""
 
 
-class Kind(Protocol):
+class ValueKind(Protocol):
     """One alternative of an annotation."""
 
     @property
@@ -69,7 +69,7 @@ class _ListOf:
         length: How many there are; None: any number.
     """
 
-    items: tuple[Kind, ...] | None
+    items: tuple[ValueKind, ...] | None
     length: int | None = None
 
     @property
@@ -91,7 +91,7 @@ class _ListOf:
 class _Group:
     """A mapping from names; None: to anything."""
 
-    items: tuple[Kind, ...] | None
+    items: tuple[ValueKind, ...] | None
 
     @property
     def words(self) -> str:
@@ -117,7 +117,7 @@ class _Object:
 _INT = _Plain("a whole number", (int,))
 _FLOAT = _Plain("a number", (int, float))
 _STR = _Plain("a word", (str,))
-_PLAIN: Mapping[str, Kind] = {
+_PLAIN: Mapping[str, ValueKind] = {
     "int": _INT,
     "float": _FLOAT,
     "bool": _Plain("true or false", (bool,)),
@@ -175,7 +175,7 @@ _LONGEST_VALUE = 60
 
 
 @lru_cache(maxsize=1024)
-def parse_annotation(annotation: str | None) -> tuple[Kind, ...] | None:
+def parse_annotation(annotation: str | None) -> tuple[ValueKind, ...] | None:
     """The alternatives of an annotation; None where one of them may be anything."""
     if not annotation:
         return None
@@ -185,7 +185,7 @@ def parse_annotation(annotation: str | None) -> tuple[Kind, ...] | None:
         return None
 
 
-def _alternatives(node: ast.expr) -> tuple[Kind, ...] | None:
+def _alternatives(node: ast.expr) -> tuple[ValueKind, ...] | None:
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
         left, right = _alternatives(node.left), _alternatives(node.right)
         return None if left is None or right is None else (*left, *right)
@@ -201,7 +201,7 @@ def _alternatives(node: ast.expr) -> tuple[Kind, ...] | None:
     return (_Object(),) if name.startswith(_OBJECTS) else None
 
 
-def _of_subscript(node: ast.Subscript) -> tuple[Kind, ...] | None:
+def _of_subscript(node: ast.Subscript) -> tuple[ValueKind, ...] | None:
     name = ast.unparse(node.value).rpartition(".")[2]
     inner = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     if name == "Literal":
@@ -216,11 +216,11 @@ def _of_subscript(node: ast.Subscript) -> tuple[Kind, ...] | None:
     return (_Object(),) if name == "Callable" else None
 
 
-def _either(kinds: tuple[Kind, ...]) -> str:
+def _either(kinds: tuple[ValueKind, ...]) -> str:
     return " or ".join(dict.fromkeys(kind.words for kind in kinds))
 
 
-def _words_among(kinds: tuple[Kind, ...]) -> list[str]:
+def _words_among(kinds: tuple[ValueKind, ...]) -> list[str]:
     return [str(value) for kind in kinds if isinstance(kind, _Choice) for value in kind.values]
 
 

@@ -52,7 +52,7 @@ class TrainingView:
         return update.ratio[-num_minibatches:]
 
 
-class Measured(Protocol):
+class RunningSignal(Protocol):
     """The running measurement of a signal with some smoothing.
 
     Attributes:
@@ -159,7 +159,7 @@ class Signal:
         """Returns the same in terms of KL divergence; nan where it cannot be read as one."""
         return math.nan
 
-    def begin(self, smooth: float, target: Target, warm_up: int) -> Measured:
+    def begin(self, smooth: float, target: Target, warm_up: int) -> RunningSignal:
         """Returns a running measurement.
 
         Args:

@@ -115,7 +115,7 @@ class Failed:
     traceback: str
 
 
-class Connection:
+class WorkerConnection:
     """One end of a socket, for messages of any size and descriptors. Both ends are our own."""
 
     def __init__(self, end: socket.socket) -> None:
@@ -171,7 +171,7 @@ class Connection:
         self._end.close()
 
 
-def connection_of(descriptor: int) -> Connection:
+def connection_of(descriptor: int) -> WorkerConnection:
     """Returns the connection whose end is this descriptor, inherited from the process that made it."""
     os.set_inheritable(descriptor, False)
-    return Connection(socket.socket(fileno=descriptor))
+    return WorkerConnection(socket.socket(fileno=descriptor))

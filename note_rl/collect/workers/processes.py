@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from note_rl.collect.workers.messages import Connection, Failed
+from note_rl.collect.workers.messages import Failed, WorkerConnection
 from note_rl.collect.workers.worker_process import Start
 from note_rl.errors import WorkerError
 from note_rl.threads import thread_variables
@@ -37,7 +37,7 @@ class WorkerPool:
     """
 
     def __init__(self, num_workers: int, forked: bool, preload: Sequence[str]) -> None:
-        self._connections: list[Connection] = []
+        self._connections: list[WorkerConnection] = []
         self._processes: list[subprocess.Popen[bytes]] = []
         self._answers: dict[int, Any] = {}  # what has come, by worker
         self._life: int | None = None
@@ -62,7 +62,7 @@ class WorkerPool:
                 for index in group:
                     ours, other = socket.socketpair()
                     theirs.append(other)
-                    self._connections.append(Connection(ours))
+                    self._connections.append(WorkerConnection(ours))
                     self._selector.register(ours, selectors.EVENT_READ, index)
                 start = Start([end.fileno() for end in theirs], life, ends, preload)
                 self._processes.append(_process(start))

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from note_rl.collect.workers.messages import Connection, Failed, Ready, State, TellState, connection_of
+from note_rl.collect.workers.messages import Failed, Ready, State, TellState, WorkerConnection, connection_of
 from note_rl.collect.workers.shared_memory import Segment
 from note_rl.collect.workers.worker import Worker
 
@@ -141,7 +141,7 @@ def _end(exit_code: int, guard: int | None) -> NoReturn:
     os._exit(exit_code)
 
 
-def serve(connection: Connection, closing: contextlib.ExitStack) -> None:
+def serve(connection: WorkerConnection, closing: contextlib.ExitStack) -> None:
     """Does what messages say until the connection ends (EOFError); `closing` learns what to close then."""
     config, descriptor = connection.receive()
     assert descriptor is not None

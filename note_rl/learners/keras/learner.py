@@ -20,7 +20,7 @@ from note_rl.learners.base import (
 from note_rl.learners.checks import SamplesApart, check_samples_apart
 from note_rl.learners.gradient_noise import NoiseMoments
 from note_rl.learners.keras.adjusted import numbers_of, with_learning_rates
-from note_rl.learners.keras.measuring import Measurements
+from note_rl.learners.keras.measuring import NoiseMeasurements
 from note_rl.learners.keras.methods import TracedMethods
 from note_rl.learners.keras.modes import Modes
 from note_rl.learners.keras.step import TensorFlowArithmetic
@@ -44,7 +44,7 @@ class KerasLearner:
     """Trains an agent whose parameters are Keras or TensorFlow variables.
 
     Its parts: `actor` answers observations, `TracedMethods` calls the agent's methods, `CompiledUpdate` takes the steps
-    of an update block, `Measurements` evaluates losses beside training, `Modes` says which layers train when.
+    of an update block, `NoiseMeasurements` evaluates losses beside training, `Modes` says which layers train when.
     """
 
     def __init__(self, agent: Any) -> None:
@@ -56,7 +56,7 @@ class KerasLearner:
         self._samples_apart = SamplesApart(agent)
         self._modes = Modes(agent, self.groups)
         self._call = TracedMethods(agent, self._modes)
-        self._measurements = Measurements(agent, self.groups, self._losses, self._modes)
+        self._measurements = NoiseMeasurements(agent, self.groups, self._losses, self._modes)
         self._update = CompiledUpdate(
             agent, self.groups, self._losses, self._modes, on_compile=self._measurements.compile_noise
         )

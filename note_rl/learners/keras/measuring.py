@@ -19,7 +19,7 @@ from note_rl.learners.losses import Losses
 from note_rl.types import Array, FloatArray, Sample
 
 
-class Measurements:
+class NoiseMeasurements:
     """Evaluates the losses of one agent eagerly, so that errors are plain ones, and puts back whatever that changes.
 
     Args:

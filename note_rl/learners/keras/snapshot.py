@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 
 
-class Snapshot:
+class ParameterSnapshot:
     """The variables as they are where this is made: within the function that an update is traced into.
 
     XLA copies them in the time of a fraction of a gradient step.

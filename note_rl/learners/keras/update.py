@@ -12,7 +12,7 @@ from note_rl.learners.base import temporary_attributes
 from note_rl.learners.keras.adjusted import Optimizers, with_numbers
 from note_rl.learners.keras.modes import Modes
 from note_rl.learners.keras.noise import NOT_COMPILABLE
-from note_rl.learners.keras.snapshot import Snapshot
+from note_rl.learners.keras.snapshot import ParameterSnapshot
 from note_rl.learners.keras.step import GradientStep
 from note_rl.learners.keras.tracing import Constants
 from note_rl.learners.keras.variables import identity, named_variables, optimizer_slots
@@ -137,7 +137,7 @@ class CompiledUpdate:
         num_gradient_steps, batch_size = columns["reward"].shape[:2]
         handed_over: set[str] = set()  # known once the body is traced; XLA drops the columns that nobody fills
         learning = [parameter for _, parameters in self._optimizers for parameter in parameters]
-        snapshot = Snapshot(self._variables(), learning)
+        snapshot = ParameterSnapshot(self._variables(), learning)
 
         def body(k: Any, rows: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
             batch = {name: column[k] for name, column in columns.items()}

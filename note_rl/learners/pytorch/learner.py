@@ -27,7 +27,7 @@ from note_rl.learners.numpy_policy import Actor
 from note_rl.learners.pytorch.adjusted import numbers_of, with_numbers
 from note_rl.learners.pytorch.arithmetic import TorchArithmetic
 from note_rl.learners.pytorch.evaluated import Reported, WaitingLosses
-from note_rl.learners.pytorch.measuring import Measurements
+from note_rl.learners.pytorch.measuring import NoiseMeasurements
 from note_rl.learners.pytorch.modes import Modes
 from note_rl.learners.pytorch.snapshots import Snapshots
 from note_rl.learners.pytorch.steps import GradientSteps
@@ -50,8 +50,8 @@ from note_rl.types import Array, FloatArray, Sample, Update
 class PyTorchLearner:
     """Trains an agent whose parameters are torch tensors, on the device that they are on.
 
-    Its parts: `actor` answers observations, `GradientSteps` takes the steps of an update block, `Snapshots` brings back
-    what a block has spoiled, `Measurements` evaluates losses beside training, `Modes` says which layers train when.
+    Its parts: `actor` answers observations, `GradientSteps` takes the steps of an update block, `Snapshots` brings
+    back what a block has spoiled, `NoiseMeasurements` evaluates losses beside training, `Modes` says which layers train.
     """
 
     def __init__(self, agent: Any) -> None:
@@ -63,7 +63,7 @@ class PyTorchLearner:
         self._losses = Losses(agent, len(self.groups), TorchArithmetic(self.device))
         self._samples_apart = SamplesApart(agent)
         self._modes = Modes(agent, self.groups)
-        self._measurements = Measurements(agent, self.groups, self._losses, self._modes)
+        self._measurements = NoiseMeasurements(agent, self.groups, self._losses, self._modes)
         self._steps = GradientSteps(agent, self.groups, self._losses, self._measurements.undisturbed)
         self._snapshots = Snapshots(agent, [])
         self._waiting = WaitingLosses()

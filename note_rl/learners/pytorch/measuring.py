@@ -19,7 +19,7 @@ from note_rl.learners.pytorch.tensors import as_array, as_tensors, as_vector, un
 from note_rl.types import Array, FloatArray, Sample
 
 
-class Measurements:
+class NoiseMeasurements:
     """Evaluates the losses of one agent, and puts back whatever that changes.
 
     Args:
