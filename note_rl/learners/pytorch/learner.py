@@ -50,8 +50,8 @@ from note_rl.types import Array, FloatArray, Sample, Update
 class PyTorchLearner:
     """Trains an agent whose parameters are torch tensors, on the device that they are on.
 
-    Its parts: `actor` answers observations, `GradientSteps` takes the steps of an update block, `Snapshots` brings
-    back what a block has spoiled, `NoiseMeasurements` evaluates losses beside training, `Modes` says which layers train.
+    Its parts: `actor` answers observations, `GradientSteps` takes the steps of an update block, `Snapshots` brings back
+    what a block has spoiled, `NoiseMeasurements` evaluates losses beside training, and `Modes` says which layers train.
     """
 
     def __init__(self, agent: Any) -> None:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -340,6 +341,16 @@ def test_both_commands_can_be_copied(page: Parsed) -> None:
     assert "tuner tune agent=dqn study.name=poles" in page.text
     targets = [attributes.get("data-target") for name, attributes in page.elements if name == "button"]
     assert [target for target in targets if target] == ["command", "study-command"]
+
+
+def test_a_default_that_is_as_good_is_said_beside_the_command() -> None:
+    summary = full_study()
+    equal = replace(
+        summary, runs=tuple(replace(run, value=80.0) if run.stage == "test" else run for run in summary.runs)
+    )
+    for shown, advised in ((summary, False), (equal, True)):
+        text = render_page(shown).partition('id="reproduce"')[2].partition("</section>")[0]
+        assert ("The default configuration is as good" in text) == advised
 
 
 def test_failures_are_explained_by_kind(page: Parsed) -> None:

@@ -5,10 +5,12 @@ from collections.abc import Mapping
 from tuner.reporting.elements import copied_command, figure, note, number_cell, reason, section, table, text_cell
 from tuner.reporting.markup import Html, join, tag
 from tuner.reporting.thinning import MOST_ROWS
+from tuner.results.findings import Finding
 from tuner.results.insights.effort import costs, expected_best
 from tuner.results.insights.failures import failure_kinds
 from tuner.results.insights.method import checklist
 from tuner.results.records import STAGES, StudySummary
+from tuner.results.verdict import verdict
 from tuner.results.wording import format_seconds, format_value
 
 
@@ -87,6 +89,8 @@ def reproduce_section(summary: StudySummary) -> Html:
     if summary.retrain_command:
         if summary.front:
             parts += [note(f"{summary.winner_label}, which has the best score of the front:")]
+        elif _keeps_default(summary):
+            parts += [note("The default configuration is as good and needs no settings; this trains the winner:")]
         parts += [copied_command("command", summary.retrain_command)]
     elif not summary.is_sweep:
         parts += [reason("There is no winner yet.")]
@@ -95,6 +99,11 @@ def reproduce_section(summary: StudySummary) -> Html:
         parts += [note(words), copied_command("study-command", summary.study_command)]
     title = "Run it again" if summary.is_sweep else "Train it again"
     return section("reproduce", title, *(parts or [reason("No command is known.")]))
+
+
+def _keeps_default(summary: StudySummary) -> bool:
+    advised = not summary.is_sweep and verdict(summary).finding is Finding.DEFAULT_AS_GOOD
+    return advised and summary.winner_label != summary.default_label
 
 
 def about_section(summary: StudySummary) -> Html:
