@@ -37,6 +37,7 @@ from tuner.study import (
     find_winner,
     summarise,
 )
+from tuner.study.run_registry import Run
 from tuner.study.sampling.vetting import check_values
 from tuner.study.storage.opening import has_studies
 from tuner.study.storage.ownership import refuse_another
@@ -112,6 +113,9 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         console.print(f"{stop}; the same command goes on:\n  [bold]{again}[/bold]", highlight=False, soft_wrap=True)
         return EXIT_STOPPED
     _show(result, console, told.notes)
+    if not told.started:
+        more = f"it goes on with a larger study.num_trials, now {config.study.num_trials}"
+        console.print(f"nothing was left to run, the study is finished; {more}", highlight=False, soft_wrap=True)
     return 0
 
 
@@ -216,10 +220,15 @@ def _write_experiment(
 
 
 class _Told(StudyListener):
-    """Keeps what was said on the way, which need not be said again."""
+    """Keeps what was said on the way, which need not be said again, and whether anything was run."""
 
     def __init__(self) -> None:
         self.notes: set[str] = set()
+        self.started = False
+
+    def on_start(self, run: Run) -> None:
+        """Something is run."""
+        self.started = True
 
     def on_note(self, text: str) -> None:
         """Kept."""
