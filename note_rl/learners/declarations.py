@@ -26,7 +26,7 @@ class Declared:
     Attributes:
         framework: In which the agent is written; `RL` and `RL_pytorch` say it.
         on_policy: Its loss needs rollouts of its own current policy: replay is refused, and policies that do not know
-            how likely their actions were. False: set() decides.
+            how likely their actions were. False: it needs replay, and rollouts are refused. None: set() decides.
         action_kinds: Which actions it gives: "discrete", one of several; "continuous", numbers; "bounded", numbers
             within finite bounds. None: those that the policy takes, and where several agents share an environment.
         batch_attributes: What its loss reads of a minibatch besides the arguments of `__call__`, such as
@@ -46,7 +46,7 @@ class Declared:
     """
 
     framework: ClassVar[Framework] = "none"
-    on_policy: ClassVar[bool] = False
+    on_policy: ClassVar[bool | None] = None
     action_kinds: ClassVar[tuple[ActionKind, ...] | None] = None
     batch_attributes: ClassVar[tuple[str, ...]] = ()
     reads_triplets: ClassVar[bool | None] = None
@@ -62,8 +62,8 @@ class Declared:
     def __init_subclass__(cls, **keywords: Any) -> None:
         """Refuses declarations that mean nothing (AgentContractError)."""
         super().__init_subclass__(**keywords)
-        _check_flag(cls, "on_policy", (True, False))
-        _check_flag(cls, "reads_triplets", (True, False, None))
+        _check_flag(cls, "on_policy", (None, True, False))
+        _check_flag(cls, "reads_triplets", (None, True, False))
         if vars(cls).get("action_kinds") is not None:
             _check_names(cls, "action_kinds", get_args(ActionKind))
         _check_names(cls, "batch_attributes", tuple(BATCH_ATTRIBUTES))
@@ -128,6 +128,11 @@ def check_settings(kind: type[Declared], settings: Settings) -> None:
     if kind.on_policy and not _from_rollouts(settings):
         raise AgentContractError(
             f"{kind.__name__} learns from rollouts of its current policy: add PPO=True to set(), or use buffer=rollout"
+        )
+    if kind.on_policy is False and _from_rollouts(settings):
+        raise AgentContractError(
+            f"{kind.__name__} learns from old transitions again and again, and rollouts are forgotten: leave PPO=True "
+            "out of set(), or use buffer=replay"
         )
     for name in kind.batch_attributes:
         attribute = BATCH_ATTRIBUTES[name]

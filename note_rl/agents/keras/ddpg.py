@@ -24,6 +24,7 @@ class DDPG(RL):
         device: Where the networks live, as TensorFlow names it.
     """
 
+    on_policy = False
     action_kinds = ("bounded",)
     reads_triplets = False
 

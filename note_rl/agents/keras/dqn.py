@@ -29,6 +29,7 @@ class DQN(RL):
         device: Where the networks live, as TensorFlow names it.
     """
 
+    on_policy = False
     action_kinds = ("discrete",)
     reads_triplets = False
 

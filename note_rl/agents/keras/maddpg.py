@@ -37,6 +37,7 @@ class MADDPG(RL):
         device: Where the networks live, as TensorFlow names it.
     """
 
+    on_policy = False
     reads_triplets = False
 
     def __init__(

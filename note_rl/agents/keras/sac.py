@@ -30,6 +30,7 @@ class SAC(RL):
         device: Where the networks live, as TensorFlow names it.
     """
 
+    on_policy = False
     action_kinds = ("bounded",)
     reads_triplets = False
 

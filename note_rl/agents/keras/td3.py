@@ -29,6 +29,7 @@ class TD3(RL):
         device: Where the networks live, as TensorFlow names it.
     """
 
+    on_policy = False
     action_kinds = ("bounded",)
     reads_triplets = False
     groups_at_sync = (0,)

@@ -25,6 +25,7 @@ class DDPG(RL_pytorch):
         device: Where the networks live.
     """
 
+    on_policy = False
     action_kinds = ("bounded",)
     reads_triplets = False
     traceable = True

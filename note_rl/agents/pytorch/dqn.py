@@ -30,6 +30,7 @@ class DQN(RL_pytorch):
         device: Where the networks live.
     """
 
+    on_policy = False
     action_kinds = ("discrete",)
     reads_triplets = False
     traceable = True

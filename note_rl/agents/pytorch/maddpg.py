@@ -36,6 +36,7 @@ class MADDPG(RL_pytorch):
         device: Where the networks live.
     """
 
+    on_policy = False
     reads_triplets = False
     traceable = True
 

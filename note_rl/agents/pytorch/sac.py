@@ -31,6 +31,7 @@ class SAC(RL_pytorch):
         device: Where the networks live.
     """
 
+    on_policy = False
     action_kinds = ("bounded",)
     reads_triplets = False
     traceable = True

@@ -30,6 +30,7 @@ class TD3(RL_pytorch):
         device: Where the networks live.
     """
 
+    on_policy = False
     action_kinds = ("bounded",)
     reads_triplets = False
     groups_at_sync = (0,)

@@ -64,6 +64,15 @@ def test_on_policy_agents_refuse_replay_before_the_first_step(framework, name):
     assert agent.num_env_steps == 0
 
 
+@pytest.mark.parametrize("name", ["DQN", "DoubleDQN", "DuelingDQN", "DDPG", "TD3", "SAC", "MADDPG"])
+@BOTH
+def test_agents_that_need_replay_refuse_rollouts(framework, name):
+    kind = getattr(framework.agents, name)
+    check_settings(kind, settings(REPLAY))
+    with pytest.raises(AgentContractError, match=f"{name} learns from old transitions .*leave PPO=True out"):
+        check_settings(kind, settings(ROLLOUTS))
+
+
 @BOTH
 def test_agents_that_declare_nothing_are_trained_as_set_says(framework):
     class Own(framework.base()):
@@ -125,9 +134,8 @@ def test_settings_that_do_not_bring_what_a_loss_reads_are_refused(name, wrong, m
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("on_policy", "yes", "on_policy must be True or False, got 'yes'"),
-        ("on_policy", None, "on_policy must be True or False, got None"),
-        ("reads_triplets", 1, "reads_triplets must be True or False or None, got 1"),
+        ("on_policy", "yes", "on_policy must be None or True or False, got 'yes'"),
+        ("reads_triplets", 1, "reads_triplets must be None or True or False, got 1"),
         (
             "action_kinds",
             ("discret",),
