@@ -18,6 +18,9 @@ from note_rl.environments.in_process import difference
 from note_rl.environments.single import copied, first_of, single_factory
 from note_rl.errors import EnvironmentMismatchError
 
+_EXTRAS = {"gymnasium_robotics": "robotics", "mpe2": "marl"}
+"""Of this project, which bring packages of environments."""
+
 MakeEnv = Callable[[], Env]
 EnvLike = Env | str | MakeEnv | Sequence[Env | str | MakeEnv] | AnyVectorEnv | Callable[[], AnyVectorEnv]
 
@@ -83,9 +86,12 @@ class EnvFactory:
         except ModuleNotFoundError as error:
             if error.name is None or not f"{module}.".startswith(f"{error.name}."):
                 raise  # the module exists, but something it needs does not
+            extra = _EXTRAS.get(error.name)
+            remedy = (
+                f"pip install 'note-rl[{extra}]'" if extra else "start from the folder that holds it, or install it"
+            )
             raise EnvironmentMismatchError(
-                f"cannot make environment {self.id!r}: no module named {error.name!r} on the Python path; "
-                "start from the folder that holds it, or install it"
+                f"cannot make environment {self.id!r}: no module named {error.name!r} on the Python path; {remedy}"
             ) from error
 
 

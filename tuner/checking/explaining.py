@@ -26,6 +26,11 @@ def parse_overrides(overrides: Sequence[str], loader: ConfigLoaderImpl | None = 
     try:
         return OverridesParser.create(config_loader=loader).parse_overrides(list(overrides))
     except OverrideParseException as error:
+        if str(error.override).startswith("--"):
+            raise UserError(
+                f"{without_password(str(error.override))} is for the command line: from Python, config_dir=... names a "
+                "folder of your own groups"
+            ) from error
         raise UserError(
             f"cannot read {without_password(str(error.override))!r}: settings are written KEY=VALUE; quote a value "
             "with spaces, commas or brackets twice: 'key=\"a, b\"'"

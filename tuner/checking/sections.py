@@ -154,6 +154,10 @@ def _check_shape(name: str, node: object, part: Part, choices: Choices) -> None:
                 f"{name}.{entry} has no _target_: an entry of {name} is "
                 f"'+{name}.{entry}={{_target_: package.Class, ...arguments}}'"
             )
+        if isinstance(node.get(name), Mapping) and "_target_" in node[name]:
+            raise UserError(
+                f"{name}.{name} is one level too deep: a file that says {name}: must begin with # @package _global_"
+            )
         raise UserError(f"{name} has no _target_, which says what to build it with: {_choose(name, choices(name))}")
     if not part.several:
         for key in part.filled_in:

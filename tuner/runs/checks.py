@@ -121,6 +121,7 @@ def check_run(resolved: JsonDict) -> None:
         return
     run = RunConfig.from_json(resolved)
     check_framework(run.backend)
+    _check_written_for(run)
     check_ranges(resolved)
     _check_schedules(resolved)
     _check_settings(run)
@@ -152,6 +153,14 @@ def check_framework(backend: BackendConfig) -> None:
             f"backend={backend.name} needs {' and '.join(missing)}, which is not installed: "
             f"pip install 'note-rl[{backend.name}]', or take the other backend"
         )
+
+
+def _check_written_for(run: RunConfig) -> None:
+    """An agent of the user's own is written for one framework; those of `note_rl` are there for both."""
+    kind = _declared(run)
+    if kind.framework not in ("none", run.backend.name):
+        language = {"torch": "PyTorch", "keras": "Keras"}[kind.framework]
+        raise UserError(f"{kind.__name__} is written in {language}: use backend={kind.framework}")
 
 
 def _check_schedules(resolved: JsonDict) -> None:

@@ -1,3 +1,5 @@
+import sys
+
 import gymnasium
 import numpy as np
 import pytest
@@ -111,13 +113,19 @@ def test_wrappers_are_applied_from_inside_to_outside():
     ("factory", "message"),
     [
         (EnvFactory("CartPole-v99"), "CartPole-v99"),
-        (EnvFactory("no_such_module:Thing-v0"), "no module named 'no_such_module'"),
+        (EnvFactory("no_such_module:Thing-v0"), "no module named 'no_such_module' on the Python path; start from"),
         (EnvFactory("CartPole-v1", {"no_such_argument": 1}), "no_such_argument"),
     ],
 )
 def test_what_cannot_be_made_is_explained(factory, message):
     with pytest.raises(EnvironmentMismatchError, match=message):
         factory()
+
+
+def test_a_missing_package_is_told_its_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "gymnasium_robotics", None)
+    with pytest.raises(EnvironmentMismatchError, match=r"'gymnasium_robotics' .*; pip install 'note-rl\[robotics\]'"):
+        EnvFactory("gymnasium_robotics:FetchReach-v4")()
 
 
 def test_a_discrete_agent_on_a_continuous_environment_is_refused():

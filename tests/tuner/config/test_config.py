@@ -207,3 +207,8 @@ def test_signatures_of_installed_packages(target: str) -> None:
 def test_a_choice_by_itself_refers_to_nothing() -> None:
     local = plain_choice("executor", "local")
     assert (local["backend"], local["threads"], local["limits"]["grace_s"]) == ("none", 1, 10)
+
+
+def test_an_option_of_the_command_line_is_no_setting() -> None:
+    with pytest.raises(UserError, match="--config-dir is for the command line: from Python, config_dir="):
+        preflight("train", ["agent=dqn", "--config-dir", "mine"])

@@ -74,9 +74,20 @@ def test_it_is_composed_and_trained(own: CommandLine) -> None:
     assert result["num_gradient_steps"] == 10 * 3 * 2  # rollouts, epochs, minibatches
 
 
+def test_a_choice_that_is_a_level_too_deep_is_told_its_first_line(own: CommandLine) -> None:
+    (own.folder / "my_conf" / "agent" / "deep.yaml").write_text("agent:\n  _target_: my_algorithm.ActorCritic\n")
+    answer = own("train", "--config-dir", "my_conf", "agent=deep")
+    assert answer.status == 2
+    assert (
+        "agent.agent is one level too deep: a file that says agent: must begin with # @package _global_"
+        in answer.errors
+    )
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
+        ("backend=keras", "ActorCritic is written in PyTorch: use backend=torch"),
         ("env=pendulum", "ActorCritic chooses one of several actions, but Pendulum-v1 has the action space Box"),
         ("buffer=replay", "ActorCritic learns from rollouts of its current policy: add PPO=True to set(), or use"),
         ("policy=eps_greedy", "the loss of ActorCritic reads log_prob_old, which comes with PPO=True"),
