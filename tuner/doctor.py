@@ -136,7 +136,7 @@ def storage_state(url: str) -> str:
 
 def _tried(programs: Mapping[str, str], threads: int, storage: str, timeout_s: float) -> dict[str, dict[str, Any]]:
     """Runs the programs, as many at once as there are cores; what each printed, or under "broken" why it did not."""
-    from note_rl.threads import thread_variables
+    from note_rl.support.threads import thread_variables
 
     environment = {
         **os.environ,

@@ -8,13 +8,13 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
-from note_rl.files import atomic_target
+from note_rl.support.files import atomic_target
 
 FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """No space, no quota, a file as large as this process may write."""
 
 _ASIDE = re.compile(r"\..+\.(?P<pid>\d{1,10})(-\w+)?\.aside")
-"""What `note_rl.files.atomic_target` calls it; earlier versions left out the token behind the number."""
+"""What `note_rl.support.files.atomic_target` calls it; earlier versions left out the token behind the number."""
 
 
 def parse_json(text: str | bytes) -> Any:

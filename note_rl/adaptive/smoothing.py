@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from note_rl.checking import Number
+from note_rl.support.checking import Number
 
 _WEIGHT = Number(0.0, 1.0, above=True)
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from note_rl.checking import Count
 from note_rl.environments import Env, EnvLike, as_factory, bounded_actions, flat_observations, num_discrete_actions
 from note_rl.environments.frames import stacked_shape
 from note_rl.errors import EnvironmentMismatchError, say_once
+from note_rl.support.checking import Count
 from note_rl.types import FloatArray
 
 _log = logging.getLogger(__name__)

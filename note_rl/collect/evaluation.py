@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from note_rl.checking import checked
 from note_rl.collect.contract import check_answers
 from note_rl.environments import Environments, EnvLike, VectorEnvironment, as_factory, flat_observations, for_evaluation
 from note_rl.environments.frames import FrameStack
 from note_rl.policy import Policy, default_policy
 from note_rl.seeding import generator
+from note_rl.support.checking import checked
 from note_rl.types import Array, BoolArray, Evaluation, FloatArray
 
 Act = Callable[[Array], FloatArray]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from note_rl.checking import refuse_unknown
+from note_rl.support.checking import refuse_unknown
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from note_rl.checking import Number
 from note_rl.errors import AgentContractError, EnvironmentMismatchError, SettingsError
 from note_rl.policy.base import Policy
+from note_rl.support.checking import Number
 from note_rl.types import Array, FloatArray, IntArray
 
 ClipRange = tuple[float, float]

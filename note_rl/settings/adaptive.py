@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from note_rl import spelling
-from note_rl.checking import Count, Number
 from note_rl.errors import SettingsError
 from note_rl.settings.adaptive_rules import LAWS, RULES, WINDOW
 from note_rl.settings.signals import RegisteredSignal, described, find
+from note_rl.support import spelling
+from note_rl.support.checking import Count, Number
 
 MODES = ("off", "advise", "control")
 Signals = Sequence[str | RegisteredSignal]

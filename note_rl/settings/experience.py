@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from note_rl.checking import Count, Described, count_or_function, flag, refuse_given, refuse_unknown
 from note_rl.errors import SettingsError
 from note_rl.settings.demonstrations import Demonstrations, Expert
 from note_rl.settings.fields import check_fields, documented, fields_of, like, setting
 from note_rl.settings.replay import Hindsight, Priority, RolloutPriority, Window
 from note_rl.settings.window_functions import WindowFunction
+from note_rl.support.checking import Count, Described, count_or_function, flag, refuse_given, refuse_unknown
 
 UPDATES_OF_COPIES = 100
 """Gradient steps between updates of targets that are copies, where nobody says how many; see `target_updates`."""

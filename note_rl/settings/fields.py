@@ -13,7 +13,7 @@ import textwrap
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from note_rl.checking import Kind
+from note_rl.support.checking import Kind
 
 _KEY = "setting"
 _C = TypeVar("_C")

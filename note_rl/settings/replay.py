@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from note_rl.checking import SHARE, Count, Described, Number, OneOf, count_or_function, flag, window
 from note_rl.errors import SettingsError
 from note_rl.settings.fields import check_fields, documented, setting
 from note_rl.settings.window_functions import WindowFunction
+from note_rl.support.checking import SHARE, Count, Described, Number, OneOf, count_or_function, flag, window
 
 Strategy = Literal["future", "final", "episode"]
 

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from note_rl.checking import refuse_given, refuse_unknown
 from note_rl.errors import SettingsError, say_once
 from note_rl.policy import exploration
 from note_rl.settings.experience import ReplaySettings, RolloutSettings
@@ -13,6 +12,7 @@ from note_rl.settings.fields import fields_of
 from note_rl.settings.replay import Hindsight, Priority, RolloutPriority
 from note_rl.settings.settings import Settings
 from note_rl.settings.table import REPLAY, ROLLOUT, SYNONYMS, arguments_of_set, manual_names
+from note_rl.support.checking import refuse_given, refuse_unknown
 
 _log = logging.getLogger(__name__)
 _P = TypeVar("_P", Priority, RolloutPriority)

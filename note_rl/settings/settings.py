@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from note_rl.checking import SHARE, Count, Number, count_or_auto, device, flag
 from note_rl.errors import SettingsError
 from note_rl.policy import Policy
 from note_rl.settings.adaptive import Adaptive
@@ -12,6 +11,7 @@ from note_rl.settings.fields import check_fields, documented, setting
 from note_rl.settings.schedules import Schedule
 from note_rl.settings.signals import check_signal
 from note_rl.settings.workers import WorkerSettings
+from note_rl.support.checking import SHARE, Count, Number, count_or_auto, device, flag
 
 
 @documented

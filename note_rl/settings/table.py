@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from note_rl.checking import Kind, flag
 from note_rl.settings.experience import ReplaySettings, RolloutSettings
 from note_rl.settings.fields import Field, fields_of
 from note_rl.settings.replay import (
@@ -16,6 +15,7 @@ from note_rl.settings.replay import (
 )
 from note_rl.settings.settings import Settings
 from note_rl.settings.workers import WorkerSettings
+from note_rl.support.checking import Kind, flag
 
 ON_POLICY = Field(
     name="PPO",

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from note_rl.checking import Count, Described, flag
 from note_rl.errors import SettingsError
 from note_rl.settings.fields import check_fields, documented, setting
+from note_rl.support.checking import Count, Described, flag
 
 StartMethod = Literal["auto", "forkserver", "spawn"]
 

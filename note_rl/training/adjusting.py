@@ -16,11 +16,11 @@ from note_rl.adaptive.signals.priority_ess import PriorityEss
 from note_rl.adaptive.signals.ratio_ess import RatioEss
 from note_rl.adaptive.smoothing import weight_of_newest
 from note_rl.adaptive.window import Trim, least_kept, removable
-from note_rl.checking import Count, Kind, Number, checked_arguments, refuse_unknown
 from note_rl.errors import SettingsError
 from note_rl.settings.adaptive import MANUAL_NAMES, Adapt, of_manual
 from note_rl.settings.experience import ReplaySettings, RolloutSettings
 from note_rl.settings.window_functions import Removal
+from note_rl.support.checking import Count, Kind, Number, checked_arguments, refuse_unknown
 from note_rl.training.counts import Shown
 from note_rl.training.trainer import Trainer
 

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from note_rl.checking import checked_arguments
 from note_rl.collect.acting import PolicyRunner
 from note_rl.collect.contract import check_calls, check_made, check_parts
 from note_rl.collect.evaluation import Greedy, evaluate
@@ -12,6 +11,7 @@ from note_rl.environments.multi_agent import joint_environments
 from note_rl.learners.priorities import PrioritizedReplay
 from note_rl.policy import Policy, exploration
 from note_rl.settings.set_arguments import settings_from_set
+from note_rl.support.checking import checked_arguments
 from note_rl.training.adjusting import Adjustable
 from note_rl.training.counts import Counted
 from note_rl.training.pictures import Pictured

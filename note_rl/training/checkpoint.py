@@ -19,7 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from note_rl.errors import CheckpointError
-from note_rl.files import atomic_target
+from note_rl.support.files import atomic_target
 from note_rl.types import Array
 
 VERSION = 1

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from note_rl.checking import checked_arguments
 from note_rl.environments.normalise import ObservationNormaliser
 from note_rl.errors import CheckpointError
 from note_rl.learners.base import Learner, check_state
 from note_rl.settings import Settings
+from note_rl.support.checking import checked_arguments
 from note_rl.training.checkpoint import read_checkpoint, write_checkpoint
 from note_rl.training.plotting import History
 from note_rl.training.restoring import check_fits, check_whole, refusing_damage

@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from note_rl.checking import Count, checked_arguments
+from note_rl.support.checking import Count, checked_arguments
 from note_rl.training import plotting
 from note_rl.training.film import film
 from note_rl.types import Evaluation

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from note_rl.checking import checked, file_name
 from note_rl.errors import CheckpointError, SettingsError
+from note_rl.support.checking import checked, file_name
 from note_rl.training.callbacks import Callback, Logs
 from note_rl.training.checkpoint import check_writable, write_checkpoint
 from note_rl.types import Array

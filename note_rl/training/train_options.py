@@ -6,13 +6,13 @@ from typing import Any
 
 from gymnasium.vector import VectorEnv
 
-from note_rl.checking import Count, flag, flag_or_auto, refuse_unknown
 from note_rl.errors import say_once
 from note_rl.settings.experience import ReplaySettings, RolloutSettings, with_train_arguments
 from note_rl.settings.fields import check_fields, documented, like, setting
 from note_rl.settings.replay import Window
 from note_rl.settings.window_functions import WindowFunction
 from note_rl.settings.workers import WorkerSettings
+from note_rl.support.checking import Count, flag, flag_or_auto, refuse_unknown
 from note_rl.training.callbacks import as_callbacks
 
 _log = logging.getLogger(__name__)

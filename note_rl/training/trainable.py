@@ -8,7 +8,6 @@ from typing import Any
 
 from gymnasium.vector import VectorEnv
 
-from note_rl.checking import checked_arguments
 from note_rl.collect import sizing
 from note_rl.collect.contract import check_calls, check_parts, check_reads_triplets, window_function
 from note_rl.environments import EnvLike
@@ -16,6 +15,7 @@ from note_rl.environments.frames import check_frame_stack
 from note_rl.errors import SettingsError
 from note_rl.learners.declarations import Declared, check_settings
 from note_rl.settings import Budget, ReplaySettings, RolloutSettings, Settings
+from note_rl.support.checking import checked_arguments
 from note_rl.training.callbacks import Hooks
 from note_rl.training.persistence import Persistent
 from note_rl.training.progress import ProgressLines, on_the_console

@@ -10,7 +10,7 @@ from hydra.errors import ConfigCompositionException, MissingConfigException, Ove
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from note_rl.spelling import nearest
+from note_rl.support.spelling import nearest
 from tuner.config.composing import BUILT_MAPPINGS, HYDRA_KEYS, compose
 from tuner.errors import UserError
 from tuner.text.names import one_of

@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from note_rl.environments import EnvFactory, for_evaluation
 from note_rl.errors import EnvironmentMismatchError, SettingsError
-from note_rl.threads import thread_variables
+from note_rl.support.threads import thread_variables
 from note_rl.training.film import film_writer
 from tuner.config.composing import RunConfig
 from tuner.config.trust import trusted_modules

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from note_rl.errors import DivergedError
-from note_rl.threads import thread_variables
+from note_rl.support.threads import thread_variables
 from tuner.config.composing import RunConfig
 from tuner.errors import UserError
 from tuner.files import atomic_write

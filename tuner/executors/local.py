@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self, TypeAlias, get_args
 
-from note_rl.threads import thread_variables
+from note_rl.support.threads import thread_variables
 from tuner.errors import UserError
 from tuner.executors.base import Event, TrialEnded, TrialFunction, event_of
 from tuner.executors.gpus import GpuChoice, choose_gpus, gpu_variables

@@ -3,8 +3,8 @@
 from collections.abc import Collection
 from typing import Any
 
-from note_rl.checking import refuse_unknown
 from note_rl.errors import SettingsError
+from note_rl.support.checking import refuse_unknown
 from tuner.trial.messages import JsonDict
 
 _WITHOUT_EFFECT = ("processes_her", "processes_pr")  # in train(), too, which wants HER or PR for them all the same

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from note_rl.threads import thread_variables
+from note_rl.support.threads import thread_variables
 from tuner.config.composing import BackendConfig
 from tuner.runs.quiet import quiet_import
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from note_rl.spelling import nearest
+from note_rl.support.spelling import nearest
 
 
 def one_of(meant: Iterable[str]) -> str:

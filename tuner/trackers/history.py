@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
-from note_rl.files import atomic_target
+from note_rl.support.files import atomic_target
 from tuner.errors import UserError
 
 logger = logging.getLogger(__name__)

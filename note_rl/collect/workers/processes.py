@@ -15,7 +15,7 @@ from typing import Any
 from note_rl.collect.workers.messages import Failed, WorkerConnection
 from note_rl.collect.workers.worker_process import Start
 from note_rl.errors import WorkerError
-from note_rl.threads import thread_variables
+from note_rl.support.threads import thread_variables
 
 _PROGRAM = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import tuner as package
-from note_rl.threads import thread_variables
+from note_rl.support.threads import thread_variables
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine
 from tuner.config.composing import BackendConfig
 from tuner.errors import UserError

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from note_rl.files import atomic_target
+from note_rl.support.files import atomic_target
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine
 from tests.tuner.reporting.summaries import full_study
 from tests.tuner.studies import FakeExecutor, journal, run_study, sqlite

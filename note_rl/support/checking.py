@@ -17,7 +17,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 import numpy as np
 
 from note_rl.errors import SettingsError
-from note_rl.spelling import nearest
+from note_rl.support.spelling import nearest
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
