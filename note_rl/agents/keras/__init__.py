@@ -1,5 +1,6 @@
 """Agents in Keras."""
 
+from note_rl.agents.keras.a2c import A2C
 from note_rl.agents.keras.ddpg import DDPG
 from note_rl.agents.keras.double_dqn import DoubleDQN
 from note_rl.agents.keras.dqn import DQN
@@ -10,4 +11,4 @@ from note_rl.agents.keras.ppo import PPO
 from note_rl.agents.keras.sac import SAC
 from note_rl.agents.keras.td3 import TD3
 
-__all__ = ["DDPG", "DQN", "GAIL", "MADDPG", "PPO", "SAC", "TD3", "DoubleDQN", "DuelingDQN"]
+__all__ = ["A2C", "DDPG", "DQN", "GAIL", "MADDPG", "PPO", "SAC", "TD3", "DoubleDQN", "DuelingDQN"]

@@ -1,22 +1,16 @@
 """Proximal policy optimization in Keras (Schulman et al. 2017, https://arxiv.org/abs/1707.06347)."""
 
-import math
 from collections.abc import Sequence
 from typing import ClassVar
 
 import tensorflow as tf
 
-from note_rl.agents.keras.networks import MLP, MakeNetwork
-from note_rl.agents.spaces import DiscreteSpaces, any_spaces
+from note_rl.agents.keras.actor_critic import ActorCritic
+from note_rl.agents.keras.networks import MakeNetwork
 from note_rl.environments import EnvLike
-from note_rl.learners.numpy_policy import DenseLayer, with_constant_outputs
-from note_rl.policy import GaussianPolicy, Policy, SoftmaxPolicy
-from note_rl.rl import RL
-
-_LOG_ROOT_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
-class PPO(RL):
+class PPO(ActorCritic):
     """Clipped policy gradient with generalised advantages, for discrete and for continuous actions.
 
     Acts with `SoftmaxPolicy` where it chooses one of several actions, with `GaussianPolicy` where actions are numbers.
@@ -39,10 +33,7 @@ class PPO(RL):
         device: Where the networks live, as TensorFlow names it.
     """
 
-    on_policy = True
-    action_kinds = ("discrete", "continuous")
     batch_attributes: ClassVar[tuple[str, ...]] = ("log_prob_old", "advantage", "return_", "value_old")
-    reads_triplets = False
 
     def __init__(
         self,
@@ -63,62 +54,29 @@ class PPO(RL):
         frame_stack: int = 1,
         device: str = "cpu",
     ) -> None:
-        super().__init__()
-        spaces = any_spaces(env, type(self).__name__, state_dim, action_dim, frame_stack)
-        num_outputs = spaces.num_actions if isinstance(spaces, DiscreteSpaces) else spaces.action_size
-        hidden = (hidden_size, hidden_size) if isinstance(hidden_size, int) else hidden_size
-        make = network or (lambda shape, outputs: MLP(shape, outputs, hidden, activation="tanh"))
-        self.env = env
-        self.gamma = gamma
-        self.gae_lambda = gae_lambda
+        super().__init__(
+            state_dim,
+            hidden_size,
+            action_dim,
+            env=env,
+            network=network,
+            gamma=gamma,
+            gae_lambda=gae_lambda,
+            entropy_coef=entropy_coef,
+            value_coef=value_coef,
+            normalise_advantage=normalise_advantage,
+            initial_log_std=initial_log_std,
+            frame_stack=frame_stack,
+            device=device,
+        )
         self.clip = clip
         self.clip_value = clip_value
-        self.entropy_coef = entropy_coef
-        self.value_coef = value_coef
-        self.normalise_advantage = normalise_advantage
-        self.initial_log_std = initial_log_std
-        self.frame_stack = frame_stack
-        with tf.device(device):
-            self.actor = make(spaces.obs_shape, num_outputs)
-            self.critic = make(spaces.obs_shape, 1)
-            start = [initial_log_std] * num_outputs
-            self.log_std = None if isinstance(spaces, DiscreteSpaces) else tf.Variable(start, dtype=tf.float32)
-        for net, output_gain in ((self.actor, 0.01), (self.critic, 1.0)):
-            if isinstance(net, MLP):
-                net.start_orthogonal(output_gain)
-        self.param = [list(self.actor.trainable_variables), list(self.critic.trainable_variables)]
-        if self.log_std is not None:
-            self.param[0].append(self.log_std)
         self.log_prob_old: tf.Tensor
-        self.advantage: tf.Tensor
-        self.return_: tf.Tensor
         self.value_old: tf.Tensor
-
-    def action(self, s: tf.Tensor) -> tf.Tensor:
-        """Probabilities [B, A], or of continuous actions means and log deviations [B, 2A]."""
-        outputs = self.actor(s)
-        if self.log_std is None:
-            return tf.nn.softmax(outputs)
-        return tf.concat([outputs, tf.zeros_like(outputs) + self.log_std], axis=-1)
-
-    def value(self, s: tf.Tensor) -> tf.Tensor:
-        """V(s) [B]."""
-        return self.critic(s)[:, 0]
-
-    def _log_prob_and_entropy(self, s: tf.Tensor, a: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Log-probability of a in s [B], and the entropy of pi(.|s), [B] or the same number for all states."""
-        outputs = self.actor(s)
-        if self.log_std is None:
-            log_probs = tf.nn.log_softmax(outputs)  # [B, A]
-            chosen = tf.gather(log_probs, a, axis=1, batch_dims=1)
-            return chosen, -tf.reduce_sum(tf.exp(log_probs) * log_probs, axis=-1)
-        distance = (a - outputs) * tf.exp(-self.log_std)
-        log_normal = -0.5 * tf.square(distance) - self.log_std - _LOG_ROOT_2PI  # [B, A]
-        return tf.reduce_sum(log_normal, axis=-1), tf.reduce_sum(self.log_std + _LOG_ROOT_2PI + 0.5)
 
     def __call__(self, s: tf.Tensor, a: tf.Tensor, next_s: tf.Tensor, r: tf.Tensor, d: tf.Tensor) -> tf.Tensor:
         """Loss [B]: clipped surrogate (eq. 7), squared value error, minus the entropy bonus (eq. 9)."""
-        log_prob, entropy = self._log_prob_and_entropy(s, a)
+        log_prob, entropy = self.log_prob_and_entropy(s, a)
         ratio = tf.exp(log_prob - self.log_prob_old)
         clipped = tf.clip_by_value(ratio, 1.0 - self.clip, 1.0 + self.clip)
         surrogate = tf.minimum(ratio * self.advantage, clipped * self.advantage)
@@ -133,15 +91,3 @@ class PPO(RL):
             return error
         clipped = self.value_old + tf.clip_by_value(value - self.value_old, -self.clip_value, self.clip_value)
         return tf.maximum(error, tf.square(clipped - self.return_))
-
-    def default_policy(self) -> Policy:
-        """Until set() says otherwise."""
-        return SoftmaxPolicy() if self.log_std is None else GaussianPolicy()
-
-    def acting_layers(self) -> list[DenseLayer] | None:
-        """The actor's layers, if it is an `MLP`."""
-        if not isinstance(self.actor, MLP):
-            return None
-        if self.log_std is None:
-            return self.actor.dense_layers("softmax")
-        return with_constant_outputs(self.actor.dense_layers(), self.log_std.numpy())

@@ -1,23 +1,17 @@
 """Proximal policy optimization in PyTorch (Schulman et al. 2017, https://arxiv.org/abs/1707.06347)."""
 
-import math
 from collections.abc import Sequence
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from note_rl.agents.pytorch.networks import MLP, MakeNetwork
-from note_rl.agents.spaces import DiscreteSpaces, any_spaces
+from note_rl.agents.pytorch.actor_critic import ActorCritic
+from note_rl.agents.pytorch.networks import MakeNetwork
 from note_rl.environments import EnvLike
-from note_rl.learners.numpy_policy import DenseLayer, with_constant_outputs
-from note_rl.policy import GaussianPolicy, Policy, SoftmaxPolicy
-from note_rl.rl_pytorch import RL_pytorch
-
-_LOG_ROOT_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
-class PPO(RL_pytorch):
+class PPO(ActorCritic):
     """Clipped policy gradient with generalised advantages, for discrete and for continuous actions.
 
     Acts with `SoftmaxPolicy` where it chooses one of several actions, with `GaussianPolicy` where actions are numbers.
@@ -40,11 +34,7 @@ class PPO(RL_pytorch):
         device: Where the networks live.
     """
 
-    on_policy = True
-    action_kinds = ("discrete", "continuous")
     batch_attributes: ClassVar[tuple[str, ...]] = ("log_prob_old", "advantage", "return_", "value_old")
-    reads_triplets = False
-    traceable = True
 
     def __init__(
         self,
@@ -65,61 +55,29 @@ class PPO(RL_pytorch):
         frame_stack: int = 1,
         device: str = "cpu",
     ) -> None:
-        super().__init__()
-        spaces = any_spaces(env, type(self).__name__, state_dim, action_dim, frame_stack)
-        num_outputs = spaces.num_actions if isinstance(spaces, DiscreteSpaces) else spaces.action_size
-        hidden = (hidden_size, hidden_size) if isinstance(hidden_size, int) else hidden_size
-        make = network or (lambda shape, outputs: MLP(shape, outputs, hidden, activation="tanh"))
-        self.env = env
-        self.gamma = gamma
-        self.gae_lambda = gae_lambda
+        super().__init__(
+            state_dim,
+            hidden_size,
+            action_dim,
+            env=env,
+            network=network,
+            gamma=gamma,
+            gae_lambda=gae_lambda,
+            entropy_coef=entropy_coef,
+            value_coef=value_coef,
+            normalise_advantage=normalise_advantage,
+            initial_log_std=initial_log_std,
+            frame_stack=frame_stack,
+            device=device,
+        )
         self.clip = clip
         self.clip_value = clip_value
-        self.entropy_coef = entropy_coef
-        self.value_coef = value_coef
-        self.normalise_advantage = normalise_advantage
-        self.initial_log_std = initial_log_std
-        self.frame_stack = frame_stack
-        self.actor = make(spaces.obs_shape, num_outputs).to(device)
-        self.critic = make(spaces.obs_shape, 1).to(device)
-        for net, output_gain in ((self.actor, 0.01), (self.critic, 1.0)):
-            if isinstance(net, MLP):
-                net.start_orthogonal(output_gain)
-        start = torch.full((num_outputs,), initial_log_std, device=device)
-        self.log_std = None if isinstance(spaces, DiscreteSpaces) else start.requires_grad_()
-        self.param = [list(self.actor.parameters()), list(self.critic.parameters())]
-        if self.log_std is not None:
-            self.param[0].append(self.log_std)
         self.log_prob_old: Tensor
-        self.advantage: Tensor
-        self.return_: Tensor
         self.value_old: Tensor
-
-    def action(self, s: Tensor) -> Tensor:
-        """Probabilities [B, A], or of continuous actions means and log deviations [B, 2A]."""
-        outputs: Tensor = self.actor(s)
-        if self.log_std is None:
-            return outputs.softmax(-1)
-        return torch.cat([outputs, self.log_std.expand_as(outputs)], dim=-1)
-
-    def value(self, s: Tensor) -> Tensor:
-        """V(s) [B]."""
-        v: Tensor = self.critic(s).squeeze(1)
-        return v
-
-    def _log_prob_and_entropy(self, s: Tensor, a: Tensor) -> tuple[Tensor, Tensor]:
-        """Log-probability of a in s and the entropy of pi(.|s), [B] each."""
-        outputs: Tensor = self.actor(s)
-        if self.log_std is None:
-            log_probs = outputs.log_softmax(-1)  # [B, A]
-            return log_probs.gather(1, a[:, None]).squeeze(1), -(log_probs.exp() * log_probs).sum(-1)
-        log_normal = -0.5 * ((a - outputs) * (-self.log_std).exp()).square() - self.log_std - _LOG_ROOT_2PI  # [B, A]
-        entropy = (self.log_std + _LOG_ROOT_2PI + 0.5).sum()
-        return log_normal.sum(-1), entropy.expand(len(a))
 
     def __call__(self, s: Tensor, a: Tensor, next_s: Tensor, r: Tensor, d: Tensor) -> Tensor:
         """Loss [B]: clipped surrogate (eq. 7), squared value error, minus the entropy bonus (eq. 9)."""
-        log_prob, entropy = self._log_prob_and_entropy(s, a)
+        log_prob, entropy = self.log_prob_and_entropy(s, a)
         ratio = (log_prob - self.log_prob_old).exp()
         clipped = ratio.clamp(1.0 - self.clip, 1.0 + self.clip)
         surrogate = torch.minimum(ratio * self.advantage, clipped * self.advantage)
@@ -135,15 +93,3 @@ class PPO(RL_pytorch):
             return error
         clipped = self.value_old + (value - self.value_old).clamp(-self.clip_value, self.clip_value)
         return torch.maximum(error, (clipped - self.return_).square())
-
-    def default_policy(self) -> Policy:
-        """Until set() says otherwise."""
-        return SoftmaxPolicy() if self.log_std is None else GaussianPolicy()
-
-    def acting_layers(self) -> list[DenseLayer] | None:
-        """The actor's layers, if it is an `MLP`."""
-        if not isinstance(self.actor, MLP):
-            return None
-        if self.log_std is None:
-            return self.actor.dense_layers("softmax")
-        return with_constant_outputs(self.actor.dense_layers(), self.log_std.detach().numpy())

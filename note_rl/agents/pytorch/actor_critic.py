@@ -1,0 +1,120 @@
+"""What agents have in common that learn a policy and its value from rollouts, in PyTorch."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from note_rl.agents.pytorch.networks import MLP, MakeNetwork
+from note_rl.agents.spaces import DiscreteSpaces, any_spaces
+from note_rl.environments import EnvLike
+from note_rl.learners.numpy_policy import DenseLayer, with_constant_outputs
+from note_rl.policy import GaussianPolicy, Policy, SoftmaxPolicy
+from note_rl.rl_pytorch import RL_pytorch
+
+_LOG_ROOT_2PI = 0.5 * math.log(2.0 * math.pi)
+
+
+class ActorCritic(RL_pytorch):
+    """A policy and its value in two networks, for discrete and for continuous actions. A subclass gives the loss.
+
+    Acts with `SoftmaxPolicy` where it chooses one of several actions, with `GaussianPolicy` where actions are numbers.
+
+    Args:
+        state_dim: Length of an observation; None: read from the environment, as action_dim.
+        hidden_size: Width of the hidden layers, one number or one per layer; a single number means two layers.
+        action_dim: Number of actions to choose one of.
+        env: Environment, id, list or factory.
+        network: Makes a network from (observation shape, number of outputs); None: a tanh `MLP` of `hidden_size`.
+        gamma: Discount of one step.
+        gae_lambda: Weight of long against short returns in the advantage.
+        entropy_coef: Weight of the entropy bonus.
+        value_coef: Weight of the value loss.
+        normalise_advantage: Whether advantages get mean 0 and deviation 1 over the rollout.
+        initial_log_std: Log deviation of continuous actions at the start; it is learned, the same for all states.
+        frame_stack: Frames that are shown together; the same as in set().
+        device: Where the networks live.
+    """
+
+    on_policy = True
+    action_kinds = ("discrete", "continuous")
+    reads_triplets = False
+    traceable = True
+
+    def __init__(
+        self,
+        state_dim: int | None = None,
+        hidden_size: int | Sequence[int] = (64, 64),
+        action_dim: int | None = None,
+        *,
+        env: EnvLike = "CartPole-v1",
+        network: MakeNetwork | None = None,
+        gamma: float = 0.99,
+        gae_lambda: float = 0.95,
+        entropy_coef: float = 0.0,
+        value_coef: float = 0.5,
+        normalise_advantage: bool = True,
+        initial_log_std: float = 0.0,
+        frame_stack: int = 1,
+        device: str = "cpu",
+    ) -> None:
+        super().__init__()
+        spaces = any_spaces(env, type(self).__name__, state_dim, action_dim, frame_stack)
+        num_outputs = spaces.num_actions if isinstance(spaces, DiscreteSpaces) else spaces.action_size
+        hidden = (hidden_size, hidden_size) if isinstance(hidden_size, int) else hidden_size
+        make = network or (lambda shape, outputs: MLP(shape, outputs, hidden, activation="tanh"))
+        self.env = env
+        self.gamma = gamma
+        self.gae_lambda = gae_lambda
+        self.entropy_coef = entropy_coef
+        self.value_coef = value_coef
+        self.normalise_advantage = normalise_advantage
+        self.initial_log_std = initial_log_std
+        self.frame_stack = frame_stack
+        self.actor = make(spaces.obs_shape, num_outputs).to(device)
+        self.critic = make(spaces.obs_shape, 1).to(device)
+        for net, output_gain in ((self.actor, 0.01), (self.critic, 1.0)):
+            if isinstance(net, MLP):
+                net.start_orthogonal(output_gain)
+        start = torch.full((num_outputs,), initial_log_std, device=device)
+        self.log_std = None if isinstance(spaces, DiscreteSpaces) else start.requires_grad_()
+        self.param = [list(self.actor.parameters()), list(self.critic.parameters())]
+        if self.log_std is not None:
+            self.param[0].append(self.log_std)
+        self.advantage: Tensor
+        self.return_: Tensor
+
+    def action(self, s: Tensor) -> Tensor:
+        """Probabilities [B, A], or of continuous actions means and log deviations [B, 2A]."""
+        outputs: Tensor = self.actor(s)
+        if self.log_std is None:
+            return outputs.softmax(-1)
+        return torch.cat([outputs, self.log_std.expand_as(outputs)], dim=-1)
+
+    def value(self, s: Tensor) -> Tensor:
+        """V(s) [B]."""
+        v: Tensor = self.critic(s).squeeze(1)
+        return v
+
+    def log_prob_and_entropy(self, s: Tensor, a: Tensor) -> tuple[Tensor, Tensor]:
+        """Log-probability of a in s and the entropy of pi(.|s), [B] each."""
+        outputs: Tensor = self.actor(s)
+        if self.log_std is None:
+            log_probs = outputs.log_softmax(-1)  # [B, A]
+            return log_probs.gather(1, a[:, None]).squeeze(1), -(log_probs.exp() * log_probs).sum(-1)
+        log_normal = -0.5 * ((a - outputs) * (-self.log_std).exp()).square() - self.log_std - _LOG_ROOT_2PI  # [B, A]
+        entropy = (self.log_std + _LOG_ROOT_2PI + 0.5).sum()
+        return log_normal.sum(-1), entropy.expand(len(a))
+
+    def default_policy(self) -> Policy:
+        """Until set() says otherwise."""
+        return SoftmaxPolicy() if self.log_std is None else GaussianPolicy()
+
+    def acting_layers(self) -> list[DenseLayer] | None:
+        """The actor's layers, if it is an `MLP`."""
+        if not isinstance(self.actor, MLP):
+            return None
+        if self.log_std is None:
+            return self.actor.dense_layers("softmax")
+        return with_constant_outputs(self.actor.dense_layers(), self.log_std.detach().numpy())
