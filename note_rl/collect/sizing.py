@@ -109,9 +109,9 @@ def chosen_num_envs(agent: Any, experience: ReplaySettings | RolloutSettings) ->
     costs = measured_costs(agent)
     fewest, most = 1, _MOST_ENVS
     if isinstance(experience, RolloutSettings):
-        if experience.num_env_steps is None:
+        if experience.batch_size != "rollout" and experience.num_env_steps is None:
             fewest = math.ceil(experience.batch_size / experience.num_steps)
-        else:
+        if experience.num_env_steps is not None:
             most = min(most, experience.num_env_steps)
     elif experience.train_freq is not None:
         most = min(most, experience.train_freq)
@@ -137,12 +137,14 @@ class Share:
 
 def recommended_processes(agent: Any, num_envs: int, share: Share) -> int:
     """How many worker processes to train with, measured and said in one line; see `Agent.get_optimal_processes`."""
-    experience = agent.settings.experience
+    experience: Any = agent.settings.experience
+    on_policy = isinstance(experience, RolloutSettings)
+    if on_policy:
+        experience = experience.for_envs(num_envs)
     before = _resident_mb()
     envs = _fresh(agent)
     step_s = _step_seconds(envs)
     env_mb = max(_resident_mb() - before, 0.0)
-    on_policy = isinstance(experience, RolloutSettings)
     in_phase = experience.steps_per_env(num_envs) * num_envs if on_policy else experience.train_freq
     capacity = in_phase if on_policy else experience.capacity
     limits = WorkerLimits(

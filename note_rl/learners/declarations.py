@@ -36,6 +36,7 @@ class Declared:
         default_gae_lambda: Weight of long against short returns in the advantage, where the agent has no `gae_lambda`.
         default_normalise_advantage: Whether advantages get mean 0 and deviation 1 over a rollout, where it has no
             `normalise_advantage`.
+        set_defaults: What set() is told where its caller does not say otherwise, in its own names.
         default_update_batches: Gradient steps between calls of update_param() where set() is not told; None: 100 if it
             copies, else 1.
         num_output_layers: How many of acting_layers(), counted from the last, have no width of `hidden_sizes`.
@@ -53,6 +54,7 @@ class Declared:
     default_gae_lambda: ClassVar[float] = 0.95
     default_normalise_advantage: ClassVar[bool] = True
     num_output_layers: ClassVar[int] = 1
+    set_defaults: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     default_update_batches: int | None = None
     frame_stack: int | None = None
     couples_samples: bool = False

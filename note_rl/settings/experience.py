@@ -3,14 +3,22 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from note_rl.errors import SettingsError
 from note_rl.settings.demonstrations import Demonstrations, Expert
 from note_rl.settings.fields import check_fields, documented, fields_of, like, setting
 from note_rl.settings.replay import Hindsight, Priority, RolloutPriority, Window
 from note_rl.settings.window_functions import WindowFunction
-from note_rl.support.checking import Count, Described, count_or_function, flag, refuse_given, refuse_unknown
+from note_rl.support.checking import (
+    Count,
+    Described,
+    count_or_function,
+    count_or_rollout,
+    flag,
+    refuse_given,
+    refuse_unknown,
+)
 
 UPDATES_OF_COPIES = 100
 """Gradient steps between updates of targets that are copies, where nobody says how many; see `target_updates`."""
@@ -172,7 +180,12 @@ class RolloutSettings:
         manual="update_steps",
         text="Steps of all environments together and rollout, which replace `num_steps`; None: that holds.",
     )
-    batch_size: int = setting(ReplaySettings.batch_size, Count(), manual="batch", text="Transitions per gradient step.")
+    batch_size: int | Literal["rollout"] = setting(
+        ReplaySettings.batch_size,
+        count_or_rollout,
+        manual="batch",
+        text="Transitions per gradient step; rollout: all of the rollout at once.",
+    )
     num_epochs: int = setting(10, Count(), text="Passes over each rollout.")
     target_update_interval: int | None = setting(
         None,
@@ -212,15 +225,22 @@ class RolloutSettings:
         """Steps that each of so many environments contributes to a rollout."""
         return self.num_steps if self.num_env_steps is None else max(self.num_env_steps // num_envs, 1)
 
-    def check_num_envs(self, num_envs: int) -> None:
-        """Refuses minibatches larger than a rollout of so many environments."""
+    def for_envs(self, num_envs: int) -> "RolloutSettings":
+        """The same, with a number for "rollout".
+
+        Raises:
+            SettingsError: Minibatches are larger than a rollout of so many environments.
+        """
         steps = self.steps_per_env(num_envs)
+        if self.batch_size == "rollout":
+            return replace(self, batch_size=steps * num_envs)
         if self.batch_size > steps * num_envs:
             raise SettingsError(
                 f"batch/batch_size={self.batch_size} is more than a rollout holds ({steps} steps of each of {num_envs} "
                 f"environments, {steps * num_envs} in all); lower the batch, or collect more (rollout_steps, "
                 "update_steps, num_envs)"
             )
+        return self
 
 
 _OF_POOLS = tuple(str(one.manual_name) for one in fields_of(Window))

@@ -40,9 +40,17 @@ def settings_from_set(**arguments: Any) -> Settings:
     return Settings(experience=experience, policy=policy, **_of(Settings, given))
 
 
+def with_defaults(defaults: Given, arguments: Given) -> dict[str, Any]:
+    """The arguments of set() with those of an agent's defaults that say nothing else about the same thing."""
+    said = {name for name, value in arguments.items() if value is not None}
+    if "update_steps" in said:
+        said.add("rollout_steps")
+    return {**arguments, **{name: value for name, value in defaults.items() if name not in said}}
+
+
 def _checked(arguments: Given) -> dict[str, Any]:
     """Those that say something, each as its kind gives it."""
-    known = arguments_of_set()
+    known = arguments_of_set(on_policy=bool(arguments.get("PPO")))
     refuse_unknown("set", arguments, known)
     kinds = {name: known[name].kind for name in arguments}
     return {

@@ -76,7 +76,7 @@ class Settings:
         if self.criterion is not None and self.trial_count is None:
             raise SettingsError(f"criterion={self.criterion} needs trial_count: the mean of how many episodes?")
         if isinstance(self.experience, RolloutSettings) and isinstance(self.num_envs, int):
-            self.experience.check_num_envs(self.num_envs)
+            self.experience.for_envs(self.num_envs)
         if self.normalise_obs and self.experience.frame_stack > 1:
             raise SettingsError(
                 "normalise_obs would turn the stored frames into floats of their own scale; leave it out and divide by "

@@ -72,9 +72,10 @@ def manual_names(fields: Iterable[Field]) -> list[str]:
     return list(dict.fromkeys(str(one.manual_name) for one in fields))
 
 
-def arguments_of_set() -> dict[str, Field]:
-    """By argument, what set() takes; where replay and rollouts have one of the same name, that of replay."""
-    arguments = {str(one.manual_name): one for one in reversed((*COMMON, *REPLAY, *ROLLOUT))}
+def arguments_of_set(on_policy: bool = False) -> dict[str, Field]:
+    """By argument, what set() takes; where replay and rollouts have one of the same name, that which is meant."""
+    meant = (*COMMON, *ROLLOUT, *REPLAY) if on_policy else (*COMMON, *REPLAY, *ROLLOUT)
+    arguments = {str(one.manual_name): one for one in reversed(meant)}
     in_order = {name: arguments[name] for name in manual_names((*COMMON, *REPLAY, *ROLLOUT))}
     return {**in_order, **{name: in_order[other] for name, other in SYNONYMS.items()}}
 

@@ -155,6 +155,16 @@ def count_or_auto(name: str, value: Any) -> int | str:
     return Count()(name, value)
 
 
+@described("a whole number, at least 1, or 'rollout'")
+def count_or_rollout(name: str, value: Any) -> int | str:
+    """A number, or "rollout"."""
+    if isinstance(value, str):
+        if value != "rollout":
+            raise SettingsError(f"{name} must be a number or 'rollout' (all of it at once), got {value!r}")
+        return value
+    return Count()(name, value)
+
+
 @described("True, False or 'auto'")
 def flag_or_auto(name: str, value: Any) -> bool | str:
     """True, False or "auto"."""

@@ -82,10 +82,11 @@ class Adjustable:
         return smoothed.value if smoothed is not None and smoothed.count else None
 
     @Shown
-    def batch(self) -> int:
-        """Size of the minibatches by now, which adjust() and its like may have changed."""
+    def batch(self) -> int | str:
+        """Size of the minibatches by now, which adjust() and its like may have changed; "rollout" before train()."""
         settings = self._trainer.experience.settings if self._trainer is not None else self.settings.experience
-        return int(settings.batch_size)
+        size: int | str = settings.batch_size
+        return size
 
     @checked_arguments(**_NUMBERS)
     def adjust_window_size(

@@ -10,7 +10,7 @@ from note_rl.environments import EnvLike, check_same_spaces, for_evaluation
 from note_rl.environments.multi_agent import joint_environments
 from note_rl.learners.priorities import PrioritizedReplay
 from note_rl.policy import Policy, exploration
-from note_rl.settings.set_arguments import settings_from_set
+from note_rl.settings.set_arguments import settings_from_set, with_defaults
 from note_rl.support.checking import checked_arguments
 from note_rl.training.adjusting import Adjustable
 from note_rl.training.counts import Counted
@@ -81,7 +81,7 @@ class Agent(Trainable, Rebuildable, Counted, Adjustable, Pictured):
         """
         check_made(self)
         merged = {**self._set_arguments, **arguments}
-        self.settings = settings_from_set(**merged)
+        self.settings = settings_from_set(**with_defaults(type(self).set_defaults, merged))
         self._set_arguments = merged
 
     @checked_arguments()

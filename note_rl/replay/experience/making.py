@@ -47,5 +47,4 @@ def make_experience(settings: Settings, view: AgentView, num_envs: int, rng: np.
     chosen = settings.experience
     if isinstance(chosen, ReplaySettings):
         return ReplayExperience(chosen, view, rng)
-    chosen.check_num_envs(num_envs)
-    return RolloutExperience(chosen, view, rng)
+    return RolloutExperience(chosen.for_envs(num_envs), view, rng)

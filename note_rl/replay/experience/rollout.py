@@ -26,7 +26,7 @@ class RolloutExperience:
     """Trains from each rollout for some epochs, then forgets it.
 
     Args:
-        settings: What was chosen.
+        settings: What was chosen, `for_envs`.
         view: What is asked of the agent.
         rng: Shuffles.
 
@@ -44,6 +44,13 @@ class RolloutExperience:
         self._scores: RolloutScores | None = None
         self._frames: FrameRing | None = None  # holds the frames before a rollout, too
 
+    @property
+    def _batch_size(self) -> int:
+        """Transitions per gradient step by now."""
+        size = self.settings.batch_size
+        assert size != "rollout", "settings are made for_envs"
+        return size
+
     def phase_length(self, num_envs: int, remaining: int | None) -> int | None:
         """Always whole rollouts: a shorter last one would be another problem."""
         return self.settings.steps_per_env(num_envs)
@@ -58,7 +65,7 @@ class RolloutExperience:
         if not self.settings.learned_reward and view.normalise_reward is not None:
             steps = replace(steps, reward=view.normalise_reward(steps.reward))
         per_transition = 2 * steps.obs[0, 0].nbytes * self.settings.frame_stack
-        self._max_block = max(1, MAX_BLOCK_BYTES // max(self.settings.batch_size * per_transition, 1))
+        self._max_block = max(1, MAX_BLOCK_BYTES // max(self._batch_size * per_transition, 1))
         self._rollout = Rollout(steps, view.discount(), self._frames)
         if self.settings.learned_reward and view.reward is not None:
             self._rollout.replace_reward(view.reward)
@@ -83,7 +90,7 @@ class RolloutExperience:
         rollout, settings = self._rollout, self.settings
         assert rollout is not None, "store() comes first"
         if self._scores is None:
-            index = rollout.epochs(settings.num_epochs, settings.batch_size, self._rng)
+            index = rollout.epochs(settings.num_epochs, self._batch_size, self._rng)
             sync = self._sync(len(index), clock)
             for first, last in fixed_chunks(len(index), self._max_block):
                 yield self._dressed(rollout, index[first:last], sync[first:last])
@@ -93,7 +100,7 @@ class RolloutExperience:
 
     def _by_priority(self, rollout: Rollout, scores: RolloutScores, clock: Clock) -> Iterator[Sample]:
         """Short update blocks, none of which reaches over a point where the window is applied."""
-        batch_size = self.settings.batch_size
+        batch_size = self._batch_size
         per_epoch = len(rollout) // batch_size
         sync = self._sync(self.settings.num_epochs * per_epoch, clock)
         begin = 0
@@ -122,9 +129,9 @@ class RolloutExperience:
         assert window is not None
         told = ask(window) if callable(window) else window
         if isinstance(told, Removal):
-            scores.give_up_oldest(min(told, scores.num_live - self.settings.batch_size))
+            scores.give_up_oldest(min(told, scores.num_live - self._batch_size))
         else:
-            scores.keep_highest(max(told, self.settings.batch_size))
+            scores.keep_highest(max(told, self._batch_size))
 
     def _dressed(self, rollout: Rollout, index: IntArray, sync: BoolArray) -> Sample:
         return self._transform.with_expert(rollout.gather(index, sync), self._rng)

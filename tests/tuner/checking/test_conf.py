@@ -40,6 +40,7 @@ NEEDS = {  # choices that fit only one agent, or ask for something
     "env/pointreach": "agent=ddpg_her",
     "policy/softmax": "agent=ppo",
     "schedule/linear_decay": "agent=ppo",
+    "space/a2c_continuous": "agent=a2c_continuous",
     "space/ddpg": "agent=ddpg",
     "space/ddpg_her": "agent=ddpg_her",
     "space/dueling_dqn": "agent=dueling_dqn",
