@@ -30,6 +30,7 @@ class A2C(ActorCritic):
         normalise_advantage: Whether advantages get mean 0 and deviation 1 over the rollout.
         initial_log_std: Log deviation of continuous actions at the start; it is learned, the same for all states.
         frame_stack: Frames that are shown together; the same as in set().
+        device: Where the networks live.
     """
 
     batch_attributes: ClassVar[tuple[str, ...]] = ("advantage", "return_")
@@ -50,6 +51,7 @@ class A2C(ActorCritic):
         normalise_advantage: bool = False,
         initial_log_std: float = 0.0,
         frame_stack: int = 1,
+        device: str = "cpu",
     ) -> None:
         super().__init__(
             state_dim,
@@ -64,6 +66,7 @@ class A2C(ActorCritic):
             normalise_advantage=normalise_advantage,
             initial_log_std=initial_log_std,
             frame_stack=frame_stack,
+            device=device,
         )
 
     def __call__(self, s: tf.Tensor, a: tf.Tensor, next_s: tf.Tensor, r: tf.Tensor, d: tf.Tensor) -> tf.Tensor:
