@@ -116,6 +116,7 @@ def _shared(study: optuna.Study) -> JsonDict:
     settings: JsonDict = study.user_attrs.get(attributes.SETTINGS, {})
     facts: JsonDict = study.user_attrs.get(attributes.FACTS, {})
     sizes = {words: settings.get(key) for words, key in _SIZES.items()}
+    space = sorted(definition["space"].values(), key=lambda one: str(one["path"]))
     return {
         "name": study.study_name,
         "env_id": definition["env"],
@@ -125,8 +126,8 @@ def _shared(study: optuna.Study) -> JsonDict:
         "seed": definition["seed"],
         "budget": {words: size for words, size in sizes.items() if size is not None},
         "study_command": hidden(str(facts.get("command", ""))),  # studies of earlier versions may hold a password
-        "space": {one["path"]: describe_values(one) for one in definition["space"].values()},
-        "scales": {one["path"]: axis_kind(one) for one in definition["space"].values()},
+        "space": {one["path"]: describe_values(one) for one in space},
+        "scales": {one["path"]: axis_kind(one) for one in space},
         **{key: str(facts.get(key, "")) for key in ("sampler", "pruner", "code")},
     }
 

@@ -244,10 +244,10 @@ def test_parameter_axes_suit_their_values() -> None:
         run(f"trial {n}", "screen", float(n), params={path: values[n % 2] for path, values in columns.items()})
         for n in range(8)
     ]
-    drawn = parameter_figures.slices_figure(full_study(runs=tuple(runs), importances=dict.fromkeys(columns, 1.0)))
-    kinds = [drawn["layout"][f"xaxis{number}"].get("type") for number in ("", "2", "3", "4")]
-    assert kinds == ["log", "log", "category", None]
-    assert drawn["layout"]["xaxis2"]["ticktext"] == ["16", "256"]
+    drawn = parameter_figures.slice_figures(full_study(runs=tuple(runs), importances=dict.fromkeys(columns, 1.0)))
+    axes = [one["layout"]["xaxis"] for one in drawn]
+    assert [axis.get("type") for axis in axes] == ["log", "log", "category", None]
+    assert axes[1]["ticktext"] == ["16", "256"]
 
 
 DECLARED: dict[str, tuple[str, list[Any]]] = {
@@ -270,8 +270,8 @@ def declared_study() -> StudySummary:
 
 
 def test_axes_are_those_of_the_declared_space() -> None:
-    drawn = parameter_figures.slices_figure(declared_study())
-    axes = [drawn["layout"][f"xaxis{number}"] for number in ("", "2", "3", "4", "5")]
+    drawn = parameter_figures.slice_figures(declared_study())
+    axes = [one["layout"]["xaxis"] for one in drawn]
     assert [axis.get("type") for axis in axes] == [None, "log", "log", "category", "log"]
     assert axes[1]["autorange"] == "reversed"
     assert list(zip(axes[1]["tickvals"], axes[1]["ticktext"], strict=True)) == [
@@ -280,21 +280,21 @@ def test_axes_are_those_of_the_declared_space() -> None:
         (0.001, "0.999"),
         (0.0001, "0.9999"),
     ]
-    assert drawn["data"][1]["x"][:3] == [0.1, 0.0001, 0.01]
+    assert drawn[1]["data"][0]["x"][:3] == [0.1, 0.0001, 0.01]
     assert "dtick" not in axes[2]  # there is no power of ten between 0.02 and 0.08
     assert axes[3]["categoryarray"] == ["32", "64", "128"]
-    assert drawn["data"][3]["x"][:3] == ["128", "32", "64"]
+    assert drawn[3]["data"][0]["x"][:3] == ["128", "32", "64"]
 
 
 def test_lines_and_bars_are_spread_as_the_space_was() -> None:
     drawn = study_figures.parallel_figure(declared_study())
     assert drawn is not None
-    lines = next(trace for trace in drawn["data"] if trace["name"] == "best tenth")  # trial 8
+    lines = next(trace for trace in drawn["data"] if trace["name"] == "the winner")  # trial 8
     entropy, gamma, rate, batch, unknown, score = lines["y"][:6]
     assert entropy == pytest.approx((0.05 - 0.0005) / (0.1 - 0.0005))
     assert gamma == pytest.approx(1 / 3)  # 0.99 is the first of three factors of ten from 0.9 to 0.9999
     assert (rate, batch, unknown, score) == pytest.approx((0.5, 0.5, 0.5, 1.0))
-    labels = next(trace["text"] for trace in drawn["data"] if trace["mode"] == "text")
+    labels = [label["text"] for label in drawn["layout"]["annotations"]]
     assert labels[3:6] == ["0.9", "0.9968", "0.9999"]
     bars = render_page(declared_study()).partition('id="range-table"')[2].partition("</table>")[0]
     row = next(row for row in bars.split("<tr") if 'title="a.gamma"' in row)
@@ -331,8 +331,9 @@ def test_the_lines_of_trials_end_at_their_scores() -> None:
     traces = {trace.get("name"): trace for trace in drawn["data"]}
     assert traces["the winner"]["y"] == [0.5, 1.0, 1.0, None]  # 0.1 is half-way from 0.01 to 1
     assert traces["pruned or failed"]["y"] == [1.0, None, None, None]
-    assert len(traces["best quarter"]["y"]) == 4  # trial 6; trial 7 is the best tenth
-    labels = traces[None]["text"]
+    assert len(traces["best quarter"]["y"]) == 4  # trial 6
+    assert "best tenth" not in traces, "that is trial 7, which is drawn as the winner"
+    labels = [label["text"] for label in drawn["layout"]["annotations"]]
     assert labels[:3] == ["0.01", "0.1", "1"]
     assert labels[3:5] == ["x", "y"]
 
