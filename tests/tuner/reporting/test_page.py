@@ -248,6 +248,14 @@ def test_parameter_axes_suit_their_values() -> None:
     axes = [one["layout"]["xaxis"] for one in drawn]
     assert [axis.get("type") for axis in axes] == ["log", "log", "category", None]
     assert axes[1]["ticktext"] == ["16", "256"]
+    assert axes[0]["dtick"] == 1, "a tick for each power of ten"
+
+
+def test_an_axis_with_one_power_of_ten_has_further_ticks() -> None:
+    runs = [run(f"trial {n}", "screen", float(n), params={"a.rate": (0.0002, 0.005)[n % 2]}) for n in range(8)]
+    (drawn,) = parameter_figures.slice_figures(full_study(runs=tuple(runs), importances={"a.rate": 1.0}))
+    assert drawn["layout"]["xaxis"]["type"] == "log"
+    assert "dtick" not in drawn["layout"]["xaxis"], "0.001 alone would not say where the axis begins and ends"
 
 
 DECLARED: dict[str, tuple[str, list[Any]]] = {
@@ -305,6 +313,30 @@ def test_a_scale_that_has_no_place_for_the_values_is_not_used() -> None:
     assert AxisScale.of([0.0, 5.0], "log").kind == "linear"
     assert AxisScale.of([0.5, 1.0], "one_minus").kind == "linear"
     assert AxisScale.of(["a", "b"], "log").choices == ("a", "b")
+
+
+def test_chance_is_never_marked_beyond_all() -> None:
+    """Reports of earlier versions hold such numbers."""
+    drawn = parameter_figures.importance_figure(full_study(importance_null={"agent.gamma": 1.7}))
+    assert drawn["data"][1]["x"] == [1.0, None]
+
+
+def test_the_winner_of_a_choice_stands_where_numbers_do() -> None:
+    params = {"agent.gamma": 0.98, "agent.activation": "tanh"}
+    runs = [replace(one, params=params) for one in full_study().stage("screen")]
+    table = render_page(full_study(runs=tuple(runs))).partition('id="range-table"')[2].partition("</table>")[0]
+    cells = [re.findall(r"<td[^>]*>", row)[1] for row in table.split("<tr")[2:]]
+    assert len(cells) == 2
+    assert not [cell for cell in cells if "number" in cell], "numbers alone would be to the right"
+
+
+def test_long_labels_are_broken_and_escaped() -> None:
+    assert style.lines_of("target_update_interval", 14) == "target_update_<br>interval"
+    assert style.lines_of("half area under the curve, half final score", 24) == (
+        "half area under the<br>curve, half final score"
+    )
+    assert style.lines_of("a<b & c", 3) == "a&lt;b<br>&amp; c"
+    assert style.shortened("hyperbolic_tangent", 14) == "hyperbolic_ta…"
 
 
 def test_chance_is_marked_at_every_importance(page: Parsed) -> None:

@@ -1,6 +1,7 @@
 """The figures about parameters: which of them matter, and which way."""
 
 import html
+import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -118,7 +119,8 @@ def _ticks(values: Sequence[Scalar], scale: AxisScale) -> JsonDict:
     plain = abs(scale.low) >= 1 and abs(scale.high) < 1e5
     drawn: JsonDict = {"exponentformat": "none" if plain else "e"}
     if scale.kind == LOG:
-        drawn |= {"type": "log", **({"dtick": 1} if scale.high / scale.low >= 10 else {})}
+        powers_of_ten = math.floor(math.log10(scale.high)) - math.ceil(math.log10(scale.low)) + 1
+        drawn |= {"type": "log", **({"dtick": 1} if powers_of_ten > 1 else {})}
     numbers = sorted({as_number(value) for value in values})
     if len(numbers) <= 10 and all(isinstance(number, int) for number in numbers):
         drawn |= {"tickvals": numbers, "ticktext": [str(number) for number in numbers]}
