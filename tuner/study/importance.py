@@ -40,7 +40,8 @@ def importances(
         maximised: Whether higher values of the first objective are better.
         permutations: How often values are shuffled; 0: no null.
     """
-    trials = [trial for trial in study.get_trials(deepcopy=False, states=_JUDGED) if trial.values]
+    ended = study.get_trials(deepcopy=False, states=_JUDGED)
+    trials = [trial for trial in ended if trial.values and math.isfinite(trial.values[0])]
     sign = 1.0 if maximised else -1.0
     return _over_trials(trials, [sign * trial.values[0] for trial in trials], space, permutations)
 
@@ -78,9 +79,9 @@ def _over_trials(
     trials: Sequence[FrozenTrial], scores: Sequence[float], space: JsonDict, permutations: int
 ) -> Importances:
     """Over these trials in the order they were started; higher scores are better."""
-    if len(trials) < MIN_TRIALS or len(set(scores)) < 2:
-        return Importances()
     known = [name for name in space if any(name in trial.params for trial in trials)]
+    if len(trials) < MIN_TRIALS or len(set(scores)) < 2 or not known:
+        return Importances()
     model = AdditiveModel({name: _term(name, trials) for name in known})
     found = model.effects(scores)
     total = sum(found.values())

@@ -124,6 +124,18 @@ def test_too_few_trials_or_too_equal_ones_say_nothing() -> None:
     for _ in range(20):
         flat.add_trial(create_trial(params={"late": 0.5}, distributions={"late": FloatDistribution(0, 1)}, value=1.0))
     assert importances(flat, SPACE).shares == {}
+    assert importances(study(), {}).shares == {}, "nothing was searched"
+
+
+def test_a_value_that_is_no_number_is_not_the_best_there_is() -> None:
+    made = study()
+    broken = dict.fromkeys(SPACE, 0.99)
+    distributions = {name: FloatDistribution(0.0, 1.0) for name in SPACE}
+    for _ in range(10):
+        made.add_trial(
+            create_trial(state=TrialState.PRUNED, params=broken, distributions=distributions, value=float("inf"))
+        )
+    assert importances(made, SPACE).shares == importances(study(), SPACE).shares
 
 
 def test_a_study_of_ours_has_them_at_its_reports(tmp_path: Path) -> None:
