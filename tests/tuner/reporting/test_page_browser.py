@@ -16,13 +16,13 @@ from tuner.results.records import Objective
 pytestmark = pytest.mark.browser
 
 
-def instrumented(page: Path, script: str) -> Path:
-    """A copy with a script of our own, run once all is drawn; for it the policy has to go."""
+def instrumented(page: Path, script: str, head: str = "") -> Path:
+    """A copy with a script of our own, run once all is drawn; for it the policy has to go. `head` goes before all."""
     text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page.read_text())
     copy = page.with_name("instrumented.html")
     ready = "document.documentElement.dataset.ready"
     waiting = f"(function wait() {{ if (!{ready}) return setTimeout(wait, 20);\n{script}\n}})();"
-    copy.write_text(text.replace("</body>", f"<script>{waiting}</script></body>"))
+    copy.write_text(text.replace("</head>", f"{head}</head>").replace("</body>", f"<script>{waiting}</script></body>"))
     return copy
 
 
@@ -163,9 +163,8 @@ def test_the_tables_of_five_parameters_fit_a_window_of_1300_pixels(tmp_path: Pat
     assert all(content <= room for content, room in widths), widths
 
 
-NARROW = """
-document.body.style.width = "390px";
-setTimeout(() => {
+NARROW = "<style>body { width: 390px }</style>"
+LABELS = """
   const shown = (one) => one.textContent.trim() && one.getBoundingClientRect().width > 0;
   const cut = [];
   for (const place of document.querySelectorAll(".plot > div")) {
@@ -184,7 +183,6 @@ setTimeout(() => {
   const lost = document.querySelector("#parallel-figure").offsetWidth - document.querySelector(".plot").offsetWidth;
   const seen = { cut, crossed: crossed.length, labels: boxes.length, columns, widest, scrolled: lost > 0 };
   document.title = "seen " + JSON.stringify(seen);
-}, 7000);  // virtual time, in which frames are rare
 """
 
 
@@ -201,7 +199,8 @@ def test_on_a_telephone_no_label_is_cut_and_none_lies_on_another(tmp_path: Path)
     shares = dict.fromkeys(paths, 1 / 6)
     metric = "half area under the curve of the mean return over episodes, half final score"
     summary = replace(full_study(runs=tuple(runs), importances=shares, importance_null={}), metric_name=metric)
-    seen = visit(instrumented(write_page(summary, tmp_path / "report"), NARROW), tmp_path, "--window-size=1300,900")
+    page = instrumented(write_page(summary, tmp_path / "report"), LABELS, NARROW)
+    seen = visit(page, tmp_path, "--window-size=1300,900")
     found = re.search("<title>seen (.*)</title>", seen.dom)
     assert found, seen.console
     layout = json.loads(html.unescape(found[1]))
@@ -211,3 +210,30 @@ def test_on_a_telephone_no_label_is_cut_and_none_lies_on_another(tmp_path: Path)
     assert layout["columns"] == 1
     assert layout["widest"] <= 390
     assert layout["scrolled"], "there is no room for seven uprights: they keep their distance, and their place scrolls"
+
+
+OBSERVER = """<script>
+const observed = [];
+window.ResizeObserver = class {  /* frames, on which the real one waits, are rare in virtual time */
+  constructor(told) { this.told = told; }
+  observe(target) { observed.push([this, target]); }
+};
+</script>"""
+RESIZE = """
+document.body.style.width = "390px";
+for (const [observer, target] of observed) observer.told([{ target }]);
+setTimeout(() => {
+  const widths = observed.map(([, target]) => [target.querySelector(".main-svg").clientWidth, target.clientWidth]);
+  document.title = "seen " + JSON.stringify(widths);
+}, 2000);
+"""
+
+
+def test_figures_follow_the_width_of_their_places(tmp_path: Path) -> None:
+    page = instrumented(write_page(full_study(), tmp_path / "report"), RESIZE, OBSERVER)
+    seen = visit(page, tmp_path, "--window-size=1300,900")
+    found = re.search("<title>seen (.*)</title>", seen.dom)
+    assert found, seen.console
+    widths = json.loads(html.unescape(found[1]))
+    assert len(widths) == 9
+    assert all(drawn == room <= 390 for drawn, room in widths), widths
