@@ -23,7 +23,7 @@ from tuner.runs.build import build_run, build_trackers, check_trackers
 from tuner.runs.checks import resolve
 from tuner.runs.functions import function_name, is_function, run_function
 from tuner.runs.progress import Progress, make_progress
-from tuner.runs.recorder import RunRecorder
+from tuner.runs.recorder import FunctionRecorder, RunRecorder
 from tuner.runs.threads import few_threads
 from tuner.runs.training import TrainOutcome, run_training
 from tuner.text.console import PlainConsole
@@ -159,7 +159,8 @@ def _recorded(
     tracker = TrackerGroup([JsonlTracker(), *build_trackers(config.get("tracker")).values()])
     group = " ".join(filter(None, [function_name(config), config.get("env", {}).get("id")]))
     info = RunInfo(folder.name, group, config, folder)
-    recorder = RunRecorder(info, tracker, progress, runs.steps_done(folder), prepare)
+    kind = FunctionRecorder if is_function(config) else RunRecorder
+    recorder = kind(info, tracker, progress, runs.steps_done(folder), prepare)
     try:
         with recorder.stopping_on_signals():
             outcome = _train(config, folder, recorder)

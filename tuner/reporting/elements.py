@@ -26,7 +26,17 @@ def note(text: str) -> Html:
 
 def figure(name: str, caption: str) -> Html:
     """The place of a figure, drawn by page.js."""
-    return tag("figure", tag("div", id=name, class_="plot"), tag("figcaption", caption))
+    return tag("figure", _place(name), tag("figcaption", caption))
+
+
+def figure_grid(names: Sequence[str], caption: str) -> Html:
+    """The places of small figures, as many side by side as there is room for."""
+    return tag("figure", tag("div", *map(_place, names), class_="plots"), tag("figcaption", caption))
+
+
+def _place(name: str) -> Html:
+    """Scrolls sideways where the figure needs more room than there is."""
+    return tag("div", tag("div", id=name), class_="plot")
 
 
 def table(name: str, heads: Sequence[str], rows: Sequence[Html], titles: Mapping[str, str] | None = None) -> Html:

@@ -4,6 +4,7 @@
   for (const trace of Object.values(figures).flatMap((figure) => figure.data)) {
     if (trace.customdata) trace.customdata = trace.customdata.map((place) => (place === null ? null : texts[place]));
   }
+  const touch = window.matchMedia("(pointer: coarse)").matches;
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
 
   /* Replaces "var(--name)" anywhere in a figure by the colour it stands for now. */
@@ -27,6 +28,7 @@
       hoverlabel: { bgcolor: "var(--surface)", bordercolor: "var(--line)", font: { color: "var(--text)" }, align: "left" },
       modebar: { bgcolor: "rgba(0,0,0,0)", color: "var(--faint)", activecolor: "var(--text)" },
       legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" },
+      dragmode: touch ? false : "zoom" /* a finger on a figure scrolls the page */,
       ...layout,
     };
     for (const key of Object.keys(whole)) {
@@ -40,10 +42,23 @@
     for (const [name, figure] of Object.entries(figures)) {
       const place = document.getElementById(name);
       if (!place) continue;
-      const config = { responsive: true, displaylogo: false, modeBarButtons: [["toImage"]] };
+      place.style.minWidth = `${figure.layout.meta?.min_width ?? 0}px`;
+      const config = { displaylogo: false, modeBarButtons: [["toImage"]] };
       Plotly.react(place, colored(figure.data, style), colored(themed(figure.layout), style), config);
+      widths.set(place, place.clientWidth);
+      resized.observe(place);
     }
   }
+
+  /* A figure follows the width of its place, whatever changed that: the window, or another part of the page. */
+  const widths = new WeakMap();
+  const resized = new ResizeObserver((entries) => {
+    for (const { target } of entries) {
+      if (widths.get(target) === target.clientWidth || document.documentElement.classList.contains("paper")) continue;
+      widths.set(target, target.clientWidth);
+      Plotly.Plots.resize(target);
+    }
+  });
 
   /* Paper is white, and narrower than most windows. */
   function print(begins) {
@@ -51,7 +66,9 @@
     draw();
     for (const name of Object.keys(figures)) {
       const place = document.getElementById(name);
-      if (place) Plotly.relayout(place, begins ? { width: 680 } : { autosize: true, width: null });
+      if (!place) continue;
+      const width = place.closest(".plots") ? 320 : 680;
+      Plotly.relayout(place, begins ? { width } : { autosize: true, width: null });
     }
   }
 

@@ -91,7 +91,8 @@ def make_figures(summary: StudySummary, found: Verdict) -> dict[str, JsonDict]:
     if not parameter_sections.importance_missing(summary):
         drawings["importance-figure"] = parameter_figures.importance_figure(summary)
         drawings["importance-time-figure"] = study_figures.importance_time_figure(summary)
-        drawings["slices-figure"] = parameter_figures.slices_figure(summary)
+        slices = parameter_figures.slice_figures(summary)
+        drawings |= dict(zip(parameter_sections.slice_names(summary), slices, strict=True))
     return {name: drawing for name, drawing in drawings.items() if drawing is not None}
 
 

@@ -146,8 +146,8 @@ def spearman(x: ArrayLike, y: ArrayLike) -> float:
     first, second = _finite_vector(x), _finite_vector(y)
     if first.size != second.size or first.size < 2:
         raise ValueError(f"spearman needs two vectors of the same length >= 2, not {first.size} and {second.size}")
-    ranks_x = _average_ranks(first) - (first.size + 1) / 2
-    ranks_y = _average_ranks(second) - (second.size + 1) / 2
+    ranks_x = average_ranks(first) - (first.size + 1) / 2
+    ranks_y = average_ranks(second) - (second.size + 1) / 2
     scale = np.sqrt((ranks_x**2).sum() * (ranks_y**2).sum())
     return float((ranks_x * ranks_y).sum() / scale) if scale > 0 else float("nan")
 
@@ -187,7 +187,7 @@ def expected_best_of_k(values: ArrayLike, k: int) -> float:
     return float((ordered * (upper**k - (upper - 1 / ordered.size) ** k)).sum())
 
 
-def _average_ranks(values: FloatArray) -> FloatArray:
+def average_ranks(values: FloatArray) -> FloatArray:
     """Ranks from 1 to N; equal values share the mean of the ranks they occupy."""
     _, group, counts = np.unique(values, return_inverse=True, return_counts=True)
     last_rank = np.cumsum(counts)

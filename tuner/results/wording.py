@@ -99,25 +99,6 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def describe_domain(name: str, described: Mapping[str, Any]) -> str:
-    """What a parameter was drawn from: `0.0001 to 0.01, logarithmic`, `1-agent.gamma from 0.001 to 0.1, logarithmic`.
-
-    Args:
-        name: Of what the sampler draws.
-        described: See `Parameter.describe`.
-    """
-    if "labels" in described:
-        words = ", ".join(format_value(label) for label in described["labels"])
-    else:
-        words = f"{format_value(described['low'])} to {format_value(described['high'])}"
-        words += ", logarithmic" if described["log"] else ""
-        words += f", in steps of {format_value(described['step'])}" if described["step"] is not None else ""
-    if name != described["path"]:
-        words = f"{name} {'from' if 'low' in described else 'among'} {words}"
-    conditions = [f"{path} is {join_words(map(str, values))}" for path, values in described.get("when", {}).items()]
-    return words + (f", where {join_words(conditions)}" if conditions else "")
-
-
 def describe_part(node: Mapping[str, Any]) -> str:
     """A sampler or pruner by its class and what it was told: `TPESampler (multivariate true, ...)`.
 

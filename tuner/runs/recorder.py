@@ -4,11 +4,12 @@ import json
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
+from typing import Final
 
 from tuner.errors import UserError
 from tuner.files import atomic_write, parse_json, sweep_unfinished
@@ -26,6 +27,9 @@ from tuner.trial.folder import (
     read_reports,
 )
 from tuner.trial.messages import JsonDict, Outcome, TrialInterrupted
+
+REPORT_METRIC: Final = "report/value"
+"""What trackers call the value that a run reports."""
 
 _LOCK_PATIENCE_S = 1.0
 
@@ -66,8 +70,8 @@ class RunRecorder:
                 prepare()
             sweep_unfinished(info.folder)
             cut_torn_tail(info.folder / REPORTS_FILE)
-            _drop_metrics_after(info.folder / METRICS_FILE, num_env_steps)
             self._reported = dict(read_reports(info.folder))
+            _drop_metrics_after(info.folder / METRICS_FILE, num_env_steps, set(map(self._env_steps, self._reported)))
         except BaseException:
             os.close(lock)
             raise
@@ -108,6 +112,9 @@ class RunRecorder:
         """Ends the run if that was asked for."""
         self._progress.advanced(progress)
         self._stop_if_requested()
+
+    def _env_steps(self, fraction: float) -> int:
+        return round(fraction * int(self._info.config.get("training", {}).get("total_steps", 0)))
 
     def _stop_if_requested(self) -> None:
         if self._stop_requested.is_set():
@@ -164,24 +171,35 @@ class RunRecorder:
         atomic_write(self._info.folder / RESULT_FILE, json.dumps(result, indent=2) + "\n")
 
 
-def _drop_metrics_after(path: Path, num_env_steps: int) -> None:
+class FunctionRecorder(RunRecorder):
+    """Of a plain function, which measures nothing but what it reports: trackers are told that."""
+
+    def report(self, step: float, value: float) -> None:
+        """Notes a report, at its share of the budget in steps."""
+        if step not in self._reported:
+            self.log(self._env_steps(step), {REPORT_METRIC: value, "report/step": step})
+        super().report(step, value)
+
+
+def _drop_metrics_after(path: Path, num_env_steps: int, reported: Set[int]) -> None:
     """Removes the lines of an attempt that went further than its last checkpoint.
 
-    Evaluations stay: they are reported, and what is reported is not evaluated again.
+    Evaluations stay, and what a function has reported (at these environment steps): neither comes again.
     """
     cut_torn_tail(path)
     if not path.exists():
         return
     lines = path.read_text(errors="replace").splitlines(keepends=True)
-    kept = [line for line in lines if not _is_behind(line, num_env_steps)]
+    kept = [line for line in lines if not _is_behind(line, num_env_steps, reported)]
     if len(kept) < len(lines):
         atomic_write(path, "".join(kept))
 
 
-def _is_behind(line: str, num_env_steps: int) -> bool:
-    """Whether a line of training metrics is of a later step; a damaged one is not known to be."""
+def _is_behind(line: str, num_env_steps: int, reported: Set[int]) -> bool:
+    """Whether a line of metrics is of a later step and will come again; a damaged one is not known to be."""
     try:
         entry = parse_json(line)
-        return bool(entry["step"] > num_env_steps and EVALUATION_METRIC not in entry)
+        stays = EVALUATION_METRIC in entry or (REPORT_METRIC in entry and entry["step"] in reported)
+        return bool(entry["step"] > num_env_steps and not stays)
     except (ValueError, TypeError, KeyError):
         return False

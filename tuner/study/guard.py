@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from tuner.results.records import SCREEN, RunRecord
 from tuner.study.run_registry import Run
-from tuner.trial import folder as files
+from tuner.trial.folder import explanation_in
 from tuner.trial.outcomes import Counts
 
 
@@ -39,7 +39,7 @@ class Guard:
             num_trials: Trials asked for.
         """
         last, kinds = self.streak[-1], {record.outcome for record in self.streak}
-        where = f"See {run.folder / files.OUTPUT_FILE}"
+        where = f"See {explanation_in(run.folder)}"
         if last.outcome is not None and last.outcome.effects.remedy_first and len(kinds) == 1:
             remedy = last.outcome.effects.remedy
             where = f"{remedy[:1].upper()}{remedy[1:]}"

@@ -7,6 +7,8 @@ from tuner.results.protocol import plan_stages
 from tuner.results.records import CONFIRM, RACE, SCREEN, TEST
 from tuner.results.wording import format_number, format_seconds
 from tuner.study.definition import StudyDefinition
+from tuner.study.space.describing import describe_values
+from tuner.study.space.space import Space
 from tuner.study.storage import store as attributes
 from tuner.study.storage.reading import read_records
 from tuner.study.storage.store import StudyStore
@@ -58,7 +60,7 @@ def describe_plan(definition: StudyDefinition, parallel: int, speed: Speed | Non
     stages = plan_stages(settings, definition.seed, total_steps)
     framework = f" ({definition.backend})" if definition.backend else ""
     lines = [f"study {definition.name}: {definition.subject}{framework}", ""]
-    lines += [f"  searched: {', '.join(parameter.name for parameter in definition.space.parameters)}", ""]
+    lines += [*_searched(definition.space), ""]
     for plan in stages:
         count = (
             f"{plan.num_configurations} x {len(plan.seeds)}" if len(plan.seeds) > 1 else str(plan.num_configurations)
@@ -83,3 +85,10 @@ def describe_plan(definition: StudyDefinition, parallel: int, speed: Speed | Non
             f"{format_number(speed.steps_per_second)} steps per second each ({speed.source}), less what is pruned",
         ]
     )
+
+
+def _searched(space: Space) -> list[str]:
+    """A line for each parameter, with its values as they are typed."""
+    width = max(map(len, space.paths))
+    ranges = [f"    {one.path:<{width}}  {describe_values(one.describe())}" for one in space.parameters]
+    return ["  searched:", *ranges]

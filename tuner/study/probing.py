@@ -84,5 +84,5 @@ def _judge(result: TrialResult, scores: list[float], definition: StudyDefinition
     # "EnvironmentMismatchError: DQN needs ..." is for the user without the name of the class
     kind, _, message = result.reason.partition(": ")
     reason = message if kind.isidentifier() and message else result.reason or str(result.outcome)
-    output = definition.study_folder / PROBE / "0" / files.OUTPUT_FILE
+    output = files.explanation_in(definition.study_folder / PROBE / "0")
     raise UserError(f"the default configuration of this study cannot run: {reason}\nMore is in {output}")

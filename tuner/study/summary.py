@@ -8,11 +8,11 @@ from optuna.study import StudyDirection
 
 from tuner.results.objective import make_metric, make_others
 from tuner.results.records import CONFIRM, SCREEN, STAGES, Objective, RunRecord, StudySummary
-from tuner.results.wording import describe_domain, join_words
+from tuner.results.wording import counted, join_words
 from tuner.study.definition import DEFAULT_LABEL
 from tuner.study.importance import PERMUTATIONS, importances, over_time
 from tuner.study.sampling.pruning import decisions_from_json, describe_decisions
-from tuner.study.space.coordinates import OneMinus, PowerOfTwo
+from tuner.study.space.describing import axis_kind, describe_values
 from tuner.study.storage import store as attributes
 from tuner.study.storage.ownership import OWNER
 from tuner.study.storage.reading import RUN_ATTRIBUTE, START_ATTRIBUTE, read_records
@@ -116,6 +116,7 @@ def _shared(study: optuna.Study) -> JsonDict:
     settings: JsonDict = study.user_attrs.get(attributes.SETTINGS, {})
     facts: JsonDict = study.user_attrs.get(attributes.FACTS, {})
     sizes = {words: settings.get(key) for words, key in _SIZES.items()}
+    space = sorted(definition["space"].values(), key=lambda one: str(one["path"]))
     return {
         "name": study.study_name,
         "env_id": definition["env"],
@@ -125,19 +126,10 @@ def _shared(study: optuna.Study) -> JsonDict:
         "seed": definition["seed"],
         "budget": {words: size for words, size in sizes.items() if size is not None},
         "study_command": hidden(str(facts.get("command", ""))),  # studies of earlier versions may hold a password
-        "space": {one["path"]: describe_domain(name, one) for name, one in definition["space"].items()},
-        "scales": {one["path"]: _scale(one) for one in definition["space"].values()},
+        "space": {one["path"]: describe_values(one) for one in space},
+        "scales": {one["path"]: axis_kind(one) for one in space},
         **{key: str(facts.get(key, "")) for key in ("sampler", "pruner", "code")},
     }
-
-
-def _scale(described: JsonDict) -> str:
-    """How the values of a parameter are spread; see `Parameter.describe`."""
-    if "labels" in described:
-        return "category"
-    if described["scale"] == OneMinus.__name__:
-        return "one_minus"
-    return "log" if described["log"] or described["scale"] == PowerOfTwo.__name__ else "linear"
 
 
 _SIZES = {
@@ -158,14 +150,26 @@ def _notes(study: optuna.Study, definition: JsonDict, runs: list[RunRecord]) -> 
         notes.append(describe_decisions(decisions_from_json(rungs["decisions"]), rungs["num_trials"]))
     elif definition.get("others"):
         notes.append(f"Nothing was pruned or raced: {SEVERAL}.")
-    elif any(run.stage == SCREEN and run.complete for run in runs):
-        notes.append("Nothing was pruned: pruning is off, or has too few complete runs yet to judge early scores by.")
+    else:
+        notes += _why_nothing_was_pruned(study, sum(run.stage == SCREEN and run.complete for run in runs))
     starts = _starts(study)
     if starts:
         listed = join_words(f"{label} is {name}" for label, name in starts.items())
         notes.append(f"The search was started with known configurations (warm_start): {listed}.")
     notes.append("All screening trials share one seed.")
     return (*notes, *_order_note(study))
+
+
+def _why_nothing_was_pruned(study: optuna.Study, num_complete: int) -> list[str]:
+    """Either of two reasons, where it has not been decided yet at which rungs to prune."""
+    if not num_complete:
+        return []
+    if not study.user_attrs.get(attributes.FACTS, {}).get("pruner"):
+        return ["Nothing was pruned: pruning is off (pruner=none)."]
+    needed = study.user_attrs.get(attributes.SETTINGS, {}).get("min_trials_to_prune")
+    asked = "" if needed is None else f", {needed} are needed"  # studies of before have not kept it
+    few = f"{counted(num_complete, 'complete run')} {'is' if num_complete == 1 else 'are'}"
+    return [f"Nothing was pruned: {few} too few to judge early scores by{asked}."]
 
 
 def _starts(study: optuna.Study) -> dict[str, str]:

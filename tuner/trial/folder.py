@@ -264,6 +264,18 @@ def tail_of_output(folder: Path, num_lines: int = 20) -> str:
     return "\n".join(text.splitlines()[-num_lines:])
 
 
+def explanation_in(folder: Path) -> Path:
+    """Returns the file that says most of how a trial ended: its output, or its result where it printed nothing.
+
+    The folder itself, where neither is there.
+    """
+    for name in (OUTPUT_FILE, RESULT_FILE):
+        with suppress(OSError, ValueError):  # ValueError: no path that the system takes
+            if (folder / name).stat().st_size:
+                return folder / name
+    return folder
+
+
 def _lines(path: Path) -> list[bytes]:
     try:
         return read_file(path, _MAX_BYTES).splitlines(keepends=True)

@@ -62,8 +62,8 @@ class Outcome(StrEnum):
             retried=True,
             uses_retry=True,
             counts=Counts.ALWAYS,
-            remedy="an error in the program or its environment, see the traceback in output.log; not the sampler's to "
-            "learn from",
+            remedy="an error in the program or its environment, with its traceback, if it left one, in output.log; not "
+            "the sampler's to learn from",
             overrules=True,
         ),
     )

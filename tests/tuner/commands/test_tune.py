@@ -187,6 +187,7 @@ def test_a_plan_says_what_would_be_done_and_does_nothing(tuner: CommandLine) -> 
     answer = tuner("tune", "plan=true", "study.steps_per_second=2000")
     assert answer.status == 0
     words = " ".join(answer.output.split())
+    assert "agent.gamma 0.97 .. 0.999 (log of 1 - x)" in words
     assert "screen 20 runs 600,000 env steps" in words
     assert "race 4 runs 120,000 env steps" in words
     assert "confirm 3 x 2 runs 180,000 env steps" in words

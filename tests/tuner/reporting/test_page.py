@@ -244,10 +244,18 @@ def test_parameter_axes_suit_their_values() -> None:
         run(f"trial {n}", "screen", float(n), params={path: values[n % 2] for path, values in columns.items()})
         for n in range(8)
     ]
-    drawn = parameter_figures.slices_figure(full_study(runs=tuple(runs), importances=dict.fromkeys(columns, 1.0)))
-    kinds = [drawn["layout"][f"xaxis{number}"].get("type") for number in ("", "2", "3", "4")]
-    assert kinds == ["log", "log", "category", None]
-    assert drawn["layout"]["xaxis2"]["ticktext"] == ["16", "256"]
+    drawn = parameter_figures.slice_figures(full_study(runs=tuple(runs), importances=dict.fromkeys(columns, 1.0)))
+    axes = [one["layout"]["xaxis"] for one in drawn]
+    assert [axis.get("type") for axis in axes] == ["log", "log", "category", None]
+    assert axes[1]["ticktext"] == ["16", "256"]
+    assert axes[0]["dtick"] == 1, "a tick for each power of ten"
+
+
+def test_an_axis_with_one_power_of_ten_has_further_ticks() -> None:
+    runs = [run(f"trial {n}", "screen", float(n), params={"a.rate": (0.0002, 0.005)[n % 2]}) for n in range(8)]
+    (drawn,) = parameter_figures.slice_figures(full_study(runs=tuple(runs), importances={"a.rate": 1.0}))
+    assert drawn["layout"]["xaxis"]["type"] == "log"
+    assert "dtick" not in drawn["layout"]["xaxis"], "0.001 alone would not say where the axis begins and ends"
 
 
 DECLARED: dict[str, tuple[str, list[Any]]] = {
@@ -270,8 +278,8 @@ def declared_study() -> StudySummary:
 
 
 def test_axes_are_those_of_the_declared_space() -> None:
-    drawn = parameter_figures.slices_figure(declared_study())
-    axes = [drawn["layout"][f"xaxis{number}"] for number in ("", "2", "3", "4", "5")]
+    drawn = parameter_figures.slice_figures(declared_study())
+    axes = [one["layout"]["xaxis"] for one in drawn]
     assert [axis.get("type") for axis in axes] == [None, "log", "log", "category", "log"]
     assert axes[1]["autorange"] == "reversed"
     assert list(zip(axes[1]["tickvals"], axes[1]["ticktext"], strict=True)) == [
@@ -280,21 +288,21 @@ def test_axes_are_those_of_the_declared_space() -> None:
         (0.001, "0.999"),
         (0.0001, "0.9999"),
     ]
-    assert drawn["data"][1]["x"][:3] == [0.1, 0.0001, 0.01]
+    assert drawn[1]["data"][0]["x"][:3] == [0.1, 0.0001, 0.01]
     assert "dtick" not in axes[2]  # there is no power of ten between 0.02 and 0.08
     assert axes[3]["categoryarray"] == ["32", "64", "128"]
-    assert drawn["data"][3]["x"][:3] == ["128", "32", "64"]
+    assert drawn[3]["data"][0]["x"][:3] == ["128", "32", "64"]
 
 
 def test_lines_and_bars_are_spread_as_the_space_was() -> None:
     drawn = study_figures.parallel_figure(declared_study())
     assert drawn is not None
-    lines = next(trace for trace in drawn["data"] if trace["name"] == "best tenth")  # trial 8
+    lines = next(trace for trace in drawn["data"] if trace["name"] == "the winner")  # trial 8
     entropy, gamma, rate, batch, unknown, score = lines["y"][:6]
     assert entropy == pytest.approx((0.05 - 0.0005) / (0.1 - 0.0005))
     assert gamma == pytest.approx(1 / 3)  # 0.99 is the first of three factors of ten from 0.9 to 0.9999
     assert (rate, batch, unknown, score) == pytest.approx((0.5, 0.5, 0.5, 1.0))
-    labels = next(trace["text"] for trace in drawn["data"] if trace["mode"] == "text")
+    labels = [label["text"] for label in drawn["layout"]["annotations"]]
     assert labels[3:6] == ["0.9", "0.9968", "0.9999"]
     bars = render_page(declared_study()).partition('id="range-table"')[2].partition("</table>")[0]
     row = next(row for row in bars.split("<tr") if 'title="a.gamma"' in row)
@@ -305,6 +313,30 @@ def test_a_scale_that_has_no_place_for_the_values_is_not_used() -> None:
     assert AxisScale.of([0.0, 5.0], "log").kind == "linear"
     assert AxisScale.of([0.5, 1.0], "one_minus").kind == "linear"
     assert AxisScale.of(["a", "b"], "log").choices == ("a", "b")
+
+
+def test_chance_is_never_marked_beyond_all() -> None:
+    """Reports of earlier versions hold such numbers."""
+    drawn = parameter_figures.importance_figure(full_study(importance_null={"agent.gamma": 1.7}))
+    assert drawn["data"][1]["x"] == [1.0, None]
+
+
+def test_the_winner_of_a_choice_stands_where_numbers_do() -> None:
+    params = {"agent.gamma": 0.98, "agent.activation": "tanh"}
+    runs = [replace(one, params=params) for one in full_study().stage("screen")]
+    table = render_page(full_study(runs=tuple(runs))).partition('id="range-table"')[2].partition("</table>")[0]
+    cells = [re.findall(r"<td[^>]*>", row)[1] for row in table.split("<tr")[2:]]
+    assert len(cells) == 2
+    assert not [cell for cell in cells if "number" in cell], "numbers alone would be to the right"
+
+
+def test_long_labels_are_broken_and_escaped() -> None:
+    assert style.lines_of("target_update_interval", 14) == "target_update_<br>interval"
+    assert style.lines_of("half area under the curve, half final score", 24) == (
+        "half area under the<br>curve, half final score"
+    )
+    assert style.lines_of("a<b & c", 3) == "a&lt;b<br>&amp; c"
+    assert style.shortened("hyperbolic_tangent", 14) == "hyperbolic_ta…"
 
 
 def test_chance_is_marked_at_every_importance(page: Parsed) -> None:
@@ -331,8 +363,9 @@ def test_the_lines_of_trials_end_at_their_scores() -> None:
     traces = {trace.get("name"): trace for trace in drawn["data"]}
     assert traces["the winner"]["y"] == [0.5, 1.0, 1.0, None]  # 0.1 is half-way from 0.01 to 1
     assert traces["pruned or failed"]["y"] == [1.0, None, None, None]
-    assert len(traces["best quarter"]["y"]) == 4  # trial 6; trial 7 is the best tenth
-    labels = traces[None]["text"]
+    assert len(traces["best quarter"]["y"]) == 4  # trial 6
+    assert "best tenth" not in traces, "that is trial 7, which is drawn as the winner"
+    labels = [label["text"] for label in drawn["layout"]["annotations"]]
     assert labels[:3] == ["0.01", "0.1", "1"]
     assert labels[3:5] == ["x", "y"]
 

@@ -16,13 +16,13 @@ from tuner.results.records import Objective
 pytestmark = pytest.mark.browser
 
 
-def instrumented(page: Path, script: str) -> Path:
-    """A copy with a script of our own, run once all is drawn; for it the policy has to go."""
+def instrumented(page: Path, script: str, head: str = "") -> Path:
+    """A copy with a script of our own, run once all is drawn; for it the policy has to go. `head` goes before all."""
     text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page.read_text())
     copy = page.with_name("instrumented.html")
     ready = "document.documentElement.dataset.ready"
     waiting = f"(function wait() {{ if (!{ready}) return setTimeout(wait, 20);\n{script}\n}})();"
-    copy.write_text(text.replace("</body>", f"<script>{waiting}</script></body>"))
+    copy.write_text(text.replace("</head>", f"{head}</head>").replace("</body>", f"<script>{waiting}</script></body>"))
     return copy
 
 
@@ -32,10 +32,9 @@ def test_the_page_draws_everything_without_an_error_or_a_request(tmp_path: Path)
     assert seen.console == []
     assert seen.requests == []
     assert 'data-ready="true"' in seen.dom
-    for name in (
-        *("comparison", "history", "curves", "importance", "importance-time", "slices", "parallel", "expected"),
-    ):
-        drawn = seen.dom.partition(f'id="{name}-figure"')[2].partition("<figcaption>")[0]
+    kinds = ("comparison", "history", "curves", "importance", "importance-time", "parallel", "expected")
+    for name in (*(f"{kind}-figure" for kind in kinds), "slice-figure-1", "slice-figure-2"):
+        drawn = seen.dom.partition(f'id="{name}"')[2].partition("</figure>")[0]
         assert 'class="main-svg"' in drawn, name
         assert re.search('class="(point|lines)\\b', drawn), name
     rows = seen.dom.partition('id="trial-table"')[2].partition("</table>")[0]
@@ -113,7 +112,7 @@ def test_everything_that_can_be_clicked_does_what_it_says(tmp_path: Path) -> Non
     assert opened
     assert before == ["learning_rate", "gamma"]
     assert after == ["gamma", "learning_rate"]
-    assert (shown, left) == (5, 4), "a click in the legend hides a group of trials"
+    assert (shown, left) == (4, 3), "a click in the legend hides a group of trials"
     assert seen.console == []
 
 
@@ -162,3 +161,79 @@ def test_the_tables_of_five_parameters_fit_a_window_of_1300_pixels(tmp_path: Pat
     widths = json.loads(html.unescape(found[1]))
     assert len(widths) >= 3
     assert all(content <= room for content, room in widths), widths
+
+
+NARROW = "<style>body { width: 390px }</style>"
+LABELS = """
+  const shown = (one) => one.textContent.trim() && one.getBoundingClientRect().width > 0;
+  const cut = [];
+  for (const place of document.querySelectorAll(".plot > div")) {
+    const room = place.getBoundingClientRect();
+    for (const one of [...place.querySelectorAll(".main-svg text")].filter(shown)) {
+      const box = one.getBoundingClientRect();
+      if (box.left < room.left - 1 || box.right > room.right + 1) cut.push([place.id, one.textContent]);
+    }
+  }
+  const labels = [...document.querySelectorAll("#parallel-figure .xtick text, #parallel-figure .annotation-text")];
+  const boxes = labels.filter(shown).map((one) => one.getBoundingClientRect());
+  const meet = (a, b) => a.left < b.right && b.left < a.right && a.top + 2 < b.bottom && b.top + 2 < a.bottom;
+  const crossed = boxes.flatMap((one, index) => boxes.slice(index + 1).filter((other) => meet(one, other)));
+  const columns = getComputedStyle(document.querySelector(".plots")).gridTemplateColumns.split(" ").length;
+  const widest = Math.max(...[...document.querySelectorAll("section, .plot")].map((one) => one.offsetWidth));
+  const lost = document.querySelector("#parallel-figure").offsetWidth - document.querySelector(".plot").offsetWidth;
+  const seen = { cut, crossed: crossed.length, labels: boxes.length, columns, widest, scrolled: lost > 0 };
+  document.title = "seen " + JSON.stringify(seen);
+"""
+
+
+def test_on_a_telephone_no_label_is_cut_and_none_lies_on_another(tmp_path: Path) -> None:
+    names = ("learning_rate", "target_update_interval", "gradient_steps", "gae_lambda", "num_epochs")
+    numbers = {f"buffer.{name}": 0.001234 * (index + 1) for index, name in enumerate(names)}
+    runs = [
+        replace(one, params={**{key: value * (1 + one.number) for key, value in numbers.items()},
+                             "network.activation": ("leaky_rectified", "hyperbolic_tangent")[one.number % 2]})
+        if one.params else one
+        for one in full_study().runs
+    ]  # fmt: skip
+    paths = [*numbers, "network.activation"]
+    shares = dict.fromkeys(paths, 1 / 6)
+    metric = "half area under the curve of the mean return over episodes, half final score"
+    summary = replace(full_study(runs=tuple(runs), importances=shares, importance_null={}), metric_name=metric)
+    page = instrumented(write_page(summary, tmp_path / "report"), LABELS, NARROW)
+    seen = visit(page, tmp_path, "--window-size=1300,900")
+    found = re.search("<title>seen (.*)</title>", seen.dom)
+    assert found, seen.console
+    layout = json.loads(html.unescape(found[1]))
+    assert layout["cut"] == []
+    assert layout["crossed"] == 0
+    assert layout["labels"] >= 7 + 5 * 2 + 2 + 2
+    assert layout["columns"] == 1
+    assert layout["widest"] <= 390
+    assert layout["scrolled"], "there is no room for seven uprights: they keep their distance, and their place scrolls"
+
+
+OBSERVER = """<script>
+const observed = [];
+window.ResizeObserver = class {  /* frames, on which the real one waits, are rare in virtual time */
+  constructor(told) { this.told = told; }
+  observe(target) { observed.push([this, target]); }
+};
+</script>"""
+RESIZE = """
+document.body.style.width = "390px";
+for (const [observer, target] of observed) observer.told([{ target }]);
+setTimeout(() => {
+  const widths = observed.map(([, target]) => [target.querySelector(".main-svg").clientWidth, target.clientWidth]);
+  document.title = "seen " + JSON.stringify(widths);
+}, 2000);
+"""
+
+
+def test_figures_follow_the_width_of_their_places(tmp_path: Path) -> None:
+    page = instrumented(write_page(full_study(), tmp_path / "report"), RESIZE, OBSERVER)
+    seen = visit(page, tmp_path, "--window-size=1300,900")
+    found = re.search("<title>seen (.*)</title>", seen.dom)
+    assert found, seen.console
+    widths = json.loads(html.unescape(found[1]))
+    assert len(widths) == 9
+    assert all(drawn == room <= 390 for drawn, room in widths), widths

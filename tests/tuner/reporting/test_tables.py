@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from tests.tuner.reporting.summaries import full_study, run
-from tuner.reporting.figures.parameters import slices_figure
+from tuner.reporting.figures.parameters import slice_figures
 from tuner.reporting.figures.study import parallel_figure
 from tuner.reporting.final import FinalTable
 from tuner.reporting.progress import RunningRun, Schedule, StudyProgress, StudyTally
@@ -195,10 +195,10 @@ def test_an_order_that_chance_explains_is_not_shown() -> None:
         words = [f"{name} {value}" for name, value in (("learning_rate", "0.001"), ("gamma", "0.98"))]
         assert ", ".join(words if order[0] == "learning_rate" else words[::-1]) in verdict(summary).sentence
         assert [one.path.partition(".")[2] for one in safe_ranges(summary)] == order
-        drawn, lines = slices_figure(summary), parallel_figure(summary)
-        assert [drawn["layout"][axis]["title"]["text"] for axis in ("xaxis", "xaxis2")] == order
+        assert [one["layout"]["xaxis"]["title"]["text"].replace("<br>", "") for one in slice_figures(summary)] == order
+        lines = parallel_figure(summary)
         assert lines is not None
-        assert lines["layout"]["xaxis"]["ticktext"][:2] == order
+        assert [name.replace("<br>", "") for name in lines["layout"]["xaxis"]["ticktext"][:2]] == order
 
 
 def test_FinalTable_of_few_test_seeds_has_no_interval() -> None:

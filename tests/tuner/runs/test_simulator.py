@@ -23,6 +23,7 @@ from tuner.executors.local import LocalExecutor
 from tuner.runs.functions import ENTRY
 from tuner.runs.simulator import Synthetic
 from tuner.study import StudyStore, summarise
+from tuner.trackers.jsonl import read_metrics
 from tuner.trial.messages import JsonDict, Limits, Outcome, TrialResult, TrialSpec
 
 ROOT = Path(__file__).parents[3]
@@ -173,6 +174,18 @@ def test_a_user_tries_the_platform_out_without_a_framework(tmp_path: Path) -> No
     loaded = done.stdout.splitlines()[-1].split()
     assert "optuna" in loaded
     assert not {"torch", "tensorflow", "keras", "wandb"} & set(loaded)
+
+
+def test_trackers_are_told_what_a_function_reports(tuner: CommandLine) -> None:
+    answer = tuner("train", *SMALL[:1], "seed=3", "training.total_steps=900", "hydra.run.dir=run")
+    assert answer.status == 0, answer.errors
+    curve = Synthetic(entropy_coef=0.01, diverge_above=0.3).curve(3)
+    expected = [(round(900 * part), {"report/value": score, "report/step": part}) for part, score in curve]
+    assert list(read_metrics(tuner.folder / "run")) == expected
+    reports = (tuner.folder / "run" / "reports.jsonl").read_text().splitlines(keepends=True)
+    (tuner.folder / "run" / "reports.jsonl").write_text("".join(reports[:4]))  # as if it had been killed there
+    assert tuner("train", "resume=run").status == 0
+    assert list(read_metrics(tuner.folder / "run")) == expected, "once each"
 
 
 def test_both_ways_to_train_the_winner_again_do(tuner: CommandLine) -> None:

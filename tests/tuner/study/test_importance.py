@@ -10,8 +10,10 @@ from optuna.trial import TrialState, create_trial
 
 from tests.tuner.studies import journal, run_study
 from tuner.results.objective import Final
+from tuner.runs.simulator import Synthetic
 from tuner.study import StudyStore, summarise
 from tuner.study.importance import importances, over_time
+from tuner.trial.messages import JsonDict
 
 SPACE = {name: {"path": f"agent.{name}"} for name in ("early", "late", "dummy")}
 
@@ -46,6 +48,59 @@ def test_only_what_matters_rises_above_chance(direction: str) -> None:
     assert found.shares["agent.early"] < 2 * found.null["agent.early"]  # one in twenty lies above, and this one does
 
 
+def tuned_by_tpe(seed: int) -> tuple[optuna.Study, JsonDict]:
+    """20 trials of the synthetic learner, of which the last 10 lie where the first were good."""
+    sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=10, multivariate=True, group=True)
+    made = optuna.create_study(direction="maximize", sampler=sampler)
+    for _ in range(20):
+        trial = made.ask()
+        learner = Synthetic(
+            learning_rate=trial.suggest_float("learning_rate", 1e-5, 1.0, log=True),
+            gamma=1.0 - trial.suggest_float("1-gamma", 1e-4, 0.2, log=True),
+            batch_size=2 ** trial.suggest_int("log2(batch_size)", 3, 10),
+            activation=trial.suggest_categorical("activation", ["relu", "tanh", "sigmoid"]),
+            entropy_coef=trial.suggest_float("entropy_coef", 0.0, 0.1),
+        )
+        made.tell(trial, learner.curve(seed=1)[-1][1])
+    return made, {name: {"path": name} for name in made.trials[0].params}
+
+
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+def test_where_a_sampler_crowds_trials_together_the_learning_rate_still_matters_most() -> None:
+    for seed in range(6):
+        found = importances(*tuned_by_tpe(seed))
+        assert next(iter(found.shares)) == "learning_rate", "it has 73 % of the variance over the space, the next 11 %"
+        assert found.shares["entropy_coef"] < max(0.1, found.null["entropy_coef"]), "it does nothing"
+
+
+def test_pruned_trials_count_as_the_low_ones_they_are() -> None:
+    """Of what depends on `late` alone, only trials near its optimum were not pruned."""
+    made = study(0)
+    for trial in study().trials:
+        kept = trial.value is not None and trial.value > -0.02
+        made.add_trial(
+            create_trial(
+                state=TrialState.COMPLETE if kept else TrialState.PRUNED,
+                params=trial.params,
+                distributions=trial.distributions,
+                value=trial.value,
+            )
+        )
+    assert len(made.get_trials(states=(TrialState.PRUNED,))) > 30
+    assert importances(made, SPACE).shares["agent.late"] > 0.9
+
+
+def test_chance_never_reaches_more_than_all() -> None:
+    made, rng = study(0), np.random.default_rng(3)
+    for _ in range(20):
+        params = {name: float(rng.random()) for name in SPACE}
+        distributions = {name: FloatDistribution(0.0, 1.0) for name in params}
+        made.add_trial(create_trial(params=params, distributions=distributions, value=float(rng.random())))
+    found = importances(made, SPACE)
+    assert max(found.null.values()) == 1.0, "there is nothing but noise"
+    assert all(share <= found.null[path] for path, share in found.shares.items())
+
+
 def test_importance_moves_over_training() -> None:
     early, late = over_time(study(), SPACE, Final())
     assert (early.fraction, late.fraction) == (0.5, 1.0)
@@ -69,6 +124,18 @@ def test_too_few_trials_or_too_equal_ones_say_nothing() -> None:
     for _ in range(20):
         flat.add_trial(create_trial(params={"late": 0.5}, distributions={"late": FloatDistribution(0, 1)}, value=1.0))
     assert importances(flat, SPACE).shares == {}
+    assert importances(study(), {}).shares == {}, "nothing was searched"
+
+
+def test_a_value_that_is_no_number_is_not_the_best_there_is() -> None:
+    made = study()
+    broken = dict.fromkeys(SPACE, 0.99)
+    distributions = {name: FloatDistribution(0.0, 1.0) for name in SPACE}
+    for _ in range(10):
+        made.add_trial(
+            create_trial(state=TrialState.PRUNED, params=broken, distributions=distributions, value=float("inf"))
+        )
+    assert importances(made, SPACE).shares == importances(study(), SPACE).shares
 
 
 def test_a_study_of_ours_has_them_at_its_reports(tmp_path: Path) -> None:

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.tuner.studies import CONFIG, run_study
-from tuner.results.wording import describe_domain, describe_part
+from tuner.results.wording import describe_part
 from tuner.study.revision import code_revision
+from tuner.study.space.describing import describe_values
 from tuner.study.space.space import Space
 
 
@@ -21,15 +22,17 @@ def test_the_space_in_words() -> None:
         "buffer": {
             "batch_size": {"low": 16, "high": 256, "transform": "power_of_two"},
             "train_freq": {"low": 1, "high": 9, "step": 2, "when": {"agent.kind": ["odd"]}},
+            "gradient_steps": {"low": 0.125, "high": 1.0, "log": True, "of": ["buffer.train_freq"]},
         },
     }
     described = Space.from_config(space, CONFIG).describe()
-    assert {one["path"]: describe_domain(name, one) for name, one in described.items()} == {
-        "optimizer.learning_rate": "1e-05 to 1, logarithmic",
-        "agent.gamma": "1-agent.gamma from 0.0001 to 0.1, logarithmic",
+    assert {one["path"]: describe_values(one) for one in described.values()} == {
+        "optimizer.learning_rate": "1e-05 .. 1 (log)",
+        "agent.gamma": "0.9 .. 0.9999 (log of 1 - x)",
         "agent.kind": "plain, odd",
-        "buffer.batch_size": "log2(buffer.batch_size) from 4 to 8",
-        "buffer.train_freq": "1 to 9, in steps of 2, where agent.kind is odd",
+        "buffer.batch_size": "16 .. 256 (powers of 2)",
+        "buffer.gradient_steps": "0.125 .. 1 (log) of buffer.train_freq",
+        "buffer.train_freq": "1 .. 9 (steps of 2), where agent.kind is odd",
     }
 
 
@@ -63,4 +66,4 @@ def test_what_a_study_goes_on_with_is_told_besides(tmp_path: Path, monkeypatch: 
     for sampler in ("RandomSampler", "TPESampler", "TPESampler"):
         summary = run_study(tmp_path, facts={"sampler": sampler})
     assert (summary.sampler, summary.code) == ("RandomSampler; then TPESampler", "one; then two")
-    assert summary.space["agent.gamma"].startswith("1-agent.gamma from 0.0001")
+    assert summary.space["agent.gamma"] == "0.9 .. 0.9999 (log of 1 - x)"

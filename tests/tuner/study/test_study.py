@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 from collections import Counter
 from pathlib import Path
@@ -529,7 +530,7 @@ def test_failures_in_a_row_end_the_study_with_the_likely_cause(tmp_path: Path) -
     message = str(raised.value)
     assert "4 runs in a row failed" in message
     assert "ImportError: no module named x" in message
-    assert "output.log" in message
+    assert re.search(r"See \S+/screen/\d/result.json; once it is mended", message), "these have printed nothing"
     assert "These 4 count among study.num_trials; study.num_trials=24 has 20 further ones" in message
     assert len({spec.number for spec in executor.started}) <= 5
 
@@ -675,7 +676,13 @@ def test_nothing_is_pruned_where_early_ranks_say_nothing(tmp_path: Path) -> None
 def test_without_a_pruner_nothing_is_decided(tmp_path: Path) -> None:
     summary = run_study(tmp_path, num_trials=12, pruning=Pruning(min_trials=4))
     assert {run.outcome for run in summary.stage("screen")} == {Outcome.COMPLETE}
-    assert any("Nothing was pruned" in note for note in summary.notes)
+    assert "Nothing was pruned: pruning is off (pruner=none)." in summary.notes
+
+
+def test_a_study_too_small_to_prune_says_so(tmp_path: Path) -> None:
+    facts = {"pruner": "SuccessiveHalvingPruner"}
+    summary = run_study(tmp_path, pruner=asha(), num_trials=6, pruning=Pruning(min_trials=8), facts=facts)
+    assert "Nothing was pruned: 6 complete runs are too few to judge early scores by, 8 are needed." in summary.notes
 
 
 def test_the_decision_about_rungs_is_kept_when_the_study_goes_on(tmp_path: Path) -> None:

@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tuner.reporting.figures.scales import CATEGORY, LOG, ONE_MINUS, AxisScale, as_number
-from tuner.reporting.figures.style import FAILED, FAINT, TRIAL, WINNER, run_markers
+from tuner.reporting.figures.style import FAILED, FAINT, TRIAL, WINNER, axis, run_markers
 from tuner.reporting.thinning import MOST_POINTS, thinned
 from tuner.results.records import SCREEN, RunRecord, Scalar, StudySummary
 from tuner.results.wording import format_value, short_names
 from tuner.trial.messages import JsonDict
 
 MAX_SLICES: Final = 6
-_COLUMNS = 3
 
 
 def importance_figure(summary: StudySummary) -> JsonDict:
@@ -21,7 +20,7 @@ def importance_figure(summary: StudySummary) -> JsonDict:
     ordered = sorted(summary.importances.items(), key=lambda item: item[1])
     total = sum(value for _, value in ordered) or 1.0
     shares = {path: value / total for path, value in ordered}
-    by_chance = {path: value / total for path, value in summary.importance_null.items()}
+    by_chance = {path: min(value / total, 1.0) for path, value in summary.importance_null.items()}
     names = short_names(shares)
     labels = [f"{html.escape(names[path])} {share:.0%}" for path, share in shares.items()]
     data = [_importance_bars(labels, shares, by_chance)]
@@ -64,32 +63,33 @@ def _chance_marks(labels: Sequence[str], shares: Sequence[float | None]) -> Json
     }
 
 
-def slices_figure(summary: StudySummary) -> JsonDict:
-    """Score against value for the most important parameters: which way is better, and how wide the good range is."""
+def sliced_paths(summary: StudySummary) -> list[str]:
+    """The parameters that have a slice: the most important ones."""
     searched = dict.fromkeys(path for run in summary.runs for path in run.params)  # in the order of the space
     known = [path for path in searched if path in summary.importances]
-    paths = sorted(known, key=lambda path: -summary.weights.get(path, 0.0))[:MAX_SLICES]
-    names = short_names(searched)
+    return sorted(known, key=lambda path: -summary.weights.get(path, 0.0))[:MAX_SLICES]
+
+
+def slice_figures(summary: StudySummary) -> list[JsonDict]:
+    """Score against value, one figure for each of `sliced_paths`: which way is better, and how wide the good range."""
+    names = short_names(dict.fromkeys(path for run in summary.runs for path in run.params))
     complete = [run for run in summary.stage(SCREEN) if run.complete]
     drawn = thinned(complete, MOST_POINTS, kept=[run for run in complete if run.label == summary.winner_label])
-    rows = math.ceil(len(paths) / _COLUMNS)
-    layout: JsonDict = {
-        "height": 230 * rows + 50,
-        "showlegend": False,
-        "grid": {"rows": rows, "columns": min(_COLUMNS, len(paths)), "pattern": "independent"},
-    }
-    data = []
-    for index, path in enumerate(paths):
+    figures = []
+    for path in sliced_paths(summary):
         runs = [run for run in drawn if path in run.params]
         values = [run.params[path] for run in runs]
         scale = AxisScale.of(values, summary.scales.get(path))
-        number = str(index + 1) if index else ""  # Plotly calls its axes x, x2, x3, ...
         points = _slice(runs, [_coordinate(value, scale) for value in values], summary.winner_label)
-        data.append({**points, "xaxis": f"x{number}", "yaxis": f"y{number}"})
-        layout[f"xaxis{number}"] = {**_axis(values, scale), "title": {"text": html.escape(names[path])}}
-        leftmost = index % _COLUMNS == 0
-        layout[f"yaxis{number}"] = {"zeroline": False, **({"title": {"text": "score"}} if leftmost else {})}
-    return {"data": data, "layout": layout}
+        layout = {
+            "height": 230,
+            "margin": {"l": 48, "r": 16, "t": 8, "b": 48},
+            "showlegend": False,
+            "xaxis": {**axis(names[path]), **_ticks(values, scale)},
+            "yaxis": {"zeroline": False},
+        }
+        figures.append({"data": [points], "layout": layout})
+    return figures
 
 
 def _slice(runs: Sequence[RunRecord], x: Sequence[Scalar], winner_label: str | None) -> JsonDict:
@@ -103,8 +103,8 @@ def _slice(runs: Sequence[RunRecord], x: Sequence[Scalar], winner_label: str | N
     return run_markers(runs, x, [run.score for run in runs], marker)
 
 
-def _axis(values: Sequence[Scalar], scale: AxisScale) -> JsonDict:
-    """Spread as the values were searched."""
+def _ticks(values: Sequence[Scalar], scale: AxisScale) -> JsonDict:
+    """An axis spread as the values were searched."""
     if scale.kind == CATEGORY:
         shown = [_coordinate(choice, scale) for choice in scale.choices]
         return {"type": "category", "categoryorder": "array", "categoryarray": shown}
@@ -113,18 +113,18 @@ def _axis(values: Sequence[Scalar], scale: AxisScale) -> JsonDict:
         return {
             "type": "log",
             "autorange": "reversed",
-            "zeroline": False,
             "tickvals": [_distance_to_one(tick) for tick in ticks],
             "ticktext": [format_value(tick) for tick in ticks],
         }
     plain = abs(scale.low) >= 1 and abs(scale.high) < 1e5
-    axis: JsonDict = {"zeroline": False, "exponentformat": "none" if plain else "e"}
+    drawn: JsonDict = {"exponentformat": "none" if plain else "e"}
     if scale.kind == LOG:
-        axis |= {"type": "log", **({"dtick": 1} if scale.high / scale.low >= 10 else {})}
+        powers_of_ten = math.floor(math.log10(scale.high)) - math.ceil(math.log10(scale.low)) + 1
+        drawn |= {"type": "log", **({"dtick": 1} if powers_of_ten > 1 else {})}
     numbers = sorted({as_number(value) for value in values})
     if len(numbers) <= 10 and all(isinstance(number, int) for number in numbers):
-        axis |= {"tickvals": numbers, "ticktext": [str(number) for number in numbers]}
-    return axis
+        drawn |= {"tickvals": numbers, "ticktext": [str(number) for number in numbers]}
+    return drawn
 
 
 def _ticks_towards_one(scale: AxisScale) -> list[float]:

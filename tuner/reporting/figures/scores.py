@@ -56,7 +56,7 @@ def comparison_figure(summary: StudySummary, judged: Verdict) -> JsonDict | None
     layout = {
         "height": 120 + 70 * len(rows),
         "showlegend": False,
-        "xaxis": axis(html.escape(summary.metric_name), range=[low, high]),
+        "xaxis": axis("score", range=[low, high]),
         "yaxis": {
             "tickvals": list(range(len(rows))),
             "ticktext": [html.escape(row.label) for row in rows],

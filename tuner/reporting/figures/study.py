@@ -7,16 +7,18 @@ from typing import Final
 
 from tuner.reporting.figures.scales import LINEAR, AxisScale
 from tuner.reporting.figures.style import (
+    BACKGROUND,
     DEFAULT,
     FAINT,
-    GRID,
     HOVER,
     TRIAL,
     WINNER,
     axis,
     budget_axis,
     hover_text,
+    lines_of,
     run_markers,
+    shortened,
 )
 from tuner.reporting.thinning import MOST_LINES, thinned
 from tuner.results.front_verdict import FrontMember, front_members, objectives_of
@@ -29,6 +31,8 @@ MAX_AXES: Final = 8
 MAX_LINES: Final = 6
 LINE_COLORS: Final = ("var(--winner)", "var(--default)", "var(--good)", "var(--open)", "var(--failed)", "var(--trial)")
 _MIN_TRIALS = 4
+_NAME_CHARS = 14
+_CHAR_PX = 6.5
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,7 @@ class _Group:
     runs: Sequence[RunRecord]
     color: str
     width: float
+    dash: str = "solid"
 
 
 def parallel_figure(summary: StudySummary) -> JsonDict | None:
@@ -56,12 +61,18 @@ def parallel_figure(summary: StudySummary) -> JsonDict | None:
     scores = AxisScale.of((run.score for run in ranked), LINEAR)
     lines = [_parallel_lines(group, scales, scores) for group in _groups(summary, ended, ranked) if group.runs]
     names = short_names(paths)
+    uprights = [*(lines_of(names[path], _NAME_CHARS) for path in paths), "score"]
+    labels = _tick_labels([*scales.values(), scores])
+    texts = [label["text"] for label in labels]
     layout = {
         "height": 420,
+        "meta": {"min_width": round(_CHAR_PX * (_longest([*uprights, *texts]) + 3) * (len(uprights) + 0.3))},
+        "annotations": labels,
         "xaxis": {
-            "tickvals": list(range(len(paths) + 1)),
-            "ticktext": [*(html.escape(names[path]) for path in paths), "score"],
-            "range": [-0.35, len(paths) + 0.45],
+            "tickvals": list(range(len(uprights))),
+            "ticktext": uprights,
+            "tickangle": 0,
+            "range": [-0.4, len(uprights) - 0.1],
             "showgrid": True,
             "zeroline": False,
         },
@@ -69,21 +80,29 @@ def parallel_figure(summary: StudySummary) -> JsonDict | None:
         "margin": {"l": 8, "r": 8, "t": 16, "b": 48},
         "hovermode": "closest",
     }
-    return {"data": [*lines, _tick_labels([*scales.values(), scores])], "layout": layout}
+    return {"data": lines, "layout": layout}
+
+
+def _longest(labels: Sequence[str]) -> int:
+    """Characters of the longest line of these labels, which are HTML."""
+    return max(len(html.unescape(line)) for label in labels for line in label.split("<br>"))
 
 
 def _groups(summary: StudySummary, ended: Sequence[RunRecord], ranked: Sequence[RunRecord]) -> list[_Group]:
-    """Returns trials by how good they were, the best last and so on top; the winner or the front is never left out."""
-    drawn = {run.number for run in thinned(ended, MOST_LINES)}
+    """Returns trials by how good they were, the best last and so on top; the winner or the front is never left out.
+
+    Each trial is in one group: a line that another one covers would leave its entry in the legend without a line.
+    """
     quarter, tenth = max(2, len(ranked) // 4), max(1, len(ranked) // 10)
     front = [run for run in ranked if run.label in summary.front]
     winner = [run for run in ranked if run.label == summary.winner_label]
+    drawn = {run.number for run in thinned(ended, MOST_LINES)} - {run.number for run in front or winner}
 
-    def group(name: str, runs: Sequence[RunRecord], color: str, width: float) -> _Group:
-        return _Group(name, [run for run in runs if run.number in drawn], color, width)
+    def group(name: str, runs: Sequence[RunRecord], color: str, width: float, dash: str = "solid") -> _Group:
+        return _Group(name, [run for run in runs if run.number in drawn], color, width, dash)
 
     return [
-        group("pruned or failed", [run for run in ended if not run.complete], GRID, 1.0),
+        group("pruned or failed", [run for run in ended if not run.complete], FAINT, 1.0, "dot"),
         group("complete", ranked[quarter:], FAINT, 1.0),
         group("best quarter", ranked[tenth:quarter], TRIAL, 1.5),
         group("best tenth", ranked[:tenth], DEFAULT, 2.0),
@@ -109,26 +128,20 @@ def _parallel_lines(group: _Group, scales: Mapping[str, AxisScale], scores: Axis
         "x": x,
         "y": y,
         "customdata": words,
-        "line": {"color": group.color, "width": group.width},
+        "line": {"color": group.color, "width": group.width, "dash": group.dash},
         "marker": {"color": group.color, "size": 5},
         "hovertemplate": HOVER,
     }
 
 
-def _tick_labels(scales: Sequence[AxisScale]) -> JsonDict:
-    """The values along each axis; Plotly has ticks on its own two axes only."""
+def _tick_labels(scales: Sequence[AxisScale]) -> list[JsonDict]:
+    """The values along each axis, on a ground that hides lines; Plotly has ticks on its own two axes only."""
     ticks = [(index, place, label) for index, scale in enumerate(scales) for place, label in scale.ticks()]
-    return {
-        "type": "scatter",
-        "mode": "text",
-        "x": [index + 0.04 for index, _, _ in ticks],
-        "y": [place for _, place, _ in ticks],
-        "text": [html.escape(label) for _, _, label in ticks],
-        "textposition": "middle right",
-        "textfont": {"size": 11},
-        "showlegend": False,
-        "hoverinfo": "skip",
-    }
+    look = {"showarrow": False, "xanchor": "left", "xshift": 5, "font": {"size": 11}, "borderpad": 1}
+    return [
+        {"x": index, "y": place, "text": html.escape(shortened(label, _NAME_CHARS)), **look, "bgcolor": BACKGROUND}
+        for index, place, label in ticks
+    ]
 
 
 def importance_time_figure(summary: StudySummary) -> JsonDict | None:
@@ -210,7 +223,7 @@ def front_figure(summary: StudySummary) -> JsonDict | None:
     for name, group, color, mode in groups:
         if group:
             data.append({"name": name, "mode": mode, "hovertemplate": says, **_members(group, color)})
-    axes = {"xaxis": axis(html.escape(second.label)), "yaxis": axis(html.escape(first.label))}
+    axes = {"xaxis": axis(second.label), "yaxis": axis(first.label)}
     return {"data": data, "layout": {"height": 420, **axes}}
 
 

@@ -6,6 +6,7 @@ scheme. Labels are escaped, because Plotly reads a part of HTML in them.
 
 import html
 import math
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -18,7 +19,9 @@ DEFAULT: Final = "var(--default)"
 TRIAL: Final = "var(--trial)"
 FAILED: Final = "var(--failed)"
 FAINT: Final = "var(--faint)"
-GRID: Final = "var(--grid)"
+BACKGROUND: Final = "var(--background)"
+
+_TITLE_CHARS: Final = 36  # what stands beside a plot on a telephone
 
 HOVER: Final = "%{customdata}<extra></extra>"
 """Shows a point's `customdata`, and not the name of its trace beside it."""
@@ -45,8 +48,24 @@ def run_markers(runs: Sequence[RunRecord], x: Sequence[object], y: Sequence[obje
 
 
 def axis(title: str, **more: object) -> JsonDict:
-    """Returns an axis with a title, as HTML, and without a line at zero, which means nothing for scores."""
-    return {"title": {"text": title}, "zeroline": False, **more}
+    """Returns an axis with a title, and without a line at zero, which means nothing for scores."""
+    return {"title": {"text": lines_of(title, _TITLE_CHARS)}, "zeroline": False, **more}
+
+
+def lines_of(text: str, most_chars: int) -> str:
+    """Returns a label in lines of no more than so many characters where it has spaces, dots or underscores; as HTML."""
+    parts = re.split(r"(?<=[ ._])", text)
+    lines = [""]
+    for part in parts:
+        if lines[-1] and len(lines[-1]) + len(part.rstrip()) > most_chars:
+            lines.append("")
+        lines[-1] += part
+    return "<br>".join(html.escape(line.rstrip()) for line in lines)
+
+
+def shortened(text: str, most_chars: int) -> str:
+    """Returns a label cut to so many characters."""
+    return text if len(text) <= most_chars else f"{text[: most_chars - 1]}…"
 
 
 def budget_axis(end: float) -> JsonDict:

@@ -1,6 +1,7 @@
 """The sections about parameters: where they may safely lie, which of them matter, and how they go together."""
 
-from tuner.reporting.elements import figure, note, number_cell, reason, section, table, value_cell
+from tuner.reporting.elements import figure, figure_grid, note, number_cell, reason, section, table
+from tuner.reporting.figures.parameters import sliced_paths
 from tuner.reporting.figures.scales import AxisScale
 from tuner.reporting.markup import Html, tag
 from tuner.reporting.thinning import MOST_LINES, MOST_POINTS, drawn_note
@@ -38,7 +39,9 @@ def _range_row(summary: StudySummary, name: str, found: SafeRange) -> Html:
     return tag(
         "tr",
         tag("td", name, title=found.path),
-        value_cell(found.best),
+        tag(
+            "td", format_value(found.best), title=repr(found.best)
+        ),  # numbers and choices below each other: all to the left
         tag("td", words, class_="range"),
         tag("td", _bar(summary, found)),
         number_cell(found.precision, f"{found.num_good} of {found.num_inside}"),
@@ -67,13 +70,13 @@ def importance_section(summary: StudySummary) -> Html:
     if missing:
         return section("importance", title, reason(missing))
     share = (
-        "Shares of all parameters in what makes a trial one of the best quarter (PED-ANOVA over the screening trials)."
+        "How far each parameter by itself moves a trial up or down in the order of scores, over its whole range, as a "
+        "share of what all of them do (functional ANOVA of a smooth model of the screening trials)."
     )
     if summary.importance_null:
         share += (
             " The mark is what chance alone reaches in one of twenty cases, with scores shuffled among neighbouring "
-            "trials: "
-            f"{_unimportant(summary)}"
+            f"trials: {_unimportant(summary)}"
         )
     parts = [figure("importance-figure", share)]
     if summary.importance_over_time:
@@ -82,7 +85,12 @@ def importance_section(summary: StudySummary) -> Html:
     complete = sum(run.complete for run in summary.stage(SCREEN))
     slices = "Score of each complete screening trial against the value of its parameter."
     slices += drawn_note(complete, MOST_POINTS)
-    return section("importance", title, *parts, figure("slices-figure", slices))
+    return section("importance", title, *parts, figure_grid(slice_names(summary), slices))
+
+
+def slice_names(summary: StudySummary) -> list[str]:
+    """Ids of the places of `slice_figures`."""
+    return [f"slice-figure-{number}" for number, _ in enumerate(sliced_paths(summary), start=1)]
 
 
 def _unimportant(summary: StudySummary) -> str:

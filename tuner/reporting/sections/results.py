@@ -76,7 +76,9 @@ def comparison_section(summary: StudySummary, found: Verdict) -> Html:
             tag("tr", text_cell(run.label), number_cell(run.seed, str(run.seed)), number_cell(run.score), *scores)
         )
     runs = tag("details", tag("summary", "All test runs"), table("test-runs", heads, rows))
-    words = "Each point is one run on a held-out seed. The diamond is the interquartile mean."
+    words = (
+        f"Score: {summary.metric_name}. Each point is one run on a held-out seed, the diamond their interquartile mean."
+    )
     return section("comparison", title, figure("comparison-figure", words), runs)
 
 

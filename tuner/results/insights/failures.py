@@ -9,7 +9,7 @@ from pathlib import Path
 from tuner.results.records import SCREEN, TEST, RunRecord, StudySummary, numbers_among
 from tuner.results.statistics import probability_of_improvement
 from tuner.results.wording import counted, format_value, join_words
-from tuner.trial.folder import OUTPUT_FILE
+from tuner.trial.folder import explanation_in
 from tuner.trial.messages import Outcome
 
 MIN_RUNS = 2
@@ -96,7 +96,6 @@ def failed_runs(summary: StudySummary) -> str:
     if not failed:
         return ""
     kind = failure_kinds(summary)[0]
-    output = Path(kind.runs[-1].folder) / OUTPUT_FILE
     trials = summary.stage(SCREEN)
     further = [run for run in summary.runs if run.stage != SCREEN]
     shares = [
@@ -106,7 +105,7 @@ def failed_runs(summary: StudySummary) -> str:
     ]
     return (
         f"{join_words(shares)} failed ({kinds_of(failed)}); most often: {kind.reason}; "
-        f"see {output if output.exists() else output.parent}"
+        f"see {explanation_in(Path(kind.runs[-1].folder))}"
     )
 
 

@@ -104,7 +104,7 @@ class OneMinus:
     @property
     def domain(self) -> Bounds:
         """The range of 1 - value."""
-        return Bounds(_one_minus(self.high), _one_minus(self.low), log=True)
+        return Bounds(one_minus(self.high), one_minus(self.low), log=True)
 
     def name(self, quantity: str) -> str:
         """`1-agent.gamma`."""
@@ -112,14 +112,14 @@ class OneMinus:
 
     def to_value(self, drawn: Scalar) -> object:
         """One minus what was drawn."""
-        return _one_minus(as_number(drawn))
+        return one_minus(as_number(drawn))
 
     def to_drawn(self, value: object) -> Scalar:
         """One minus the value."""
-        return _inside(_one_minus(as_number(value)), self.domain)
+        return _inside(one_minus(as_number(value)), self.domain)
 
 
-def _one_minus(number: float) -> float:
+def one_minus(number: float) -> float:
     """1 - number without the last digits that subtraction invents: 0.01 for 0.99, not 0.010000000000000009."""
     return float(f"{1.0 - number:.12g}")
 

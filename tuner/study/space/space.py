@@ -30,6 +30,7 @@ from tuner.errors import UserError
 from tuner.results.records import Scalar
 from tuner.study.space.conditions import check_conditions, in_order, is_active, parse_when
 from tuner.study.space.coordinates import Bounds, Coordinate, Plain, as_number
+from tuner.study.space.describing import describe_values
 from tuner.study.space.leaves import leaves_of, parse_coordinate
 from tuner.text.names import did_you_mean
 from tuner.trial.messages import JsonDict
@@ -225,7 +226,8 @@ class Space:
             except ValueError as error:
                 raise UserError(
                     f"{parameter.path}={get_path(config, parameter.path)} cannot be a starting point of this search "
-                    f"({parameter.name}: {error}): widen space.{parameter.path} or leave this start out"
+                    f"over {describe_values(parameter.describe())}: widen space.{parameter.path}, or leave this start "
+                    "out"
                 ) from error
         return point
 

@@ -267,6 +267,7 @@ def settings_to_json(definition: StudyDefinition) -> JsonDict:
         "num_select_seeds": settings.num_select_seeds,
         "num_test_seeds": settings.num_test_seeds,
         "total_steps": definition.config.get("training", {}).get("total_steps"),
+        "min_trials_to_prune": settings.pruning.min_trials,
     }
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from tuner.executors.base import Event, TrialLogged, TrialReported
 from tuner.results.records import RunRecord
+from tuner.runs.recorder import REPORT_METRIC
 from tuner.study.run_registry import Run
 from tuner.study.watching.listener import StudyListener
 from tuner.trackers.base import RunInfo, RunTracker, Tracker
@@ -43,7 +44,7 @@ class TrackingListener(StudyListener):
             self._log(run.key, event.step, event.metrics)
         elif isinstance(event, TrialReported):
             step = round(event.step * self._total_steps) if 0.0 < event.step <= 1.0 else round(event.step)
-            self._log(run.key, step, {"report/value": event.value, "report/step": event.step})
+            self._log(run.key, step, {REPORT_METRIC: event.value, "report/step": event.step})
 
     def on_pause(self, run: Run, reason: str) -> None:
         """Closes the run if it goes on in another session only."""

@@ -94,6 +94,9 @@ def test_how_many_runs_failed_and_where_to_look(tmp_path: Path) -> None:
     assert said == f"2 of 4 trials failed (2 crashed); most often: KeyError: 'x'; see {tmp_path}/screen/3"
     (tmp_path / "screen/3").mkdir(parents=True)
     (tmp_path / "screen/3/output.log").touch()
+    (tmp_path / "screen/3/result.json").write_text("{}")
+    assert failed_runs(study(*good, *bad)).endswith(f"see {tmp_path}/screen/3/result.json"), "nothing was printed"
+    (tmp_path / "screen/3/output.log").write_text("Traceback ...")
     lost = run("trial 0", "test", 0.0, seed=9, outcome=Outcome.DIVERGED, reason="the loss became nan")
     summary = study(*good, *bad, lost)
     assert failed_runs(summary) == (
