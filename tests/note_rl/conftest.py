@@ -17,6 +17,8 @@ def _imported() -> None:
     """A seed does not reach a framework that is imported later: what is tested first would begin with other weights."""
     for name in ("torch", "keras"):
         importlib.import_module(name)
+    tensorflow = importlib.import_module("tensorflow")
+    tensorflow.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})  # of graphs that run once
 
 
 @pytest.fixture(autouse=True)
