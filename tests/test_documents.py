@@ -20,12 +20,12 @@ from note_rl.settings import ReplaySettings, RolloutSettings
 from note_rl.settings.set_arguments import settings_from_set
 from note_rl.training.train_options import TrainOptions
 from note_rl.types import Update
-from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine, tuner
+from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine, files_read_once, tuner
 from tests.tuner.test_layering import ROOMS
 from tuner.commands import COMMANDS
 from tuner.commands.preflight import preflight
 
-__all__ = ["tuner"]
+__all__ = ["files_read_once", "tuner"]
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [

@@ -3,7 +3,7 @@
 import copy
 import os
 import pickle
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from unittest import mock
 from hydra._internal import config_loader_impl
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.config_repository import CachingConfigRepository
+from hydra._internal.core_plugins.file_config_source import FileConfigSource
 from hydra._internal.defaults_list import DefaultsList
 from hydra.core.default_element import ResultDefault
 from hydra.core.object_type import ObjectType
@@ -26,6 +27,7 @@ _PLAIN = (
     CachingConfigRepository,
     config_loader_impl.create_defaults_list,
     ConfigLoaderImpl._compose_config_from_defaults_list,
+    FileConfigSource.load_config,
 )
 
 State = tuple[tuple[object, ...], ...]
@@ -34,7 +36,7 @@ State = tuple[tuple[object, ...], ...]
 
 @contextmanager
 def remembering_files() -> Iterator[None]:
-    """Each file is read once, each choice merged once, for as long as no file of the folders changes.
+    """Each file of conf/ is read once; others, and each choice that is merged, while no file of a folder changes.
 
     What overrides do to the merged configuration is done anew for every line, by Hydra itself.
     """
@@ -42,7 +44,7 @@ def remembering_files() -> Iterator[None]:
     options: dict[tuple[State, str, ObjectType | None], list[str]] = {}
     merged: dict[tuple[State, str], bytes] = {}
     listed: dict[tuple[State, object, tuple[str, ...], tuple[object, ...]], DefaultsList] = {}
-    _, list_defaults, merge = _PLAIN
+    _, list_defaults, merge, _ = _PLAIN
 
     class Repository(CachingConfigRepository):
         def __init__(self, delegate: Any) -> None:
@@ -83,8 +85,25 @@ def remembering_files() -> Iterator[None]:
         found: DictConfig = pickle.loads(merged[key])
         return found
 
-    with _composing_with(Repository, list_once, merge_once):
+    with _composing_with(Repository, list_once, merge_once, _loading_once()):
         yield
+
+
+def _loading_once() -> Callable[[FileConfigSource, str], ConfigResult]:
+    """Reads each file of conf/ once, whatever other folders there are."""
+    *_, load = _PLAIN
+    parsed: dict[tuple[str, str], bytes] = {}
+
+    def load_once(source: FileConfigSource, config_path: str) -> ConfigResult:
+        if source.path != _CONF:
+            return load(source, config_path)
+        key = (source.provider, config_path)
+        if key not in parsed:
+            parsed[key] = pickle.dumps(load(source, config_path))
+        found: ConfigResult = pickle.loads(parsed[key])
+        return found
+
+    return load_once
 
 
 @contextmanager
@@ -95,11 +114,14 @@ def reading_files() -> Iterator[None]:
 
 
 @contextmanager
-def _composing_with(repository: type[CachingConfigRepository], list_defaults: Any, merge: Any) -> Iterator[None]:
+def _composing_with(
+    repository: type[CachingConfigRepository], list_defaults: Any, merge: Any, load: Any
+) -> Iterator[None]:
     with (
         mock.patch.object(config_loader_impl, "CachingConfigRepository", repository),
         mock.patch.object(config_loader_impl, "create_defaults_list", list_defaults),
         mock.patch.object(ConfigLoaderImpl, "_compose_config_from_defaults_list", merge),
+        mock.patch.object(FileConfigSource, "load_config", load),
     ):
         yield
 
@@ -107,18 +129,20 @@ def _composing_with(repository: type[CachingConfigRepository], list_defaults: An
 def state_of(sources: list[ConfigSource]) -> State:
     """Where the sources are, and what lies in them."""
     return tuple(
-        (source.provider, source.scheme(), *(_files(source.path) if source.scheme() == "file" else (source.path,)))
+        (source.provider, source.scheme(), *(_files(source.path) if _comes_and_goes(source) else (source.path,)))
         for source in sources
     )
 
 
-def _files(folder: str) -> Iterator[tuple[object, ...]]:
-    """Of conf/, which files lie there since when; of folders of a test, which come and go, what is in them."""
-    is_ours = folder == _CONF
+def _comes_and_goes(source: ConfigSource) -> bool:
+    """Whether it is a folder of a test: nobody writes into conf/ while tests run."""
+    return source.scheme() == "file" and source.path != _CONF
+
+
+def _files(folder: str) -> Iterator[tuple[str, bytes]]:
+    """What is in the files of a folder, by their paths within."""
     for place, _, names in os.walk(folder):
         for name in names:
             if name.endswith((".yaml", ".yml")):
                 path = Path(place, name)
-                found = path.stat()
-                content = (found.st_mtime_ns, found.st_size) if is_ours else path.read_bytes()
-                yield os.path.relpath(path, folder), content
+                yield os.path.relpath(path, folder), path.read_bytes()

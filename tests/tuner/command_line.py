@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fuzzing.composing import remembering_files
 from tuner.cli import main
 from tuner.trackers.base import RunInfo
 
@@ -77,6 +78,13 @@ class CommandLine:
         assert 1 <= len(answer.errors.strip().splitlines()) <= 2, answer.errors
         assert self._written() == before, "something was written"
         return answer.errors
+
+
+@pytest.fixture(autouse=True, scope="session")
+def files_read_once() -> Iterator[None]:
+    """Composing takes a quarter of a second, and several are composed for a command."""
+    with remembering_files():
+        yield
 
 
 @pytest.fixture

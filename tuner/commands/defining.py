@@ -1,7 +1,8 @@
 """What study a composed config describes, and what of it is refused before anything is written."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -123,11 +124,11 @@ def define(config: DictConfig, overrides: Sequence[str] = (), config_dir: str | 
     study = resolved["study"]
     run_config = run_config_of(resolved)
 
+    template = config.copy()
+
     def configure(values: JsonDict) -> JsonDict:
-        changed = config.copy()
-        for path, value in values.items():
-            OmegaConf.update(changed, path, value, merge=False)
-        return run_config_of(resolve(changed))
+        with _holding(template, values):
+            return run_config_of(resolve(template))
 
     agent = function_name(run_config).lower()
     found = StudyDefinition(
@@ -148,6 +149,26 @@ def define(config: DictConfig, overrides: Sequence[str] = (), config_dir: str | 
         },
     )
     return replace(found, entry=FUNCTION_ENTRY, probe=None) if is_function(run_config) else found
+
+
+@contextmanager
+def _holding(config: DictConfig, values: JsonDict) -> Iterator[None]:
+    """Gives a config these values within the block: copying it for them takes several times as long."""
+    before = {path: _as_written(config, path) for path in values}
+    try:
+        for path, value in values.items():
+            OmegaConf.update(config, path, value, merge=False)
+        yield
+    finally:
+        for path, value in before.items():
+            OmegaConf.update(config, path, value, merge=False)
+
+
+def _as_written(config: DictConfig, path: str) -> Any:
+    """Returns the value at a path, a reference as what refers."""
+    parent, _, key = path.rpartition(".")
+    node: Any = OmegaConf.to_container(OmegaConf.select(config, parent) if parent else config, resolve=False)
+    return node[int(key)] if isinstance(node, list) else node[key]
 
 
 def _starts(resolved: JsonDict, run_config: JsonDict, config_dir: str | Path | None) -> dict[str, JsonDict]:

@@ -128,7 +128,6 @@ def _check(
         checks.check_run(resolved)
     folder, sweep_folder = _folder_of(config, "run"), _folder_of(config, "sweep")
     of_several = config.hydra.mode == RunMode.MULTIRUN
-    config = config.copy()
     OmegaConf.set_struct(config, False)
     del config["hydra"]
     OmegaConf.set_struct(config, True)

@@ -5,6 +5,7 @@ run makes of its own. `compose` is the one way to Hydra's composition and leaves
 works inside other Hydra applications.
 """
 
+import copy
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,7 @@ from typing import Any, Literal, Self
 
 from hydra import version as hydra_version
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra._internal.config_repository import ConfigRepository
 from hydra._internal.utils import create_config_search_path
 from hydra.core.config_search_path import SearchPathQuery
 from hydra.core.utils import setup_globals
@@ -184,10 +186,22 @@ def prepare_hydra() -> None:
     `${slug:TEXT}` is the text as it may stand in a path; `${either:A,B}` is A unless that is null, else B.
     """
     _offer_plugins()
+    ConfigRepository.__deepcopy__ = _with_the_same_sources  # type: ignore[attr-defined]
     hydra_version.setbase(VERSION_BASE)
     setup_globals()
     OmegaConf.register_new_resolver("either", lambda first, second: second if first is None else first, replace=True)
     OmegaConf.register_new_resolver("slug", lambda text: re.sub(r"[^\w.-]+", "-", str(text)).strip("-"), replace=True)
+
+
+def _with_the_same_sources(repository: ConfigRepository, memo: dict[int, Any]) -> ConfigRepository:
+    """Stands for a deep copy, which Hydra makes for every composition and for every question what a group holds.
+
+    It wants to give the copy other sources; with those that are there it would copy all structured configs there are.
+    """
+    del memo
+    copied = copy.copy(repository)
+    copied.sources = list(repository.sources)
+    return copied
 
 
 def _offer_plugins() -> None:

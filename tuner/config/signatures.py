@@ -9,6 +9,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from tuner.config.sources import Module, find_deepest, imported, last_name, locate, names_in, parse_module
 from tuner.errors import UserError
@@ -52,7 +53,7 @@ def signature_of(target: str) -> Signature | None:
         raise UserError(f"{target} is a module; name a class or a function in it")
     if depth < len(parts) - 1 and not _defines(module, parts[depth]):
         raise UserError(f"{target}: no module named {'.'.join(parts[: depth + 1])!r}")
-    return _signature_in(module, parts[depth:], target)
+    return _signature_in(module, tuple(parts[depth:]), target)
 
 
 def home_of(target: str) -> str | None:
@@ -82,9 +83,15 @@ def class_constants(target: str) -> dict[str, object]:
 
     A value that is worked out is left out, and so is what it hides in a base class.
     """
+    located = locate(target)
+    return {} if located is None else dict(_constants_in(*located))
+
+
+@lru_cache(maxsize=256)
+def _constants_in(module: Module, node: ast.stmt) -> Mapping[str, object]:
     nearest: dict[str, ast.expr | None] = {}
-    for node in _classes(target):
-        nearest = {**_class_attributes(node), **nearest}
+    for one in _classes(module, node):
+        nearest = {**_class_attributes(one), **nearest}
     constants = {}
     for name, value in nearest.items():
         with suppress(ValueError):
@@ -106,16 +113,13 @@ def _class_attributes(node: ast.ClassDef) -> dict[str, ast.expr | None]:
     return found
 
 
-def _classes(target: str) -> Iterator[ast.ClassDef]:
+def _classes(module: Module, node: ast.stmt) -> Iterator[ast.ClassDef]:
     """A class and its base classes, nearest first, as far as their source is in sight."""
-    located = locate(target)
-    if located is None:
-        return
-    module, node = located
     if isinstance(node, ast.ClassDef):
         yield node
         for base in node.bases:
-            yield from _classes(_path_of(module, base))
+            located = locate(_path_of(module, base))
+            yield from () if located is None else _classes(*located)
 
 
 def _path_of(module: Module, base: ast.expr) -> str:
@@ -135,8 +139,12 @@ def _defines(module: Module, name: str) -> bool:
     return name in names or "*" in names
 
 
-def _signature_in(module: Module, path: list[str], target: str) -> Signature | None:
-    """The signature of `path` (a name, or Class.method) in a module."""
+@lru_cache(maxsize=256)
+def _signature_in(module: Module, path: tuple[str, ...], target: str) -> Signature | None:
+    """The signature of `path` (a name, or Class.method) in a module.
+
+    It is worked out once: like an import it does not see what becomes of the files of other modules later.
+    """
     names = names_in(module)
     node = names.get(path[0])
     if node is None:
@@ -153,7 +161,7 @@ def _signature_in(module: Module, path: list[str], target: str) -> Signature | N
     return None
 
 
-def _follow(module: Module, node: ast.ImportFrom, path: list[str], target: str) -> Signature | None:
+def _follow(module: Module, node: ast.ImportFrom, path: tuple[str, ...], target: str) -> Signature | None:
     """The signature of a name that the module imported from another."""
     found = signature_of(".".join([imported(module, node, path[0]), *path[1:]]))
     return None if found is None else Signature(target, found.parameters, found.is_open)
@@ -193,7 +201,7 @@ def _of_bases(module: Module, node: ast.ClassDef, target: str) -> Signature | No
             continue
         if not isinstance(base, ast.Name):
             return None
-        found = _signature_in(module, [base.id], target)
+        found = _signature_in(module, (base.id,), target)
         if found is None or found.parameters or found.is_open:
             return found
     return Signature(target)

@@ -141,6 +141,7 @@ def test_a_loss_that_has_come_to_use_a_layer_twice_is_measured_by_parts(framewor
     assert found.variance == pytest.approx(expected.variance, rel=1e-3)
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("framework", frameworks())
 def test_every_loss_has_its_own_noise(framework: Framework) -> None:
     agent = framework.agents.DDPG((8,), env="Pendulum-v1")

@@ -14,7 +14,7 @@ from note_rl.types import Sample
 from tests.note_rl.frameworks import frameworks
 from tests.note_rl.small_environments import Counting
 
-pytestmark = pytest.mark.parametrize("framework", frameworks())
+pytestmark = [pytest.mark.parametrize("framework", frameworks()), pytest.mark.usefixtures("eager_updates")]
 
 LOW, HIGH = np.array([-2.0, 0.0], np.float32), np.array([4.0, 1.0], np.float32)
 CENTRE, SCALE = (LOW + HIGH) / 2, (HIGH - LOW) / 2
@@ -285,6 +285,7 @@ CASES = {
 }
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("name", CASES)
 def test_the_target_is_learned(framework, name):
     experience, policy, num_envs = CASES[name]

@@ -10,7 +10,7 @@ from tests.note_rl.frameworks import frameworks
 from tests.note_rl.samples import ready, sample
 from tests.note_rl.small_environments import Corridor, Counting
 
-pytestmark = pytest.mark.parametrize("framework", frameworks())
+pytestmark = [pytest.mark.parametrize("framework", frameworks()), pytest.mark.usefixtures("eager_updates")]
 
 
 def made(framework, name, **options):
@@ -119,6 +119,7 @@ def test_a_refusal_names_the_agent(framework):
             getattr(framework.agents, name)(env="Pendulum-v1")
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize(
     ("name", "further"),
     [("DoubleDQN", {}), ("DuelingDQN", {}), ("DQN", {"priority": Priority()}), ("DoubleDQN", {"num_steps": 3})],

@@ -13,6 +13,7 @@ from tests.note_rl.frameworks import frameworks
 from tests.note_rl.samples import ready, sample
 from tests.note_rl.small_environments import Counting
 
+pytestmark = pytest.mark.usefixtures("eager_updates")
 both = pytest.mark.parametrize("framework", frameworks())
 
 
@@ -97,11 +98,13 @@ def trained_on(framework, expert, seed, total_steps):
 
 
 @both
+@pytest.mark.xla
 def test_ten_episodes_of_an_expert_teach_to_balance(framework):
     assert trained_on(framework, cartpole_expert(10), seed=2, total_steps=24_000) >= 400
 
 
 @both
+@pytest.mark.xla
 @pytest.mark.slow
 def test_it_is_the_expert_who_teaches(framework):
     """Three seeds with the expert; and with somebody who acts at random, nothing of the kind is learned."""

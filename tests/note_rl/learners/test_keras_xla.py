@@ -15,6 +15,8 @@ from note_rl.learners.keras.xla import Compilation
 from note_rl.types import Sample
 from tests.note_rl.environments.test_images import Picture
 
+pytestmark = pytest.mark.xla
+
 
 def compiles(function):
     """Whether a concrete function is handed to XLA, as TensorFlow itself notes it."""

@@ -81,6 +81,7 @@ def first_layer(framework, network):
     return network.layers[0].kernel.numpy()
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("jit", [False, "auto"])
 def test_running_statistics_follow_what_is_learned_from_and_are_copied_to_the_target(framework, jit):
     agent = made(framework, LAYERS["batch norm"], tau=0.5)
@@ -92,6 +93,7 @@ def test_running_statistics_follow_what_is_learned_from_and_are_copied_to_the_ta
             np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("name", ["batch norm", "dropout"])
 def test_compiled_and_recorded_steps_are_the_ordinary_ones(framework, name):
     plain, compiled, again = (

@@ -10,7 +10,7 @@ from tests.note_rl.frameworks import frameworks
 from tests.note_rl.networks import running_statistics, with_layers
 from tests.note_rl.samples import agent_with, ready, sample
 
-pytestmark = pytest.mark.parametrize("framework", frameworks())
+pytestmark = [pytest.mark.parametrize("framework", frameworks()), pytest.mark.usefixtures("eager_updates")]
 
 COUPLED = r"samples influence each other.*\[B, 1\] broadcast against them to \[B, B\].*couples_samples = True"
 

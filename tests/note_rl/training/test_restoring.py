@@ -5,6 +5,7 @@ import copy
 import numpy as np
 import pytest
 import torch
+from gymnasium.wrappers import TimeLimit
 
 from note_rl.agents.pytorch import DQN, PPO
 from note_rl.errors import CheckpointError
@@ -177,10 +178,13 @@ def test_saving_what_was_only_restored_gives_the_same_file(saved, tmp_path):
 
 
 def test_hindsight_pools_and_frames_come_back_under_the_same_settings_only(tmp_path):
-    agent = dqn(env=BitFlipping, HER=True)
+    def bits():  # without a limit an episode lasts until all bits agree by chance
+        return TimeLimit(BitFlipping(), 10)
+
+    agent = dqn(env=bits, HER=True)
     train(agent, total_steps=30)
     agent.save(tmp_path / "her.dat")
-    again = dqn(env=BitFlipping, HER=True)
+    again = dqn(env=bits, HER=True)
     again.restore(tmp_path / "her.dat")
     train(again, total_steps=40)
     frames = DQN(hidden_size=4, frame_stack=2)

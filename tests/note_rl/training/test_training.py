@@ -53,7 +53,7 @@ def test_the_corridor_is_learned(framework, make):
     assert agent.evaluate(5).lengths.tolist() == [3] * 5
 
 
-@MAKERS
+@pytest.mark.parametrize("make", [pytest.param(dqn, marks=pytest.mark.xla), ppo])
 def test_stopping_saving_and_going_on_elsewhere_changes_nothing(framework, make, tmp_path):
     schedules = {"learning_rate": Linear(1e-2, 1e-3)}
     whole, optimizer = make(framework, schedules=schedules)
@@ -79,7 +79,8 @@ def test_stopping_saving_and_going_on_elsewhere_changes_nothing(framework, make,
     assert rest.num_gradient_steps == straight.num_gradient_steps
 
     other, optimizer = make(framework, seed=4, schedules=schedules)
-    assert other.train(optimizer=optimizer, total_steps=512, p=0).returns != half.returns
+    others = other.train(optimizer=optimizer, total_steps=128, **quietly(framework)).returns
+    assert others != half.returns[: len(others)]
 
 
 @MAKERS

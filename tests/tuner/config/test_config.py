@@ -1,9 +1,12 @@
+import copy
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hydra._internal.utils import create_config_search_path
+from omegaconf import DictConfig
 
 from tuner.commands.preflight import preflight
 from tuner.config.composing import RunConfig, compose, conf_folder, config_loader, plain_choice, to_json
@@ -114,6 +117,17 @@ def test_composing_leaves_hydra_as_it_was() -> None:
 
     preflight("train")
     assert not GlobalHydra.instance().is_initialized()
+
+
+def test_asking_for_choices_copies_no_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DictConfig, "__deepcopy__", None)  # thousands of copies were most of the time of --help
+    loader = config_loader()
+    assert {"dqn", "ppo"} <= set(loader.get_group_options("agent"))
+    before = [source.path for source in loader.get_sources()]
+    repository = copy.deepcopy(loader.repository)
+    repository.initialize_sources(create_config_search_path(str(tmp_path)))
+    assert str(tmp_path) in [source.path for source in repository.get_sources()]
+    assert [source.path for source in loader.get_sources()] == before
 
 
 def test_a_folder_of_the_user_adds_choices(tmp_path: Path) -> None:

@@ -86,6 +86,15 @@ def executor() -> Iterator[LocalExecutor]:
         yield executor
 
 
+@pytest.fixture(scope="module")
+def shared_executor() -> Iterator[LocalExecutor]:
+    """For tests that leave it as it was: starting a fork server takes longer than most trials."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(Path(__file__).parent))  # the server is told where modules are when it starts
+        with LocalExecutor(parallel=2) as executor:
+            yield executor
+
+
 @pytest.fixture(autouse=True)
 def _nothing_left_behind() -> Iterator[None]:
     descriptors = set(os.listdir("/proc/self/fd"))

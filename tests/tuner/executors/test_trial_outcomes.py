@@ -46,12 +46,12 @@ def test_complete_trial_says_everything_in_order(driver, isolation):
     assert json.loads(line) == {"step": 3, "loss": 0.5, "bad": None}
 
 
-def test_current_trial_is_known_to_any_function(driver, executor):
-    assert driver.run(executor, "report_elsewhere").outcome is Outcome.COMPLETE
+def test_current_trial_is_known_to_any_function(driver, shared_executor):
+    assert driver.run(shared_executor, "report_elsewhere").outcome is Outcome.COMPLETE
 
 
-def test_exception_keeps_its_traceback(driver, executor):
-    result = driver.run(executor, "raise_error")
+def test_exception_keeps_its_traceback(driver, shared_executor):
+    result = driver.run(shared_executor, "raise_error")
     assert result.outcome is Outcome.CRASHED
     assert result.reason == "KeyError: 'no such key'"
     assert 'raise KeyError("no such key")' in result.traceback
@@ -60,8 +60,8 @@ def test_exception_keeps_its_traceback(driver, executor):
     assert 'raise KeyError("no such key")' in output
 
 
-def test_entry_that_cannot_be_imported_crashes_with_a_traceback(driver, executor):
-    result = driver.run(executor, "no_such_function")
+def test_entry_that_cannot_be_imported_crashes_with_a_traceback(driver, shared_executor):
+    result = driver.run(shared_executor, "no_such_function")
     assert result.outcome is Outcome.CRASHED
     assert "no_such_function" in result.reason
 
@@ -82,29 +82,29 @@ def test_entry_that_cannot_be_imported_crashes_with_a_traceback(driver, executor
         ("segfault", Outcome.CRASHED, "its process was killed by SIGSEGV"),
     ],
 )
-def test_kind_of_end_is_told(driver, executor, entry, outcome, reason):
-    result = driver.run(executor, entry)
+def test_kind_of_end_is_told(driver, shared_executor, entry, outcome, reason):
+    result = driver.run(shared_executor, entry)
     assert (result.outcome, result.reason) == (outcome, reason)
     assert read_trial(driver.folder / "0").result == result  # the parent writes what the child could not
 
 
 @pytest.mark.parametrize(("entry", "deterministic"), [("raise_user_error", True), ("raise_error", False)])
-def test_a_mistake_of_the_user_would_end_so_again(driver, executor, entry, deterministic):
-    result = driver.run(executor, entry)
+def test_a_mistake_of_the_user_would_end_so_again(driver, shared_executor, entry, deterministic):
+    result = driver.run(shared_executor, entry)
     assert (result.outcome, result.deterministic) == (Outcome.CRASHED, deterministic)
     assert read_trial(driver.folder / "0").result == result
 
 
-def test_last_output_stands_in_for_a_traceback(driver, executor):
-    assert driver.run(executor, "exit_at_once").traceback == "last words"
+def test_last_output_stands_in_for_a_traceback(driver, shared_executor):
+    assert driver.run(shared_executor, "exit_at_once").traceback == "last words"
 
 
-def test_segmentation_fault_shows_where(driver, executor):
-    assert "in segfault" in driver.run(executor, "segfault").traceback
+def test_segmentation_fault_shows_where(driver, shared_executor):
+    assert "in segfault" in driver.run(shared_executor, "segfault").traceback
 
 
-def test_value_that_is_not_finite_is_neither_written_nor_sent(driver, executor):
-    driver.run(executor, "report_nan")
+def test_value_that_is_not_finite_is_neither_written_nor_sent(driver, shared_executor):
+    driver.run(shared_executor, "report_nan")
     assert read_trial(driver.folder / "0").reports == ((0.5, 1.0),)
     assert [event.step for event in driver.events if isinstance(event, TrialReported)] == [0.5]
 
@@ -114,19 +114,19 @@ def test_spawned_child_that_exits_is_a_crash(driver):
         assert driver.run(executor, "exit_at_once").reason.startswith("its process ended with exit code 7")
 
 
-def test_prune_verdict_prunes(driver, executor):
-    result = driver.run(executor, "complete", verdict="prune")
+def test_prune_verdict_prunes(driver, shared_executor):
+    result = driver.run(shared_executor, "complete", verdict="prune")
     assert (result.outcome, result.reason) == (Outcome.PRUNED, "pruned at step 0.25 with 2.5")
     assert read_trial(driver.folder / "0").reports == ((0.25, 2.5),)
 
 
-def test_stop_verdict_stops(driver, executor):
-    assert driver.run(executor, "wait_for_verdict", verdict="stop").outcome is Outcome.STOPPED
+def test_stop_verdict_stops(driver, shared_executor):
+    assert driver.run(shared_executor, "wait_for_verdict", verdict="stop").outcome is Outcome.STOPPED
     assert (driver.folder / "0" / "checkpoint").read_text() == "stopped"
 
 
-def test_swallowed_interruption_still_counts(driver, executor):
-    assert driver.run(executor, "swallow_interruption", verdict="prune").outcome is Outcome.PRUNED
+def test_swallowed_interruption_still_counts(driver, shared_executor):
+    assert driver.run(shared_executor, "swallow_interruption", verdict="prune").outcome is Outcome.PRUNED
 
 
 def test_answer_needs_an_open_report(driver, executor):
@@ -153,7 +153,7 @@ def test_resumed_trial_keeps_what_it_had_reported(driver, executor):
     assert told == [(0.5, 100.0), (0.5, 1.0), (1.0, 100.0)]
 
 
-def test_result_of_an_earlier_attempt_is_forgotten(driver, executor):
-    driver.run(executor, "complete")
-    result = driver.run(executor, "exit_at_once")
+def test_result_of_an_earlier_attempt_is_forgotten(driver, shared_executor):
+    driver.run(shared_executor, "complete")
+    result = driver.run(shared_executor, "exit_at_once")
     assert result.outcome is Outcome.CRASHED

@@ -135,7 +135,11 @@ def database(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path / "server.db"
 
 
-STUDY = ("agent=synthetic", "executor=inline", "tracker=jsonl", "study.num_trials=3", "study.name=s")
+STUDY = (
+    *("agent=synthetic", "executor=inline", "tracker=jsonl", "study.num_trials=3", "study.name=s"),
+    *("study.num_race=2", "study.num_race_seeds=1", "study.num_candidates=1"),  # each stage, and no more
+    *("study.num_select_seeds=1", "study.num_test_seeds=1"),
+)
 URL = f"postgresql+psycopg://me:{SECRET}@host/db"
 
 
