@@ -83,7 +83,7 @@ def class_constants(target: str) -> dict[str, object]:
     A value that is worked out is left out, and so is what it hides in a base class.
     """
     nearest: dict[str, ast.expr | None] = {}
-    for node in _classes(target):
+    for _, node in _classes(target):
         nearest = {**_class_attributes(node), **nearest}
     constants = {}
     for name, value in nearest.items():
@@ -106,14 +106,28 @@ def _class_attributes(node: ast.ClassDef) -> dict[str, ast.expr | None]:
     return found
 
 
-def _classes(target: str) -> Iterator[ast.ClassDef]:
+def takes_as_ours(target: str, name: str) -> bool:
+    """Whether an argument is one of a part of `note_rl`, or of a class of the user's own that inherits it from one."""
+    if target.startswith(_OURS):
+        return True
+    for module, node in _classes(target):
+        if module.name.startswith(_OURS):
+            signature = _of_class(module, node, f"{module.name}.{node.name}")
+            return signature is not None and name in signature.parameters
+    return False
+
+
+_OURS = "note_rl."
+
+
+def _classes(target: str) -> Iterator[tuple[Module, ast.ClassDef]]:
     """A class and its base classes, nearest first, as far as their source is in sight."""
     located = locate(target)
     if located is None:
         return
     module, node = located
     if isinstance(node, ast.ClassDef):
-        yield node
+        yield module, node
         for base in node.bases:
             yield from _classes(_path_of(module, base))
 
@@ -162,14 +176,15 @@ def _follow(module: Module, node: ast.ImportFrom, path: list[str], target: str) 
 def _of_function(module: Module, node: ast.FunctionDef, target: str, skip_first: bool) -> Signature:
     arguments = node.args
     plain = [*arguments.posonlyargs, *arguments.args]
-    num_required = len(plain) - len(arguments.defaults)
+    is_plain = not node.decorator_list  # a decorator may give arguments of its own
+    num_required = len(plain) - len(arguments.defaults) if is_plain else 0
     parameters = {
         argument.arg: Argument(_annotation(module, argument.annotation), index < num_required)
         for index, argument in enumerate(plain)
         if not (skip_first and index == 0)
     }
     for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-        parameters[argument.arg] = Argument(_annotation(module, argument.annotation), default is None)
+        parameters[argument.arg] = Argument(_annotation(module, argument.annotation), default is None and is_plain)
     return Signature(target, parameters, arguments.kwarg is not None)
 
 
