@@ -303,7 +303,7 @@ def _refuse(message: str, command: Command | None = None) -> int:
 
 def _help_page() -> str:
     lines = ["Hyperparameter tuning for reinforcement learning.", "", "usage: tuner COMMAND ...", ""]
-    lines += [f"  {command.name:<10}{command.usage:<24}{command.summary}" for command in COMMANDS.values()]
+    lines += [f"  {command.name:<10}{command.usage:<25}{command.summary}" for command in COMMANDS.values()]
     return "\n".join([*lines, "", _EPILOG, ""])
 
 

@@ -140,8 +140,8 @@ def _takes(target: str, name: str, is_near: bool) -> bool:
     """Whether a target has an argument that is in no configuration; one that takes anything, unless a name is near."""
     try:
         signature = signature_of(target)
-    except UserError:  # which is said where it is to be built
-        return False
+    except UserError:  # there is no such target, which is said where it is to be built
+        signature = None
     if signature is not None and name in signature.parameters:
         return True
     return (signature is None or signature.is_open) and not is_near
@@ -192,8 +192,9 @@ def _names_there(key: str, config: DictConfig, groups: Sequence[str] = ()) -> st
     parent = key.rpartition(".")[0]
     while parent:
         node = _node_at(config, parent)
-        if OmegaConf.is_dict(node):
-            return f"; {parent} has {', '.join(name for name in map(str, node) if name not in HYDRA_KEYS)}"
+        names = [name for name in map(str, node) if name not in HYDRA_KEYS] if OmegaConf.is_dict(node) else []
+        if names:
+            return f"; {parent} has {', '.join(names)}"
         parent = parent.rpartition(".")[0]
     return "; --cfg job shows all there are"
 
