@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path  # each module that is imported here lengthens the time before Ctrl-C is listened to
 
-    from tuner.commands.loading import StudyResult
-    from tuner.commands.tune import TuneResult
+    from tuner.commands.study_result import StudyResult, TuneResult
     from tuner.runs.training import TrainOutcome
 
 __all__ = ["hub", "load", "report", "train", "tune"]
@@ -73,7 +72,7 @@ def tune(
         show_progress: Whether the live table is shown.
 
     Returns:
-        The verdict, the winner's config and how to train it again.
+        The verdict, the winner's config and how to train it again: all that `load` gives of a finished study.
 
     Raises:
         tuner.errors.UserError: A setting is wrong; the message says what to write instead.
@@ -95,7 +94,7 @@ def tune(
 
 
 def load(
-    study: "str | Path | TuneResult | None" = None, *, storage: str | None = None, trust: Sequence[str] = ()
+    study: "str | Path | StudyResult | None" = None, *, storage: str | None = None, trust: Sequence[str] = ()
 ) -> "StudyResult":
     """What a study or a sweep found, finished or not: its trials, its winner, the trained agent. Changes nothing.
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NoReturn, cast
 
 from hydra._internal.hydra import Hydra
 from hydra._internal.utils import _run_hydra, get_args_parser
@@ -22,6 +22,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
 from note_rl.errors import DivergedError, NoteRLError
+from tuner.checking.explaining import explain_option
 from tuner.commands import COMMANDS, Command
 from tuner.commands.folders import make_folder
 from tuner.commands.preflight import admit_groups, compose_or_explain
@@ -30,6 +31,7 @@ from tuner.config.composing import conf_folder, config_loader, prepare_hydra
 from tuner.errors import UserError
 from tuner.files import is_full
 from tuner.interrupts import EXIT_INTERRUPTED, begin_work
+from tuner.text.columns import width_of
 from tuner.text.names import did_you_mean
 from tuner.text.passwords import hidden, without_password
 from tuner.text.plain_text import MAX_MESSAGE, message_of, one_line, plain
@@ -44,14 +46,16 @@ EXIT_REFUSED = 2
 _EPILOG = """\
 Settings are KEY=VALUE, choices are GROUP=NAME:
 
-  tuner train agent=ppo env=acrobot seed=3       one run; -m agent=dqn,ppo seed=1,2 for several
-  tuner train experiment=dqn_cartpole            published settings
-  tuner tune agent=ppo                           a study; the same command continues it
-  tuner find lr agent=ppo                        a learning rate to begin with; also: find optimizer, find agent
-  tuner play runs/NAME                           watch what was learned
-  tuner doctor                                   what is installed, for a bug report; tuner --version
+  tuner train agent=ppo env=acrobot seed=3   one run
+  tuner train -m agent=dqn,ppo seed=1,2      each combination
+  tuner train experiment=dqn_cartpole        published settings
+  tuner tune agent=ppo                       a study; typed again, it goes on
+  tuner find lr agent=ppo                    a learning rate to begin with
+  tuner play runs/NAME                       watch what was learned
+  tuner doctor                               what is installed (tuner --version)
 
-`tuner COMMAND --help` lists all choices and settings, `tuner COMMAND --cfg job` shows the configuration as composed."""
+`tuner COMMAND --help` lists all choices and settings,
+`tuner COMMAND --cfg job` shows the configuration as composed."""
 
 
 @dataclass
@@ -169,14 +173,19 @@ def _answered(command: Command, work: Callable[[], int]) -> int:
 
 def _dispatch(command: Command, arguments: list[str]) -> int:
     parser = get_args_parser()
-    parser.prog = f"tuner {command.name}"
-    options = parser.parse_intermixed_args(arguments)
+    options = _options(command, parser, arguments)
     if options.experimental_rerun is not None:
         raise UserError("--experimental-rerun loads a pickle, which may run anything: use tuner train resume=RUN")
     options.overrides = _with_positional(command, options.overrides)
     config_name = options.config_name or command.config_name
     admit_groups(options.config_dir, options.overrides)
-    if options.help or options.cfg or options.info or options.hydra_help or options.shell_completion:
+    if options.help:
+        from tuner.commands.help_page import help_page
+
+        page = help_page(command, options.overrides, options.config_dir, config_name, width_of(sys.stdout))
+        sys.stdout.write(page)
+        return 0
+    if options.cfg or options.info or options.hydra_help or options.shell_completion:
         try:
             return _hand_to_hydra(command, options, parser)
         except HydraException:
@@ -201,6 +210,19 @@ def _dispatch(command: Command, arguments: list[str]) -> int:
     if status and folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()  # made for a run that never began
     return status
+
+
+def _options(command: Command, parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Namespace:
+    """What was typed, read by Hydra's own parser; what that refuses is explained in our words."""
+
+    def refuse(message: str) -> NoReturn:
+        raise UserError(f"{message}; tuner {command.name} --help says more")
+
+    parser.error = refuse  # type: ignore[method-assign]
+    options, unknown = parser.parse_known_intermixed_args(arguments)
+    if unknown:
+        raise explain_option(unknown[0], arguments, command.config_name)
+    return options
 
 
 def _with_positional(command: Command, words: Sequence[str]) -> list[str]:
@@ -281,7 +303,7 @@ def _refuse(message: str, command: Command | None = None) -> int:
 
 def _help_page() -> str:
     lines = ["Hyperparameter tuning for reinforcement learning.", "", "usage: tuner COMMAND ...", ""]
-    lines += [f"  {command.name:<10}{command.usage:<26}{command.summary}" for command in COMMANDS.values()]
+    lines += [f"  {command.name:<10}{command.usage:<25}{command.summary}" for command in COMMANDS.values()]
     return "\n".join([*lines, "", _EPILOG, ""])
 
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from importlib.util import find_spec
+from operator import eq, ge, gt, le, lt, ne
 from pathlib import Path
 from typing import Any, Final
 
@@ -212,13 +213,34 @@ def _extras() -> Iterator[tuple[str, str]]:
     lacking = []
     for extra, lines in needed.items():
         names = {name for line in lines for name in _distributions(line)} - {DISTRIBUTION}
-        missing = sorted(name for name in names if not _version(name))
+        missing = sorted(name for name in names if not _is_there(name))
         if extra not in ("all", "test"):
             yield extra, f"missing {', '.join(missing)}" if missing else "there"
             lacking += [extra] if missing else []
     if lacking:
         named = ",".join(extra for extra in lacking if extra != "base")
         yield "to add", f"pip install '{DISTRIBUTION}{f'[{named}]' if named else ''}'"
+
+
+def _is_there(distribution: str) -> bool:
+    """Whether it is installed, under this name or under another one that brings the same module."""
+    if _version(distribution):
+        return True
+    spec = find_spec(_MODULES.get(distribution, distribution.replace("-", "_").replace(".", "_")))
+    return spec is not None and spec.origin is not None  # not a folder that happens to have the name
+
+
+_MODULES: Final = {"box2d": "Box2D", "box2d-py": "Box2D", "pygame-ce": "pygame"}
+"""What is imported of distributions that are called otherwise."""
+
+_PYTHON: Final = re.compile(r"python_version\s*(<=|>=|<|>|==|!=)\s*['\"](\d+)\.(\d+)['\"]")
+
+
+def _is_for_this_python(requirement: str) -> bool:
+    """Whether the versions of Python that a requirement is for are met."""
+    compare = {"<": lt, "<=": le, ">": gt, ">=": ge, "==": eq, "!=": ne}
+    found = _PYTHON.findall(requirement)
+    return all(compare[sign](sys.version_info[:2], (int(major), int(minor))) for sign, major, minor in found)
 
 
 def _distributions(requirement: str) -> Iterator[str]:
@@ -230,7 +252,8 @@ def _distributions(requirement: str) -> Iterator[str]:
     if name == DISTRIBUTION or not parsed[2] or not _version(name):
         return
     for line in metadata.requires(name) or ():
-        if any(re.search(rf"extra == ['\"]{re.escape(extra)}['\"]", line) for extra in extras if extra):
+        is_asked = any(re.search(rf"extra == ['\"]{re.escape(extra)}['\"]", line) for extra in extras if extra)
+        if is_asked and _is_for_this_python(line):
             yield from _distributions(line)
 
 

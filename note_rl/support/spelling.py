@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from difflib import SequenceMatcher
 
 _LIKE = 0.7  # of difflib's ratio: one letter off in a word of five
+_SHORT = 3  # letters of a word in which one may be off, too: dqm
 
 
 def nearest(name: str, known: Iterable[str], limit: int = 3) -> list[str]:
@@ -30,4 +31,6 @@ def _likeness(name: str, other: str) -> float:
     """0 to 1. A word that the other begins with is like it: people shorten."""
     one, two = name.lower(), other.lower()
     ratio = SequenceMatcher(None, one, two).ratio()
+    if len(one) == len(two) == _SHORT and ratio > 0.5:
+        return max(_LIKE, ratio)
     return max(_LIKE, ratio) if min(len(one), len(two)) >= 3 and (one.startswith(two) or two.startswith(one)) else ratio

@@ -1,4 +1,5 @@
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -42,8 +43,54 @@ def test_help_of_a_command_lists_choices_and_settings(tuner: CommandLine) -> Non
     answer = tuner("train", "--help")
     assert answer.status == 0
     assert answer.output.startswith("usage: tuner train ")
-    assert f"agent: {', '.join(AGENTS)}" in answer.output.replace("\n  ", " ")
-    assert "total_steps: 50000" in answer.output
+    lines = [line.split() for line in answer.output.splitlines()]
+    assert ["agent", *(f"{name}," for name in AGENTS[:-1]), AGENTS[-1]] in lines
+    assert ["training.total_steps=50000", "environment", "steps,", "all", "environments", "together"] in lines
+    assert answer.output.count("agent=dqn: Deep Q-network (Mnih et al. 2015), with common defaults") == 1
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_says_of_every_setting_what_it_is_and_fits_its_terminal(
+    tuner: CommandLine, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setattr("tuner.cli.width_of", lambda stream: 80)
+    lines = tuner(command, "--help").output.splitlines()
+    assert max(len(line) for line in lines if len(line.split()) > 1) <= 80
+    settings = [line for line in lines if re.match(r"  [\w.]+=", line) and not line.startswith("  space.")]
+    assert settings
+    for line, below in zip(lines, [*lines[1:], ""], strict=True):
+        if line in settings:
+            assert re.match(r"  \S+  +\S", line) or below.startswith(" " * 38), f"nothing is said of {line}"
+
+
+def test_help_shows_the_settings_as_typed(tuner: CommandLine) -> None:
+    output = tuner("tune", "agent=ppo", "study.num_trials=7", "--help").output
+    assert "\n  agent.clip=0.2  " in output
+    assert "\n  study.num_trials=7  " in output
+    assert "\nspace=ppo\n" in output or "\nspace=ppo: " in output
+    assert "\n  space.buffer.num_epochs={low:1,high:20}\n" in output
+
+
+def test_no_line_of_the_help_page_is_wider_than_a_terminal(tuner: CommandLine) -> None:
+    assert max(map(len, tuner("--help").output.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (
+            ["--num-trials", "5"],
+            "--num-trials is no option: settings are written KEY=VALUE; did you mean study.num_trials=5?",
+        ),
+        (["--num-trials=5"], "did you mean study.num_trials=5?"),
+        (["seed=1", "--agent", "ppo", "env=acrobot"], "did you mean agent=ppo?"),
+        (["--learning-rate", "seed=3"], "did you mean optimizer.learning_rate=...?"),
+        (["--zzz"], "--zzz is no option: settings are written KEY=VALUE, and --help lists them"),
+        (["--config-dir"], "argument --config-dir/-cd: expected one argument"),
+    ],
+)
+def test_what_is_typed_as_an_option_is_a_setting(tuner: CommandLine, words: list[str], expected: str) -> None:
+    assert expected in tuner.refused("tune", *words)
 
 
 def test_cfg_job_prints_the_configuration_and_runs_nothing(tuner: CommandLine) -> None:

@@ -1,5 +1,6 @@
 """`tuner doctor`: true to what is there, whatever of it is broken, and without secrets."""
 
+import importlib
 import json
 import os
 import subprocess
@@ -62,6 +63,29 @@ def test_a_missing_extra_is_named_with_what_to_type(monkeypatch: pytest.MonkeyPa
         "poor": "missing deeper",
         "to add": "pip install 'note-rl[poor]'",
     }
+
+
+def test_what_is_there_under_another_name_or_not_for_this_python_is_not_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needs = {
+        "note-rl": ["gym[box2d]; extra == 'box2d'"],
+        "gym": [
+            "box2d==2.3.10; python_version < '9.9' and extra == 'box2d'",
+            'swig==4.*; python_version >= "9.9" and extra == "box2d"',
+            "pygame-ce>=2; extra == 'box2d'",
+        ],
+    }
+    monkeypatch.setattr(doctor.metadata, "requires", needs.get)
+    monkeypatch.setattr(doctor, "_version", lambda name: {"note-rl": "1", "gym": "1"}.get(name, ""))
+    (tmp_path / "Box2D").mkdir()
+    (tmp_path / "Box2D" / "__init__.py").touch()
+    (tmp_path / "pygame").mkdir()  # a folder, and no package
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    assert dict(doctor._extras())["box2d"] == "missing pygame-ce"
+    (tmp_path / "pygame" / "__init__.py").touch()
+    importlib.invalidate_caches()
+    assert dict(doctor._extras())["box2d"] == "there"
 
 
 BROKEN = {

@@ -46,7 +46,7 @@ HOMES = {
     "wandb": ("tuner/trackers/wandb/",),
     "wandb_workspaces": ("tuner/trackers/wandb/report.py",),
     "plotly": ("tuner/reporting/",),
-    "pandas": ("tuner/commands/loading.py",),
+    "pandas": ("tuner/commands/study_result.py",),
     "hydra": (
         "tuner/cli.py",
         "tuner/config/",

@@ -11,7 +11,8 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from note_rl.support.spelling import nearest
-from tuner.config.composing import BUILT_MAPPINGS, HYDRA_KEYS, compose
+from tuner.config.composing import BUILT_MAPPINGS, HYDRA_KEYS, compose, config_loader
+from tuner.config.signatures import signature_of
 from tuner.errors import UserError
 from tuner.text.names import one_of
 from tuner.text.passwords import without_password
@@ -53,10 +54,8 @@ def explain(loader: ConfigLoaderImpl, config_name: str, overrides: Sequence[str]
     if culprit.is_delete():
         return UserError(f"~{key} removes nothing: there is no {key}{_names_there(key, before)}")
     there = _node_at(before, key)
-    if OmegaConf.is_dict(there) and not isinstance(culprit.value(), dict):
-        return UserError(
-            f"{key}={value} is not possible: {key} is a group of settings; set one of them{_listed(there)}"
-        )
+    if OmegaConf.is_dict(there) and (said := _explain_group(key, culprit, value, there)):
+        return said
     if OmegaConf.is_list(there) and isinstance(culprit.value(), dict):
         return UserError(f"{key}={value} is not possible: {key} is a list, {key}=[...]")
     if isinstance(error.__cause__, OmegaConfBaseException) and there is not None:
@@ -64,6 +63,25 @@ def explain(loader: ConfigLoaderImpl, config_name: str, overrides: Sequence[str]
     if culprit.is_add() or culprit.is_force_add():
         return UserError(f"+{key}={value}: {key} is there already; drop the +")
     return _explain_key(loader, key, value, before)
+
+
+def explain_option(word: str, words: Sequence[str], config_name: str) -> UserError:
+    """What to say of an option that there is not: most likely a setting was meant.
+
+    Args:
+        word: The option, such as `--num-trials` or `--num-trials=5`.
+        words: All that was typed.
+        config_name: Primary config of the command.
+    """
+    option, equals, value = word.partition("=")
+    following = words[words.index(word) + 1 :][:1] if word in words else []
+    if not equals and following and not following[0].startswith("-") and "=" not in following[0]:
+        value = following[0]
+    loader = config_loader()
+    known = [*_paths(compose(loader, config_name, [])), *loader.list_groups("")]
+    close = nearest(option.lstrip("-").replace("-", "_"), known, 1)
+    hint = one_of(f"{name}={value or '...'}" for name in close)
+    return UserError(f"{option} is no option: settings are written KEY=VALUE{hint or ', and --help lists them'}")
 
 
 def _culprit(
@@ -85,6 +103,12 @@ def _culprit(
 
 def _explain_choice(loader: ConfigLoaderImpl, culprit: Override, error: MissingConfigException) -> UserError:
     group, _, choice = str(error.missing_cfg_file).rpartition("/")
+    if group == "space" and culprit.key_or_group != group:
+        return UserError(
+            f"there is no space={choice} to go with {culprit.input_line}: write space/{choice}.yaml in the folder of "
+            "--config-dir, choose one that fits, such as space=dqn, or say here what is searched: "
+            f"space=none '+space.agent.NAME={{low: ..., high: ...}}'"
+        )
     options = sorted(loader.get_group_options(group)) if group else []
     close = nearest(choice, options)
     hint = one_of(f"{group}={name}" for name in close)
@@ -100,11 +124,64 @@ def _explain_key(loader: ConfigLoaderImpl, key: str, value: str, before: DictCon
     if parent in BUILT_MAPPINGS and "." not in parent:
         entry = value if value.startswith("{") else "{_target_: package.module.Name}"
         return UserError(f"{parent} has no {name} yet: to add one, type '+{key}={entry}'")
+    if key.startswith("space."):
+        return _explain_space(key, value, before)
+    target = _node_at(before, f"{parent}._target_") if parent else None
+    if isinstance(target, str) and _takes(target, name, bool(nearest(key, _paths(before)))):
+        return UserError(f"{parent} has no {name} yet: to hand it to {target}, type +{key}={value}")
     groups = [] if "." in key else loader.list_groups("")
-    own = _node_at(before, f"{parent}._target_") if parent and not nearest(key, _paths(before)) else None
-    if isinstance(own, str) and not own.startswith(("note_rl.", "tuner.", "optuna.")):
-        return UserError(f"{parent} has no {name} yet: to hand it to {own}, type +{key}={value}")
     return UserError(f"unknown key {key}{_names_there(key, before, groups)}")
+
+
+_OF_A_LEAF = ("low", "high", "log", "step", "choices", "transform", "of", "when")
+
+
+def _takes(target: str, name: str, is_near: bool) -> bool:
+    """Whether a target has an argument that is in no configuration; one that takes anything, unless a name is near."""
+    try:
+        signature = signature_of(target)
+    except UserError:  # there is no such target, which is said where it is to be built
+        signature = None
+    if signature is not None and name in signature.parameters:
+        return True
+    return (signature is None or signature.is_open) and not is_near
+
+
+def _explain_group(key: str, culprit: Override, value: str, there: DictConfig) -> UserError | None:
+    """A value for what is a group of settings; None if it is one that could be merged."""
+    if not isinstance(culprit.value(), dict):
+        return UserError(
+            f"{key}={value} is not possible: {key} is a group of settings; set one of them{_listed(there)}"
+        )
+    return _replaced(key, value) if key.startswith("space.") else None
+
+
+def _explain_space(key: str, value: str, before: DictConfig) -> UserError:
+    """A change of what is not in the search space: of a setting that could be searched, how it is."""
+    path, _, name = key.removeprefix("space.").rpartition(".")
+    suffix = f".{name}"
+    if name not in _OF_A_LEAF:
+        path, name, suffix = key.removeprefix("space."), "", ""
+    if OmegaConf.is_dict(_node_at(before, f"space.{path}")):
+        if name == "choices":
+            return _replaced(f"space.{path}", f"{{choices: {value}}}")
+        return UserError(f"space.{path} has no {name} yet: to add it, type +{key}={value}")
+    current = _node_at(before, path)
+    if current is None or OmegaConf.is_dict(current):
+        close = nearest(path, [known for known in _paths(before) if not known.startswith("space.")])
+        hint = one_of(f"space.{known}{suffix}" for known in close) or _names_there(key, before)
+        return UserError(f"unknown key {key}{hint}")
+    ends = {"low": "...", "high": "..."}
+    leaf = {"choices": value} if name == "choices" else {**ends, name: value} if name else ends
+    written = "{" + ", ".join(f"{inner}: {text}" for inner, text in leaf.items()) + "}"
+    if not name and value.startswith("{"):
+        written = value
+    return UserError(f"{path} is not searched yet: to add it to the space, type '+space.{path}={written}'")
+
+
+def _replaced(key: str, value: str) -> UserError:
+    """A leaf in the place of another one."""
+    return UserError(f"{key} is searched in another way: to put this in its place, type '~{key}' '+{key}={value}'")
 
 
 def _names_there(key: str, config: DictConfig, groups: Sequence[str] = ()) -> str:
@@ -115,8 +192,9 @@ def _names_there(key: str, config: DictConfig, groups: Sequence[str] = ()) -> st
     parent = key.rpartition(".")[0]
     while parent:
         node = _node_at(config, parent)
-        if OmegaConf.is_dict(node):
-            return f"; {parent} has {', '.join(name for name in map(str, node) if name not in HYDRA_KEYS)}"
+        names = [name for name in map(str, node) if name not in HYDRA_KEYS] if OmegaConf.is_dict(node) else []
+        if names:
+            return f"; {parent} has {', '.join(names)}"
         parent = parent.rpartition(".")[0]
     return "; --cfg job shows all there are"
 

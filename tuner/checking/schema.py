@@ -32,11 +32,13 @@ class Part:
         optional: Whether there may be none.
         several: Whether it is a group of objects by name.
         filled_in: Arguments that only `tuner` knows.
+        whole: Whether all its other arguments stand in the configuration, one of the user's own included.
     """
 
     optional: bool = False
     several: bool = False
     filled_in: tuple[str, ...] = ()
+    whole: bool = False
 
 
 @dataclass(frozen=True)
@@ -59,17 +61,18 @@ class Schema:
 
 
 _RUN_PARTS: Mapping[str, Part] = {
-    "agent": Part(filled_in=("env", "network", "device", "state_dim", "action_dim")),
+    "agent": Part(filled_in=("env", "network", "device", "state_dim", "action_dim"), whole=True),
     "network": Part(filled_in=("input_shape", "num_outputs")),
     "optimizer": Part(filled_in=("parameters",)),
-    "buffer": Part(),
-    "policy": Part(filled_in=("noise",)),
-    "noise": Part(optional=True),
-    "collector": Part(optional=True),
-    "adaptive": Part(optional=True),
-    **{name: Part(several=True, filled_in=("env",)) for name in BUILT_MAPPINGS},
+    "buffer": Part(whole=True),
+    "policy": Part(filled_in=("noise",), whole=True),
+    "noise": Part(optional=True, whole=True),
+    "collector": Part(optional=True, whole=True),
+    "adaptive": Part(optional=True, whole=True),
+    **{name: Part(several=True, filled_in=("env",), whole=True) for name in BUILT_MAPPINGS},
 }
 _OF_A_FUNCTION = frozenset({"training", "evaluation", "agent", "tracker", "checkpoint"})
+_FUNCTION = Part(filled_in=("seed",), whole=True)
 _CORE = frozenset({"backend", "env", "network", "optimizer", "buffer", "policy"})
 _STUDY_SECTIONS: Mapping[str, type] = {"storage": StorageConfig, "study": StudyPlace}
 
@@ -79,7 +82,7 @@ SCHEMAS: Mapping[str, Schema] = {
     "tune": Schema(
         TuneValues,
         {**SECTIONS, **_STUDY_SECTIONS, "study": StudyConfig, "study.pruning": PruningConfig},
-        {**_RUN_PARTS, "sampler": Part(filled_in=("space",)), "pruner": Part(), "executor": Part()},
+        {**_RUN_PARTS, "sampler": Part(filled_in=("space",)), "pruner": Part(whole=True), "executor": Part()},
         free=("space",),
     ),
     "find": Schema(RunValues, {**SECTIONS, **_STUDY_SECTIONS}, {**_RUN_PARTS, "executor": Part()}, free=("finder",)),
@@ -106,5 +109,5 @@ def schema_of(command: str, present: Collection[str]) -> Schema:
     return replace(
         schema,
         sections={path: section for path, section in schema.sections.items() if path not in run},
-        parts={path: part for path, part in schema.parts.items() if path not in run},
+        parts={**{path: part for path, part in schema.parts.items() if path not in run}, "agent": _FUNCTION},
     )

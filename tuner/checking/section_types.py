@@ -153,7 +153,7 @@ class CompareValues(RunValues):
 class PlayValues:
     """Of `tuner play`."""
 
-    run: str
+    run: str | None
     num_episodes: int
     seed: int
     gif: str | None

@@ -100,6 +100,8 @@ def check_parts(resolved: JsonDict, schema: Schema, choices: Choices) -> Iterato
             raise UserError(f"{path}._target_: {shortened(str(error))}") from error
         if signature is not None:
             yield from _check_arguments(path, node, signature, target, _filled_in(path, schema))
+            if not target.startswith(_KNOWN) and _is_whole(path, schema):
+                _require_all(f"{path}.", node, signature, target, _filled_in(path, schema))
     for name, part in schema.parts.items():
         if name in resolved:
             _check_shape(name, resolved[name], part, choices)
@@ -171,6 +173,12 @@ def _filled_in(path: str, schema: Schema) -> tuple[str, ...]:
     return part.filled_in if part.several == bool(rest) and rest.count(".") == 0 else ()
 
 
+def _is_whole(path: str, schema: Schema) -> bool:
+    name, _, rest = path.partition(".")
+    part = schema.parts.get(name, Part())
+    return part.whole and part.several == bool(rest) and "." not in rest
+
+
 def _check_arguments(
     path: str, node: object, signature: Signature, what: str, filled_in: Sequence[str]
 ) -> Iterator[Correction]:
@@ -187,7 +195,10 @@ def _check_arguments(
                 continue
             offered = [f"{before}{name}" for name in names if name not in filled_in]
             owner = f"{what} takes no {key}" if what != path else f"{path} has no {key}"
-            raise UserError(f"unknown key {before}{key}: {owner}{did_you_mean(f'{before}{key}', offered)}")
+            hint = did_you_mean(f"{before}{key}", offered)
+            if not hint and not _is_ours(what, path):
+                hint = f"; to do without, type ~{before}{key}"
+            raise UserError(f"unknown key {before}{key}: {owner}{hint}")
         meant = conform(f"{before}{key}", value, names[key].annotation, finite=_is_ours(what, path))
         if meant is not value:
             yield f"{before}{key}", meant
@@ -198,13 +209,14 @@ def _check_arguments(
 def _require_all(
     before: str, node: Mapping[str, Any], signature: Signature, what: str, filled_in: Sequence[str]
 ) -> None:
-    """Refuses a group that lacks a setting; a partial object may be given it later, as may one of the user's own."""
+    """Refuses a group that lacks a setting; a partial object may be given it later."""
     if node.get("_partial_") or node.get("_args_"):
         return
     for name, parameter in signature.parameters.items():
         if parameter.required and name not in node and name not in filled_in:
             needed = f", and {what.rpartition('.')[2]} needs it" if before else ""
-            raise UserError(f"{before}{name} is missing{needed}: type {before}{name}=...")
+            added = "" if what.startswith(_KNOWN) or not before else "+"
+            raise UserError(f"{before}{name} is missing{needed}: type {added}{before}{name}=...")
 
 
 def _is_ours(what: str, path: str) -> bool:

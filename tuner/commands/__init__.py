@@ -153,6 +153,6 @@ COMMANDS = {
             positional="storage.url",
             usage="[URL]",
         ),
-        Command("doctor", "versions, devices, extras: what a bug report needs", "doctor"),
+        Command("doctor", "versions, devices, extras: for a bug report", "doctor"),
     )
 }

@@ -14,11 +14,12 @@ from note_rl.errors import NoteRLError
 from tuner.checking.section_types import StudyConfig
 from tuner.commands.preflight import compose_or_explain
 from tuner.config.composing import RunConfig, config_loader
+from tuner.config.kinds import written
 from tuner.errors import UserError
 from tuner.executors.building import check_executor
 from tuner.results.wording import describe_part
 from tuner.runs.build import build_node, check_trackers
-from tuner.runs.checks import check_run, resolve
+from tuner.runs.checks import check_kinds, checked_run, resolve
 from tuner.runs.functions import ENTRY as FUNCTION_ENTRY
 from tuner.runs.functions import function_name, is_function
 from tuner.study import StudyDefinition, quiet_optuna
@@ -100,18 +101,22 @@ def _check_several(resolved: JsonDict, overrides: Sequence[str]) -> None:
 def _check_ends(definition: StudyDefinition) -> None:
     """Refuses values in the space that no run can have: each end of a range and each choice, one at a time.
 
-    Numbers of the buffer and of environments depend on each other: whether they fit is known only when all are drawn.
+    Numbers of the buffer and of environments depend on each other: whether they fit is known only when all are drawn,
+    and only their kind is looked at.
     """
     for parameter in definition.space.parameters:
-        if parameter.path.startswith("buffer.") or parameter.path == "env.num_envs":
-            continue
+        depends = parameter.path.startswith("buffer.") or parameter.path == "env.num_envs"
+        check = check_kinds if depends else checked_run
         for drawn in parameter.ends:
             value = parameter.value(drawn, definition.config)
             together = {path: choices[0] for path, choices in parameter.when.items()}
             try:
-                check_run(definition.run_config({**together, parameter.path: value}, seed=0))
+                check(definition.run_config({**together, parameter.path: value}, seed=0))
             except (UserError, NoteRLError) as error:
-                raise UserError(f"space.{parameter.path} reaches {value}, and no run can have that: {error}") from error
+                reached = written(value)
+                raise UserError(
+                    f"space.{parameter.path} reaches {reached}, and no run can have that: {error}"
+                ) from error
 
 
 def define(config: DictConfig, overrides: Sequence[str] = (), config_dir: str | Path | None = None) -> StudyDefinition:
@@ -186,9 +191,8 @@ def _of_experiment(name: str, run_config: JsonDict, config_dir: str | Path | Non
     loader = config_loader(config_dir)
     known = sorted(loader.get_group_options("experiment"))
     if name not in known:
-        raise UserError(
-            f"warm_start={name} must be off, default or an experiment (or a list of these){did_you_mean(name, known)}"
-        )
+        hint = did_you_mean(name, known) or f"; there is {', '.join(known)}"
+        raise UserError(f"warm_start={name} must be off, default or an experiment (or a list of these){hint}")
     backend = [f"backend={run_config['backend']['name']}"] if "backend" in run_config else []
     found = run_config_of(resolve(compose_or_explain(loader, "tune", [*backend, f"experiment={name}"])))
     agents = [function_name(one) for one in (found, run_config)]

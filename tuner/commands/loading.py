@@ -1,31 +1,16 @@
-"""What a study found, at hand in Python: `tuner.load`."""
+"""A study that was kept, found again: `tuner.load`."""
 
-import importlib
-import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from tuner.commands.play import load_run
-from tuner.commands.preflight import admit_groups, compose_or_explain
-from tuner.commands.tune import TuneResult
-from tuner.commands.winner import TrainingConfigs
-from tuner.config.composing import config_loader, to_json
-from tuner.config.overrides import to_hydra
-from tuner.config.trust import admit
+from tuner.commands.study_result import StudyResult
 from tuner.errors import UserError
-from tuner.results.findings import Verdict
-from tuner.results.records import CONFIRM, RACE, SCREEN, TEST, RunRecord, Scalar, StudySummary
-from tuner.results.verdict import verdict
+from tuner.results.records import RunRecord, StudySummary
 from tuner.runs.folders import CONFIG_FILE, read_config
-from tuner.runs.functions import is_function
-from tuner.runs.player import Player
 from tuner.study import StudyStore, Winner, find_winner, home_of, recorded_home, summarise
 from tuner.study.storage.opening import IN_MEMORY, file_of
 from tuner.text.passwords import shown
-from tuner.trial.folder import CHECKPOINT_FILE
 from tuner.trial.messages import JsonDict
 
 DEFAULT_STORAGE: Final = "sqlite:///studies.db"
@@ -33,152 +18,10 @@ _STORAGE_FILES: Final = {"studies.db": "sqlite", "studies.journal": "journal"}
 """What the storages of conf/storage are called, to be found from a study's folder."""
 
 
-@dataclass(frozen=True)
-class StudyResult:
-    """A study, finished or not. Of a sweep the winner is its best job; of several objectives there is a front.
-
-    Attributes:
-        summary: Everything known of it, every run included.
-        folder: Its files.
-        winners: The configuration it chose; of several objectives the front, the best in score first. None yet: empty.
-        trust: Modules outside of `tuner` that the study may name.
-    """
-
-    summary: StudySummary
-    folder: Path
-    winners: tuple[Winner, ...]
-    trust: tuple[str, ...] = ()
-
-    def __repr__(self) -> str:
-        """Returns a line: a study holds more than anybody wants to see at a prompt."""
-        winners = ", ".join(winner.label for winner in self.winners) or "none yet"
-        return f"<StudyResult {self.summary.name} in {self.folder}: {len(self.summary.runs)} runs, winner: {winners}>"
-
-    @property
-    def rows(self) -> list[dict[str, Any]]:
-        """All runs of all stages as dictionaries, with the columns of trials.csv; parameters as they are typed."""
-        return [_row(run) for run in self.summary.runs]
-
-    @property
-    def trials(self) -> Any:
-        """The same as a pandas.DataFrame.
-
-        Raises:
-            UserError: pandas is not installed.
-        """
-        try:
-            pandas = importlib.import_module("pandas")
-        except ModuleNotFoundError:
-            raise UserError(
-                "trials is a table of pandas: pip install 'note-rl[report]', or use rows, a list of dicts"
-            ) from None
-        return pandas.DataFrame(self.rows)
-
-    @property
-    def winner(self) -> Winner:
-        """What was chosen: its label, its values by config path, its whole config; of a front the best in score.
-
-        Raises:
-            UserError: Nothing is chosen yet.
-        """
-        if not self.winners:
-            raise UserError(
-                f"study {self.summary.name} has no winner yet. {self.verdict.sentence}\n"
-                f"Go on with it: {self.summary.study_command or 'the command it was started with'}"
-            )
-        return self.winners[0]
-
-    @cached_property
-    def overrides(self) -> tuple[str, ...]:
-        """What `tuner.train` and `tuner train` need to train the winner again.
-
-        Raises:
-            UserError: There is no winner yet; or it names code that was not used here before, see `tuner.config.trust`.
-        """
-        overrides = self._overrides
-        if not self.summary.is_sweep:
-            self._admit(overrides)
-        return overrides
-
-    def _admit(self, overrides: Sequence[str]) -> None:
-        """A storage may be somebody else's, and so may be what it says was typed."""
-        source = f"the storage of study {self.summary.name}"
-        if any(word.lstrip("+~").startswith("hydra") for word in overrides):
-            raise UserError(f"{source} changes how Hydra runs: somebody has edited it")
-        folder, _ = self._retraining
-        admit_groups(folder, [f"trust=[{','.join(self.trust)}]"])
-        admit(to_json(compose_or_explain(config_loader(folder), "train", overrides)), source, self.trust)
-
-    @property
-    def _retraining(self) -> tuple[str | None, tuple[str, ...]]:
-        """The user's folder of groups that the study was started with, and the overrides that train its winner."""
-        words = shlex.split(self.summary.retrain_command)[2:]
-        return (words[1], tuple(words[2:])) if words[:1] == ["--config-dir"] else (None, tuple(words))
-
-    @property
-    def _overrides(self) -> tuple[str, ...]:
-        winner = self.winner
-        if self.summary.is_sweep:
-            return tuple(f"{path}={to_hydra(value)}" for path, value in winner.values.items())
-        if self.summary.retrain_command:
-            return self._retraining[1]
-        typed = shlex.split(self.summary.study_command)[2:]
-        return tuple(TrainingConfigs(typed).overrides_for(winner.config, winner.values))
-
-    @cached_property
-    def verdict(self) -> Verdict:
-        """What may be said of the winner; `verdict.sentence` in one sentence."""
-        return verdict(self.summary)
-
-    def agent(self, label: str | None = None, seed: int | None = None) -> Player:
-        """The trained agent of a configuration, on the CPU: `action, _ = result.agent().predict(obs)`.
-
-        Of its runs on several seeds that of the last stage with the highest score is taken. Being the best of a few, it
-        is likely to be somewhat worse than its score: what to expect of the configuration is in `verdict`.
-
-        Args:
-            label: Of the configuration, "trial 7" or "default"; None: the winner.
-            seed: Of the run to take; None: the one with the highest score.
-
-        Raises:
-            UserError: There is no winner yet, no such run, no checkpoint of it, or a function was tuned.
-            note_rl.errors.CheckpointError: The checkpoint is damaged.
-        """
-        label = self.winner.label if label is None else label
-        runs = [run for run in self.summary.runs if run.label == label and seed in (None, run.seed)]
-        kept = [run for run in runs if (Path(run.folder) / CHECKPOINT_FILE).is_file()]
-        if not kept:
-            raise UserError(self._why_no_agent(label, seed, runs))
-        stages = (SCREEN, RACE, CONFIRM, TEST)
-        best = max(kept, key=lambda run: (run.complete, stages.index(run.stage), self.summary.merit(run) or 0.0))
-        return Player(load_run(Path(best.folder), self.trust))
-
-    def _why_no_agent(self, label: str, seed: int | None, runs: list[RunRecord]) -> str:
-        name = self.summary.name
-        if not runs:
-            known = sorted({run.label for run in self.summary.runs})[:5]
-            what = label if seed is None else f"{label} with seed {seed}"
-            return f"study {name} has no run of {what}; it has {', '.join(known)}, ..."
-        if self.winners and is_function(self.winners[0].config) and self.winners[0].config:
-            return f"study {name} tunes a function, which leaves no agent behind; its result is in winner.values"
-        where = ", ".join(run.folder for run in runs[:3])
-        return f"no run of {label} in study {name} has a checkpoint (looked in {where}): train it again with overrides"
-
-
-def _row(run: RunRecord) -> dict[str, Any]:
-    outcome = None if run.outcome is None else run.outcome.value
-    about: Mapping[str, Scalar] = {"stage": run.stage, "number": run.number, "label": run.label, "seed": run.seed}
-    result = {"outcome": outcome, "value": run.value, **run.scores, "seconds": run.seconds}
-    return {**about, **result, **run.params, "reason": run.reason, "folder": run.folder}
-
-
-def load(study: str | Path | TuneResult | None, storage: str | None, trust: tuple[str, ...] = ()) -> StudyResult:
+def load(study: str | Path | StudyResult | None, storage: str | None, trust: tuple[str, ...] = ()) -> StudyResult:
     """See `tuner.load`."""
-    if isinstance(study, TuneResult):
-        summary, label = study.summary, study.summary.winner_label
-        assert label is not None
-        winners = (Winner(label, dict(study.best_params), study.config), *study.others)
-        return StudyResult(summary, study.folder, winners, trust)
+    if isinstance(study, StudyResult):
+        return replace(study, trust=(*study.trust, *trust))
     folder = Path(study) if isinstance(study, Path) or (study is not None and "/" in study) else None
     url = storage or (DEFAULT_STORAGE if folder is None else _storage_of(folder))
     if url in IN_MEMORY:

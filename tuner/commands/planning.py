@@ -16,12 +16,13 @@ from tuner.study.storage.store import quiet_optuna
 from tuner.trial.messages import JsonDict
 
 
-def make_plan(definition: StudyDefinition, resolved: JsonDict) -> str:
+def make_plan(definition: StudyDefinition, resolved: JsonDict, width: int | None = None) -> str:
     """The plan, with the speed of former runs in the storage, or else measured now. Leaves nothing behind.
 
     Args:
         definition: The study.
         resolved: The config it was made from.
+        width: Columns of the terminal; None: it is none.
     """
     definition = _as_far_as_there_are_trials(definition, resolved)
     speed, asked = None, definition.settings.steps_per_second
@@ -36,7 +37,7 @@ def make_plan(definition: StudyDefinition, resolved: JsonDict) -> str:
             measured = measure_speed(definition, executor, Path(folder) / "0")
         speed = None if measured is None else Speed(measured, "measured just now, one run alone")
     prunes = not str(resolved["pruner"]["_target_"]).endswith(".NopPruner")
-    return describe_plan(definition, int(resolved["executor"].get("parallel", 1)), speed, prunes)
+    return describe_plan(definition, int(resolved["executor"].get("parallel", 1)), speed, prunes, width)
 
 
 def _as_far_as_there_are_trials(definition: StudyDefinition, resolved: JsonDict) -> StudyDefinition:

@@ -25,6 +25,8 @@ from tuner.text.console import PlainConsole
 def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
     """Refuses a folder without a run that can be played."""
     del folder, overrides, config_dir
+    if config.run is None:
+        raise UserError(f"name the folder of a run: tuner play RUN, such as {runs.newest() or 'runs/NAME'}")
     runs.read_run(Path(config.run), trusted_modules(resolve(config).get("trust")))
     runs.checkpoint_of(Path(config.run))
 

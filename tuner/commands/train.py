@@ -13,6 +13,7 @@ from rich.markup import escape
 from note_rl.errors import DivergedError
 from note_rl.support.threads import thread_variables
 from tuner.config.composing import RunConfig
+from tuner.config.vocabulary import speaking_of_settings
 from tuner.errors import UserError
 from tuner.files import atomic_write
 from tuner.results.objective import Mixed
@@ -58,7 +59,7 @@ def check_fit(config: DictConfig) -> None:
     """
     if config.resume is None and config.get("backend") is not None:
         run = RunConfig.from_json(resolve(config))
-        with few_threads(run.backend):
+        with few_threads(run.backend), speaking_of_settings():
             build_run(run).try_out()
 
 

@@ -2,27 +2,27 @@
 
 import importlib.util
 import shlex
-from collections.abc import Container, Mapping, Sequence
+import sys
+from collections.abc import Container, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 from rich.console import Console
 from rich.markup import escape
+from rich.text import Text
 
 from tuner.commands.defining import check_study, define, search_parts
 from tuner.commands.planning import make_plan
+from tuner.commands.study_result import TuneResult
 from tuner.commands.winner import TrainingConfigs
 from tuner.executors.building import make_executor
 from tuner.files import atomic_write
 from tuner.reporting import FinalTable, write_page
-from tuner.results.findings import Finding, Verdict
+from tuner.results.findings import Finding
 from tuner.results.insights.failures import failed_runs
-from tuner.results.records import StudySummary
-from tuner.results.verdict import verdict
 from tuner.runs.build import build_trackers
 from tuner.runs.checks import resolve
 from tuner.study import (
@@ -45,45 +45,12 @@ from tuner.study.storage.retries import STORAGE_ERRORS, explained
 from tuner.study.watching.display import study_display
 from tuner.study.watching.study_run import StudyRunListener
 from tuner.study.watching.tracking import TrackingListener
+from tuner.text.columns import width_of
 from tuner.text.console import PlainConsole
 from tuner.text.passwords import command_line
 from tuner.trackers.base import TrackerGroup
-from tuner.trial.messages import JsonDict
 
 EXIT_STOPPED = 130
-
-
-@dataclass(frozen=True)
-class TuneResult:
-    """What a study has to show.
-
-    Attributes:
-        summary: All runs and everything known of the study.
-        verdict: What may be said about the winner.
-        config: The winner's whole run config.
-        overrides: What `tuner train` and `tuner.train` need to train the winner again.
-        experiment_file: The whole winning config as an experiment.
-        experiment_command: The command line that trains from that file.
-        folder: Of the study.
-        default_command: The command line that trains the default configuration, as the study compared with it.
-        others: Of several objectives, the other members of the front.
-    """
-
-    summary: StudySummary
-    verdict: Verdict
-    config: JsonDict
-    overrides: tuple[str, ...]
-    experiment_file: Path
-    experiment_command: str
-    folder: Path
-    default_command: str
-    others: tuple[Winner, ...] = ()
-
-    @property
-    def best_params(self) -> Mapping[str, Any]:
-        """The winner's searched values by config path."""
-        assert self.summary.winner_label is not None
-        return self.summary.params_of(self.summary.winner_label)
 
 
 def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
@@ -97,7 +64,8 @@ def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir
 
 def plan(config: DictConfig, overrides: Sequence[str], config_dir: str | Path | None) -> int:
     """Prints stages, trials, seeds, rungs and estimated minutes."""
-    PlainConsole().print(make_plan(define(config, overrides, config_dir), resolve(config)), highlight=False)
+    said = make_plan(define(config, overrides, config_dir), resolve(config), width_of(sys.stdout))
+    PlainConsole().print(Text(said), soft_wrap=True)
     return 0
 
 
@@ -177,20 +145,17 @@ def _write_outputs(definition: StudyDefinition, store: StudyStore, configs: Trai
     winner = _winner(definition, store)
     assert winner is not None, "the study came to its end"
     overrides = configs.overrides_for(winner.config, winner.values)
+    default = configs.overrides_for(definition.run_config({}, definition.seed), {})
     store.keep_fact(definition.name, "retrain", configs.command(overrides))
+    store.keep_fact(definition.name, "default", configs.command(default))
     folder = definition.study_folder
     summary = summarise(store, definition.name, folder, thorough=True)
     found = (_winner(definition, store, label) for label in summary.front)
-    members = [member for member in found if member is not None]
-    for member in members:
-        _write_experiment(definition, configs, member, _file_name(member.label))
-    others = tuple(member for member in members if member.label != winner.label)
-    experiment, use = _write_experiment(definition, configs, winner, "winner")
+    others = tuple(member for member in found if member is not None and member.label != winner.label)
+    for member, name in ((winner, "winner"), *((one, _file_name(one.label)) for one in (winner, *others) if others)):
+        _write_experiment(definition, configs, member, name)
     fill_dashboard(store, summary, folder)
-    default = configs.command(configs.overrides_for(definition.run_config({}, definition.seed), {}))
-    return TuneResult(
-        summary, verdict(summary), winner.config, tuple(overrides), experiment, use, folder, default, others
-    )
+    return TuneResult(summary, folder, (winner, *others))
 
 
 def _winner(definition: StudyDefinition, store: StudyStore, label: str | None = None) -> Winner | None:
@@ -206,17 +171,13 @@ def _file_name(label: str) -> str:
     return label.replace(" ", "-")
 
 
-def _write_experiment(
-    definition: StudyDefinition, configs: TrainingConfigs, winner: Winner, name: str
-) -> tuple[Path, str]:
-    """The file, and the command that trains from it."""
+def _write_experiment(definition: StudyDefinition, configs: TrainingConfigs, winner: Winner, name: str) -> None:
     folder = definition.study_folder
     experiment = folder / "experiment" / f"{name}.yaml"
     experiment.parent.mkdir(exist_ok=True)
     use = configs.experiment_command(folder, winner.config, name)
     title = f"{winner.label} of study {definition.name}, the whole config.\nTrain it: {use}"
     atomic_write(experiment, configs.experiment(winner.config, title))
-    return experiment, use
 
 
 class _Told(StudyListener):

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tuner.config.signatures import takes_as_ours
 from tuner.errors import UserError
 
 
@@ -52,7 +53,9 @@ RANGES = {
 
 
 def check_ranges(config: Mapping[str, Any]) -> None:
-    """Refuses numbers out of range in parts that come with the package; a user's own parts may mean anything by a name.
+    """Refuses numbers out of range in parts that come with the package, and in classes that inherit them.
+
+    Any other part of the user's own may mean anything by a name.
 
     Raises:
         UserError: The first one.
@@ -60,7 +63,7 @@ def check_ranges(config: Mapping[str, Any]) -> None:
     for path, allowed in RANGES.items():
         part, _, name = path.partition(".")
         node = config[part]
-        if name not in node or not str(node["_target_"]).startswith("note_rl."):
+        if name not in node or not takes_as_ours(str(node["_target_"]), name):
             continue
         values = node[name] if isinstance(node[name], list) else [node[name]]
         if any(isinstance(value, int | float) and value not in allowed for value in values):

@@ -90,7 +90,7 @@ def class_constants(target: str) -> dict[str, object]:
 @lru_cache(maxsize=256)
 def _constants_in(module: Module, node: ast.stmt) -> Mapping[str, object]:
     nearest: dict[str, ast.expr | None] = {}
-    for one in _classes(module, node):
+    for _, one in _classes(module, node):
         nearest = {**_class_attributes(one), **nearest}
     constants = {}
     for name, value in nearest.items():
@@ -113,10 +113,25 @@ def _class_attributes(node: ast.ClassDef) -> dict[str, ast.expr | None]:
     return found
 
 
-def _classes(module: Module, node: ast.stmt) -> Iterator[ast.ClassDef]:
+def takes_as_ours(target: str, name: str) -> bool:
+    """Whether an argument is one of a part of `note_rl`, or of a class of the user's own that inherits it from one."""
+    if target.startswith(_OURS):
+        return True
+    located = locate(target)
+    for module, node in () if located is None else _classes(*located):
+        if module.name.startswith(_OURS):
+            signature = _of_class(module, node, f"{module.name}.{node.name}")
+            return signature is not None and name in signature.parameters
+    return False
+
+
+_OURS = "note_rl."
+
+
+def _classes(module: Module, node: ast.stmt) -> Iterator[tuple[Module, ast.ClassDef]]:
     """A class and its base classes, nearest first, as far as their source is in sight."""
     if isinstance(node, ast.ClassDef):
-        yield node
+        yield module, node
         for base in node.bases:
             located = locate(_path_of(module, base))
             yield from () if located is None else _classes(*located)
@@ -170,14 +185,15 @@ def _follow(module: Module, node: ast.ImportFrom, path: tuple[str, ...], target:
 def _of_function(module: Module, node: ast.FunctionDef, target: str, skip_first: bool) -> Signature:
     arguments = node.args
     plain = [*arguments.posonlyargs, *arguments.args]
-    num_required = len(plain) - len(arguments.defaults)
+    is_plain = not node.decorator_list  # a decorator may give arguments of its own
+    num_required = len(plain) - len(arguments.defaults) if is_plain else 0
     parameters = {
         argument.arg: Argument(_annotation(module, argument.annotation), index < num_required)
         for index, argument in enumerate(plain)
         if not (skip_first and index == 0)
     }
     for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-        parameters[argument.arg] = Argument(_annotation(module, argument.annotation), default is None)
+        parameters[argument.arg] = Argument(_annotation(module, argument.annotation), default is None and is_plain)
     return Signature(target, parameters, arguments.kwarg is not None)
 
 

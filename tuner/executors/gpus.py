@@ -26,8 +26,10 @@ def choose_gpus(choice: GpuChoice) -> tuple[str, ...] | None:
     seen = _visible_gpus()
     if choice is None or choice == "auto":
         return seen if choice and seen else None
-    there_are = f"this process may see {', '.join(seen) or 'none'} (set {VISIBLE} for others)"
+    there_are = f"this process may see {', '.join(seen)} (set {VISIBLE} for others)"
     if isinstance(choice, int) and not isinstance(choice, bool):
+        if choice and not seen:
+            raise _no_gpu(f"executor.gpus={choice}")
         if not 0 <= choice <= len(seen):
             raise UserError(f"executor.gpus={choice} must be a number of GPUs from 0 to {len(seen)}: {there_are}")
         return seen[:choice]
@@ -35,12 +37,20 @@ def choose_gpus(choice: GpuChoice) -> tuple[str, ...] | None:
         raise UserError(f"executor.gpus={choice} must be auto, a number of GPUs, a list of them such as [0,1], or null")
     gpus = tuple(map(str, choice))
     listed = f"executor.gpus=[{','.join(gpus)}]"
+    if gpus and not seen:
+        raise _no_gpu(listed)
     for gpu, count in Counter(gpus).items():
         if gpu not in seen:
             raise UserError(f"{listed} must not name GPU {gpu}: {there_are}")
         if count > 1:
             raise UserError(f"{listed} must name GPU {gpu} once: it is shared where executor.parallel asks for that")
     return gpus
+
+
+def _no_gpu(asked: str) -> UserError:
+    hidden = VISIBLE in os.environ
+    why = f"{VISIBLE}={os.environ[VISIBLE]} shows none to this process" if hidden else "this machine has none"
+    return UserError(f"{asked} asks for GPUs, and {why}: use executor.gpus=auto, which takes those there are")
 
 
 def gpu_variables(gpus: Sequence[str] | None, running: Iterable[Mapping[str, str]]) -> dict[str, str]:

@@ -165,7 +165,9 @@ def make_metric(name: str) -> Metric:
     if name not in METRICS:
         if name == SECONDS:
             raise UserError("study.metric: seconds cannot be the first objective; as in study.metric=[mixed,seconds]")
-        raise UserError(f"study.metric={name} is unknown{did_you_mean(name, [*METRICS, 'steps_to_475'])}")
+        listed = did_you_mean(name, [*METRICS, "steps_to_475", SECONDS])
+        second = f" ({SECONDS} behind another one only: study.metric=[mixed,{SECONDS}])" if SECONDS in listed else ""
+        raise UserError(f"study.metric={name} is unknown{listed}{second}")
     return METRICS[name]()
 
 

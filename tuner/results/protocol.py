@@ -104,6 +104,9 @@ class Pruning:
         return tuple(sorted(point for point in points if point < num_points))
 
 
+_INSTEAD = {"num_race": "; study.num_race_seeds=0 for no race, study.num_race=null for as many as suit num_trials"}
+
+
 @dataclass(frozen=True)
 class StudySettings:
     """How large a study is and how it judges.
@@ -156,7 +159,8 @@ class StudySettings:
             if value is None and name == "num_race":
                 continue
             if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
-                raise UserError(f"study.{name}={value} must be a whole number, at least {minimum}")
+                remedy = _INSTEAD.get(name, "")
+                raise UserError(f"study.{name}={value} must be a whole number, at least {minimum}{remedy}")
         if self.steps_per_second is not None and not self.steps_per_second > 0.0:
             raise UserError(f"study.steps_per_second={self.steps_per_second} must be above 0, or null")
         if self.over_seeds not in AGGREGATES:

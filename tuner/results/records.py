@@ -145,6 +145,7 @@ class StudySummary:
         notes: sentences for the reader (pruning off and why, ...).
         versions: package -> version.
         retrain_command: command line that trains the winner again.
+        default_command: command line that trains the default configuration, as the study compared with it.
         seconds: wall time of the study over all its sessions.
         seed: of the study; all run seeds derive from it.
         budget: what was allowed, in words -> value ("screening trials" -> 20, "environment steps per run" -> 50000).
@@ -192,6 +193,7 @@ class StudySummary:
     code: str = ""
     starts: Mapping[str, str] = field(default_factory=dict)
     random_score: float | None = None
+    default_command: str = ""
 
     @property
     def weights(self) -> Mapping[str, float]:

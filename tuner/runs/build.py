@@ -25,6 +25,7 @@ from note_rl.seeding import seed_everything
 from note_rl.settings import Settings
 from note_rl.types import Evaluation, TrainResult
 from tuner.config.composing import BackendConfig, RunConfig
+from tuner.config.vocabulary import about_part, speaking_of_settings
 from tuner.errors import UserError
 from tuner.runs.quiet import quiet_import
 from tuner.runs.readback import used_config
@@ -187,6 +188,7 @@ def _say_what_scores_are(config: RunConfig, environment: EnvFactory) -> None:
             )
 
 
+@speaking_of_settings()
 def build_settings(config: RunConfig) -> Settings:
     """How the agent explores and what it trains from. Imports no framework unless a part of the user's own does.
 
@@ -275,7 +277,7 @@ def _build(path: str, node: Mapping[str, Any]) -> Any:
     except InstantiationException as error:
         cause = error.__cause__
         if isinstance(cause, NoteRLError | UserError):
-            raise type(cause)(f"{path}: {cause}") from error
+            raise type(cause)(about_part(path, node, str(cause))) from error
         if isinstance(cause, TypeError | ValueError | ImportError):
             raise UserError(f"{path} ({node.get('_target_')}) cannot be built: {cause}") from error
         raise

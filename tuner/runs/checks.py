@@ -18,6 +18,7 @@ from tuner.config.composing import BackendConfig, RunConfig, to_json
 from tuner.config.paths import set_path
 from tuner.config.ranges import check_ranges
 from tuner.config.signatures import class_constants, signature_of
+from tuner.config.vocabulary import speaking_of_settings
 from tuner.errors import UserError
 from tuner.runs.build import build_environment, build_policy, build_settings
 from tuner.runs.functions import check_function, is_function
@@ -81,11 +82,32 @@ def as_meant(config: DictConfig, command: str, choices: Choices = _no_choices) -
     schema = _schema_of(config, command)
     refuse_missing(list(map(str, config)), schema, command, choices)
     resolved = resolve(config)
+    _check_experience(resolved)
     for path, value in [*check_sections(resolved, schema), *check_parts(resolved, schema, choices)]:
         OmegaConf.update(config, path, value)
     for path, value in left_out(resolved, schema):
         OmegaConf.update(config, path, value, force_add=True)
     return resolve(config)
+
+
+def _check_experience(resolved: JsonDict) -> None:
+    """Says what an agent learns from before keys are compared, of which the wrong buffer has others."""
+    agent, buffer = resolved.get("agent"), resolved.get("buffer")
+    if not isinstance(agent, dict) or not isinstance(buffer, dict) or not isinstance(agent.get("_target_"), str):
+        return
+    on_policy = class_constants(agent["_target_"]).get("on_policy")
+    wrong = _OTHER_EXPERIENCE.get(on_policy) if isinstance(on_policy, bool) else None
+    if wrong is not None and buffer.get("_target_") == wrong[0]:
+        raise UserError(f"{agent['_target_'].rpartition('.')[2]} {wrong[1]}")
+
+
+_OTHER_EXPERIENCE = {
+    True: ("note_rl.settings.ReplaySettings", "learns from rollouts of its current policy: use buffer=rollout"),
+    False: (
+        "note_rl.settings.RolloutSettings",
+        "learns from old transitions again and again, and rollouts are forgotten: use buffer=replay",
+    ),
+}
 
 
 def _schema_of(config: DictConfig, command: str) -> Schema:
@@ -101,12 +123,25 @@ def checked_run(resolved: JsonDict) -> None:
     Raises:
         UserError, note_rl.errors.NoteRLError: The first thing found wrong.
     """
-    schema = schema_of("train", [name for name, value in resolved.items() if value])
+    check_kinds(resolved)
+    check_ranges_of(resolved, _schema_of_run(resolved))
+    check_run(resolved)
+
+
+def check_kinds(resolved: JsonDict) -> None:
+    """The part of `checked_run` that looks at each value by itself: missing, unknown and of another kind.
+
+    Raises:
+        UserError: The first one.
+    """
+    schema = _schema_of_run(resolved)
     refuse_missing(resolved, schema, "a run", _no_choices)
     for path, value in [*check_sections(resolved, schema), *check_parts(resolved, schema, _no_choices)]:
         set_path(resolved, path, value)
-    check_ranges_of(resolved, schema)
-    check_run(resolved)
+
+
+def _schema_of_run(resolved: JsonDict) -> Schema:
+    return schema_of("train", [name for name, value in resolved.items() if value])
 
 
 def check_run(resolved: JsonDict) -> None:
@@ -122,6 +157,7 @@ def check_run(resolved: JsonDict) -> None:
     run = RunConfig.from_json(resolved)
     check_framework(run.backend)
     _check_written_for(run)
+    _check_constructor(run)
     check_ranges(resolved)
     _check_schedules(resolved)
     _check_settings(run)
@@ -163,6 +199,23 @@ def _check_written_for(run: RunConfig) -> None:
         raise UserError(f"{kind.__name__} is written in {language}: use backend={kind.framework}")
 
 
+def _check_constructor(run: RunConfig) -> None:
+    """An agent is made with three arguments besides its settings; one of the user's own may not take them."""
+    target = str(run.agent["_target_"])
+    signature = signature_of(target)
+    if signature is None or signature.is_open or run.agent.get("_args_"):
+        return
+    for name in _ARGUMENTS:
+        if name not in signature.parameters:
+            raise UserError(
+                f"{target} takes no {name}: an agent is made with env=, network= and device=, and with the keys beside "
+                "its _target_; let its __init__ take all of them"
+            )
+
+
+_ARGUMENTS = ("env", "network", "device")
+
+
 def _check_schedules(resolved: JsonDict) -> None:
     """A schedule must be of something there is: the learning rate, or a number of the policy or the agent."""
     known = {"learning_rate"}
@@ -189,7 +242,8 @@ def _check_settings(run: RunConfig) -> None:
         *([run.adaptive] if run.adaptive else []),
     ]
     if all(str(node["_target_"]).startswith(_FRAMEWORK_FREE) for node in nodes):
-        check_settings(_declared(run), build_settings(run))
+        with speaking_of_settings():
+            check_settings(_declared(run), build_settings(run))
 
 
 def _check_noise(run: RunConfig) -> None:
@@ -218,7 +272,8 @@ def _check_environment(run: RunConfig) -> None:
     """Makes the environment once, and compares its actions with those that the agent and the policy give."""
     environment = build_environment(run)()
     try:
-        check_actions(_declared(run), environment)
+        with speaking_of_settings():
+            check_actions(_declared(run), environment)
         if str(run.policy["_target_"]).startswith(_FRAMEWORK_FREE):
             build_policy(run).use_space(environment.action_space)
         if not run.training.multi_agent:

@@ -45,6 +45,12 @@ def begin(folder: Path, config: Mapping[str, Any]) -> None:
         raise UserError(f"the folder {folder} cannot be used: {error.strerror}") from error
 
 
+def newest() -> Path | None:
+    """The run in runs/ that was begun last; None: there is none."""
+    begun = [file for file in Path("runs").glob(f"*/{CONFIG_FILE}") if file.is_file()]
+    return max(begun, key=lambda file: file.stat().st_mtime).parent if begun else None
+
+
 def check_free(folder: Path) -> None:
     """Refuses a folder that a run is in."""
     if os.path.lexists(folder / CONFIG_FILE):

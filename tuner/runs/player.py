@@ -49,6 +49,12 @@ class Player:
         self._acting: dict[bool, _Greedily | _Exploring] = {}
         self._num = 0  # observations in the last call
 
+    def __repr__(self) -> str:
+        """Returns a line: what was trained, where, with which seed and for how long."""
+        config, steps = self.run.config, self.run.agent.num_env_steps
+        name = type(self.run.agent).__name__
+        return f"<Player: {name} ({config.backend.name}) on {config.env.id}, seed {config.seed}, {steps:,} steps>"
+
     def make_env(self) -> gymnasium.Env[Any, Any]:
         """A new environment as the agent was trained in."""
         return self.run.environment()

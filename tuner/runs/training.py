@@ -12,6 +12,7 @@ import numpy as np
 from note_rl.seeding import integer
 from note_rl.training.callbacks import Callback, Logs
 from tuner.config.composing import RunConfig
+from tuner.config.vocabulary import speaking_of_settings
 from tuner.results.objective import missing_points
 from tuner.runs.adaptation import write_adaptation
 from tuner.runs.build import BuiltRun, build_run
@@ -93,7 +94,7 @@ def run_training(
         UserError, note_rl.errors.NoteRLError: The run cannot be built.
         note_rl.errors.DivergedError: The loss became infinite or not a number.
     """
-    with few_threads(config.backend):
+    with few_threads(config.backend), speaking_of_settings():
         return _trained(config, folder, reporter, episodes)
 
 

@@ -1,17 +1,20 @@
 """What a study will do and cost, said before it begins."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from statistics import median
 
-from tuner.results.protocol import plan_stages
+from tuner.results.protocol import StagePlan, plan_stages
 from tuner.results.records import CONFIRM, RACE, SCREEN, TEST
-from tuner.results.wording import format_number, format_seconds
+from tuner.results.wording import format_number, format_seconds, join_words
 from tuner.study.definition import StudyDefinition
 from tuner.study.space.describing import describe_values
 from tuner.study.space.space import Space
 from tuner.study.storage import store as attributes
 from tuner.study.storage.reading import read_records
 from tuner.study.storage.store import StudyStore
+from tuner.text.columns import in_columns
 
 _WHAT = {
     SCREEN: "configurations, sampled",
@@ -53,42 +56,54 @@ def _identity(definition: StudyDefinition) -> dict[str, str]:
     return {"agent": definition.agent, "env": definition.env_id, "backend": definition.backend}
 
 
-def describe_plan(definition: StudyDefinition, parallel: int, speed: Speed | None, prunes: bool = True) -> str:
-    """Stages, runs, seeds, rungs, environment steps and estimated minutes, as text for a terminal."""
+def describe_plan(
+    definition: StudyDefinition, parallel: int, speed: Speed | None, prunes: bool = True, width: int | None = None
+) -> str:
+    """Stages, runs, seeds, rungs, environment steps and estimated minutes, as text for a terminal of that width."""
     settings = definition.settings
     total_steps = int(definition.config.get("training", {}).get("total_steps", 0))
     stages = plan_stages(settings, definition.seed, total_steps)
     framework = f" ({definition.backend})" if definition.backend else ""
-    lines = [f"study {definition.name}: {definition.subject}{framework}", ""]
-    lines += [*_searched(definition.space), ""]
-    for plan in stages:
-        count = (
-            f"{plan.num_configurations} x {len(plan.seeds)}" if len(plan.seeds) > 1 else str(plan.num_configurations)
-        )
-        seeds = ", ".join(map(str, plan.seeds))
-        lines.append(f"  {plan.stage:<8}{count:>7} runs  {plan.env_steps:>11,} env steps  {_WHAT[plan.stage]}")
-        lines.append(f"  {'':<8}{'':>7}       seeds {seeds}")
     points = settings.pruning.points(definition.num_points) if prunes and not definition.others else []
-    rungs = " and ".join(f"{point}/{definition.num_points}" for point in points)
-    env_steps = sum(plan.env_steps for plan in stages)
-    condition = f"used if ranks there agree with final ones in the first {settings.pruning.min_trials} runs"
-    lines += ["", f"  rungs after {rungs} of a run, {condition}" if points else "  no run is pruned"]
+    parts = (
+        _searched_rows(definition.space),
+        [row for plan in stages for row in _stage_rows(plan)],
+        [_pruning_row(points, definition), _cost_row(sum(plan.env_steps for plan in stages), parallel, speed)],
+    )
+    lines = [f"study {definition.name}: {definition.subject}{framework}"]
+    for rows in parts:
+        lines += ["", *in_columns(rows, len("searched"), width)]
+    return "\n".join(lines)
+
+
+def _stage_rows(plan: StagePlan) -> list[tuple[str, str]]:
+    num_seeds = len(plan.seeds)
+    count = f"{plan.num_configurations} x {num_seeds}" if num_seeds > 1 else str(plan.num_configurations)
+    seeds = f"{'seed' if num_seeds == 1 else 'seeds'} {', '.join(map(str, plan.seeds))}"
+    return [(plan.stage, f"{count:>7} runs  {plan.env_steps:>11,} env steps"), ("", _WHAT[plan.stage]), ("", seeds)]
+
+
+def _pruning_row(points: Sequence[int], definition: StudyDefinition) -> tuple[str, str]:
+    if not points:
+        return "pruning", "no run is pruned"
+    rungs = join_words(f"{point}/{definition.num_points}" for point in points)
+    num_trials = definition.settings.pruning.min_trials
+    return "rungs", f"after {rungs} of a run, used if ranks there agree with final ones in the first {num_trials} runs"
+
+
+def _cost_row(env_steps: int, parallel: int, speed: Speed | None) -> tuple[str, str]:
+    most = f"at most {env_steps:,} environment steps"
     if speed is None:
-        return "\n".join(
-            [*lines, f"  at most {env_steps:,} environment steps; how long one run takes is not known yet"]
-        )
+        return "in all", f"{most}; how long one run takes is not known yet"
     seconds = env_steps / speed.steps_per_second / parallel
-    return "\n".join(
-        [
-            *lines,
-            f"  at most {env_steps:,} environment steps: about {format_seconds(seconds)} with {parallel} at a time and "
-            f"{format_number(speed.steps_per_second)} steps per second each ({speed.source}), less what is pruned",
-        ]
+    return "in all", (
+        f"{most}: about {format_seconds(seconds)} with {parallel} at a time and "
+        f"{format_number(speed.steps_per_second)} steps per second each ({speed.source}), less what is pruned"
     )
 
 
-def _searched(space: Space) -> list[str]:
-    """A line for each parameter, with its values as they are typed."""
+def _searched_rows(space: Space) -> list[tuple[str, str]]:
+    """A row for each parameter, with its values as they are typed."""
     width = max(map(len, space.paths))
-    ranges = [f"    {one.path:<{width}}  {describe_values(one.describe())}" for one in space.parameters]
-    return ["  searched:", *ranges]
+    rows = [f"{one.path:<{width}}  {describe_values(one.describe())}" for one in space.parameters]
+    return list(zip_longest(["searched"], rows, fillvalue=""))

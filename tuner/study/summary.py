@@ -63,6 +63,7 @@ def summarise(store: StudyStore, name: str, folder: Path, *, thorough: bool = Fa
         importance_over_time=over_time(screen, definition["space"], metric) if thorough else (),
         notes=_notes(screen, definition, runs),
         retrain_command=str(facts.get("retrain", "")),
+        default_command=str(facts.get("default", "")),
         others=others,
         front=tuple(screen.user_attrs.get(attributes.FRONT, ())),
         starts=_starts(screen),

@@ -1,12 +1,15 @@
 """The terminal as commands write to it: values of a configuration, names and paths are shown, but never obeyed."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
 from tuner.text.plain_text import printable
+
+_UNLIMITED: Final = 100_000
+"""Columns of what is no terminal: a line in a pipe or a file is as long as it comes, so that it can be copied."""
 
 
 class PlainConsole(Console):
@@ -14,6 +17,8 @@ class PlainConsole(Console):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(highlight=False, **options)
+        if options.get("width") is None and not self.is_terminal and not self.is_jupyter:
+            self.width = _UNLIMITED
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Rich's own way from anything to text; tables and the like come by here with every cell."""

@@ -63,7 +63,8 @@ class Outcome(StrEnum):
             uses_retry=True,
             counts=Counts.ALWAYS,
             remedy="an error in the program or its environment, with its traceback, if it left one, in output.log; not "
-            "the sampler's to learn from",
+            "the sampler's to learn from. The kernel, too, kills when memory runs out; executor.limits.memory_mb ends "
+            "such a run before",
             overrules=True,
         ),
     )

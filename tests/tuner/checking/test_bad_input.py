@@ -1,6 +1,7 @@
 """Mistakes: one or two lines that say what is wrong and what to type, status 2, no traceback, nothing written."""
 
 import importlib.util
+import os
 from importlib.machinery import ModuleSpec
 from typing import Any
 
@@ -36,7 +37,12 @@ TRAIN = {
     "seed": (["seed=-1"], "seed=-1 is not possible: it must be 0 or more"),
     "no steps": (["training.total_steps=0"], "training.total_steps=0 is not possible: it must be at least 1"),
     "several values without -m": (["agent=dqn,"], "cannot read"),
-    "a probability": (["policy.eps=2"], "policy: eps is a probability: between 0 and 1, got 2"),
+    "a probability": (
+        ["policy.eps=2"],
+        "policy.eps=2 is not possible: it is a probability: between 0 and 1\n",
+    ),
+    "a size of nothing": (["buffer.batch_size=0"], "buffer.batch_size=0 is not possible: it must be at least 1\n"),
+    "a name one letter off": (["agent=dqm"], "there is no agent=dqm; did you mean agent=dqn?"),
     "a discount": (["agent.gamma=1.5"], "agent.gamma=1.5 is not possible: it must be in [0, 1]"),
     "a learning rate": (
         ["optimizer.learning_rate=-1"],
@@ -48,9 +54,27 @@ TRAIN = {
     ),
     "a word in a list": (["network.hidden_sizes=[a]"], "network.hidden_sizes=['a'] must be a list of whole numbers"),
     "what tuner fills in": (["+agent.env=1"], "agent.env is filled in when the run is built: leave it out"),
-    "replay for an on-policy agent": (["agent=ppo", "buffer=replay"], "PPO learns from rollouts of its current policy"),
+    "replay for an on-policy agent": (
+        ["agent=ppo", "buffer=replay"],
+        "PPO learns from rollouts of its current policy: use buffer=rollout\n",
+    ),
+    "rollouts for an agent of replay": (
+        ["buffer=rollout", "policy=softmax"],
+        "DQN learns from old transitions again and again, and rollouts are forgotten: use buffer=replay\n",
+    ),
+    "several agents from rollouts": (
+        ["agent=ppo", "training.multi_agent=true"],
+        "training.multi_agent=true and buffer=rollout cannot be combined",
+    ),
+    "hindsight with several steps": (
+        ["agent=ddpg_her", "buffer.num_steps=3"],
+        "tuner train: buffer=hindsight and buffer.num_steps above 1 cannot be combined",
+    ),
     "a policy without likelihoods": (["agent=ppo", "policy=eps_greedy"], "use policy=softmax"),
-    "a contradiction": (["buffer.batch_size=64", "buffer.capacity=32"], "batch_size=64 is more than the pool holds"),
+    "a contradiction": (
+        ["buffer.batch_size=64", "buffer.capacity=32"],
+        "train: buffer.batch_size=64 is more than the pool holds (buffer.capacity=32)",
+    ),
     "a schedule of nothing": (
         ["+schedule.learning_rat={_target_: note_rl.schedules.Linear, start: 1, end: 0}"],
         "did you mean learning_rate?",
@@ -105,6 +129,129 @@ TRAIN = {
     "a folder that is no folder": (["--config-dir", "groups"], "--config-dir groups: there is no such folder"),
     "an unknown configuration": (["--config-name", "trian"], "there is no configuration trian.yaml"),
 }
+
+
+TUNE = {
+    "a setting that is not searched": (
+        ["space.agent.tau.low=0.1"],
+        "agent.tau is not searched yet: to add it to the space, type '+space.agent.tau={low: 0.1, high: ...}'",
+    ),
+    "a misspelt setting of the space": (["space.agent.tua.low=0.1"], "did you mean space.agent.tau.low?"),
+    "choices in place of a range": (
+        ["space.agent.gamma.choices=[0.9,0.99]"],
+        "type '~space.agent.gamma' '+space.agent.gamma={choices: [0.9,0.99]}'",
+    ),
+    "a missing value among choices": (
+        ["+space.agent.tau={choices: [0.1, null]}"],
+        "space.agent.tau reaches null, and no run can have that: agent.tau=null must be a number",
+    ),
+    "a missing value of the buffer": (
+        ["~space.buffer.batch_size", "+space.buffer.batch_size={choices: [16, null]}"],
+        "space.buffer.batch_size reaches null, and no run can have that: buffer.batch_size=null must be a whole number",
+    ),
+    "no end of a range": (
+        ["+space.agent.tau={low: null, high: 1}"],
+        "space.agent.tau.low=null must be a finite number",
+    ),
+    "an unknown metric": (["study.metric=foo"], "seconds behind another one only: study.metric=[mixed,seconds]"),
+    "no race": (
+        ["study.num_race=0"],
+        "at least 2; study.num_race_seeds=0 for no race, study.num_race=null for as many",
+    ),
+    "an unknown start": (["warm_start=nope"], "(or a list of these); there is ddpg_her_fetchreach, "),
+    "GPUs where there are none": (
+        ["executor.gpus=2"],
+        "executor.gpus=2 asks for GPUs, and CUDA_VISIBLE_DEVICES= shows none",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TUNE)
+def test_tune(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    arguments, expected = TUNE[case]
+    assert expected in tuner.refused("tune", *arguments)
+
+
+OWN = """
+from note_rl.agents.pytorch import DQN, PPO
+
+class Cautious(DQN):
+    def __init__(self, *, trust, **others):
+        super().__init__(**others)
+
+class Bold(PPO):
+    def __init__(self, **others):
+        super().__init__(**others)
+
+class Other(DQN):
+    def __init__(self, network, gamma=0.9, tau=1.0):
+        super().__init__(network=network)
+
+class Track:
+    def __init__(self, host): ...
+
+def train(lr, seed): ...
+
+def decorated(function):
+    return lambda **told: function(lr=1.0, **told)
+
+@decorated
+def given(lr): ...
+"""
+OWN_FILES = {
+    "agent/cautious": "# @package _global_\ndefaults: [dqn]\nagent: {_target_: mine_refused.Cautious}\n",
+    "agent/bold": "# @package _global_\ndefaults: [ppo]\nagent: {_target_: mine_refused.Bold}\n"
+    "buffer: {num_epochs: 3}\n",
+    "tracker/mine": "track: {_target_: mine_refused.Track}\n",
+}
+OWN_CASES = {
+    "an argument that nobody gives": ("train", ["agent=cautious"], "type +agent.trust=...\n"),
+    "the same of a plan": ("tune", ["agent=cautious", "space=dqn", "plan=true"], "type +agent.trust=...\n"),
+    "it is to be added": ("train", ["agent=cautious", "agent.trust=1"], "type +agent.trust=1\n"),
+    "of a tracker": (
+        "train",
+        ["tracker=mine"],
+        "tracker.track.host is missing, and Track needs it: type +tracker.track.",
+    ),
+    "of a function": ("tune", ["agent=function", "agent._target_=mine_refused.train"], "type +agent.lr=...\n"),
+    "an inherited range": (
+        "train",
+        ["agent=cautious", "+agent.trust=1", "agent.gamma=7"],
+        "agent.gamma=7 is not possible: it must be in [0, 1]\n",
+    ),
+    "replay for one that is on-policy": ("train", ["agent=bold", "buffer=replay"], "use buffer=rollout\n"),
+    "no space": (
+        "tune",
+        ["agent=cautious", "+agent.trust=1"],
+        "such as space=dqn, or say here what is searched: space=none '+space.agent.NAME={low: ..., high: ...}'\n",
+    ),
+    "arguments that it does not take": (
+        "train",
+        ["agent._target_=mine_refused.Other"],
+        "mine_refused.Other takes no env: an agent is made with env=, network= and device=",
+    ),
+}
+
+
+@pytest.fixture
+def own(tuner: CommandLine) -> CommandLine:
+    for name, text in OWN_FILES.items():
+        (tuner.folder / "own" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tuner.folder / "own" / f"{name}.yaml").write_text(text)
+    (tuner.folder / "mine_refused.py").write_text(OWN)
+    return tuner
+
+
+@pytest.mark.parametrize("case", OWN_CASES)
+def test_parts_of_ones_own(own: CommandLine, case: str) -> None:
+    command, arguments, expected = OWN_CASES[case]
+    assert expected in own.refused(command, "--config-dir", "own", *arguments)
+
+
+def test_a_decorator_may_give_what_a_function_needs(own: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(own.folder))
+    preflight("tune", ["agent=function", "agent._target_=mine_refused.given"])
 
 
 @pytest.mark.parametrize("case", TRAIN)
@@ -181,7 +328,7 @@ def test_a_configuration_file_that_is_no_yaml(tuner: CommandLine) -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ([], "run is missing: add run=..."),
+        ([], "name the folder of a run: tuner play RUN, such as runs/NAME"),
         (["runs/mine"], "runs/mine is not the folder of a run"),
         (["one", "two"], "takes one run, got one and two; settings are written KEY=VALUE"),
         (["runs/mine", "num_episode=3"], "unknown key num_episode; did you mean num_episodes?"),
@@ -189,6 +336,14 @@ def test_a_configuration_file_that_is_no_yaml(tuner: CommandLine) -> None:
 )
 def test_play(tuner: CommandLine, arguments: list[str], expected: str) -> None:
     assert expected in tuner.refused("play", *arguments)
+
+
+def test_play_of_nothing_names_the_run_that_was_begun_last(tuner: CommandLine) -> None:
+    for number, name in enumerate(("b", "a")):
+        (tuner.folder / "runs" / name).mkdir(parents=True)
+        (tuner.folder / "runs" / name / "config.yaml").touch()
+        os.utime(tuner.folder / "runs" / name / "config.yaml", (number, number))
+    assert tuner.refused("play").endswith("tuner play RUN, such as runs/a\n")
 
 
 def test_play_of_what_was_never_saved(tuner: CommandLine) -> None:

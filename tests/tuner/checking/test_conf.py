@@ -34,7 +34,7 @@ NEEDS = {  # choices that fit only one agent, or ask for something
     "adaptive/ppo_ess": "agent=ppo",
     "adaptive/ppo_kl": "agent=ppo",
     "adaptive/ess": "agent=prioritized_dqn",
-    "agent/function": "agent._target_=tests.tuner.entries.train",
+    "agent/function": "agent._target_=tests.tuner.entries.train +agent.context=0",
     "buffer/rollout": "agent=ppo",
     "env/coordination": "agent=maddpg",
     "env/pointreach": "agent=ddpg_her",
@@ -82,10 +82,10 @@ def test_primary_configs_compose_as_they_are(primary: str) -> None:
     composed(primary)
 
 
-def test_play_needs_a_run() -> None:
+def test_play_takes_a_run() -> None:
     assert composed("play", "run=somewhere")["run"] == "somewhere"
-    with pytest.raises(UserError, match="run is missing"):
-        composed("play")
+    with pytest.raises(UserError, match="run='' is not possible"):
+        composed("play", "run=''")
 
 
 @pytest.mark.parametrize("choice", CHOICES)

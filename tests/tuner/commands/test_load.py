@@ -105,8 +105,12 @@ def test_what_is_not_there_is_said(here: Path) -> None:
     result = tuner.load("study", storage=journal(here))
     with pytest.raises(UserError, match="has a checkpoint"):
         result.agent()
-    with pytest.raises(UserError, match="has no run of trial 99"):
+    labels = sorted({run.label for run in result.summary.runs}, key=lambda one: (one != "default", len(one), one))
+    listed = f"{', '.join(labels[:5])} and {len(labels) - 5} more"
+    with pytest.raises(UserError, match=rf"has no run of trial 99; it has {listed} \(see trials or rows\)$"):
         result.agent("trial 99")
+    with pytest.raises(UserError, match=r"has no run of trial 0 with seed 1; it has seed \d+$"):
+        result.agent("trial 0", seed=1)
 
 
 def test_the_default_storage_is_that_of_the_command_line() -> None:
@@ -118,6 +122,7 @@ def test_the_default_storage_is_that_of_the_command_line() -> None:
 def test_a_function_that_was_tuned_leaves_no_agent_behind(here: Path) -> None:
     result = tuner.tune(["agent=synthetic", "study.name=mine", *SMALL_STUDY])
     assert tuner.load("mine").overrides == result.overrides
+    assert repr(result).startswith("<TuneResult mine in studies/mine: ")
     with pytest.raises(UserError, match="tunes a function"):
         tuner.load("mine").agent()
 
@@ -142,6 +147,13 @@ def test_the_winners_agent_acts_and_can_be_trained_again(here: Path) -> None:
     assert loaded.winner.values == result.best_params
     test = [row for row in loaded.rows if row["stage"] == "test" and row["label"] == loaded.winner.label]
     agent = loaded.agent()
+    assert repr(agent) == f"<Player: DQN (torch) on CartPole-v1, seed {agent.run.config.seed}, 240 steps>"
+    for name in (
+        name for name in dir(loaded) if not name.startswith("_") and name not in ("trials", "agent", "summary")
+    ):
+        assert getattr(result, name) == getattr(loaded, name), name
+    assert loaded.experiment_file.exists()
+    assert loaded.default_command.startswith("tuner train training.total_steps=240 ")
     assert agent.run.config.seed == max(test, key=lambda row: row["value"])["seed"]
     assert agent.run.agent.num_env_steps == result.config["training"]["total_steps"]
     assert loaded.agent(seed=test[0]["seed"]).run.config.seed == test[0]["seed"]

@@ -371,7 +371,7 @@ def test_mistakes_are_answered_in_a_line_or_two(tuner: CommandLine, case: str) -
         (["storage.url=sqlite:///damaged.db/studies.db"], "cannot be written"),
         (["study.folder=damaged.db"], "cannot be used"),
         (["executor=local", "executor.parallel=0"], "executor.parallel must be at least 1, not 0"),
-        (["executor=local", "executor.gpus=[-1]"], "executor.gpus=[-1] must not name GPU -1: this process may see "),
+        (["executor=local", "executor.gpus=[-1]"], "executor.gpus=[-1] asks for GPUs, and "),
     ],
 )
 def test_places_that_cannot_be_used(tuner: CommandLine, arguments: list[str], expected: str) -> None:

@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Iterable
 
+from tuner.config.kinds import written
 from tuner.errors import UserError
 from tuner.study.space.coordinates import (
     Bounds,
@@ -90,13 +91,13 @@ def _bound(path: str, leaf: dict[str, object], key: str) -> float:
         raise UserError(f"space.{path} has no {key}: write {_EXAMPLES}")
     value = leaf[key]
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise UserError(f"space.{path}.{key}={value} is not a finite number")
+        raise UserError(f"space.{path}.{key}={written(value)} must be a finite number: write {_EXAMPLES}")
     return value
 
 
 def _parse_choices(path: str, values: object) -> Choices:
     if not isinstance(values, list) or not values:
-        raise UserError(f"space.{path}.choices={values} must be a list of values, for example [32, 64, 128]")
+        raise UserError(f"space.{path}.choices={written(values)} must be a list of values, for example [32, 64, 128]")
     for value in values:
         if isinstance(value, float) and not math.isfinite(value):
             raise UserError(f"space.{path}.choices={values}: {value:g} is no value that a run can have; leave it out")

@@ -1,0 +1,111 @@
+"""`tuner COMMAND --help`: the choices there are, and every setting as composed with what it is."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from omegaconf import DictConfig, OmegaConf
+
+from tuner.commands import Command
+from tuner.commands.preflight import compose_or_explain
+from tuner.config.comments import Comments, comments_of
+from tuner.config.composing import HYDRA_KEYS, conf_folder, config_loader
+from tuner.config.overrides import to_hydra
+from tuner.text.columns import in_columns, wrapped_text
+
+_NAMES: Final = 34
+"""Columns of the settings."""
+
+_HYDRA: Final = "hydra"
+"""Hydra's own groups and settings, which --hydra-help tells of."""
+
+
+def help_page(
+    command: Command, overrides: Sequence[str], config_dir: str | None, config_name: str, width: int | None
+) -> str:
+    """The page.
+
+    Args:
+        command: What is asked about.
+        overrides: As typed: the settings are shown with them.
+        config_dir: A user's own folder of groups.
+        config_name: The primary config.
+        width: Columns of the terminal; None: it is none, and lines are as long as they come.
+
+    Raises:
+        UserError: The overrides do not compose.
+    """
+    loader = config_loader(config_dir)
+    config = compose_or_explain(loader, config_name, overrides)
+    folders = [*([Path(config_dir)] if config_dir else []), conf_folder()]
+    chosen = _chosen(config)
+    about = {group: comments_of(folders, group, choice) for group, choice in chosen.items()}
+    texts = dict(comments_of(folders, "", config_name).texts)
+    for comments in about.values():
+        texts.update(comments.texts)
+    choices = list(_choices(loader, chosen))
+    paragraphs = [
+        [f"usage: tuner {command.name} {command.usage}", command.summary],
+        [f"{_CHOICES}:", *in_columns(choices, max((len(group) for group, _ in choices), default=0), width)],
+        [f"{_SETTINGS}:"],
+        *_sections(config, chosen, about, texts, width),
+        wrapped_text(" ".join(str(config.hydra.help.footer).split()), width),
+    ]
+    return "\n\n".join("\n".join(lines) for lines in paragraphs if lines) + "\n"
+
+
+_CHOICES: Final = "Choices, GROUP=CHOICE"
+_SETTINGS: Final = "Settings, KEY=VALUE, as composed"
+
+
+def _chosen(config: DictConfig) -> dict[str, str]:
+    """By group, the choice."""
+    choices = {str(group): choice for group, choice in config.hydra.runtime.choices.items()}
+    return {group: str(name) for group, name in choices.items() if name is not None and not group.startswith(_HYDRA)}
+
+
+def _choices(loader: ConfigLoaderImpl, chosen: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for group in sorted({*chosen, *(["experiment"] if "agent" in chosen else [])}):
+        yield group, ", ".join(sorted(loader.get_group_options(group)))
+
+
+def _sections(
+    config: DictConfig,
+    chosen: Mapping[str, str],
+    about: Mapping[str, Comments],
+    texts: Mapping[str, str],
+    width: int | None,
+) -> Iterator[list[str]]:
+    """A paragraph for each part of the configuration, the values at its top first."""
+    plain: Any = OmegaConf.to_container(config, resolve=False)
+    nodes = {key: node for key, node in plain.items() if key != _HYDRA}
+    values = {key: node for key, node in nodes.items() if not isinstance(node, dict) and key not in chosen}
+    yield in_columns(_rows(values, "", texts), _NAMES, width)
+    for key, node in nodes.items():
+        if key in values or (not node and key not in chosen):
+            continue
+        named = f"{key}={chosen[key]}" if key in chosen else key
+        title = about[key].title if key in about else texts.get(key, "")
+        rows = _rows(node, f"{key}.", texts) if isinstance(node, dict) else ()
+        yield [*wrapped_text(f"{named}: {title}" if title else named, width), *in_columns(rows, _NAMES, width)]
+
+
+def _rows(node: Mapping[str, Any], prefix: str, texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """A row for each value; one for an inner group only if something is said of it."""
+    for key, value in node.items():
+        path = f"{prefix}{key}"
+        if key in HYDRA_KEYS:
+            continue
+        if not isinstance(value, dict) or not value or _is_written_in_one(path, value, texts):
+            yield f"{path}={value if isinstance(value, str) else to_hydra(value)}", texts.get(path, "")
+            continue
+        if path in texts:
+            yield path, texts[path]
+        yield from _rows(value, f"{path}.", texts)
+
+
+def _is_written_in_one(path: str, value: Mapping[str, Any], texts: Mapping[str, str]) -> bool:
+    """Whether a group is shown as `{low:0.9,high:0.999}`: a short one that nothing is said of inside."""
+    is_flat = not any(isinstance(inner, dict) for inner in value.values()) and "_target_" not in value
+    return is_flat and "." in path and not any(f"{path}.{key}" in texts for key in value)

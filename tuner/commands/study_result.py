@@ -1,0 +1,216 @@
+"""What a study found, at hand in Python: what `tuner.tune` returns and `tuner.load` finds again."""
+
+import importlib
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tuner.commands.play import load_run
+from tuner.commands.preflight import admit_groups, compose_or_explain
+from tuner.commands.winner import TrainingConfigs
+from tuner.config.composing import config_loader, to_json
+from tuner.config.overrides import to_hydra
+from tuner.config.trust import admit
+from tuner.errors import UserError
+from tuner.results.findings import Verdict
+from tuner.results.records import CONFIRM, RACE, SCREEN, TEST, RunRecord, Scalar, StudySummary
+from tuner.results.verdict import verdict
+from tuner.results.wording import join_words
+from tuner.runs.functions import is_function
+from tuner.runs.player import Player
+from tuner.study import Winner
+from tuner.trial.folder import CHECKPOINT_FILE
+from tuner.trial.messages import JsonDict
+
+_MOST_LISTED = 5
+
+
+@dataclass(frozen=True)
+class StudyResult:
+    """A study, finished or not. Of a sweep the winner is its best job; of several objectives there is a front.
+
+    Attributes:
+        summary: Everything known of it, every run included.
+        folder: Its files.
+        winners: The configuration it chose; of several objectives the front, the best in score first. None yet: empty.
+        trust: Modules outside of `tuner` that the study may name.
+    """
+
+    summary: StudySummary
+    folder: Path
+    winners: tuple[Winner, ...]
+    trust: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """Returns a line: a study holds more than anybody wants to see at a prompt."""
+        winners = ", ".join(winner.label for winner in self.winners) or "none yet"
+        what, num_runs = f"{type(self).__name__} {self.summary.name}", len(self.summary.runs)
+        return f"<{what} in {self.folder}: {num_runs} runs, winner: {winners}>"
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """All runs of all stages as dictionaries, with the columns of trials.csv; parameters as they are typed."""
+        return [_row(run) for run in self.summary.runs]
+
+    @property
+    def trials(self) -> Any:
+        """The same as a pandas.DataFrame.
+
+        Raises:
+            UserError: pandas is not installed.
+        """
+        try:
+            pandas = importlib.import_module("pandas")
+        except ModuleNotFoundError:
+            raise UserError(
+                "trials is a table of pandas: pip install 'note-rl[report]', or use rows, a list of dicts"
+            ) from None
+        return pandas.DataFrame(self.rows)
+
+    @property
+    def winner(self) -> Winner:
+        """What was chosen: its label, its values by config path, its whole config; of a front the best in score.
+
+        Raises:
+            UserError: Nothing is chosen yet.
+        """
+        if not self.winners:
+            raise UserError(
+                f"study {self.summary.name} has no winner yet. {self.verdict.sentence}\n"
+                f"Go on with it: {self.summary.study_command or 'the command it was started with'}"
+            )
+        return self.winners[0]
+
+    @cached_property
+    def overrides(self) -> tuple[str, ...]:
+        """What `tuner.train` and `tuner train` need to train the winner again.
+
+        Raises:
+            UserError: There is no winner yet; or it names code that was not used here before, see `tuner.config.trust`.
+        """
+        overrides = self._overrides
+        if not self.summary.is_sweep:
+            self._admit(overrides)
+        return overrides
+
+    def _admit(self, overrides: Sequence[str]) -> None:
+        """A storage may be somebody else's, and so may be what it says was typed."""
+        source = f"the storage of study {self.summary.name}"
+        if any(word.lstrip("+~").startswith("hydra") for word in overrides):
+            raise UserError(f"{source} changes how Hydra runs: somebody has edited it")
+        folder, _ = self._retraining
+        admit_groups(folder, [f"trust=[{','.join(self.trust)}]"])
+        admit(to_json(compose_or_explain(config_loader(folder), "train", overrides)), source, self.trust)
+
+    @property
+    def config(self) -> JsonDict:
+        """The winner's whole run config."""
+        return self.winner.config
+
+    @property
+    def best_params(self) -> Mapping[str, Any]:
+        """The winner's searched values by config path."""
+        return self.winner.values
+
+    @property
+    def others(self) -> tuple[Winner, ...]:
+        """Of several objectives, the members of the front besides the winner."""
+        return self.winners[1:]
+
+    @property
+    def experiment_file(self) -> Path:
+        """The whole winning config as an experiment; a sweep has none."""
+        return self.folder / "experiment" / "winner.yaml"
+
+    @property
+    def experiment_command(self) -> str:
+        """The command line that trains from that file."""
+        configs = TrainingConfigs(self.overrides, self._retraining[0])
+        return configs.experiment_command(self.folder, self.config)
+
+    @property
+    def default_command(self) -> str:
+        """The command line that trains the default configuration; empty for a sweep, and where nothing was tested."""
+        return self.summary.default_command
+
+    @property
+    def _retraining(self) -> tuple[str | None, tuple[str, ...]]:
+        """The user's folder of groups that the study was started with, and the overrides that train its winner."""
+        words = shlex.split(self.summary.retrain_command)[2:]
+        return (words[1], tuple(words[2:])) if words[:1] == ["--config-dir"] else (None, tuple(words))
+
+    @property
+    def _overrides(self) -> tuple[str, ...]:
+        winner = self.winner
+        if self.summary.is_sweep:
+            return tuple(f"{path}={to_hydra(value)}" for path, value in winner.values.items())
+        if self.summary.retrain_command:
+            return self._retraining[1]
+        typed = shlex.split(self.summary.study_command)[2:]
+        return tuple(TrainingConfigs(typed).overrides_for(winner.config, winner.values))
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """What may be said of the winner; `verdict.sentence` in one sentence."""
+        return verdict(self.summary)
+
+    def agent(self, label: str | None = None, seed: int | None = None) -> Player:
+        """The trained agent of a configuration, on the CPU: `action, _ = result.agent().predict(obs)`.
+
+        Of its runs on several seeds that of the last stage with the highest score is taken. Being the best of a few, it
+        is likely to be somewhat worse than its score: what to expect of the configuration is in `verdict`.
+
+        Args:
+            label: Of the configuration, "trial 7" or "default"; None: the winner.
+            seed: Of the run to take; None: the one with the highest score.
+
+        Raises:
+            UserError: There is no winner yet, no such run, no checkpoint of it, or a function was tuned.
+            note_rl.errors.CheckpointError: The checkpoint is damaged.
+        """
+        label = self.winner.label if label is None else label
+        runs = [run for run in self.summary.runs if run.label == label and seed in (None, run.seed)]
+        kept = [run for run in runs if (Path(run.folder) / CHECKPOINT_FILE).is_file()]
+        if not kept:
+            raise UserError(self._why_no_agent(label, seed, runs))
+        stages = (SCREEN, RACE, CONFIRM, TEST)
+        best = max(kept, key=lambda run: (run.complete, stages.index(run.stage), self.summary.merit(run) or 0.0))
+        return Player(load_run(Path(best.folder), self.trust))
+
+    def _labels(self) -> list[str]:
+        """Of all configurations, trials by their numbers."""
+        labels = {run.label for run in self.summary.runs}
+        return sorted(labels, key=lambda label: [int(part) if part.isdigit() else 0 for part in label.split()])
+
+    def _why_no_agent(self, label: str, seed: int | None, runs: list[RunRecord]) -> str:
+        name = self.summary.name
+        if not runs:
+            labels = self._labels()
+            if label in labels:
+                seeds = sorted({run.seed for run in self.summary.runs if run.label == label})
+                return f"study {name} has no run of {label} with seed {seed}; it has seed {join_words(map(str, seeds))}"
+            more = [f"{len(labels) - _MOST_LISTED} more"] if len(labels) > _MOST_LISTED else []
+            listed = join_words([*labels[:_MOST_LISTED], *more])
+            return f"study {name} has no run of {label}; it has {listed} (see trials or rows)"
+        if self.winners and is_function(self.winners[0].config) and self.winners[0].config:
+            return f"study {name} tunes a function, which leaves no agent behind; its result is in winner.values"
+        where = ", ".join(run.folder for run in runs[:3])
+        return f"no run of {label} in study {name} has a checkpoint (looked in {where}): train it again with overrides"
+
+
+@dataclass(frozen=True, repr=False)
+class TuneResult(StudyResult):
+    """What `tuner.tune` returns: a study that this process has run, so that nobody has to vouch for what it names."""
+
+    def _admit(self, overrides: Sequence[str]) -> None:
+        """Everything was typed here."""
+
+
+def _row(run: RunRecord) -> dict[str, Any]:
+    outcome = None if run.outcome is None else run.outcome.value
+    about: Mapping[str, Scalar] = {"stage": run.stage, "number": run.number, "label": run.label, "seed": run.seed}
+    result = {"outcome": outcome, "value": run.value, **run.scores, "seconds": run.seconds}
+    return {**about, **result, **run.params, "reason": run.reason, "folder": run.folder}

@@ -1,0 +1,92 @@
+"""What is said of each setting: the comments of the YAML files that a configuration is composed of."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_GLOBAL = re.compile(r"^# @package _global_\s*$", re.MULTILINE)
+_SENTENCE = re.compile(r"(?<!al)\.\s+(?=[A-Z])")  # not behind "et al."
+
+
+@dataclass(frozen=True)
+class Comments:
+    """Of one file, and of those of its own folder that it builds on.
+
+    Attributes:
+        title: Its first sentence: what the choice is for.
+        texts: By dotted path of the setting, what stands behind it.
+    """
+
+    title: str = ""
+    texts: Mapping[str, str] = field(default_factory=dict)
+
+
+def comments_of(folders: Sequence[Path], group: str, choice: str) -> Comments:
+    """The comments of a choice, or of a primary config, whose group is empty.
+
+    Args:
+        folders: Of configuration groups; the first one that has the file counts.
+        group: Of the choice.
+        choice: Its name.
+    """
+    paths = (folder / group / f"{choice}.yaml" for folder in folders)
+    path = next((path for path in paths if path.is_file()), None)
+    if path is None:
+        return Comments()
+    text = path.read_text()
+    root = yaml.compose(text, Loader=_LOADER)
+    prefix = "" if not group or _GLOBAL.search(text) else f"{group.replace('/', '.')}."
+    texts: dict[str, str] = {}
+    if isinstance(root, yaml.MappingNode):
+        for other in _built_on(root):
+            texts.update(comments_of(folders, group, other).texts)
+        texts.update(_comments(root, text.splitlines(), prefix))
+    return Comments(_title(text), texts)
+
+
+def _built_on(root: yaml.MappingNode) -> Iterator[str]:
+    """The files of the same folder in its defaults."""
+    for key, value in root.value:
+        if key.value == "defaults" and isinstance(value, yaml.SequenceNode):
+            for entry in value.value:
+                if isinstance(entry, yaml.ScalarNode) and entry.value != "_self_":
+                    yield entry.value
+
+
+def _comments(node: yaml.MappingNode, lines: Sequence[str], prefix: str) -> Iterator[tuple[str, str]]:
+    for key, value in node.value:
+        path = f"{prefix}{key.value}"
+        is_block = isinstance(value, yaml.CollectionNode) and not value.flow_style
+        end = key.end_mark if is_block else value.end_mark
+        if comment := _comment_at(lines, end.line, end.column):
+            yield path, comment
+        if isinstance(value, yaml.MappingNode) and is_block:
+            yield from _comments(value, lines, f"{path}.")
+
+
+def _comment_at(lines: Sequence[str], number: int, column: int) -> str:
+    """What stands behind a column of a line, and below it at the same place."""
+    if number >= len(lines) or not (found := re.match(r":?\s*#\s?", lines[number][column:])):
+        return ""
+    begin = lines[number].index("#", column)
+    words = [lines[number][column + found.end() :]]
+    for line in lines[number + 1 :]:
+        if line.find("#") != begin or line[:begin].strip():
+            break
+        words.append(line[begin + 1 :])
+    return " ".join(word.strip() for word in words)
+
+
+def _title(text: str) -> str:
+    """The first sentence of the comment at the top of a file."""
+    words = []
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            break
+        if not line.startswith("# @package"):
+            words.append(line.lstrip("# "))
+    return _SENTENCE.split(" ".join(words).strip(), 1)[0].rstrip(".")

@@ -1,0 +1,42 @@
+"""Lines of two columns, as on a help page: what it is about, and beside it what is said of it."""
+
+import shutil
+import textwrap
+from collections.abc import Iterable
+from typing import Final, TextIO
+
+INDENT: Final = 2
+_LEAST: Final = 20
+"""Columns that a text has at least, however narrow the terminal is."""
+
+
+def width_of(stream: TextIO) -> int | None:
+    """Columns of a terminal; None: it is none, and nothing is to be wrapped there."""
+    return shutil.get_terminal_size().columns if stream.isatty() else None
+
+
+def in_columns(rows: Iterable[tuple[str, str]], first: int, width: int | None) -> list[str]:
+    """The rows as lines; a text that is too long goes on below its own beginning.
+
+    Args:
+        rows: Of a name and a text. A name too long for its column has a line of its own.
+        first: Columns of the names.
+        width: Of a line; None: lines are as long as they come.
+    """
+    lines = []
+    left = INDENT + first + INDENT
+    for name, text in rows:
+        wrapped = wrapped_text(text, None if width is None else max(width - left, _LEAST))
+        heads = [name, *[""] * (len(wrapped) - 1)]
+        if not wrapped or len(name) > first:
+            lines.append(f"{'':{INDENT}}{name}")
+            heads = [""] * len(wrapped)
+        lines += [f"{'':{INDENT}}{head:<{first}}{'':{INDENT}}{line}" for head, line in zip(heads, wrapped, strict=True)]
+    return lines
+
+
+def wrapped_text(text: str, width: int | None) -> list[str]:
+    """A text in lines of so many columns; words, such as paths, stay whole."""
+    if width is None:
+        return [text] if text else []
+    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
