@@ -1,0 +1,58 @@
+"""What a stochastic policy does in each state of a batch, in Keras: how likely actions are, how policies differ."""
+
+import math
+from dataclasses import dataclass
+
+import tensorflow as tf
+
+_LOG_ROOT_2PI = 0.5 * math.log(2.0 * math.pi)
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """One of A actions, by log-probabilities [B, A]."""
+
+    log_probs: tf.Tensor
+
+    def log_prob(self, a: tf.Tensor) -> tf.Tensor:
+        """Log-probabilities [B] of actions a, one for each state."""
+        return tf.gather(self.log_probs, a, axis=1, batch_dims=1)
+
+    def entropy(self) -> tf.Tensor:
+        """[B]."""
+        return -tf.reduce_sum(tf.exp(self.log_probs) * self.log_probs, axis=-1)
+
+    def detached(self) -> "Categorical":
+        """The same numbers, from which no gradient goes back."""
+        return Categorical(tf.stop_gradient(self.log_probs))
+
+    def kl(self, other: "Categorical") -> tf.Tensor:
+        """KL(self || other) [B], the sum over actions of p (log p - log q)."""
+        return tf.reduce_sum(tf.exp(self.log_probs) * (self.log_probs - other.log_probs), axis=-1)
+
+
+@dataclass(frozen=True)
+class DiagonalGaussian:
+    """Vectors of A independent normal numbers, by mean [B, A] and log deviation [A] or [B, A]."""
+
+    mean: tf.Tensor
+    log_std: tf.Tensor
+
+    def log_prob(self, a: tf.Tensor) -> tf.Tensor:
+        """Log-probabilities [B] of actions a, one for each state."""
+        distance = (a - self.mean) * tf.exp(-self.log_std)
+        return tf.reduce_sum(-0.5 * tf.square(distance) - self.log_std - _LOG_ROOT_2PI, axis=-1)
+
+    def entropy(self) -> tf.Tensor:
+        """[B]."""
+        return tf.reduce_sum(tf.zeros_like(self.mean) + self.log_std + _LOG_ROOT_2PI + 0.5, axis=-1)
+
+    def detached(self) -> "DiagonalGaussian":
+        """The same numbers, from which no gradient goes back."""
+        return DiagonalGaussian(tf.stop_gradient(self.mean), tf.stop_gradient(self.log_std))
+
+    def kl(self, other: "DiagonalGaussian") -> tf.Tensor:
+        """KL(self || other) [B], the sum of log(q/p) + (p^2 + distance^2) / 2 q^2 - 1/2 with deviations p and q."""
+        ratio = self.log_std - other.log_std
+        distance = (self.mean - other.mean) * tf.exp(-other.log_std)
+        return tf.reduce_sum(0.5 * tf.exp(2.0 * ratio) + 0.5 * tf.square(distance) - ratio - 0.5, axis=-1)
