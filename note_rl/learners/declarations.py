@@ -133,6 +133,15 @@ def updates_itself(kind: type) -> bool:
     return not has_loss(kind) and callable(getattr(kind, "update", None))
 
 
+def check_loss(kind: type) -> None:
+    """Refuses agents that have no loss where one is to be measured (AgentContractError)."""
+    if not has_loss(kind):
+        raise AgentContractError(
+            f"{kind.__name__} has update() in place of a loss: what measures losses or their gradients, such as a "
+            "search for learning rates by the loss, does not go with it; compare returns instead"
+        )
+
+
 def check_settings(kind: type[Declared], settings: Settings) -> None:
     """Refuses settings that do not bring what an agent declares to need.
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from note_rl.errors import AgentContractError
 from note_rl.learners.base import CALL_ARGUMENTS, temporary_attributes
 from note_rl.learners.checks import explaining_what_is_not_offered
-from note_rl.learners.declarations import has_loss
+from note_rl.learners.declarations import check_loss, has_loss
 
 Batch = Mapping[str, Any]
 """A minibatch: tensors [B, ...] by name."""
@@ -60,11 +60,7 @@ class Losses:
         Raises:
             AgentContractError: The agent returned something else than losses, or too many or too few, or it has none.
         """
-        if not has_loss(type(self._agent)):
-            raise AgentContractError(
-                f"{type(self._agent).__name__} has update() in place of a loss, so there is none to be evaluated: what "
-                "measures losses or their gradients, such as finders of learning rates, does not go with it"
-            )
+        check_loss(type(self._agent))
         arguments = [batch[name] for name in CALL_ARGUMENTS]
         weights = batch.get("weights")
         batch_size: int = batch["reward"].shape[0]

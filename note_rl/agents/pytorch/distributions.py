@@ -48,8 +48,8 @@ class DiagonalGaussian:
         return (self.log_std + _LOG_ROOT_2PI + 0.5).expand_as(self.mean).sum(-1)
 
     def detached(self) -> "DiagonalGaussian":
-        """The same numbers, from which no gradient goes back."""
-        return DiagonalGaussian(self.mean.detach(), self.log_std.detach())
+        """A copy, from which no gradient goes back, and which parameters that change do not reach."""
+        return DiagonalGaussian(self.mean.detach(), self.log_std.detach().clone())
 
     def kl(self, other: "DiagonalGaussian") -> Tensor:
         """KL(self || other) [B], the sum of log(q/p) + (p^2 + distance^2) / 2 q^2 - 1/2 with deviations p and q."""

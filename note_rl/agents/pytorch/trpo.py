@@ -1,6 +1,6 @@
 """Trust region policy optimization in PyTorch (Schulman et al. 2015, https://arxiv.org/abs/1502.05477)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -42,7 +42,7 @@ class TRPO(ActorCritic):
         fvp_every: The Fisher information is that of every so manyth transition.
         line_search_steps: Lengths that are tried, at most, before the policy stays as it is.
         line_search_shrink: Each of them as a share of the one before.
-        critic_iterations: Passes of the critic over each rollout.
+        critic_iterations: Passes of the critic over each rollout; fixed when the agent is made.
         critic_batch_size: Transitions in each of its gradient steps, at most all of the rollout.
         entropy_coef: Weight of the entropy bonus.
         normalise_advantage: Whether advantages get mean 0 and deviation 1 over the rollout.
@@ -103,6 +103,7 @@ class TRPO(ActorCritic):
         self.critic_iterations = critic_iterations
         self.critic_batch_size = critic_batch_size
         check_trust_region(self)
+        self.normal_inputs = {"critic_order": (self.critic_iterations,)}  # whose order is that of the critic's passes
         self._last_step = torch.zeros(2, device=device)  # see kl, step_fraction
 
     @property
@@ -114,11 +115,6 @@ class TRPO(ActorCritic):
     def step_fraction(self) -> float:
         """The last step as a share of the longest that the bound would allow a quadratic KL divergence; 0: none."""
         return float(self._last_step[1])
-
-    @property
-    def normal_inputs(self) -> Mapping[str, tuple[int, ...]]:  # type: ignore[override]  # follows an attribute
-        """Numbers [B, critic_iterations] whose order is that in which the critic sees the rollout."""
-        return {"critic_order": (self.critic_iterations,)}
 
     def distribution(self, s: Tensor) -> Policies:
         """pi(.|s), for each state of a batch."""

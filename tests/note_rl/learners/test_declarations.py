@@ -14,7 +14,7 @@ from tuner.config.signatures import class_constants
 BOTH = pytest.mark.parametrize("framework", frameworks())
 DISCRETE = ("DQN", "DoubleDQN", "DuelingDQN")
 NUMBERS = ("DDPG", "TD3", "SAC")
-EITHER = ("PPO", "GAIL")
+EITHER = ("PPO", "GAIL", "TRPO")
 
 
 def environment(kind):
