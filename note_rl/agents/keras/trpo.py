@@ -7,13 +7,11 @@ from typing import Any, ClassVar
 import tensorflow as tf
 
 from note_rl.agents.keras.actor_critic import ActorCritic
-from note_rl.agents.keras.distributions import Categorical, DiagonalGaussian
+from note_rl.agents.keras.distributions import Categorical, DiagonalGaussian, Distribution
 from note_rl.agents.keras.networks import MakeNetwork
 from note_rl.agents.keras.second_order import conjugate_gradient, hessian_product, in_a_row
 from note_rl.agents.trust_region import check_trust_region
 from note_rl.environments import EnvLike
-
-Policies = Categorical | DiagonalGaussian
 
 _SMALL = 1e-8  # keeps the length of a step finite where there is no gradient
 
@@ -115,7 +113,7 @@ class TRPO(ActorCritic):
         """The last step as a share of the longest that the bound would allow a quadratic KL divergence; 0: none."""
         return float(self._last_step[1])
 
-    def distribution(self, s: tf.Tensor) -> Policies:
+    def distribution(self, s: tf.Tensor) -> Distribution:
         """pi(.|s), for each state of a batch."""
         outputs = self.actor(s)
         if self.log_std is None:
@@ -143,12 +141,12 @@ class TRPO(ActorCritic):
         policy = self.distribution(s)
         return tf.reduce_mean(policy.detached().kl(policy))
 
-    def _surrogate(self, policy: Policies, batch: Any) -> tf.Tensor:
+    def _surrogate(self, policy: Distribution, batch: Any) -> tf.Tensor:
         """Mean of pi(a|s) / pi_old(a|s) * A (eq. 14), with the entropy bonus."""
         ratio = tf.exp(policy.log_prob(batch.action) - batch.log_prob_old)
         return tf.reduce_mean(ratio * batch.advantage) + self.entropy_coef * tf.reduce_mean(policy.entropy())
 
-    def _search(self, batch: Any, before: Policies, surrogate: tf.Tensor, longest: tf.Tensor) -> tf.Tensor:
+    def _search(self, batch: Any, before: Distribution, surrogate: tf.Tensor, longest: tf.Tensor) -> tf.Tensor:
         """Takes the longest step, or the first shorter one, that is better and within the bound (appendix C).
 
         Args:

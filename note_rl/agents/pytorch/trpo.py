@@ -9,13 +9,11 @@ import torch
 from torch import Tensor
 
 from note_rl.agents.pytorch.actor_critic import ActorCritic
-from note_rl.agents.pytorch.distributions import Categorical, DiagonalGaussian
+from note_rl.agents.pytorch.distributions import Categorical, DiagonalGaussian, Distribution
 from note_rl.agents.pytorch.networks import MakeNetwork
 from note_rl.agents.pytorch.second_order import conjugate_gradient, gradient_vector, hessian_product
 from note_rl.agents.trust_region import check_trust_region
 from note_rl.environments import EnvLike
-
-Policies = Categorical | DiagonalGaussian
 
 _SMALL = 1e-8  # keeps the length of a step finite where there is no gradient
 
@@ -116,7 +114,7 @@ class TRPO(ActorCritic):
         """The last step as a share of the longest that the bound would allow a quadratic KL divergence; 0: none."""
         return float(self._last_step[1])
 
-    def distribution(self, s: Tensor) -> Policies:
+    def distribution(self, s: Tensor) -> Distribution:
         """pi(.|s), for each state of a batch."""
         outputs: Tensor = self.actor(s)
         if self.log_std is None:
@@ -141,12 +139,13 @@ class TRPO(ActorCritic):
         with torch.no_grad():
             return -self._search(batch, policy.detached(), surrogate, longest)
 
-    def _surrogate(self, policy: Policies, batch: Any) -> Tensor:
+    def _surrogate(self, policy: Distribution, batch: Any) -> Tensor:
         """Mean of pi(a|s) / pi_old(a|s) * A (eq. 14), with the entropy bonus."""
         ratio = (policy.log_prob(batch.action) - batch.log_prob_old).exp()
-        return (ratio * batch.advantage).mean() + self.entropy_coef * policy.entropy().mean()
+        surrogate: Tensor = (ratio * batch.advantage).mean() + self.entropy_coef * policy.entropy().mean()
+        return surrogate
 
-    def _search(self, batch: Any, before: Policies, surrogate: Tensor, longest: Tensor) -> Tensor:
+    def _search(self, batch: Any, before: Distribution, surrogate: Tensor, longest: Tensor) -> Tensor:
         """Takes the longest step, or the first shorter one, that is better and within the bound (appendix C).
 
         Args:
@@ -159,7 +158,7 @@ class TRPO(ActorCritic):
             What is reached then; if there is no such step, what was, and no parameter has changed.
         """
         start = [parameter.clone() for parameter in self.param[0]]
-        steps = longest.split([parameter.numel() for parameter in start])
+        steps = torch.split(longest, [parameter.numel() for parameter in start])
         fraction = 1.0
         for _ in range(self.line_search_steps):
             for parameter, origin, step in zip(self.param[0], start, steps, strict=True):
@@ -184,4 +183,5 @@ class TRPO(ActorCritic):
 
     def _value_loss(self, batch: Any, rows: Tensor) -> Tensor:
         """Mean squared distance of values to returns."""
-        return (self.value(batch.obs[rows]) - batch.return_[rows]).square().mean()
+        error: Tensor = self.value(batch.obs[rows]) - batch.return_[rows]
+        return error.square().mean()
