@@ -176,7 +176,7 @@ def _check_signals(kind: type[Declared], settings: Settings) -> None:
     if any(getattr(signal, "reads_gradients", False) for signal in measured):
         raise AgentContractError(
             f"adaptive: gradients of a loss are to be measured, and {kind.__name__} has update() in its place: choose "
-            "signals that do without, such as kl or ratio_ess"
+            "other signals"
         )
 
 

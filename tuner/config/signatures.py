@@ -82,15 +82,25 @@ def class_constants(target: str) -> dict[str, object]:
 
     A value that is worked out is left out, and so is what it hides in a base class.
     """
-    nearest: dict[str, ast.expr | None] = {}
-    for node in _classes(target):
-        nearest = {**_class_attributes(node), **nearest}
     constants = {}
-    for name, value in nearest.items():
+    for name, value in _nearest(target).items():
         with suppress(ValueError):
             if value is not None:
                 constants[name] = ast.literal_eval(value)
     return constants
+
+
+def class_methods(target: str) -> set[str]:
+    """The names under which a class and its base classes define methods; without those that a class takes back."""
+    return {name for name, value in _nearest(target).items() if value is None}
+
+
+def _nearest(target: str) -> dict[str, ast.expr | None]:
+    """What the nearest of a class and its base classes gives to each name; None: a method."""
+    nearest: dict[str, ast.expr | None] = {}
+    for node in _classes(target):
+        nearest = {**_class_attributes(node), **nearest}
+    return nearest
 
 
 def _class_attributes(node: ast.ClassDef) -> dict[str, ast.expr | None]:

@@ -15,7 +15,7 @@ class Distribution(ABC):
 
     @abstractmethod
     def log_prob(self, a: tf.Tensor) -> tf.Tensor:
-        """Log-probabilities [B] of actions a, one for each state."""
+        """Returns the log-probabilities [B] of actions a, one for each state."""
 
     @abstractmethod
     def entropy(self) -> tf.Tensor:

@@ -15,7 +15,7 @@ class Distribution(ABC):
 
     @abstractmethod
     def log_prob(self, a: Tensor) -> Tensor:
-        """Log-probabilities [B] of actions a, one for each state."""
+        """Returns the log-probabilities [B] of actions a, one for each state."""
 
     @abstractmethod
     def entropy(self) -> Tensor:
