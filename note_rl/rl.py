@@ -27,6 +27,12 @@ class RL(Agent):
       per parameter group. a [B] int, r [B], d [B] (1 where the task ended). A sixth argument receives importance
       weights [B]. `self.discount` [B] is gamma * (1 - d); on-policy, `self.log_prob_old`, and where the agent has
       `value(s)` also `self.advantage`, `self.return_` and `self.value_old`, are [B] as well;
+    - or, in place of `__call__`, `update(self, batch, optimizers)`: takes an update from a minibatch by itself, as
+      natural gradients and line searches need. `batch.obs`, `batch.advantage` and so on are tensors, `optimizers` those
+      that train() was given; it returns what it has reached, a loss [] in all or one per parameter group.
+      `self.minimise(function, optimizer)` takes a step along the gradient of a loss, scaled to `max_grad_norm`. In
+      Keras it is compiled as losses are, so it is written in TensorFlow's terms. What measures losses (gradient noise,
+      the search for a learning rate by the loss) does not go with it;
     - optionally `self.prioritized_replay.update(TD)` or `.update(TD, ratio)` inside `__call__`: hands errors [B] (and
       probability ratios [B]) over, from which prioritized replay takes its priorities;
     - optionally `self.couples_samples = True`, where samples of a batch influence each other's loss on purpose: a loss

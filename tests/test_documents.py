@@ -1,5 +1,6 @@
 """What README files and the like show: commands are accepted, examples run, tables and links name what is there."""
 
+import copy
 import csv
 import json
 import re
@@ -20,6 +21,7 @@ from note_rl.settings import ReplaySettings, RolloutSettings
 from note_rl.settings.set_arguments import settings_from_set
 from note_rl.training.train_options import TrainOptions
 from note_rl.types import Update
+from tests.note_rl.samples import sample
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine, files_read_once, tuner
 from tests.tuner.test_layering import ROOMS
 from tuner.commands import COMMANDS
@@ -240,6 +242,27 @@ def test_an_algorithm_is_added(tuner: CommandLine, examples: Path) -> None:
     agent.target_q_net = lambda next_s: torch.tensor([[1.0, 3.0]])
     expected = np.log((np.exp(2.0 * 1.0) + np.exp(2.0 * 3.0)) / 2) / 2.0
     assert float(agent.next_value(None)) == pytest.approx(expected)
+
+
+def test_an_agent_takes_its_updates_by_itself(examples: Path) -> None:
+    import torch
+    from my_patient_a2c import PatientA2C  # the example
+
+    agent = PatientA2C(2, (3,), 2, critic_steps=3)
+    by_hand = copy.deepcopy(agent.critic)
+    agent.learner.prepare([torch.optim.SGD(group, 0.1) for group in agent.param], None, (), "auto")
+    given = sample(1, 8, advantage=True, return_=True)
+    loss = agent.learner.update(given, {}).loss
+    obs, wanted = (torch.from_numpy(values[0]) for values in (given.obs, given.extras["return_"]))
+    descent = torch.optim.SGD(by_hand.parameters(), 0.1)
+    for _ in range(3):
+        error = (by_hand(obs)[:, 0] - wanted).square().mean()
+        descent.zero_grad()
+        error.backward()
+        descent.step()
+    assert loss[0, 1] == pytest.approx(error.item())
+    for mine, expected in zip(agent.critic.parameters(), by_hand.parameters(), strict=True):
+        np.testing.assert_allclose(mine.detach(), expected.detach(), rtol=1e-5)
 
 
 def test_a_signal_is_added(tuner: CommandLine, examples: Path) -> None:

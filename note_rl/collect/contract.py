@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from note_rl.errors import AgentContractError, SettingsError, about_shapes
+from note_rl.learners.declarations import has_loss, updates_itself
+from note_rl.learners.own_updates import check_own_update
 from note_rl.policy import Policy
 from note_rl.types import FloatArray
 
@@ -15,7 +17,7 @@ _PARTS = {
     "env": "the environment: self.env = 'CartPole-v1', for example",
     "param": "its weights: self.param = list(self.net.parameters()), or self.net.trainable_variables in Keras",
     "action": "the answers to observations: define action(self, s)",
-    "__call__": "the loss: define __call__(self, s, a, next_s, r, d)",
+    "__call__": "the loss: define __call__(self, s, a, next_s, r, d), or update(self, batch, optimizers) in its place",
 }
 
 
@@ -30,14 +32,17 @@ def check_parts(agent: Any) -> None:
     """Refuses an agent that lacks a part (AgentContractError names it)."""
     check_made(agent)
     for name, meaning in _PARTS.items():
-        if not callable(agent) if name == "__call__" else getattr(agent, name, None) is None:
+        learns = has_loss(type(agent)) or updates_itself(type(agent))
+        if not learns if name == "__call__" else getattr(agent, name, None) is None:
             raise AgentContractError(f"{type(agent).__name__} lacks {name}, {meaning}")
+    check_own_update(agent)
 
 
 _BATCH = ("s", "a", "next_s", "r", "d")
 _CALLS: dict[str, tuple[tuple[str, ...], ...]] = {
     "action": (("s",),),
     "__call__": (_BATCH, (*_BATCH, "weights")),
+    "update": (("batch", "optimizers"),),
     "value": (("s",),),
     "reward": (("s", "a", "next_s"),),
     "update_param": ((),),
@@ -94,7 +99,8 @@ def _shown(signature: inspect.Signature) -> str:
 
 def check_reads_triplets(agent: Any) -> None:
     """Refuses TRL=True for a loss whose own class declares that it reads single transitions (AgentContractError)."""
-    owner = next(kind for kind in type(agent).__mro__ if "__call__" in vars(kind))
+    method = "update" if updates_itself(type(agent)) else "__call__"
+    owner = next(kind for kind in type(agent).__mro__ if method in vars(kind))
     if vars(owner).get("reads_triplets") is False:
         raise AgentContractError(
             f"TRL=True draws {_TRIPLETS}, and the loss of {owner.__name__} reads single transitions: leave TRL out, or "

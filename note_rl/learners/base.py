@@ -58,6 +58,18 @@ class Learner(Protocol):
                 update alone: afterwards they are as their owner made them.
         """
 
+    def minimise(self, loss: Callable[[], Any], optimizer: Any) -> Any:
+        """Takes one step of an optimizer along the gradient of a loss, for an agent's update().
+
+        Args:
+            loss: Called once, returns a tensor [].
+            optimizer: One of those that train() was given. Those of its parameters change on which the loss depends;
+                their gradients are scaled down to `max_grad_norm`, if there is one.
+
+        Returns:
+            The loss, [].
+        """
+
     def optimizer_numbers(self) -> list[OptimizerNumbers]:
         """Returns the numbers that optimizers were made with, one entry per optimizer and parameter group."""
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from note_rl.errors import AgentContractError
-from note_rl.learners.declarations import BATCH_ATTRIBUTES
+from note_rl.learners.declarations import BATCH_ATTRIBUTES, updates_itself
 from note_rl.types import Array, FloatArray
 
 _NUM_SAMPLES = 8
@@ -28,11 +28,12 @@ class SamplesApart:
     """Says when an agent's loss is to be checked: at its first update, and again when it has learned something.
 
     Args:
-        agent: One that has `couples_samples` is never checked.
+        agent: One that has `couples_samples`, or no loss, is never checked.
     """
 
     def __init__(self, agent: Any) -> None:
-        self._due = [] if agent.couples_samples else [0, *_AGAIN_AFTER]
+        exempt = agent.couples_samples or updates_itself(type(agent))
+        self._due = [] if exempt else [0, *_AGAIN_AFTER]
         self._num_gradient_steps = 0
 
     @property

@@ -30,7 +30,8 @@ class Declared:
         action_kinds: Which actions it gives: "discrete", one of several; "continuous", numbers; "bounded", numbers
             within finite bounds. None: those that the policy takes, and where several agents share an environment.
         batch_attributes: What its loss reads of a minibatch besides the arguments of `__call__`, such as
-            `log_prob_old`: names from `BATCH_ATTRIBUTES`. What settings do not bring is refused before training.
+            `log_prob_old`, or its update() of the batch: names from `BATCH_ATTRIBUTES`. What settings do not bring is
+            refused before training.
         reads_triplets: Whether `__call__` reads what TRL=True draws; said by the class that defines `__call__`. None:
             its first minibatch shows.
         default_gae_lambda: Weight of long against short returns in the advantage, where the agent has no `gae_lambda`.
@@ -121,6 +122,26 @@ BATCH_ATTRIBUTES: Mapping[str, BatchAttribute] = {
 """By the name under which a loss finds it on its agent."""
 
 
+def has_loss(kind: type) -> bool:
+    """Whether agents of this class have a loss; a class may take back what it inherits by `__call__ = None`."""
+    owner = next((one for one in kind.__mro__ if "__call__" in vars(one)), None)
+    return owner is not None and vars(owner)["__call__"] is not None
+
+
+def updates_itself(kind: type) -> bool:
+    """Whether agents of this class take their updates by themselves: they have update() in place of a loss."""
+    return not has_loss(kind) and callable(getattr(kind, "update", None))
+
+
+def check_loss(kind: type) -> None:
+    """Refuses agents that have no loss where one is to be measured (AgentContractError)."""
+    if not has_loss(kind):
+        raise AgentContractError(
+            f"{kind.__name__} has update() in place of a loss: what measures losses or their gradients, such as a "
+            "search for learning rates by the loss, does not go with it; compare returns instead"
+        )
+
+
 def check_settings(kind: type[Declared], settings: Settings) -> None:
     """Refuses settings that do not bring what an agent declares to need.
 
@@ -140,10 +161,22 @@ def check_settings(kind: type[Declared], settings: Settings) -> None:
         attribute = BATCH_ATTRIBUTES[name]
         if not attribute.is_offered(settings):
             raise AgentContractError(f"the loss of {kind.__name__} reads {name}, which {attribute.comes_with}")
+    if updates_itself(kind):
+        _check_signals(kind, settings)
     if kind.on_policy and not _with_likelihoods(settings):
         raise AgentContractError(
             f"{kind.__name__} learns from what its own policy chose, and {type(settings.policy).__name__} chooses in "
             "another way: use policy=softmax, or policy=gaussian where actions are numbers"
+        )
+
+
+def _check_signals(kind: type[Declared], settings: Settings) -> None:
+    adaptive = settings.adaptive
+    measured = [] if adaptive is None or adaptive.mode == "off" else adaptive.all_signals()
+    if any(getattr(signal, "reads_gradients", False) for signal in measured):
+        raise AgentContractError(
+            f"adaptive: gradients of a loss are to be measured, and {kind.__name__} has update() in its place: choose "
+            "other signals"
         )
 
 

@@ -7,9 +7,13 @@ from typing import Any, Protocol
 from note_rl.errors import AgentContractError
 from note_rl.learners.base import CALL_ARGUMENTS, temporary_attributes
 from note_rl.learners.checks import explaining_what_is_not_offered
+from note_rl.learners.declarations import check_loss, has_loss
 
 Batch = Mapping[str, Any]
 """A minibatch: tensors [B, ...] by name."""
+
+
+NOT_IN_A_LOSS = "minimise() takes a step within update(); where there is a loss, __call__, the learner takes the steps"
 
 
 class Arithmetic(Protocol):
@@ -54,8 +58,9 @@ class Losses:
         """Returns the means over a minibatch, [] each.
 
         Raises:
-            AgentContractError: The agent returned something else than losses, or too many or too few.
+            AgentContractError: The agent returned something else than losses, or too many or too few, or it has none.
         """
+        check_loss(type(self._agent))
         arguments = [batch[name] for name in CALL_ARGUMENTS]
         weights = batch.get("weights")
         batch_size: int = batch["reward"].shape[0]
@@ -115,6 +120,8 @@ def batch_attributes(batch: Batch) -> dict[str, Any]:
 
 def takes_weights(agent: Any) -> bool:
     """Whether the agent's __call__ wants the importance weights as its sixth argument."""
+    if not has_loss(type(agent)):
+        return False
     parameters = inspect.signature(agent.__call__).parameters.values()
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     return len(positional) >= 6

@@ -1,5 +1,6 @@
 """What both base classes share: settings, training, saving, evaluation. Delegation only."""
 
+from collections.abc import Callable
 from typing import Any
 
 from note_rl.collect.acting import PolicyRunner
@@ -45,6 +46,19 @@ class Agent(Trainable, Rebuildable, Counted, Adjustable, Pictured):
 
     def update_param(self) -> None:
         """Updates the target networks; agents without any leave it as it is."""
+
+    def minimise(self, loss: Callable[[], Any], optimizer: Any) -> Any:
+        """Within update(): takes one step of an optimizer along the gradient of a loss.
+
+        Args:
+            loss: Called once, without arguments; returns a tensor of one number.
+            optimizer: One of those that update() was given. Those of its parameters change on which the loss depends,
+                their gradients scaled down to `max_grad_norm` if set() was told one.
+
+        Returns:
+            The loss from before the step, as a tensor.
+        """
+        return self.learner.minimise(loss, optimizer)
 
     def set(self, **arguments: Any) -> None:
         """Says how to explore and what to train from. A later call changes only what it names.

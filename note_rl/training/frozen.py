@@ -13,6 +13,7 @@ import numpy as np
 from note_rl.collect.acting import PolicyRunner
 from note_rl.errors import SettingsError
 from note_rl.learners.adjustable import LEARNING_RATE
+from note_rl.learners.declarations import check_loss
 from note_rl.settings import RolloutSettings
 from note_rl.training.normal_inputs import with_normal_inputs
 from note_rl.training.train_options import train_options
@@ -50,6 +51,7 @@ class FrozenData:
     """
 
     def __init__(self, agent: Any, optimizer: Any, num_batches: int) -> None:
+        check_loss(type(agent))
         settings = agent.settings
         kept = {name: schedule for name, schedule in settings.schedules.items() if name != LEARNING_RATE}
         agent.settings = replace(settings, schedules=kept)

@@ -13,7 +13,7 @@ from note_rl.collect.contract import check_calls, check_parts, check_reads_tripl
 from note_rl.environments import EnvLike
 from note_rl.environments.frames import check_frame_stack
 from note_rl.errors import SettingsError
-from note_rl.learners.declarations import Declared, check_settings
+from note_rl.learners.declarations import Declared, check_settings, updates_itself
 from note_rl.settings import Budget, ReplaySettings, RolloutSettings, Settings
 from note_rl.support.checking import checked_arguments
 from note_rl.training.callbacks import Hooks
@@ -88,7 +88,8 @@ class Trainable(Declared, Persistent):
     def _called(self) -> list[str]:
         """The methods that training will call."""
         experience = self.settings.experience
-        names = ["action", "__call__", "update_param", "adjust_func", "window_size_func", "window_size_fn"]
+        learns_by = "update" if updates_itself(type(self)) else "__call__"
+        names = ["action", learns_by, "update_param", "adjust_func", "window_size_func", "window_size_fn"]
         if isinstance(experience, RolloutSettings):
             names.append("value")
         elif experience.hindsight:

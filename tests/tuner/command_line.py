@@ -37,6 +37,8 @@ SMALL_AGENTS = {
     "ppo_continuous": ("agent=ppo_continuous", "env=pendulum", *_ON_POLICY),
     "ddpg_her": ("agent=ddpg_her", *_OFF_POLICY),
     "ppo": ("agent=ppo", *_ON_POLICY),
+    "trpo": ("agent=trpo", "env.num_envs=2", "buffer.num_steps=16"),
+    "trpo_continuous": ("agent=trpo_continuous", "env=pendulum", "env.num_envs=2", "buffer.num_steps=16"),
     "gail": ("agent=gail", *_ON_POLICY),
     "maddpg": ("agent=maddpg", *_OFF_POLICY),
 }

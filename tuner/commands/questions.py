@@ -1,7 +1,7 @@
 """What `tuner find` can be asked, and how each question is answered."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from tuner.finders.study import FinderPlace
 from tuner.finders.subjects import ConfiguredSubject
 from tuner.results.wording import format_number
 from tuner.runs.build import build_settings
-from tuner.runs.checks import resolve
+from tuner.runs.checks import declared, resolve
 from tuner.runs.functions import is_function
 from tuner.text.names import did_you_mean
 from tuner.trial.messages import JsonDict
@@ -69,10 +69,11 @@ def question(
     finder = _checked(resolved["finder"])
     seed = int(resolved["seed"])
     if finder["kind"] == "lr":
-        total_steps = resolved["training"]["total_steps"] if finder["mode"] in ("return", "reward") else None
-        settings = _rate_settings({**finder, "seed": seed, "total_steps": total_steps})
-        experience = build_settings(RunConfig.from_json(run_config)).experience
-        mode = chosen_mode(settings.mode, experience)
+        settings, run = _rate_settings({**finder, "seed": seed}), RunConfig.from_json(run_config)
+        experience = build_settings(run).experience
+        mode = chosen_mode(settings.mode, experience, declared(run))
+        if mode == "return":
+            settings = replace(settings, total_steps=resolved["training"]["total_steps"])
         if mode == "kl" and not isinstance(experience, RolloutSettings):
             raise UserError("finder.mode=kl is for agents that learn from rollouts; use finder.mode=loss")
         of_a_rate = RateQuestion(config, mode, settings)

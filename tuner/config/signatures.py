@@ -89,15 +89,26 @@ def class_constants(target: str) -> dict[str, object]:
 
 @lru_cache(maxsize=256)
 def _constants_in(module: Module, node: ast.stmt) -> Mapping[str, object]:
-    nearest: dict[str, ast.expr | None] = {}
-    for _, one in _classes(module, node):
-        nearest = {**_class_attributes(one), **nearest}
     constants = {}
-    for name, value in nearest.items():
+    for name, value in _nearest(module, node).items():
         with suppress(ValueError):
             if value is not None:
                 constants[name] = ast.literal_eval(value)
     return constants
+
+
+def class_methods(target: str) -> set[str]:
+    """The names under which a class and its base classes define methods; without those that a class takes back."""
+    located = locate(target)
+    return set() if located is None else {name for name, value in _nearest(*located).items() if value is None}
+
+
+def _nearest(module: Module, node: ast.stmt) -> dict[str, ast.expr | None]:
+    """What the nearest of a class and its base classes gives to each name; None: a method."""
+    nearest: dict[str, ast.expr | None] = {}
+    for _, one in _classes(module, node):
+        nearest = {**_class_attributes(one), **nearest}
+    return nearest
 
 
 def _class_attributes(node: ast.ClassDef) -> dict[str, ast.expr | None]:

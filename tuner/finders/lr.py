@@ -93,7 +93,7 @@ class LRFinder:
             **options,
         )
         subject = live_subject(self.agent, getattr(self.agent, "optimizer", None), "LRFinder")
-        mode = chosen_mode(settings.mode, self.agent.settings.experience)
+        mode = chosen_mode(settings.mode, self.agent.settings.experience, type(self.agent))
         if mode == "kl" and not isinstance(self.agent.settings.experience, RolloutSettings):
             raise UserError("metrics='kl' is for agents that learn from rollouts (PPO=True); use metrics='loss'")
         if mode == "return" and episodes is None and total_steps is None:

@@ -17,7 +17,7 @@ from tuner.checking.sections import Choices, check_parts, check_ranges_of, check
 from tuner.config.composing import BackendConfig, RunConfig, to_json
 from tuner.config.paths import set_path
 from tuner.config.ranges import check_ranges
-from tuner.config.signatures import class_constants, signature_of
+from tuner.config.signatures import class_constants, class_methods, signature_of
 from tuner.config.vocabulary import speaking_of_settings
 from tuner.errors import UserError
 from tuner.runs.build import build_environment, build_policy, build_settings
@@ -27,6 +27,7 @@ from tuner.text.names import did_you_mean
 from tuner.trial.messages import JsonDict
 
 _DECLARED = frozenset(Declared.__annotations__)
+_LEARNS_BY = frozenset({"__call__", "update"})  # the one or the other
 _FRAMEWORK_FREE = ("note_rl.settings.", "note_rl.policy.", "note_rl.noise.", "note_rl.schedules.")
 
 
@@ -193,7 +194,7 @@ def check_framework(backend: BackendConfig) -> None:
 
 def _check_written_for(run: RunConfig) -> None:
     """An agent of the user's own is written for one framework; those of `note_rl` are there for both."""
-    kind = _declared(run)
+    kind = declared(run)
     if kind.framework not in ("none", run.backend.name):
         language = {"torch": "PyTorch", "keras": "Keras"}[kind.framework]
         raise UserError(f"{kind.__name__} is written in {language}: use backend={kind.framework}")
@@ -243,7 +244,7 @@ def _check_settings(run: RunConfig) -> None:
     ]
     if all(str(node["_target_"]).startswith(_FRAMEWORK_FREE) for node in nodes):
         with speaking_of_settings():
-            check_settings(_declared(run), build_settings(run))
+            check_settings(declared(run), build_settings(run))
 
 
 def _check_noise(run: RunConfig) -> None:
@@ -258,14 +259,20 @@ def _check_noise(run: RunConfig) -> None:
         )
 
 
-def _declared(run: RunConfig) -> type[Declared]:
+def declared(run: RunConfig) -> type[Declared]:
     """A class of the agent's name that declares what the agent's own does: that one would import its framework.
 
     What stands there as a plain value, that is; what is worked out is checked when training begins.
     """
     target = str(run.agent["_target_"])
     constants = class_constants(target)
-    return type(target.rpartition(".")[2], (Declared,), {name: constants[name] for name in _DECLARED & set(constants)})
+    said = {name: constants[name] for name in _DECLARED & set(constants)}
+    there = dict.fromkeys(_LEARNS_BY & class_methods(target), _stands_for_a_method)
+    return type(target.rpartition(".")[2], (Declared,), {**said, **there})
+
+
+def _stands_for_a_method(*arguments: object) -> None:
+    """That there is one is all that is asked."""
 
 
 def _check_environment(run: RunConfig) -> None:
@@ -273,7 +280,7 @@ def _check_environment(run: RunConfig) -> None:
     environment = build_environment(run)()
     try:
         with speaking_of_settings():
-            check_actions(_declared(run), environment)
+            check_actions(declared(run), environment)
         if str(run.policy["_target_"]).startswith(_FRAMEWORK_FREE):
             build_policy(run).use_space(environment.action_space)
         if not run.training.multi_agent:

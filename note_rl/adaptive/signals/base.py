@@ -99,6 +99,7 @@ class Signal:
         needs: What it cannot be measured without.
         larger_is_better: Whether training does worse where the value is below its target; else, where it is above.
         scales_with_batch: Whether its value is another one as soon as the batch size is.
+        reads_gradients: Whether it is measured by gradients of the agent's loss.
         stands_for_kl: Whether it can be read as a KL divergence, which law=kl_step goes by: kl_ratio() is a number.
     """
 
@@ -108,6 +109,7 @@ class Signal:
     needs: tuple[Need, ...] = ()
     larger_is_better: bool = True
     scales_with_batch: bool = False
+    reads_gradients: bool = False
     stands_for_kl: bool = False
 
     def __eq__(self, other: object) -> bool:

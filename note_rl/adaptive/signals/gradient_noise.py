@@ -38,6 +38,7 @@ class GradientNoise(Signal):
     target = 1.0
     larger_is_better = False
     scales_with_batch = True
+    reads_gradients = True
 
     def before_update(self, sample: Sample, view: TrainingView) -> NoiseReading:
         """Reads the gradients of the parameters as they are, which costs more than all other signals together."""

@@ -10,5 +10,6 @@ from note_rl.agents.keras.maddpg import MADDPG
 from note_rl.agents.keras.ppo import PPO
 from note_rl.agents.keras.sac import SAC
 from note_rl.agents.keras.td3 import TD3
+from note_rl.agents.keras.trpo import TRPO
 
-__all__ = ["A2C", "DDPG", "DQN", "GAIL", "MADDPG", "PPO", "SAC", "TD3", "DoubleDQN", "DuelingDQN"]
+__all__ = ["A2C", "DDPG", "DQN", "GAIL", "MADDPG", "PPO", "SAC", "TD3", "TRPO", "DoubleDQN", "DuelingDQN"]

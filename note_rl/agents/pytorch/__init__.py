@@ -10,5 +10,6 @@ from note_rl.agents.pytorch.maddpg import MADDPG
 from note_rl.agents.pytorch.ppo import PPO
 from note_rl.agents.pytorch.sac import SAC
 from note_rl.agents.pytorch.td3 import TD3
+from note_rl.agents.pytorch.trpo import TRPO
 
-__all__ = ["A2C", "DDPG", "DQN", "GAIL", "MADDPG", "PPO", "SAC", "TD3", "DoubleDQN", "DuelingDQN"]
+__all__ = ["A2C", "DDPG", "DQN", "GAIL", "MADDPG", "PPO", "SAC", "TD3", "TRPO", "DoubleDQN", "DuelingDQN"]

@@ -1,6 +1,6 @@
 """The learner for agents written in Keras on TensorFlow."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -18,12 +18,14 @@ from note_rl.learners.base import (
     sample_columns,
 )
 from note_rl.learners.checks import SamplesApart, check_samples_apart
+from note_rl.learners.declarations import updates_itself
 from note_rl.learners.gradient_noise import NoiseMoments
-from note_rl.learners.keras.adjusted import numbers_of, with_learning_rates
+from note_rl.learners.keras.adjusted import Optimizers, numbers_of, with_learning_rates
 from note_rl.learners.keras.measuring import NoiseMeasurements
 from note_rl.learners.keras.methods import TracedMethods
 from note_rl.learners.keras.modes import Modes
-from note_rl.learners.keras.step import TensorFlowArithmetic
+from note_rl.learners.keras.own_updates import OwnUpdateStep
+from note_rl.learners.keras.step import GradientStep, TensorFlowArithmetic
 from note_rl.learners.keras.update import CompiledUpdate
 from note_rl.learners.keras.variables import (
     VariablesOf,
@@ -36,6 +38,7 @@ from note_rl.learners.keras.variables import (
 )
 from note_rl.learners.losses import Losses
 from note_rl.learners.numpy_policy import Actor
+from note_rl.learners.own_updates import OwnUpdate
 from note_rl.learners.targets import update_copies
 from note_rl.types import Array, FloatArray, Sample, Update
 
@@ -57,9 +60,18 @@ class KerasLearner:
         self._modes = Modes(agent, self.groups)
         self._call = TracedMethods(agent, self._modes)
         self._measurements = NoiseMeasurements(agent, self.groups, self._losses, self._modes)
+        make_step = self._own_update if updates_itself(type(agent)) else self._gradient_step
         self._update = CompiledUpdate(
-            agent, self.groups, self._losses, self._modes, on_compile=self._measurements.compile_noise
+            agent, self.groups, make_step, self._modes, on_compile=self._measurements.compile_noise
         )
+
+    def _gradient_step(self, optimizers: Optimizers, max_grad_norm: float | None) -> GradientStep:
+        several = [optimizer for optimizer, _ in optimizers]
+        return GradientStep(self.agent, self.groups, self._losses, several, max_grad_norm)
+
+    def _own_update(self, optimizers: Optimizers, max_grad_norm: float | None) -> OwnUpdateStep:
+        update = OwnUpdate(self.agent, len(self.groups), TensorFlowArithmetic())
+        return OwnUpdateStep(update, self._losses, optimizers, max_grad_norm)
 
     def act(self, obs: Array) -> FloatArray:
         """Returns scores of the actions for observations [E, *obs]."""
@@ -121,6 +133,10 @@ class KerasLearner:
         if arrays.pop("diverged"):
             return Update(arrays["loss"], diverged=True)
         return Update(**arrays)
+
+    def minimise(self, loss: Callable[[], Any], optimizer: Any) -> Any:
+        """Takes one step of an optimizer along the gradient of a loss; see `Learner.minimise`."""
+        return self._update.minimise(loss, optimizer)
 
     def _check_samples_apart(self, sample: Sample) -> None:
         """Refuses losses in which samples influence each other, when it is time to look."""

@@ -1,12 +1,12 @@
 """One gradient step of an agent written in Keras, as it is traced into the update."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from note_rl.errors import AgentContractError
-from note_rl.learners.losses import Losses, without_gradient
+from note_rl.learners.losses import NOT_IN_A_LOSS, Losses, without_gradient
 
 
 class TensorFlowArithmetic:
@@ -78,6 +78,10 @@ class GradientStep:
             sync, lambda: self._step_of(everybody, batch), lambda: self._step_of(at_once, batch)
         )
         return rows
+
+    def minimise(self, loss: Callable[[], Any], optimizer: Any) -> Any:
+        """Refuses to; see `Learner.minimise`."""
+        raise AgentContractError(NOT_IN_A_LOSS)
 
     def _step_of(self, learning: Sequence[int], batch: Mapping[str, Any]) -> dict[str, Any]:
         """Lets some parameter groups learn, or all if there is one loss for all."""

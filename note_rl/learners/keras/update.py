@@ -12,12 +12,15 @@ from note_rl.learners.base import temporary_attributes
 from note_rl.learners.keras.adjusted import Optimizers, with_numbers
 from note_rl.learners.keras.modes import Modes
 from note_rl.learners.keras.noise import NOT_COMPILABLE
+from note_rl.learners.keras.own_updates import OwnUpdateStep
 from note_rl.learners.keras.snapshot import ParameterSnapshot
 from note_rl.learners.keras.step import GradientStep
 from note_rl.learners.keras.tracing import Constants
 from note_rl.learners.keras.variables import identity, named_variables, optimizer_slots
 from note_rl.learners.keras.xla import Compilation, is_on_cpu
-from note_rl.learners.losses import Losses, batch_attributes
+from note_rl.learners.losses import batch_attributes
+
+MakeStep = Callable[[Optimizers, float | None], GradientStep | OwnUpdateStep]
 
 _log = logging.getLogger(__name__)
 _MOST_RECOMPILED = 5  # in one training run; XLA takes seconds each time
@@ -31,7 +34,7 @@ class CompiledUpdate:
     Args:
         agent: Whose parameters learn.
         groups: Its parameters.
-        losses: Of the agent.
+        make_step: Makes what is traced of one minibatch, from optimizers and `max_grad_norm`.
         modes: Of its networks.
         on_compile: Hears how functions are compiled from now on.
 
@@ -44,13 +47,13 @@ class CompiledUpdate:
         self,
         agent: Any,
         groups: Sequence[Sequence[Any]],
-        losses: Losses,
+        make_step: MakeStep,
         modes: Modes,
         on_compile: Callable[[Compilation], None],
     ) -> None:
         self._agent = agent
         self._groups = groups
-        self._losses = losses
+        self._make_step = make_step
         self._modes = modes
         self._on_compile = on_compile
         self._optimizers: Optimizers = []
@@ -73,7 +76,7 @@ class CompiledUpdate:
             self._prepared = prepared
             self._optimizers, self._hyperparameters = optimizers, hyperparameters
             self.compilation = Compilation(jit, is_on_cpu(self._groups[0][0]), type(self._agent).__name__)
-            self._step = GradientStep(self._agent, self._groups, self._losses, several, max_grad_norm)
+            self._step = self._make_step(optimizers, max_grad_norm)
             self._compile()
         self._num_recompiled = 0
 
@@ -122,6 +125,10 @@ class CompiledUpdate:
             self.compilation.give_up()
             self._compile()
             return self(columns, sync, scalars)
+
+    def minimise(self, loss: Callable[[], Any], optimizer: Any) -> Any:
+        """Takes one step of an optimizer along the gradient of a loss; see `Learner.minimise`."""
+        return self._step.minimise(loss, optimizer)
 
     def _trace(self, columns: dict[str, Any], sync: Any, scalars: dict[str, Any]) -> Any:
         try:

@@ -1,7 +1,7 @@
 """The learner for agents written in PyTorch."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,14 +21,17 @@ from note_rl.learners.base import (
     temporary_attributes,
 )
 from note_rl.learners.checks import SamplesApart, check_samples_apart
+from note_rl.learners.declarations import updates_itself
 from note_rl.learners.gradient_noise import NoiseMoments
 from note_rl.learners.losses import Losses, batch_attributes
 from note_rl.learners.numpy_policy import Actor
+from note_rl.learners.own_updates import OwnUpdate
 from note_rl.learners.pytorch.adjusted import numbers_of, with_numbers
 from note_rl.learners.pytorch.arithmetic import TorchArithmetic
 from note_rl.learners.pytorch.evaluated import Reported, WaitingLosses
 from note_rl.learners.pytorch.measuring import NoiseMeasurements
 from note_rl.learners.pytorch.modes import Modes
+from note_rl.learners.pytorch.own_updates import OwnUpdates
 from note_rl.learners.pytorch.snapshots import Snapshots
 from note_rl.learners.pytorch.steps import GradientSteps
 from note_rl.learners.pytorch.tensors import (
@@ -50,8 +53,9 @@ from note_rl.types import Array, FloatArray, Sample, Update
 class PyTorchLearner:
     """Trains an agent whose parameters are torch tensors, on the device that they are on.
 
-    Its parts: `actor` answers observations, `GradientSteps` takes the steps of an update block, `Snapshots` brings back
-    what a block has spoiled, `NoiseMeasurements` evaluates losses beside training, and `Modes` says which layers train.
+    Its parts: `actor` answers observations, `GradientSteps` takes the steps of an update block (`OwnUpdates` where the
+    agent does so by itself), `Snapshots` brings back what a block has spoiled, `NoiseMeasurements` evaluates losses
+    beside training, and `Modes` says which layers train.
     """
 
     def __init__(self, agent: Any) -> None:
@@ -64,9 +68,16 @@ class PyTorchLearner:
         self._samples_apart = SamplesApart(agent)
         self._modes = Modes(agent, self.groups)
         self._measurements = NoiseMeasurements(agent, self.groups, self._losses, self._modes)
-        self._steps = GradientSteps(agent, self.groups, self._losses, self._measurements.undisturbed)
-        self._snapshots = Snapshots(agent, [])
+        self._steps = self._own_updates() if updates_itself(type(agent)) else self._gradient_steps()
+        self._forget_snapshots()
         self._waiting = WaitingLosses()
+
+    def _gradient_steps(self) -> GradientSteps | OwnUpdates:
+        return GradientSteps(self.agent, self.groups, self._losses, self._measurements.undisturbed)
+
+    def _own_updates(self) -> GradientSteps | OwnUpdates:
+        update = OwnUpdate(self.agent, len(self.groups), TorchArithmetic(self.device))
+        return OwnUpdates(self.agent, update, [parameter for group in self.groups for parameter in group])
 
     def act(self, obs: Array) -> FloatArray:
         """Returns scores of the actions for observations [E, *obs]."""
@@ -102,7 +113,7 @@ class PyTorchLearner:
             optimizers = optimizers_for(optimizer, self.groups, torch.optim.Optimizer)
             check_holds(optimizers, _parameters_of)
             self._optimizers, self._losses.num_optimizers = optimizers, len(optimizers)
-        self._snapshots = Snapshots(self.agent, self._optimizers)
+        self._forget_snapshots()
         self._modes.look_again()
         self._steps.prepare(self._optimizers, max_grad_norm, hyperparameters, jit)
 
@@ -138,9 +149,13 @@ class PyTorchLearner:
         self._samples_apart.count(sample.num_gradient_steps)
         self.actor.parameters_changed()
         losses = self._losses_of_optimizers(steps)
-        if not np.isfinite(losses).all():
+        if not np.isfinite(losses).all() or self._steps.spoiled():
             return self._diverged(losses, sample.num_gradient_steps, snapshot_taken)
         return Update(losses, stacked([step.td_error for step in steps]), stacked([step.ratio for step in steps]))
+
+    def minimise(self, loss: Callable[[], Tensor], optimizer: torch.optim.Optimizer) -> Tensor:
+        """Takes one step of an optimizer along the gradient of a loss; see `Learner.minimise`."""
+        return self._steps.minimise(loss, optimizer)
 
     def _losses_of_optimizers(self, steps: Sequence[Reported]) -> FloatArray:
         """Returns the losses of steps, [K, G]; one copy from the device for all of them."""
@@ -153,6 +168,9 @@ class PyTorchLearner:
             self._snapshots.go_back()
         missing = num_gradient_steps - len(losses)
         return Update(np.pad(losses, ((0, missing), (0, 0)), constant_values=math.nan), diverged=True)
+
+    def _forget_snapshots(self) -> None:
+        self._snapshots = Snapshots(self.agent, self._optimizers, self._steps.steps_between_copies)
 
     def _check_samples_apart(self, sample: Sample) -> None:
         """Refuses losses in which samples influence each other, when it is time to look."""
@@ -199,7 +217,7 @@ class PyTorchLearner:
         for index, (optimizer, _) in enumerate(self._optimizers):
             load_slots(optimizer, state, f"optimizer/{index}/")
         set_random_state(self.device, state)
-        self._snapshots = Snapshots(self.agent, self._optimizers)  # older ones are of another agent by now
+        self._forget_snapshots()  # which are of another agent by now
         self.actor.parameters_changed()
 
 

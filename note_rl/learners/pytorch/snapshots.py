@@ -13,7 +13,7 @@ Optimizers = Sequence[tuple[torch.optim.Optimizer, Sequence[Tensor]]]
 
 _HOLDERS = (nn.Module, Tensor, dict, list, tuple)
 _SMALL = 30_000  # numbers, which are copied in a hundredth of the time that two gradient steps take
-_SELDOM = 32  # gradient steps between copies of more: they cost up to half a step
+SELDOM = 32  # gradient steps between copies of more: they cost up to half a step
 
 
 class Snapshots:
@@ -26,15 +26,17 @@ class Snapshots:
     Args:
         agent: Whose tensors are kept.
         optimizers: Whose slots are kept.
+        seldom: Gradient steps between such copies; 0: there is one each time.
     """
 
-    def __init__(self, agent: Any, optimizers: Optimizers) -> None:
+    def __init__(self, agent: Any, optimizers: Optimizers, seldom: int) -> None:
         self._agent = agent
         self._optimizers = optimizers
         self._found_in: list[Any] = []
         self._tensors: _Tensors | None = None
         self._copies: list[_Copy] = []  # the newest first; the one before may be needed, too
-        self._steps_since = _SELDOM
+        self._seldom = seldom
+        self._steps_since = seldom
 
     def begin(self, num_gradient_steps: int) -> bool:
         """Hears that an update block of so many gradient steps follows; returns whether a copy was made.
@@ -42,7 +44,7 @@ class Snapshots:
         If so, the block may go on whatever its losses are.
         """
         self._steps_since += num_gradient_steps
-        seldom = self._steps_since <= _SELDOM and self._optimizers[0][1][0].device.type == "cpu"
+        seldom = self._steps_since <= self._seldom and self._optimizers[0][1][0].device.type == "cpu"
         if seldom and num_gradient_steps == 1:
             return False
         tensors = self._look()

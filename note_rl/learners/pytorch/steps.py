@@ -8,10 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from note_rl.learners.losses import Losses, batch_attributes
+from note_rl.errors import AgentContractError
+from note_rl.learners.losses import NOT_IN_A_LOSS, Losses, batch_attributes
 from note_rl.learners.pytorch.evaluated import Evaluated, Reported, reported
 from note_rl.learners.pytorch.optimizer_step import Stepper
 from note_rl.learners.pytorch.recording.traces import Traces
+from note_rl.learners.pytorch.snapshots import SELDOM
 
 Optimizers = Sequence[tuple[torch.optim.Optimizer, Sequence[Tensor]]]
 """Each with the parameters that it changes: one for all groups, or one per group."""
@@ -29,6 +31,8 @@ class GradientSteps:
     Attributes:
         traces: The recordings.
     """
+
+    steps_between_copies = SELDOM
 
     def __init__(
         self,
@@ -93,6 +97,14 @@ class GradientSteps:
                     self._agent.update_param()
                 if replays is not None and not self.traces.up_to_date():
                     replays = None  # in this update block; targets were exchanged rather than updated
+
+    def spoiled(self) -> bool:
+        """Never tells: parameters that a gradient alone has spoiled show in the next loss."""
+        return False
+
+    def minimise(self, loss: Callable[[], Tensor], optimizer: torch.optim.Optimizer) -> Tensor:
+        """Refuses to; see `Learner.minimise`."""
+        raise AgentContractError(NOT_IN_A_LOSS)
 
     def _evaluate(self, batch: Mapping[str, Tensor], due: bool) -> Evaluated:
         """Returns losses and gradients of a minibatch; changes no parameter.

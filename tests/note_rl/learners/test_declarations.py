@@ -25,7 +25,7 @@ def environment(kind):
 
 
 @BOTH
-@pytest.mark.parametrize("name", [*DISCRETE, *NUMBERS, *EITHER])
+@pytest.mark.parametrize("name", [*DISCRETE, *NUMBERS, *EITHER, "TRPO"])
 def test_built_in_agents_can_be_made_for_the_actions_that_they_declare_and_for_no_others(framework, name):
     kind = getattr(framework.agents, name)
     for actions in ("discrete", "continuous", "bounded"):

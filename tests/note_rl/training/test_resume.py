@@ -43,6 +43,12 @@ CASES = {
         {"policy": SoftmaxPolicy(), "PPO": True, "rollout_steps": 16, "batch": 16, "num_epochs": 2, "num_envs": 2},
         {"hidden_size": (8,)},
     ),
+    "trust_region": Case(
+        "TRPO",
+        "Pendulum-v1",
+        {"policy": GaussianPolicy(), "rollout_steps": 16, "num_envs": 2},
+        {"hidden_size": (8,), "critic_iterations": 2, "critic_batch_size": 12},
+    ),
     "normalised_prioritized_gaussian_rollout": Case(
         "PPO",
         "Pendulum-v1",
@@ -75,7 +81,13 @@ def make(framework, case, seed=3):
     return agent, framework.optimizers.adam(agent.param, 1e-2)
 
 
-KERAS = ("replay", "prioritized", "rollout", "noise_in_the_loss")  # the rest differs in NumPy only, and tracing is slow
+KERAS = (
+    "replay",
+    "prioritized",
+    "rollout",
+    "trust_region",
+    "noise_in_the_loss",
+)  # the rest differs in NumPy only, and tracing is slow
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,8 @@ NEEDS = {  # choices that fit only one agent, or ask for something
     "space/function": "agent=synthetic",
     "space/synthetic": "agent=synthetic",
     "space/td3": "agent=td3",
+    "space/trpo": "agent=trpo",
+    "space/trpo_continuous": "agent=trpo_continuous",
 }
 
 

@@ -10,7 +10,7 @@ from omegaconf import DictConfig
 
 from tuner.commands.preflight import preflight
 from tuner.config.composing import RunConfig, compose, conf_folder, config_loader, plain_choice, to_json
-from tuner.config.signatures import Argument, class_constants, signature_of
+from tuner.config.signatures import Argument, class_constants, class_methods, signature_of
 from tuner.errors import UserError
 from tuner.runs.build import build_settings
 from tuner.text.names import did_you_mean
@@ -191,6 +191,7 @@ def test_constants_of_classes_are_read_without_importing(package: Path) -> None:
         "def make(): ...\n"
     )
     assert class_constants("heavy.Alias") == {"c": ("x", "y"), "d": "mine", "h": None, "i": -1.5}
+    assert class_methods("heavy.Alias") == {"e"}
     assert class_constants("heavy.base.First") == {"c": ("x", "y"), "d": ("x", "y"), "e": 5, "f": 6, "h": None}
     assert class_constants("heavy.make") == class_constants("heavy.nothing") == {}
 

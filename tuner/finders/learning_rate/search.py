@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from note_rl.learners.declarations import check_loss, has_loss
 from note_rl.settings import RolloutSettings
 from tuner.errors import UserError
 from tuner.finders.comparison.candidates import CandidateBudget, CandidateTrial
@@ -58,10 +59,23 @@ class RateSearch:
         return (line, *failed)
 
 
-def chosen_mode(asked: str, experience: Any) -> str:
-    """The mode that auto stands for: policies that learn from rollouts are measured by how much they change."""
+def chosen_mode(asked: str, experience: Any, kind: type) -> str:
+    """The mode that auto stands for: policies that learn from rollouts are measured by how much they change.
+
+    Args:
+        asked: auto, or a mode.
+        experience: Settings.
+        kind: Class of the agent. One that has no loss is measured by its returns.
+
+    Raises:
+        AgentContractError: Such an agent is to be measured by its loss.
+    """
+    if asked in ("loss", "kl"):
+        check_loss(kind)
     if asked != "auto":
         return asked
+    if not has_loss(kind):
+        return "return"
     return "kl" if isinstance(experience, RolloutSettings) else "loss"
 
 

@@ -1,0 +1,199 @@
+"""Trust region policy optimization in Keras (Schulman et al. 2015, https://arxiv.org/abs/1502.05477)."""
+
+from collections.abc import Sequence
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+import tensorflow as tf
+
+from note_rl.agents.keras.actor_critic import ActorCritic
+from note_rl.agents.keras.distributions import Categorical, DiagonalGaussian, Distribution
+from note_rl.agents.keras.networks import MakeNetwork
+from note_rl.agents.keras.second_order import conjugate_gradient, hessian_product, in_a_row
+from note_rl.agents.trust_region import check_trust_region
+from note_rl.environments import EnvLike
+
+_SMALL = 1e-8  # keeps the length of a step finite where there is no gradient
+
+
+class TRPO(ActorCritic):
+    """The largest step along the natural gradient that keeps the policy close to the one that collected.
+
+    One update per rollout, for discrete and for continuous actions. The policy takes one step: conjugate gradients find
+    its direction, and a line search its length, so that the KL divergence stays below a bound. Then the critic follows
+    the returns by the optimizer that train() is given, which the policy has no use for.
+
+    Args:
+        state_dim: Length of an observation; None: read from the environment, as action_dim.
+        hidden_size: Width of the hidden layers, one number or one per layer; a single number means two layers.
+        action_dim: Number of actions to choose one of.
+        env: Environment, id, list or factory.
+        network: Makes a network from (observation shape, number of outputs); None: a tanh `MLP` of `hidden_size`.
+        gamma: Discount of one step.
+        gae_lambda: Weight of long against short returns in the advantage.
+        max_kl: Bound of the mean KL divergence between the policies before and after an update.
+        cg_iterations: Most iterations of the conjugate gradient.
+        cg_tolerance: Squared norm of the residual at which it ends earlier.
+        cg_damping: Added to the diagonal of the Fisher information.
+        fvp_every: The Fisher information is that of every so manyth transition.
+        line_search_steps: Lengths that are tried, at most, before the policy stays as it is.
+        line_search_shrink: Each of them as a share of the one before.
+        critic_iterations: Passes of the critic over each rollout; fixed when the agent is made.
+        critic_batch_size: Transitions in each of its gradient steps, at most all of the rollout.
+        entropy_coef: Weight of the entropy bonus.
+        normalise_advantage: Whether advantages get mean 0 and deviation 1 over the rollout.
+        initial_log_std: Log deviation of continuous actions at the start; it is learned, the same for all states.
+        frame_stack: Frames that are shown together; the same as in set().
+        device: Where the networks live, as TensorFlow names it.
+    """
+
+    batch_attributes: ClassVar[tuple[str, ...]] = ("log_prob_old", "advantage", "return_")
+    set_defaults = MappingProxyType({"PPO": True, "rollout_steps": 2048, "batch": "rollout", "num_epochs": 1})
+
+    def __init__(
+        self,
+        state_dim: int | None = None,
+        hidden_size: int | Sequence[int] = (64, 64),
+        action_dim: int | None = None,
+        *,
+        env: EnvLike = "CartPole-v1",
+        network: MakeNetwork | None = None,
+        gamma: float = 0.99,
+        gae_lambda: float = 0.95,
+        max_kl: float = 0.01,
+        cg_iterations: int = 15,
+        cg_tolerance: float = 1e-10,
+        cg_damping: float = 0.1,
+        fvp_every: int = 1,
+        line_search_steps: int = 10,
+        line_search_shrink: float = 0.8,
+        critic_iterations: int = 10,
+        critic_batch_size: int = 128,
+        entropy_coef: float = 0.0,
+        normalise_advantage: bool = True,
+        initial_log_std: float = 0.0,
+        frame_stack: int = 1,
+        device: str = "cpu",
+    ) -> None:
+        super().__init__(
+            state_dim,
+            hidden_size,
+            action_dim,
+            env=env,
+            network=network,
+            gamma=gamma,
+            gae_lambda=gae_lambda,
+            entropy_coef=entropy_coef,
+            normalise_advantage=normalise_advantage,
+            initial_log_std=initial_log_std,
+            frame_stack=frame_stack,
+            device=device,
+        )
+        self.max_kl = max_kl
+        self.cg_iterations = cg_iterations
+        self.cg_tolerance = cg_tolerance
+        self.cg_damping = cg_damping
+        self.fvp_every = fvp_every
+        self.line_search_steps = line_search_steps
+        self.line_search_shrink = line_search_shrink
+        self.critic_iterations = critic_iterations
+        self.critic_batch_size = critic_batch_size
+        check_trust_region(self)
+        self.normal_inputs = {"critic_order": (self.critic_iterations,)}  # whose order is that of the critic's passes
+        with tf.device(device):
+            self._last_step = tf.Variable([0.0, 0.0])  # see kl, step_fraction
+
+    @property
+    def kl(self) -> float:
+        """Mean KL divergence of the policies before and after the last update; 0 where no step was found."""
+        return float(self._last_step[0])
+
+    @property
+    def step_fraction(self) -> float:
+        """The last step as a share of the longest that the bound would allow a quadratic KL divergence; 0: none."""
+        return float(self._last_step[1])
+
+    def distribution(self, s: tf.Tensor) -> Distribution:
+        """pi(.|s), for each state of a batch."""
+        outputs = self.actor(s)
+        if self.log_std is None:
+            return Categorical(tf.nn.log_softmax(outputs))
+        return DiagonalGaussian(outputs, tf.identity(self.log_std))
+
+    def update(self, batch: Any, optimizers: Sequence[Any]) -> list[tf.Tensor]:
+        """Losses of policy and critic, after one step of the one and some passes of the other (algorithm 1)."""
+        return [self._improve_policy(batch), self._fit_critic(batch, optimizers[-1])]
+
+    def _improve_policy(self, batch: Any) -> tf.Tensor:
+        """One natural gradient step; returns the negative surrogate that it reaches (section 6 and appendix C)."""
+        with tf.GradientTape() as tape:
+            policy = self.distribution(batch.obs)
+            surrogate = self._surrogate(policy, batch)
+        gradient = in_a_row(tape.gradient(surrogate, self.param[0], unconnected_gradients="zero"))
+        fisher = hessian_product(lambda: self._no_kl(batch.obs[:: self.fvp_every]), self.param[0], self.cg_damping)
+        direction = conjugate_gradient(fisher, gradient, self.cg_iterations, self.cg_tolerance)
+        curvature = tf.reduce_sum(direction * fisher(direction))
+        longest = tf.sqrt(2.0 * self.max_kl / (curvature + _SMALL)) * direction  # beta s
+        return -self._search(batch, policy, surrogate, longest)
+
+    def _no_kl(self, s: tf.Tensor) -> tf.Tensor:
+        """KL divergence of the policy from itself: 0, but its Hessian is the Fisher information."""
+        policy = self.distribution(s)
+        return tf.reduce_mean(policy.detached().kl(policy))
+
+    def _surrogate(self, policy: Distribution, batch: Any) -> tf.Tensor:
+        """Mean of pi(a|s) / pi_old(a|s) * A (eq. 14), with the entropy bonus."""
+        ratio = tf.exp(policy.log_prob(batch.action) - batch.log_prob_old)
+        return tf.reduce_mean(ratio * batch.advantage) + self.entropy_coef * tf.reduce_mean(policy.entropy())
+
+    def _search(self, batch: Any, before: Distribution, surrogate: tf.Tensor, longest: tf.Tensor) -> tf.Tensor:
+        """Takes the longest step, or the first shorter one, that is better and within the bound (appendix C).
+
+        Args:
+            batch: The rollout.
+            before: The policies from which the step leads away.
+            surrogate: What they reach.
+            longest: The step, along all parameters of the policy in a row.
+
+        Returns:
+            What is reached then; if there is no such step, what was, and no parameter has changed.
+        """
+        start = [tf.convert_to_tensor(parameter) for parameter in self.param[0]]
+        steps = tf.split(longest, [origin.shape.num_elements() for origin in start])
+
+        def not_found(number: tf.Tensor, fraction: tf.Tensor, reached: tf.Tensor, kl: tf.Tensor) -> tf.Tensor:
+            return ~((reached > surrogate) & (kl <= self.max_kl)) & (number < self.line_search_steps)
+
+        def attempt(number: tf.Tensor, fraction: tf.Tensor, *_: tf.Tensor) -> tuple[tf.Tensor, ...]:
+            fraction = tf.where(number == 0, 1.0, self.line_search_shrink * fraction)
+            for parameter, origin, step in zip(self.param[0], start, steps, strict=True):
+                parameter.assign(origin + fraction * tf.reshape(step, origin.shape))
+            policy = self.distribution(batch.obs)
+            return number + 1, fraction, self._surrogate(policy, batch), tf.reduce_mean(before.kl(policy))
+
+        def go_back() -> tuple[tf.Tensor, ...]:
+            for parameter, origin in zip(self.param[0], start, strict=True):
+                parameter.assign(origin)
+            return tf.constant(0.0), tf.constant(0.0), surrogate
+
+        _, fraction, reached, kl = tf.while_loop(not_found, attempt, (0, 1.0, surrogate, 0.0))
+        found = (reached > surrogate) & (kl <= self.max_kl)
+        kl, fraction, reached = tf.cond(found, lambda: (kl, fraction, reached), go_back)
+        self._last_step.assign(tf.stack([kl, fraction]))
+        return reached
+
+    def _fit_critic(self, batch: Any, optimizer: Any) -> tf.Tensor:
+        """Shuffled passes over the rollout; returns the mean loss. Each leaves out a different rest of a minibatch."""
+        size = min(self.critic_batch_size, len(batch))
+        used = len(batch) // size * size
+        rows = tf.reshape(tf.transpose(tf.argsort(batch.critic_order, axis=0)[:used]), (-1, size))  # [K, size]
+        number = rows.shape[0]
+
+        def step(k: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            return k + 1, total + self.minimise(lambda: self._value_loss(batch, rows[k]), optimizer)
+
+        return tf.while_loop(lambda k, _: k < number, step, (0, 0.0))[1] / number
+
+    def _value_loss(self, batch: Any, rows: tf.Tensor) -> tf.Tensor:
+        """Mean squared distance of values to returns."""
+        return tf.reduce_mean(tf.square(self.value(tf.gather(batch.obs, rows)) - tf.gather(batch.return_, rows)))
