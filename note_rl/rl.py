@@ -27,6 +27,9 @@ class RL(Agent):
       per parameter group. a [B] int, r [B], d [B] (1 where the task ended). A sixth argument receives importance
       weights [B]. `self.discount` [B] is gamma * (1 - d); on-policy, `self.log_prob_old`, and where the agent has
       `value(s)` also `self.advantage`, `self.return_` and `self.value_old`, are [B] as well;
+    - where samples are sequences (sequences=True), s is [B, T, *obs], a, r and d are [B, T], and `self.ended` [B, T] is
+      1 where an episode ended: the class declares `batch_attributes = ("ended",)`. With "behaviour" in it, it finds
+      what action() answered when it acted as `self.behaviour` [B, T, A];
     - optionally `self.prioritized_replay.update(TD)` or `.update(TD, ratio)` inside `__call__`: hands errors [B] (and
       probability ratios [B]) over, from which prioritized replay takes its priorities;
     - optionally `self.couples_samples = True`, where samples of a batch influence each other's loss on purpose: a loss
