@@ -43,6 +43,12 @@ CASES = {
         {"policy": SoftmaxPolicy(), "PPO": True, "rollout_steps": 16, "batch": 16, "num_epochs": 2, "num_envs": 2},
         {"hidden_size": (8,)},
     ),
+    "sequences": Case(
+        "ACER",
+        "CartPole-v1",
+        {"policy": SoftmaxPolicy(), "num_envs": 2, "sequence_length": 4, "pool_size": 50, "learning_starts": 30},
+        {"hidden_size": (8,)},
+    ),
     "normalised_prioritized_gaussian_rollout": Case(
         "PPO",
         "Pendulum-v1",
