@@ -270,9 +270,10 @@ def test_a_run_does_what_its_settings_say(framework):
         probabilities = sample.extras["behaviour"]
         assert probabilities.shape == (1, 2, 5, NUM_ACTIONS)
         np.testing.assert_allclose(probabilities.sum(-1), 1.0, rtol=1e-5)
-    agent.set(learning_starts=0)
-    agent.train(total_steps=200, p=0, jit_compile=False)
-    assert agent.num_gradient_steps > 20 + 10
+    if framework.package == "pytorch":  # the same for Keras, which traces for each length of update blocks
+        agent.set(learning_starts=0)
+        agent.train(total_steps=200, p=0, jit_compile=False)
+        assert agent.num_gradient_steps > 20 + 10
 
 
 def test_behaviour_is_what_the_policy_was_when_it_acted():

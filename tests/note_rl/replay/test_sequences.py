@@ -127,6 +127,22 @@ def test_images_are_stored_once_and_as_bytes():
     assert experience.buffer.ring.nbytes < 1.5 * 200 * 64
 
 
+def test_frames_are_put_together_along_sequences():
+    images = np.random.default_rng(0).integers(0, 255, (2 * NUM_STEPS + 1, 1, 8, 8, 1), np.uint8)
+    story = part(random_story(np.random.default_rng(0), 2 * NUM_STEPS, 1, end_probability=0.0), 0, 2 * NUM_STEPS)
+    ended = np.zeros((2 * NUM_STEPS, 1), np.bool_)
+    ended[5] = True
+    experience = made(num_envs=1, capacity=200, replay_ratio=0.0, frame_stack=2)
+    experience.store(type(story)(images[:-1], story.action, story.reward, images[1:], ended, ended))
+    (block,) = blocks(experience)
+    earlier = [[0, 0], [0, 1], [1, 2], [2, 3]], [[3, 4], [4, 5], [6, 6], [6, 7]]  # step 6 begins an episode
+    for sequence, pairs in zip(block.obs[:, 0], earlier, strict=True):
+        for stack, (before, now) in zip(sequence, pairs, strict=True):
+            np.testing.assert_array_equal(stack, np.concatenate([images[before, 0], images[now, 0]], axis=-1))
+    last = block.next_obs[1, 0, 1]  # what was seen last in the first episode
+    np.testing.assert_array_equal(last, np.concatenate([images[5, 0], images[6, 0]], axis=-1))
+
+
 def test_a_pool_goes_on_elsewhere():
     story = random_story(np.random.default_rng(2), 20, NUM_ENVS)
     first, second = made(seed=5), made(seed=5)
