@@ -33,6 +33,9 @@ class RL(Agent):
       `self.minimise(function, optimizer)` takes a step along the gradient of a loss, scaled to `max_grad_norm`. In
       Keras it is compiled as losses are, so it is written in TensorFlow's terms. What measures losses (gradient noise,
       the search for a learning rate by the loss) does not go with it;
+    - where samples are sequences (sequences=True), s is [B, T, *obs], a, r and d are [B, T], and `self.ended` [B, T] is
+      1 where an episode ended: the class declares `batch_attributes = ("ended",)`. With "behaviour" in it, it finds
+      what action() answered when it acted as `self.behaviour` [B, T, A];
     - optionally `self.prioritized_replay.update(TD)` or `.update(TD, ratio)` inside `__call__`: hands errors [B] (and
       probability ratios [B]) over, from which prioritized replay takes its priorities;
     - optionally `self.couples_samples = True`, where samples of a batch influence each other's loss on purpose: a loss

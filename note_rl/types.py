@@ -28,7 +28,8 @@ class Steps:
         terminated: The task ended here; a time limit is not an end. [T, E] bool
         ended: The episode ended here, by the task or by a time limit. [T, E] bool
         log_prob: log-probability of the action under the policy that chose it, where it has one. [T, E] float32
-        extras: Further arrays per transition that are kept beside these (`achieved_goal`: of next_obs). [T, E, ...]
+        extras: Further arrays per transition that are kept beside these: `achieved_goal` of next_obs, and `behaviour`,
+            what action() answered. [T, E, ...]
 
     With several agents, an axis for them follows E everywhere but in `ended`.
     """
@@ -54,6 +55,8 @@ def _always_there(kind: type) -> tuple[str, ...]:
 
 STEP_COLUMNS = _always_there(Steps)
 """The arrays of steps that there always are, in their order: obs to ended."""
+BEHAVIOUR = "behaviour"
+"""The extra that holds what the agent's action() answered when it acted: the whole distribution of its actions."""
 EXTRAS = "extras"
 """Where the further arrays of a transition lie among named arrays: `extras/achieved_goal`."""
 
@@ -95,6 +98,8 @@ TRANSITION_COLUMNS = _always_there(Transitions)
 @dataclass(frozen=True, slots=True)
 class Sample:
     """Minibatches for an update block of K gradient steps; every array has the leading axes [K, B].
+
+    Where samples are sequences of T steps, an axis for these follows in all but weights, sync and slots: [K, B, T].
 
     Attributes:
         obs, action, reward, next_obs, terminated, discount: As in `Transitions`.

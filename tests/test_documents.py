@@ -182,7 +182,7 @@ def test_python_names_of_the_vocabulary_are_arguments(name: str) -> None:
 
 
 def test_other_names_of_the_vocabulary_are_settings() -> None:
-    ways = (["agent=ppo"], ["agent=prioritized_dqn"], ["agent=ddpg_her"], ["collector=pool"])
+    ways = (["agent=ppo"], ["agent=prioritized_dqn"], ["agent=ddpg_her"], ["agent=acer"], ["collector=pool"])
     configs = [OmegaConf.to_container(preflight("train", way)) for way in ways]
     more = {f"buffer.{field.name}" for kind in (ReplaySettings, RolloutSettings) for field in fields(kind)}
     for second in (second for _, second in VOCABULARY):
@@ -263,6 +263,27 @@ def test_an_agent_takes_its_updates_by_itself(examples: Path) -> None:
     assert loss[0, 1] == pytest.approx(error.item())
     for mine, expected in zip(agent.critic.parameters(), by_hand.parameters(), strict=True):
         np.testing.assert_allclose(mine.detach(), expected.detach(), rtol=1e-5)
+
+
+def test_sequences_are_learned_from(examples: Path) -> None:
+    import torch
+    from my_sequences import LambdaDQN  # the example
+
+    agent = LambdaDQN(hidden_size=4, gamma=0.5)
+    agent.set(policy=GreedyQPolicy(), num_envs=2, pool_size=400, seed=0)
+    agent.train(torch.optim.Adam(agent.param, 1e-3), total_steps=320, p=0, jit_compile=False)
+    assert agent.num_gradient_steps > 320 // 16  # each rollout once, and then from the pool
+
+    agent.next_value = lambda next_s: torch.tensor([1.0, 2.0, 4.0, 8.0])
+    agent.q_net = lambda s: torch.zeros(4, 2)
+    r, zeros = torch.ones(1, 4), torch.zeros(1, 4)
+    agent.discount, agent.ended = torch.tensor([[0.5, 0.5, 0.0, 0.5]]), torch.tensor([[0.0, 1.0, 0.0, 0.0]])
+    third = 1.0 + 0.7 * 0.0  # the task ended: what follows counts for nothing
+    second = 1.0 + 0.5 * 2.0  # cut off: what was seen last has a value, and nothing is looked at behind
+    first = 1.0 + 0.5 * (0.3 * 1.0 + 0.7 * second)
+    expected = (first**2 + second**2 + third**2 + (1.0 + 0.5 * 8.0) ** 2) / 4
+    loss = agent(torch.zeros(1, 4, 4), zeros.long(), torch.zeros(1, 4, 4), r, zeros)
+    assert float(loss) == pytest.approx(expected)
 
 
 def test_a_signal_is_added(tuner: CommandLine, examples: Path) -> None:

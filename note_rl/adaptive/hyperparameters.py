@@ -10,7 +10,7 @@ from note_rl.learners.adjustable import LEARNING_RATE, OptimizerNumbers, numbere
 from note_rl.policy import Policy
 from note_rl.replay.experience import Experience
 from note_rl.replay.samplers import PrioritizedSampler
-from note_rl.settings.experience import ReplaySettings
+from note_rl.settings.experience import ReplaySettings, SequenceSettings
 
 _OF_OPTIMIZERS = (LEARNING_RATE, "beta1", "beta2", "weight_decay")
 _OF_AGENTS: dict[str, tuple[str, ...]] = {
@@ -246,6 +246,8 @@ def _of_experience(name: str, experience: Any) -> Hyperparameter:
             needed = "PR=True (buffer=prioritized)" + ("" if name == "alpha" else " without PPO")
             raise SettingsError(f"{name} is to be adapted, which needs {needed}")
         return _of_priorities(name, experience)
+    if name == "num_updates" and isinstance(settings, SequenceSettings):
+        raise SettingsError("num_updates is to be adapted, but with sequences=True it is drawn by replay_ratio")
     field = {
         "batch_size": "batch_size",
         "num_updates": "gradient_steps" if is_replay else "num_epochs",

@@ -24,9 +24,17 @@ class Collector(Collecting):
         policy: Chooses actions.
         rng: All randomness of exploration.
         frame_stack: Frames that are shown to the agent together; what is collected holds each of them once.
+        keep_answers: Whether what the agent answers is collected, too, as the extra `behaviour`.
     """
 
-    def __init__(self, envs: Environments, policy: Policy, rng: np.random.Generator, frame_stack: int = 1) -> None:
+    def __init__(
+        self,
+        envs: Environments,
+        policy: Policy,
+        rng: np.random.Generator,
+        frame_stack: int = 1,
+        keep_answers: bool = False,
+    ) -> None:
         self.envs = envs
         self.policy = policy
         self.rng = rng
@@ -35,6 +43,7 @@ class Collector(Collecting):
         self.goal_layout = envs.goal_layout
         policy.bind(envs.action_space, len(envs))
         self._frames = FrameStack(frame_stack)
+        self._keep_answers = keep_answers
         self._rows = Rows(len(envs))
         self._starts = np.ones(len(envs), np.bool_)  # where the next step is the first of an episode
         self._return = np.zeros(len(envs))
@@ -68,7 +77,9 @@ class Collector(Collecting):
             action = policy.select(scores, self.rng)
             log_prob = policy.log_prob(scores, action)
             obs, reward, next_obs, terminated, ended = envs.step(policy.for_env(action))
-            rows.add((obs, action, reward, next_obs, terminated, ended, log_prob, envs.achieved_goal), envs.alive)
+            answers = scores if self._keep_answers else None
+            row = (obs, action, reward, next_obs, terminated, ended, log_prob, envs.achieved_goal, answers)
+            rows.add(row, envs.alive)
             self._earned.append(reward)
             self._starts = ended
             if envs.alive is not None:

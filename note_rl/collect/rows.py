@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from note_rl.types import STEP_COLUMNS, Array, BoolArray, Steps
+from note_rl.types import BEHAVIOUR, STEP_COLUMNS, Array, BoolArray, Steps
 
-# The columns of steps in their order (`STEP_COLUMNS`), log_prob, achieved_goal: [E, ...] each
-Row = tuple[Array, Array, Array, Array, Array, Array, Array | None, Array | None]
+# The columns of steps in their order (`STEP_COLUMNS`), log_prob, achieved_goal, behaviour: [E, ...] each
+Row = tuple[Array, Array, Array, Array, Array, Array, Array | None, Array | None, Array | None]
 
 
 class Rows:
@@ -69,10 +69,13 @@ class Rows:
 
 
 def _as_steps(columns: list[Array | None]) -> Steps:
-    *steps, log_prob, achieved_goal = columns
+    *steps, log_prob, achieved_goal, behaviour = columns
     always = (column for column in steps if column is not None)
+    extras = {} if achieved_goal is None else {"achieved_goal": achieved_goal}
+    if behaviour is not None:
+        extras[BEHAVIOUR] = behaviour.astype(np.float32)
     return Steps(
         **dict(zip(STEP_COLUMNS, always, strict=True)),
         log_prob=None if log_prob is None else log_prob.astype(np.float32),
-        extras={} if achieved_goal is None else {"achieved_goal": achieved_goal},
+        extras=extras,
     )

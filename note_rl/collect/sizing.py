@@ -17,7 +17,7 @@ from note_rl.collect.evaluation import random_actions
 from note_rl.environments import Environments, VectorEnvironment, as_factory, flat_observations
 from note_rl.environments.frames import FrameStack
 from note_rl.environments.multi_agent import joint_environments
-from note_rl.settings.experience import ReplaySettings, RolloutSettings
+from note_rl.settings.experience import ExperienceSettings, ReplaySettings, RolloutSettings, SequenceSettings
 
 _log = logging.getLogger(__name__)
 _MOST_ENVS = 64
@@ -99,7 +99,7 @@ def best_num_processes(limits: WorkerLimits) -> tuple[int, str]:
     return max(1, math.floor(allowed[reason])), reason
 
 
-def chosen_num_envs(agent: Any, experience: ReplaySettings | RolloutSettings) -> int:
+def chosen_num_envs(agent: Any, experience: ExperienceSettings) -> int:
     """The number of environments that `num_envs="auto"` stands for, measured and said in one line.
 
     Args:
@@ -113,6 +113,8 @@ def chosen_num_envs(agent: Any, experience: ReplaySettings | RolloutSettings) ->
             fewest = math.ceil(experience.batch_size / experience.num_steps)
         if experience.num_env_steps is not None:
             most = min(most, experience.num_env_steps)
+    elif isinstance(experience, SequenceSettings):
+        most = min(most, max(experience.capacity // experience.num_steps, 1))
     elif experience.train_freq is not None:
         most = min(most, experience.train_freq)
     num_envs = best_num_envs(costs, fewest, most)
@@ -138,15 +140,15 @@ class Share:
 def recommended_processes(agent: Any, num_envs: int, share: Share) -> int:
     """How many worker processes to train with, measured and said in one line; see `Agent.get_optimal_processes`."""
     experience: Any = agent.settings.experience
-    on_policy = isinstance(experience, RolloutSettings)
-    if on_policy:
+    in_rollouts = not isinstance(experience, ReplaySettings)
+    if in_rollouts:
         experience = experience.for_envs(num_envs)
     before = _resident_mb()
     envs = _fresh(agent)
     step_s = _step_seconds(envs)
     env_mb = max(_resident_mb() - before, 0.0)
-    in_phase = experience.steps_per_env(num_envs) * num_envs if on_policy else experience.train_freq
-    capacity = in_phase if on_policy else experience.capacity
+    in_phase = experience.steps_per_env(num_envs) * num_envs if in_rollouts else experience.train_freq
+    capacity = in_phase if isinstance(experience, RolloutSettings) else experience.capacity
     limits = WorkerLimits(
         cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
         memory_mb=share.memory_mb * share.safety_factor,

@@ -12,7 +12,7 @@ import numpy as np
 
 from note_rl.errors import AgentContractError
 from note_rl.learners.declarations import BATCH_ATTRIBUTES, updates_itself
-from note_rl.types import Array, FloatArray
+from note_rl.types import BEHAVIOUR, Array, FloatArray
 
 _NUM_SAMPLES = 8
 _TOLERANCE = 1e-5  # of the gradient; right losses stay below 1e-6 in single precision
@@ -121,7 +121,7 @@ def _apart(columns: Mapping[str, Array], scale: float) -> tuple[dict[str, Array]
     for name, values in columns.items():
         sides = side.reshape(num_samples, *[1] * (values.ndim - 1))
         exchanged = np.roll(values, num_samples // 2, axis=0)
-        if name in ("terminated", "discount"):
+        if name in ("terminated", "discount", "ended"):
             going_on = 0.5 * (1 + sides) if name == "discount" else 0.5 * (1 - sides)
             most = values.max() if name == "discount" else 1
             plain[name], other[name] = (
@@ -131,7 +131,7 @@ def _apart(columns: Mapping[str, Array], scale: float) -> tuple[dict[str, Array]
         plain[name], other[name] = values, exchanged
         if name == "weights":
             other[name] = exchanged * (1 + 0.5 * sides)
-        elif not name.endswith(("obs", "action")) and np.issubdtype(values.dtype, np.floating):
+        elif not name.endswith(("obs", "action", BEHAVIOUR)) and np.issubdtype(values.dtype, np.floating):
             far = scale if name in ("reward", "return_", "value_old") else 0.5
             other[name] = (exchanged + far * sides).astype(values.dtype)
     return plain, other

@@ -14,7 +14,8 @@ from gymnasium import spaces
 from note_rl.environments import Env, bounded_actions, num_discrete_actions
 from note_rl.errors import AgentContractError
 from note_rl.policy import Policy
-from note_rl.settings import ReplaySettings, RolloutSettings, Settings
+from note_rl.settings import ReplaySettings, RolloutSettings, SequenceSettings, Settings
+from note_rl.types import BEHAVIOUR
 
 ActionKind = Literal["discrete", "continuous", "bounded"]
 Framework = Literal["keras", "torch", "none"]
@@ -89,8 +90,22 @@ def _from_rollouts(settings: Settings) -> bool:
     return isinstance(settings.experience, RolloutSettings)
 
 
+def _from_sequences(settings: Settings) -> bool:
+    return isinstance(settings.experience, SequenceSettings)
+
+
+def _by_distribution(settings: Settings) -> bool:
+    return type(settings.policy).log_prob is not Policy.log_prob
+
+
 def _with_likelihoods(settings: Settings) -> bool:
-    return _from_rollouts(settings) and type(settings.policy).log_prob is not Policy.log_prob
+    return _from_rollouts(settings) and _by_distribution(settings)
+
+
+def _with_behaviour(settings: Settings) -> bool:
+    experience = settings.experience
+    changed = isinstance(experience, ReplaySettings) and (experience.hindsight is not None or experience.trajectories)
+    return not changed and not settings.multi_agent and _by_distribution(settings)
 
 
 def _from_an_expert(settings: Settings) -> bool:
@@ -112,6 +127,12 @@ BATCH_ATTRIBUTES: Mapping[str, BatchAttribute] = {
         "or policy=gaussian where actions are numbers",
         _with_likelihoods,
     ),
+    BEHAVIOUR: BatchAttribute(
+        "comes with a policy to which the answers of action() are a distribution, such as SoftmaxPolicy: use "
+        "policy=softmax, or policy=gaussian where actions are numbers, without HER, TRL and MARL",
+        _with_behaviour,
+    ),
+    "ended": BatchAttribute("comes with sequences=True (buffer=sequences)", _from_sequences),
     "advantage": _ADVANTAGES,
     "return_": _ADVANTAGES,
     "value_old": _ADVANTAGES,
@@ -156,6 +177,12 @@ def check_settings(kind: type[Declared], settings: Settings) -> None:
         raise AgentContractError(
             f"{kind.__name__} learns from old transitions again and again, and rollouts are forgotten: leave PPO=True "
             "out of set(), or use buffer=replay"
+        )
+    if _from_sequences(settings) and "ended" not in kind.batch_attributes:
+        raise AgentContractError(
+            "sequences=True draws sequences, s [B, T, ...] and r [B, T], and episodes end within them: the loss of "
+            f"{kind.__name__} must read self.ended [B, T], and declare that as batch_attributes = ('ended',); else "
+            "leave sequences out"
         )
     for name in kind.batch_attributes:
         attribute = BATCH_ATTRIBUTES[name]

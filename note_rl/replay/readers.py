@@ -1,5 +1,6 @@
-"""From slots of a ring to transitions of one step, or of n."""
+"""From slots of a ring to transitions of one step or of n, or to sequences of them."""
 
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -80,3 +81,23 @@ class NStep:
             going_on &= ~ring.column("ended", ring.ahead(slots, step - 1)) & (step < stored)
             taken += going_on
         return taken
+
+
+class SequenceReader:
+    """Reads T consecutive steps of the same environment at once: the arrays of transitions get an axis T after [K, B].
+
+    Nothing is cut off where an episode ends: the steps behind belong to the next one. `ended` [K, B, T] among the
+    extras says where that is, and `next_obs` there is the true last observation.
+
+    Args:
+        num_steps: T. From each slot that is read, so many steps must be stored.
+    """
+
+    def __init__(self, num_steps: int) -> None:
+        self.num_steps = num_steps
+
+    def __call__(self, ring: Ring, slots: IntArray, gamma: float, rng: np.random.Generator) -> Transitions:
+        """See `Reader`."""
+        index = ring.ahead(slots[..., None], np.arange(self.num_steps))
+        read = one_step(ring, index, gamma, rng)
+        return replace(read, extras={**read.extras, "ended": ring.column("ended", index)})

@@ -5,7 +5,13 @@ from note_rl.settings import ReplaySettings, Settings
 
 from note_rl.settings.adaptive import Adaptive
 from note_rl.settings.demonstrations import Demonstrations
-from note_rl.settings.experience import ReplaySettings, RolloutSettings, with_train_arguments
+from note_rl.settings.experience import (
+    ExperienceSettings,
+    ReplaySettings,
+    RolloutSettings,
+    SequenceSettings,
+    with_train_arguments,
+)
 from note_rl.settings.replay import Hindsight, Priority, RolloutPriority, Window
 from note_rl.settings.settings import Budget, Settings
 from note_rl.settings.workers import WorkerSettings
@@ -14,11 +20,13 @@ __all__ = [
     "Adaptive",
     "Budget",
     "Demonstrations",
+    "ExperienceSettings",
     "Hindsight",
     "Priority",
     "ReplaySettings",
     "RolloutPriority",
     "RolloutSettings",
+    "SequenceSettings",
     "Settings",
     "Window",
     "WorkerSettings",

@@ -1,9 +1,9 @@
-"""What can be chosen about experience: replay, or rollouts of the current policy."""
+"""What can be chosen about experience: replay, rollouts of the current policy, or both in sequences."""
 
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from note_rl.errors import SettingsError
 from note_rl.settings.demonstrations import Demonstrations, Expert
@@ -13,6 +13,7 @@ from note_rl.settings.window_functions import WindowFunction
 from note_rl.support.checking import (
     Count,
     Described,
+    Number,
     count_or_function,
     count_or_rollout,
     flag,
@@ -243,13 +244,75 @@ class RolloutSettings:
         return self
 
 
+@documented
+@dataclass(frozen=True, kw_only=True)
+class SequenceSettings:
+    """Both: each rollout is learned from once as it is taken, and joins a pool whose sequences are read again."""
+
+    num_steps: int = setting(
+        20,
+        Count(),
+        manual="sequence_length",
+        text="Steps of a sequence; so many each environment takes per rollout.",
+    )
+    capacity: int = like(ReplaySettings, "capacity")
+    batch_size: int | Literal["rollout"] = setting(
+        "rollout",
+        count_or_rollout,
+        manual="batch",
+        text="Sequences per gradient step on the pool; rollout: as many as a rollout has, one per environment.",
+    )
+    replay_ratio: float = setting(
+        4.0,
+        Number(0.0),
+        text="Gradient steps on the pool per rollout, on average: after each, a number is drawn from a Poisson "
+        "distribution.",
+    )
+    learning_starts: int = like(ReplaySettings, "learning_starts")
+    target_update_interval: int | None = setting(
+        None, Count(), manual="update_batches", text="Gradient steps between calls of update_param(); None: each one."
+    )
+    frame_stack: int = like(ReplaySettings, "frame_stack")
+
+    # What goes with the other kinds only.
+    priority: ClassVar[None] = None
+    hindsight: ClassVar[None] = None
+    window: ClassVar[None] = None
+    expert: ClassVar[None] = None
+    trajectories: ClassVar[bool] = False
+    learned_reward: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        """Refuses values out of range."""
+        check_fields(self)
+
+    def steps_per_env(self, num_envs: int) -> int:
+        """Steps that each of so many environments contributes to a rollout."""
+        return self.num_steps
+
+    def for_envs(self, num_envs: int) -> "SequenceSettings":
+        """The same, with a number for "rollout".
+
+        Raises:
+            SettingsError: The pool is smaller than a rollout of so many environments.
+        """
+        if self.num_steps * num_envs > self.capacity:
+            raise SettingsError(
+                f"pool_size/capacity={self.capacity} is less than one rollout ({self.num_steps} steps of each of "
+                f"{num_envs} environments); enlarge the pool, or shorten sequence_length/num_steps"
+            )
+        return replace(self, batch_size=num_envs) if self.batch_size == "rollout" else self
+
+
+ExperienceSettings = ReplaySettings | RolloutSettings | SequenceSettings
+
 _OF_POOLS = tuple(str(one.manual_name) for one in fields_of(Window))
 _OF_TRAIN = (*_OF_POOLS, "window_size_ppo", "processes_her", "processes_pr")
 
 
 def with_train_arguments(
-    experience: ReplaySettings | RolloutSettings, window_size_func: WindowFunction | None = None, **windows: Any
-) -> ReplaySettings | RolloutSettings:
+    experience: ExperienceSettings, window_size_func: WindowFunction | None = None, **windows: Any
+) -> ExperienceSettings:
     """The settings with the windows that train() was given.
 
     Args:
@@ -266,6 +329,9 @@ def with_train_arguments(
         refuse_given(windows, ["processes_her"], "prepares hindsight batches; add HER=True to set()")
     if experience.priority is None:
         refuse_given(windows, ["processes_pr"], "prepares prioritized batches; add PR=True to set()")
+    if isinstance(experience, SequenceSettings):
+        refuse_given(windows, _OF_TRAIN, "does not go with sequences=True, whose pool is as long as pool_size says")
+        return experience
     if isinstance(experience, RolloutSettings):
         return _with_rollout_window(experience, window_size_func, windows)
     return _with_pool_window(experience, window_size_func, windows)

@@ -7,11 +7,11 @@ from typing import Any, TypeVar
 
 from note_rl.errors import SettingsError, say_once
 from note_rl.policy import exploration
-from note_rl.settings.experience import ReplaySettings, RolloutSettings
+from note_rl.settings.experience import ExperienceSettings, ReplaySettings, RolloutSettings, SequenceSettings
 from note_rl.settings.fields import fields_of
 from note_rl.settings.replay import Hindsight, Priority, RolloutPriority
 from note_rl.settings.settings import Settings
-from note_rl.settings.table import REPLAY, ROLLOUT, SYNONYMS, arguments_of_set, manual_names
+from note_rl.settings.table import REPLAY, ROLLOUT, SEQUENCES, SYNONYMS, arguments_of_set, manual_names
 from note_rl.support.checking import refuse_given, refuse_unknown
 
 _log = logging.getLogger(__name__)
@@ -20,6 +20,11 @@ Given = Mapping[str, Any]
 
 _REPLAY_ONLY = [name for name in manual_names(REPLAY) if name not in manual_names(ROLLOUT)]
 _ON_POLICY_ONLY = [*(name for name in manual_names(ROLLOUT) if name not in manual_names(REPLAY)), "gae_lambda"]
+_SEQUENCES_ONLY = [name for name in manual_names(SEQUENCES) if name not in manual_names((*REPLAY, *ROLLOUT))]
+_NOT_OF_SEQUENCES = [
+    *(name for name in manual_names((*REPLAY, *ROLLOUT)) if name not in manual_names(SEQUENCES)),
+    "gae_lambda",
+]
 # What else is said of arguments that belong to replay.
 _INSTEAD = {
     "num_steps": "is n of n-step replay; with PPO=True use gae_lambda",
@@ -35,9 +40,17 @@ def settings_from_set(**arguments: Any) -> Settings:
         SettingsError: Arguments that are unknown, of another kind, out of range or contradict each other.
     """
     given = _without_synonyms(_checked(arguments))
-    experience = _rollouts(given) if given.get("PPO") else _replay(given)
+    experience = _experience(given)
     policy = exploration(given.get("policy"), given.get("noise"), per_agent=given.get("MARL", False))
     return Settings(experience=experience, policy=policy, **_of(Settings, given))
+
+
+def _experience(given: Given) -> ExperienceSettings:
+    """Settings of the kind of experience that is asked for, from arguments that are each of their kind."""
+    if given.get("sequences"):
+        return _sequences(given)
+    refuse_given(given, _SEQUENCES_ONLY, "belongs to sequences of a pool; add sequences=True or leave it out")
+    return _rollouts(given) if given.get("PPO") else _replay(given)
 
 
 def with_defaults(defaults: Given, arguments: Given) -> dict[str, Any]:
@@ -50,7 +63,7 @@ def with_defaults(defaults: Given, arguments: Given) -> dict[str, Any]:
 
 def _checked(arguments: Given) -> dict[str, Any]:
     """Those that say something, each as its kind gives it."""
-    known = arguments_of_set(on_policy=bool(arguments.get("PPO")))
+    known = arguments_of_set(SEQUENCES if arguments.get("sequences") else ROLLOUT if arguments.get("PPO") else REPLAY)
     refuse_unknown("set", arguments, known)
     kinds = {name: known[name].kind for name in arguments}
     return {
@@ -90,6 +103,15 @@ def _rollouts(given: Given) -> RolloutSettings:
             "rollout is, of each environment or of all together; give one of them"
         )
     return RolloutSettings(**{**_of(RolloutSettings, given), "priority": _priority(RolloutPriority, given)})
+
+
+def _sequences(given: Given) -> SequenceSettings:
+    """Settings of sequences, from arguments that are each of their kind."""
+    if given.get("PPO"):
+        raise SettingsError("PPO=True and sequences=True are two ways of training; give one of them")
+    told = {name: value for name, value in given.items() if value is not False}  # HER=False says nothing
+    refuse_given(told, _NOT_OF_SEQUENCES, "does not go with sequences=True, which reads whole sequences as they were")
+    return SequenceSettings(**_of(SequenceSettings, given))
 
 
 def _refuse_replay(given: Given) -> None:

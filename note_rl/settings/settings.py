@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from note_rl.errors import SettingsError
 from note_rl.policy import Policy
 from note_rl.settings.adaptive import Adaptive
-from note_rl.settings.experience import ReplaySettings, RolloutSettings
+from note_rl.settings.experience import ExperienceSettings, ReplaySettings, RolloutSettings
 from note_rl.settings.fields import check_fields, documented, setting
 from note_rl.settings.schedules import Schedule
 from note_rl.settings.signals import check_signal
@@ -20,11 +20,11 @@ class Settings:
     """Everything a run is told besides the agent, the optimizer and the budget.
 
     Attributes:
-        experience: Replay or rollout, with its numbers.
+        experience: Replay, rollouts or sequences, with its numbers.
         policy: How actions are explored; `note_rl.policy.exploration` makes one of several.
     """
 
-    experience: ReplaySettings | RolloutSettings
+    experience: ExperienceSettings
     policy: Policy
     num_envs: int | str | None = setting(
         None,
@@ -75,7 +75,7 @@ class Settings:
         self._check_schedules()
         if self.criterion is not None and self.trial_count is None:
             raise SettingsError(f"criterion={self.criterion} needs trial_count: the mean of how many episodes?")
-        if isinstance(self.experience, RolloutSettings) and isinstance(self.num_envs, int):
+        if not isinstance(self.experience, ReplaySettings) and isinstance(self.num_envs, int):
             self.experience.for_envs(self.num_envs)
         if self.normalise_obs and self.experience.frame_stack > 1:
             raise SettingsError(
@@ -107,8 +107,11 @@ class Settings:
 
     def _check_multi_agent(self) -> None:
         experience = self.experience
-        if isinstance(experience, RolloutSettings):
-            raise SettingsError("MARL and PPO cannot be combined: several agents are trained from replay; drop PPO")
+        if not isinstance(experience, ReplaySettings):
+            way = "PPO" if isinstance(experience, RolloutSettings) else "sequences"
+            raise SettingsError(
+                f"MARL and {way} cannot be combined: several agents are trained from replay; drop {way}"
+            )
         excluded = {
             "HER": experience.hindsight is not None,
             "TRL": experience.trajectories,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar, runtime_checkable
 
 from note_rl.errors import SettingsError
-from note_rl.settings.experience import ReplaySettings, RolloutSettings
+from note_rl.settings.experience import ExperienceSettings, ReplaySettings, RolloutSettings
 
 # Whoever measures builds on settings, so settings cannot import it: the package is loaded by name when a signal is
 # first looked up, as Python loads its codecs.
@@ -23,7 +23,7 @@ class Need:
         refusal: What is said otherwise, after the name of the signal; it names the remedy.
     """
 
-    is_met: Callable[[ReplaySettings | RolloutSettings], bool]
+    is_met: Callable[[ExperienceSettings], bool]
     refusal: str
 
 
@@ -116,7 +116,7 @@ def described() -> str:
     return "; ".join(f"{name}: {signal.text}" for name, signal in registered().items())
 
 
-def check_signal(signal: RegisteredSignal, experience: ReplaySettings | RolloutSettings) -> None:
+def check_signal(signal: RegisteredSignal, experience: ExperienceSettings) -> None:
     """Refuses a signal of adaptation that this kind of experience does not give.
 
     Raises:

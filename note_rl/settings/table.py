@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from note_rl.settings.experience import ReplaySettings, RolloutSettings
+from note_rl.settings.experience import ReplaySettings, RolloutSettings, SequenceSettings
 from note_rl.settings.fields import Field, fields_of
 from note_rl.settings.replay import (
     Hindsight,
@@ -25,6 +25,14 @@ ON_POLICY = Field(
     text="On-policy: collect, train for some epochs, forget; else from replay.",
     part="RolloutSettings",
 )
+IN_SEQUENCES = Field(
+    name="sequences",
+    manual_name="sequences",
+    kind=flag,
+    default=False,
+    text="Each rollout is learned from, and kept: sequences of a pool are read again.",
+    part="SequenceSettings",
+)
 _ONLY_IN_SET = (
     Field(
         name="policy",
@@ -39,6 +47,7 @@ _ONLY_IN_SET = (
         part="Settings",
     ),
     ON_POLICY,
+    IN_SEQUENCES,
 )
 # Objects that set() also makes of flags and words.
 _SWITCHES: dict[str, Kind] = {"PR": flag_or_priority, "HER": flag_or_hindsight}
@@ -57,12 +66,14 @@ def _in_set(*parts: type) -> tuple[Field, ...]:
 COMMON = (*_ONLY_IN_SET, *_in_set(Settings))
 REPLAY = _in_set(ReplaySettings, Priority)
 ROLLOUT = _in_set(RolloutSettings, RolloutPriority)
+SEQUENCES = _in_set(SequenceSettings)
 SYNONYMS = {"gradient_steps": "num_updates"}
 """Arguments of set() that are the same as another one."""
 
 ALL = (
     *_ONLY_IN_SET,
-    *_fields(Settings, ReplaySettings, Priority, Hindsight, Window, RolloutSettings, RolloutPriority, WorkerSettings),
+    *_fields(Settings, ReplaySettings, Priority, Hindsight, Window, RolloutSettings, RolloutPriority, SequenceSettings),
+    *_fields(WorkerSettings),
 )
 """Everything that a run can be told; what only concerns one call of train() is in `TrainOptions`."""
 
@@ -72,11 +83,15 @@ def manual_names(fields: Iterable[Field]) -> list[str]:
     return list(dict.fromkeys(str(one.manual_name) for one in fields))
 
 
-def arguments_of_set(on_policy: bool = False) -> dict[str, Field]:
-    """By argument, what set() takes; where replay and rollouts have one of the same name, that which is meant."""
-    meant = (*COMMON, *ROLLOUT, *REPLAY) if on_policy else (*COMMON, *REPLAY, *ROLLOUT)
-    arguments = {str(one.manual_name): one for one in reversed(meant)}
-    in_order = {name: arguments[name] for name in manual_names((*COMMON, *REPLAY, *ROLLOUT))}
+def arguments_of_set(meant: tuple[Field, ...] = REPLAY) -> dict[str, Field]:
+    """By argument, what set() takes; where several kinds of experience have one of the same name, that which is meant.
+
+    Args:
+        meant: `REPLAY`, `ROLLOUT` or `SEQUENCES`.
+    """
+    everything = (*COMMON, *REPLAY, *ROLLOUT, *SEQUENCES)
+    arguments = {str(one.manual_name): one for one in reversed((*COMMON, *meant, *everything))}
+    in_order = {name: arguments[name] for name in manual_names(everything)}
     return {**in_order, **{name: in_order[other] for name, other in SYNONYMS.items()}}
 
 

@@ -78,6 +78,9 @@ class Agent(Trainable, Rebuildable, Counted, Adjustable, Pictured):
                 trial_count, criterion: stop when the mean return of so many episodes reaches the criterion.
                 PPO: on-policy: collect, train for some epochs, forget.
                 rollout_steps, num_epochs: steps per environment (2,048) and passes (10) of each rollout (PPO).
+                sequences: each rollout is learned from once and joins a pool, whose sequences are read again; batch
+                then counts sequences. sequence_length: steps of each, and of a rollout (20). replay_ratio: gradient
+                steps on the pool per rollout, on average (4).
                 HER: hindsight: True, "future", "final", "episode" or a `Hindsight`.
                 PR: prioritized replay (or rollout, with PPO), with initial_TD, alpha, beta, initial_ratio, lambda_.
                 TRL: triplets of one trajectory. MARL: several agents. IRL: learned reward; expert: demonstrations.

@@ -111,15 +111,15 @@ class FrozenData:
         """log-probabilities [n] of the actions in the fixed minibatches."""
         if self._trainer.settings.multi_agent:
             return None
-        obs = np.concatenate([sample.obs[0] for sample in self._held_out])
-        action = np.concatenate([sample.action[0] for sample in self._held_out])
+        obs = np.concatenate([_rows(sample, sample.obs) for sample in self._held_out])
+        action = np.concatenate([_rows(sample, sample.action) for sample in self._held_out])
         return self._trainer.state.policy.log_prob(self._learner.act(obs), action)
 
     def _gather(self, num_batches: int) -> tuple[list[Sample], list[Sample]]:
         """Minibatches to train on, and a fixed set to measure on: of another rollout, or drawn from the same pool."""
         trainer = self._trainer
         trainer.collector.begin(self._act)
-        experience = trainer.settings.experience
+        experience = trainer.experience.settings
         if isinstance(experience, RolloutSettings):
             measured, trained = self._collect(), self._collect()
             held_out = self._minibatches(_HELD_OUT, [measured])
@@ -151,6 +151,12 @@ class FrozenData:
                 raise SettingsError("there is nothing to train on: collect more, or make the batch smaller")
             self.num_per_phase = len(found) - before
         return found[:count]
+
+
+def _rows(sample: Sample, values: Array) -> Array:
+    """One row for each transition of the first minibatch, those of sequences included."""
+    rows: Array = values[0].reshape(-1, *values.shape[sample.reward.ndim :])
+    return rows
 
 
 def _apart(sample: Sample) -> Iterator[Sample]:

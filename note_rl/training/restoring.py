@@ -11,7 +11,7 @@ from note_rl.errors import CheckpointError, NoteRLError
 from note_rl.replay.experience import Clock
 from note_rl.replay.frame_ring import FrameRing
 from note_rl.settings import Settings
-from note_rl.settings.experience import ReplaySettings
+from note_rl.settings.experience import ReplaySettings, RolloutSettings, SequenceSettings
 from note_rl.types import Array
 
 _POOL = "experience/"
@@ -118,18 +118,32 @@ def check_fits(
                 f"shows {list(obs_shape)}: use the environment that it was written with, {_WITHOUT_IT}"
             )
     experience = settings.experience
-    is_replay = isinstance(experience, ReplaySettings)
     pool = {name.removeprefix(_POOL): values for name, values in arrays.items() if name.startswith(_POOL)}
-    if pool and ("since_clearing" in pool) != is_replay:
-        kinds = ("a replay pool", "rollouts") if "since_clearing" in pool else ("rollouts", "a replay pool")
+    kind = "since_clearing" if "since_clearing" in pool else "num_rollouts" if "num_rollouts" in pool else ""
+    if pool and _MARKS[kind] is not type(experience):
+        there, here = _CALLED[_MARKS[kind]], _CALLED[type(experience)]
         raise CheckpointError(
-            f"the checkpoint was trained from {kinds[0]}, this agent from {kinds[1]}: set PPO as it was, {_WITHOUT_IT}"
+            f"the checkpoint was trained from {there}, this agent from {here}: set PPO and sequences as they were, "
+            f"{_WITHOUT_IT}"
         )
-    if pool and isinstance(experience, ReplaySettings):
+    if pool and not isinstance(experience, RolloutSettings):
         _check_same_pool(pool, experience)
 
 
-def _check_same_pool(pool: Mapping[str, Array], experience: ReplaySettings) -> None:
+# By what only pools of this kind store.
+_MARKS: Mapping[str, type] = {
+    "since_clearing": ReplaySettings,
+    "num_rollouts": SequenceSettings,
+    "": RolloutSettings,
+}
+_CALLED: Mapping[type, str] = {
+    ReplaySettings: "a replay pool",
+    SequenceSettings: "sequences",
+    RolloutSettings: "rollouts",
+}
+
+
+def _check_same_pool(pool: Mapping[str, Array], experience: ReplaySettings | SequenceSettings) -> None:
     _, size, capacity, _, num_envs = (int(number) for number in pool["position"])
     if capacity != experience.capacity:
         raise CheckpointError(

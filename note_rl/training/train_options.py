@@ -7,7 +7,7 @@ from typing import Any
 from gymnasium.vector import VectorEnv
 
 from note_rl.errors import say_once
-from note_rl.settings.experience import ReplaySettings, RolloutSettings, with_train_arguments
+from note_rl.settings.experience import ExperienceSettings, RolloutSettings, with_train_arguments
 from note_rl.settings.fields import check_fields, documented, like, setting
 from note_rl.settings.replay import Window
 from note_rl.settings.window_functions import WindowFunction
@@ -131,9 +131,7 @@ class TrainOptions:
             start_method="auto" if chosen is None else chosen.start_method,
         )
 
-    def applied_to(
-        self, experience: ReplaySettings | RolloutSettings, window_size_func: WindowFunction | None
-    ) -> ReplaySettings | RolloutSettings:
+    def applied_to(self, experience: ExperienceSettings, window_size_func: WindowFunction | None) -> ExperienceSettings:
         """The experience settings with the windows that train() was told.
 
         Raises:
@@ -171,13 +169,14 @@ _RHYTHM = {
     "target_update_interval",
     "target_update_env_steps",
     "window",
+    "replay_ratio",
 }
 
 
-def same_pool(former: ReplaySettings | RolloutSettings, new: ReplaySettings | RolloutSettings) -> bool:
+def same_pool(former: ExperienceSettings, new: ExperienceSettings) -> bool:
     """Whether a pool gathered under the former settings goes on under the new: only the rhythm of training differs."""
-    if not (isinstance(former, ReplaySettings) and isinstance(new, ReplaySettings)):
+    if isinstance(former, RolloutSettings) or type(former) is not type(new):
         return False
-    names = [field.name for field in fields(ReplaySettings) if field.name not in _RHYTHM]
+    names = [field.name for field in fields(former) if field.name not in _RHYTHM]
     pairs = [(getattr(former, name), getattr(new, name)) for name in names]
     return all(one is other or (type(one) is type(other) and one == other) for one, other in pairs)

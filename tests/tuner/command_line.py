@@ -27,6 +27,7 @@ _ON_POLICY = ("env.num_envs=2", "buffer.num_steps=16", "buffer.batch_size=16", "
 SMALL_AGENTS = {
     "a2c": ("agent=a2c", "env.num_envs=2"),
     "a2c_continuous": ("agent=a2c_continuous", "env=pendulum", "env.num_envs=2"),
+    "acer": ("agent=acer", "env.num_envs=2", "buffer.num_steps=10", "buffer.learning_starts=64"),
     "dqn": ("agent=dqn", *_OFF_POLICY),
     "double_dqn": ("agent=double_dqn", *_OFF_POLICY),
     "dueling_dqn": ("agent=dueling_dqn", *_OFF_POLICY),

@@ -21,14 +21,14 @@ from tuner.config.paths import targets_in
 from tuner.config.signatures import home_of
 from tuner.errors import UserError
 
-_AGENTS = ("A2C", "DDPG", "DQN", "DoubleDQN", "DuelingDQN", "GAIL", "MADDPG", "PPO", "SAC", "TD3", "TRPO")
+_AGENTS = ("A2C", "ACER", "DDPG", "DQN", "DoubleDQN", "DuelingDQN", "GAIL", "MADDPG", "PPO", "SAC", "TD3", "TRPO")
 _PARTS: Mapping[str, tuple[str, ...]] = {
     **{f"note_rl.agents.{package}": _AGENTS for package in ("keras", "pytorch")},
     **{f"note_rl.agents.{package}.networks": ("CNN", "MLP") for package in ("keras", "pytorch")},
     **{f"note_rl.optimizers.{package}": ("adam", "adamw", "rmsprop", "sgd") for package in ("keras", "pytorch")},
     "note_rl.settings": (
-        *("Adaptive", "Hindsight", "Priority", "ReplaySettings", "RolloutPriority", "RolloutSettings", "Window"),
-        "WorkerSettings",
+        *("Adaptive", "Hindsight", "Priority", "ReplaySettings", "RolloutPriority", "RolloutSettings"),
+        *("SequenceSettings", "Window", "WorkerSettings"),
     ),
     "note_rl.policy": (
         *("AdaptiveEpsGreedyPolicy", "BoltzmannGumbelQPolicy", "BoltzmannQPolicy", "EpsGreedyQPolicy"),

@@ -1,6 +1,7 @@
 """Agents in Keras."""
 
 from note_rl.agents.keras.a2c import A2C
+from note_rl.agents.keras.acer import ACER
 from note_rl.agents.keras.ddpg import DDPG
 from note_rl.agents.keras.double_dqn import DoubleDQN
 from note_rl.agents.keras.dqn import DQN
@@ -12,4 +13,4 @@ from note_rl.agents.keras.sac import SAC
 from note_rl.agents.keras.td3 import TD3
 from note_rl.agents.keras.trpo import TRPO
 
-__all__ = ["A2C", "DDPG", "DQN", "GAIL", "MADDPG", "PPO", "SAC", "TD3", "TRPO", "DoubleDQN", "DuelingDQN"]
+__all__ = ["A2C", "ACER", "DDPG", "DQN", "GAIL", "MADDPG", "PPO", "SAC", "TD3", "TRPO", "DoubleDQN", "DuelingDQN"]

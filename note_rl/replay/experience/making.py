@@ -10,8 +10,9 @@ from note_rl.learners.base import Learner
 from note_rl.replay.experience.base import AgentView, Experience
 from note_rl.replay.experience.replay import ReplayExperience
 from note_rl.replay.experience.rollout import RolloutExperience
+from note_rl.replay.experience.sequences import SequenceExperience
 from note_rl.replay.hindsight import goal_functions
-from note_rl.settings import ReplaySettings, Settings
+from note_rl.settings import ReplaySettings, RolloutSettings, Settings
 
 
 def agent_view(
@@ -39,7 +40,7 @@ def agent_view(
 
 
 def make_experience(settings: Settings, view: AgentView, num_envs: int, rng: np.random.Generator) -> Experience:
-    """Replay or rollouts.
+    """Replay, rollouts or sequences.
 
     Raises:
         NoteRLError: The agent or the number of environments does not fit.
@@ -47,4 +48,6 @@ def make_experience(settings: Settings, view: AgentView, num_envs: int, rng: np.
     chosen = settings.experience
     if isinstance(chosen, ReplaySettings):
         return ReplayExperience(chosen, view, rng)
-    return RolloutExperience(chosen.for_envs(num_envs), view, rng)
+    if isinstance(chosen, RolloutSettings):
+        return RolloutExperience(chosen.for_envs(num_envs), view, rng)
+    return SequenceExperience(chosen.for_envs(num_envs), view, rng)

@@ -6,7 +6,7 @@ import pytest
 from note_rl.errors import AgentContractError, EnvironmentMismatchError
 from note_rl.learners.declarations import Declared, check_actions, check_settings
 from note_rl.policy import EpsGreedyQPolicy, GaussianPolicy, SoftmaxPolicy
-from note_rl.settings import Demonstrations, ReplaySettings, RolloutSettings, Settings
+from note_rl.settings import Demonstrations, Hindsight, ReplaySettings, RolloutSettings, SequenceSettings, Settings
 from tests.note_rl.frameworks import frameworks
 from tests.note_rl.small_environments import Counting
 from tuner.config.signatures import class_constants
@@ -108,7 +108,7 @@ def settings(experience, policy=None):
     return Settings(experience=experience, policy=policy or SoftmaxPolicy())
 
 
-REPLAY, ROLLOUTS = ReplaySettings(), RolloutSettings()
+REPLAY, ROLLOUTS, SEQUENCES = ReplaySettings(), RolloutSettings(), SequenceSettings()
 EXPERT = Demonstrations([[0.0, 1.0]], [0])
 
 
@@ -119,6 +119,9 @@ EXPERT = Demonstrations([[0.0, 1.0]], [0])
         ("log_prob_old", settings(ROLLOUTS, EpsGreedyQPolicy(0.1)), "use policy=softmax", settings(ROLLOUTS)),
         ("log_prob_old", settings(REPLAY, GaussianPolicy()), "PPO=True", settings(ROLLOUTS, GaussianPolicy())),
         ("advantage", settings(REPLAY), r"value\(s\)", settings(ROLLOUTS, EpsGreedyQPolicy(0.1))),
+        ("ended", settings(REPLAY), "sequences=True", settings(SEQUENCES)),
+        ("behaviour", settings(REPLAY, EpsGreedyQPolicy(0.1)), "use policy=softmax", settings(REPLAY)),
+        ("behaviour", settings(ReplaySettings(hindsight=Hindsight())), "without HER", settings(ROLLOUTS)),
         ("expert_obs", settings(ROLLOUTS), "expert=", settings(RolloutSettings(expert=EXPERT))),
         ("expert_action", settings(REPLAY), "expert=", settings(ReplaySettings(expert=EXPERT))),
     ],

@@ -48,11 +48,15 @@ def saved(tmp_path_factory):
             {"pool_size": None, "num_updates": None, "PPO": True, "rollout_steps": 8, "policy": SoftmaxPolicy()},
             "trained from a replay pool, this agent from rollouts",
         ),
+        (
+            {"num_updates": None, "sequences": True, "sequence_length": 5, "policy": SoftmaxPolicy()},
+            "trained from a replay pool, this agent from sequences: set PPO and sequences as they were",
+        ),
     ],
 )
 def test_restore_refuses_other_settings_and_changes_nothing(saved, settings, message):
     agent = dqn(**settings)
-    trains = not {"PPO", "TRL"} & set(settings)  # DQN does not
+    trains = not {"PPO", "TRL", "sequences"} & set(settings)  # DQN does not
     if trains:
         train(agent, 1)
     before, counted = agent.learner.get_state(), agent.num_env_steps

@@ -49,6 +49,12 @@ CASES = {
         {"policy": GaussianPolicy(), "rollout_steps": 16, "num_envs": 2},
         {"hidden_size": (8,), "critic_iterations": 2, "critic_batch_size": 12},
     ),
+    "sequences": Case(
+        "ACER",
+        "CartPole-v1",
+        {"policy": SoftmaxPolicy(), "num_envs": 2, "sequence_length": 4, "pool_size": 50, "learning_starts": 30},
+        {"hidden_size": (8,)},
+    ),
     "normalised_prioritized_gaussian_rollout": Case(
         "PPO",
         "Pendulum-v1",

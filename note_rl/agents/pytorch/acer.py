@@ -1,0 +1,217 @@
+"""Actor-critic with experience replay in PyTorch, for discrete actions (Wang et al. 2016).
+
+Equations and algorithms are those of https://arxiv.org/abs/1611.01224.
+"""
+
+from collections.abc import Sequence
+from types import MappingProxyType
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from note_rl.agents.pytorch.networks import MLP, MakeNetwork, evaluating, indicators, soft_update
+from note_rl.agents.spaces import discrete_spaces
+from note_rl.environments import EnvLike
+from note_rl.learners.numpy_policy import DenseLayer
+from note_rl.policy import Policy, SoftmaxPolicy
+from note_rl.rl_pytorch import RL_pytorch
+
+
+class ACER(RL_pytorch):
+    """A policy and its action values, learned from each rollout as it is taken and from sequences of older ones.
+
+    set() begins with rollouts of 20 steps, about 4 gradient steps on the pool after each, and gradients up to a norm
+    of 10. Acts with `SoftmaxPolicy`.
+
+    Args:
+        state_dim: Length of an observation; None: read from the environment, as action_dim.
+        hidden_size: Width of the hidden layers, one number or one per layer; a single number means two layers.
+        action_dim: Number of actions.
+        env: Environment, id, list or factory.
+        network: Makes a network from (observation shape, number of outputs); None: a tanh `MLP` of `hidden_size`.
+        gamma: Discount of one step.
+        entropy_coef: Weight of the entropy bonus.
+        value_coef: Weight of the value loss.
+        ema_alpha: Share of the average policy that stays in each gradient step.
+        importance_c: Where importance weights of the policy gradient are truncated; what is cut off is made up for by
+            action values.
+        trust_region: Whether the policy is kept near the average policy.
+        delta: How far it may go in one step, along the gradient of the KL divergence.
+        epsilon: Added to probabilities that are divided by.
+        frame_stack: Frames that are shown together; the same as in set().
+        device: Where the networks live.
+    """
+
+    action_kinds = ("discrete",)
+    batch_attributes: ClassVar[tuple[str, ...]] = ("ended", "behaviour", "discount")
+    set_defaults = MappingProxyType(
+        {
+            "sequences": True,
+            "sequence_length": 20,
+            "replay_ratio": 4.0,
+            "pool_size": 50_000,
+            "learning_starts": 1_000,
+            "max_grad_norm": 10.0,
+        }
+    )
+    reads_triplets = False
+    traceable = True
+
+    def __init__(
+        self,
+        state_dim: int | None = None,
+        hidden_size: int | Sequence[int] = (64, 64),
+        action_dim: int | None = None,
+        *,
+        env: EnvLike = "CartPole-v1",
+        network: MakeNetwork | None = None,
+        gamma: float = 0.99,
+        entropy_coef: float = 0.01,
+        value_coef: float = 0.5,
+        ema_alpha: float = 0.99,
+        importance_c: float = 10.0,
+        trust_region: bool = True,
+        delta: float = 1.0,
+        epsilon: float = 1e-6,
+        frame_stack: int = 1,
+        device: str = "cpu",
+    ) -> None:
+        super().__init__()
+        spaces = discrete_spaces(env, type(self).__name__, state_dim, action_dim, frame_stack)
+        hidden = (hidden_size, hidden_size) if isinstance(hidden_size, int) else hidden_size
+        make = network or (lambda shape, outputs: MLP(shape, outputs, hidden, activation="tanh"))
+        self.env = env
+        self.gamma = gamma
+        self.entropy_coef = entropy_coef
+        self.value_coef = value_coef
+        self.ema_alpha = ema_alpha
+        self.importance_c = importance_c
+        self.trust_region = trust_region
+        self.delta = delta
+        self.epsilon = epsilon
+        self.frame_stack = frame_stack
+        self.actor = make(spaces.obs_shape, spaces.num_actions).to(device)
+        self.critic = make(spaces.obs_shape, spaces.num_actions).to(device)
+        self.average_actor = make(spaces.obs_shape, spaces.num_actions).to(device).requires_grad_(False)
+        for net, output_gain in ((self.actor, 0.01), (self.critic, 1.0)):
+            if isinstance(net, MLP):
+                net.start_orthogonal(output_gain)
+        soft_update(self.average_actor, self.actor, 1.0)
+        self.param = [list(self.actor.parameters()), list(self.critic.parameters())]
+        self.behaviour: Tensor
+        self.discount: Tensor
+        self.ended: Tensor
+
+    def action(self, s: Tensor) -> Tensor:
+        """Probabilities [B, A]."""
+        f: Tensor = self.actor(s).softmax(-1)
+        return f
+
+    def __call__(self, s: Tensor, a: Tensor, next_s: Tensor, r: Tensor, d: Tensor) -> Tensor:
+        """Losses [B] of sequences: means over their steps, s [B, T, *obs] and r [B, T] (algorithm 2).
+
+        The policy's loss has the gradient that `policy_gradient` says, as f is multiplied by it. The critic's is
+        (Q_ret - Q(s, a))^2 / 2.
+        """
+        f = _of_steps(self.actor, s).softmax(-1)  # [B, T, A], as all that is not summed over the actions
+        q = _of_steps(self.critic, s)
+        q_chosen = _at(q, a)  # [B, T]
+        with torch.no_grad():
+            with evaluating(self.actor, self.critic):
+                next_f, next_q = _of_steps(self.actor, next_s).softmax(-1), _of_steps(self.critic, next_s)
+            ratio = f / (self.behaviour + self.epsilon)
+            next_value = (next_f * next_q).sum(-1)
+            q_ret = retrace(r, self.discount, self.ended, next_value, q_chosen, _at(ratio, a))
+            gradient = self.policy_gradient(f, q, a, ratio, q_ret)
+            if self.trust_region:
+                average = _of_steps(self.average_actor, s).softmax(-1)
+                gradient = within_trust_region(gradient, f, average, self.delta, self.epsilon)
+        policy_loss = -(gradient * f).sum(-1)
+        value_loss = 0.5 * (q_ret - q_chosen).square()
+        return (policy_loss + self.value_coef * value_loss).mean(1)
+
+    def policy_gradient(self, f: Tensor, q: Tensor, a: Tensor, ratio: Tensor, q_ret: Tensor) -> Tensor:
+        """What to climb along by the probabilities f [B, T, A], as d/df of this (eq. 9, entropy bonus).
+
+        min(c, rho) log f(a) (Q_ret - V) + sum_b [1 - c / rho(b)]_+ f(b) log f(b) (Q(b) - V) + entropy_coef * H(f),
+
+        where f(b), unlike log f(b), counts as a number. V = sum_b f(b) Q(b).
+
+        Args:
+            f: pi(.|s). [B, T, A]
+            q: Q(s, .). [B, T, A]
+            a: The actions taken. [B, T]
+            ratio: rho = pi / mu of all actions. [B, T, A]
+            q_ret: Retrace targets. [B, T]
+        """
+        value = (f * q).sum(-1)  # [B, T]
+        weight = _at(ratio, a).clamp(max=self.importance_c)
+        taken = indicators(a, f.shape[-1]) * (weight * (q_ret - value))[..., None] / (f + self.epsilon)
+        made_up = (1.0 - self.importance_c / (ratio + self.epsilon)).relu() * (q - value[..., None])
+        entropy = -((f + self.epsilon).log() + 1.0)
+        return taken + made_up + self.entropy_coef * entropy
+
+    def update_param(self) -> None:
+        """Moves the average policy towards the policy (section 3.3)."""
+        soft_update(self.average_actor, self.actor, 1.0 - self.ema_alpha)
+
+    def default_policy(self) -> Policy:
+        """Until set() says otherwise."""
+        return SoftmaxPolicy()
+
+    def acting_layers(self) -> list[DenseLayer] | None:
+        """The actor's layers, if it is an `MLP`."""
+        return self.actor.dense_layers("softmax") if isinstance(self.actor, MLP) else None
+
+
+def retrace(
+    reward: Tensor, discount: Tensor, ended: Tensor, next_value: Tensor, q_chosen: Tensor, ratio: Tensor
+) -> Tensor:
+    """Targets of the action values along sequences, [B, T] (eq. 5; Munos et al. 2016, https://arxiv.org/abs/1606.02647).
+
+    Q_ret_t = r_t + discount_t * (V(s_t+1) + min(1, rho_t+1) * (Q_ret_t+1 - Q_t+1)), where the last term is left out at
+    the end of an episode and of the sequence. A time limit is such an end, with the value of what was seen last.
+
+    Args:
+        reward: r. [B, T]
+        discount: gamma, or 0 where the task ended. [B, T]
+        ended: 1 where the episode ended. [B, T]
+        next_value: V of the true next observation. [B, T]
+        q_chosen: Q of the action taken. [B, T]
+        ratio: rho of the action taken. [B, T]
+    """
+    one_step_error = (reward + discount * next_value - q_chosen).unbind(1)
+    trace = (discount * (1.0 - ended))[:, :-1] * ratio[:, 1:].clamp(max=1.0)
+    errors = [one_step_error[-1]]  # Q_ret - Q, from the last step to the first
+    for error, carried in zip(one_step_error[-2::-1], trace.unbind(1)[::-1], strict=True):
+        errors.append(torch.addcmul(error, carried, errors[-1]))
+    return q_chosen + torch.stack(errors[::-1], dim=1)
+
+
+def within_trust_region(gradient: Tensor, f: Tensor, average: Tensor, delta: float, epsilon: float) -> Tensor:
+    """The nearest to a gradient g along which KL(average || f) grows by no more than delta: eq. 12 [..., A].
+
+    g - max(0, (k.g - delta) / |k|^2) k,  k = d/df KL(average || f) = -average / f
+
+    Args:
+        gradient: g, by the probabilities f. [..., A]
+        f: The policy. [..., A]
+        average: The average policy. [..., A]
+        delta: Bound of k.g.
+        epsilon: Added to f.
+    """
+    k = -average / (f + epsilon)
+    excess = ((k * gradient).sum(-1, keepdim=True) - delta) / k.square().sum(-1, keepdim=True)
+    return gradient - excess.relu() * k
+
+
+def _of_steps(network: torch.nn.Module, s: Tensor) -> Tensor:
+    """Outputs [B, T, A] of a network for each step of sequences [B, T, *obs]."""
+    outputs: Tensor = network(s.flatten(0, 1))
+    return outputs.reshape(*s.shape[:2], -1)
+
+
+def _at(values: Tensor, a: Tensor) -> Tensor:
+    """Those of the actions taken: [B, T, A] -> [B, T]."""
+    return values.gather(-1, a[..., None]).squeeze(-1)
