@@ -6,6 +6,7 @@ from note_rl.settings import ReplaySettings, Settings
 from note_rl.settings.adaptive import Adaptive
 from note_rl.settings.demonstrations import Demonstrations
 from note_rl.settings.experience import ReplaySettings, RolloutSettings, with_train_arguments
+from note_rl.settings.plateau import Plateau
 from note_rl.settings.replay import Hindsight, Priority, RolloutPriority, Window
 from note_rl.settings.settings import Budget, Settings
 from note_rl.settings.workers import WorkerSettings
@@ -15,6 +16,7 @@ __all__ = [
     "Budget",
     "Demonstrations",
     "Hindsight",
+    "Plateau",
     "Priority",
     "ReplaySettings",
     "RolloutPriority",

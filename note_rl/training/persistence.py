@@ -78,14 +78,18 @@ class Persistent:
         write_checkpoint(path, snapshot.arrays, snapshot.head)
 
     @checked_arguments()
-    def save_param(self, path: str | os.PathLike[str]) -> None:
+    def save_param(self, path: str | os.PathLike[str], about: Mapping[str, Any] | None = None) -> None:
         """Writes the parameters (target networks included) to one file, for restore_param().
+
+        Args:
+            path: Replaced in one move.
+            about: Anything else that is worth knowing of them, JSON-able; `read_checkpoint` finds it in the head.
 
         Raises:
             CheckpointError: The file cannot be written.
         """
         snapshot = self._snapshot(SavingOptions(path=Path(path), param_only=True))
-        write_checkpoint(path, snapshot.arrays, snapshot.head)
+        write_checkpoint(path, snapshot.arrays, {**snapshot.head, "about": dict(about or {})})
 
     @checked_arguments()
     def restore(self, path: str | os.PathLike[str]) -> None:

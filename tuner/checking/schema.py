@@ -67,6 +67,7 @@ _RUN_PARTS: Mapping[str, Part] = {
     "noise": Part(optional=True),
     "collector": Part(optional=True),
     "adaptive": Part(optional=True),
+    "plateau": Part(optional=True),
     **{name: Part(several=True, filled_in=("env",)) for name in BUILT_MAPPINGS},
 }
 _OF_A_FUNCTION = frozenset({"training", "evaluation", "agent", "tracker", "checkpoint"})

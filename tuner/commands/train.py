@@ -20,6 +20,7 @@ from tuner.results.wording import format_number, format_seconds
 from tuner.runs import folders as runs
 from tuner.runs.adaptation import describe_adaptation
 from tuner.runs.build import build_run, build_trackers, check_trackers
+from tuner.runs.checkpoints import take_weights
 from tuner.runs.checks import resolve
 from tuner.runs.functions import function_name, is_function, run_function
 from tuner.runs.progress import Progress, make_progress
@@ -59,7 +60,10 @@ def check_fit(config: DictConfig) -> None:
     if config.resume is None and config.get("backend") is not None:
         run = RunConfig.from_json(resolve(config))
         with few_threads(run.backend):
-            build_run(run).try_out()
+            built = build_run(run)
+            if run.init is not None:
+                take_weights(built.agent, run.init)
+            built.try_out()
 
 
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
@@ -102,6 +106,8 @@ def train(
     is_new, trust = resolved.pop("resume", None) is None, resolved.pop("trust", None)
     put_back = _nothing
     if is_new:
+        if resolved.get("init") is not None:  # wherever the run is resumed from
+            resolved["init"] = str(Path(resolved["init"]).absolute())
         runs.begin(folder, resolved)
         prepare = None
     else:
