@@ -18,7 +18,7 @@ from tuner.errors import UserError
 from tuner.results.wording import format_number
 from tuner.runs import folders as runs
 from tuner.runs.build import BuiltRun, build_run
-from tuner.runs.checkpoints import about_best
+from tuner.runs.checkpoints import about_best, best_of, checkpoint_of
 from tuner.runs.checks import resolve
 from tuner.text.console import PlainConsole
 
@@ -33,7 +33,7 @@ def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir
 
 
 def _file_of(folder: Path, weights: str) -> Path:
-    return runs.best_of(folder) if weights == BEST else runs.checkpoint_of(folder)
+    return best_of(folder) if weights == BEST else checkpoint_of(folder)
 
 
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
@@ -68,7 +68,7 @@ def _trained(folder: Path, weights: str, played: BuiltRun) -> str:
     """How long, and how good the best weights were when they were chosen."""
     if weights != BEST:
         return f"{played.agent.num_env_steps:,} steps of training"
-    about = about_best(runs.best_of(folder))
+    about = about_best(best_of(folder))
     return f"{about['num_env_steps']:,} steps of training, when it was evaluated best: {about['mean_return']:.4g}"
 
 

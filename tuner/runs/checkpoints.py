@@ -10,8 +10,35 @@ from note_rl.types import Evaluation
 from tuner.errors import UserError
 from tuner.runs.adaptation import write_adaptation
 from tuner.runs.build import BuiltRun, TrainableAgent
-from tuner.runs.folders import checkpoint_of
+from tuner.trial.folder import BEST_FILE, CHECKPOINT_FILE
 from tuner.trial.messages import JsonDict
+
+
+def best_of(folder: Path) -> Path:
+    """The weights of a run's best evaluation.
+
+    Raises:
+        UserError: The run has none.
+    """
+    path = folder / BEST_FILE
+    if not path.is_file():
+        raise UserError(
+            f"{folder} has no {BEST_FILE}: it was not evaluated yet, or trained with checkpoint.best=false or an "
+            "earlier version; the last weights are there with weights=last"
+        )
+    return path
+
+
+def checkpoint_of(folder: Path) -> Path:
+    """The newest checkpoint of a run.
+
+    Raises:
+        UserError: The run has none yet.
+    """
+    path = folder / CHECKPOINT_FILE
+    if not path.is_file():
+        raise UserError(f"{folder} has no checkpoint yet; the first one is written at the first evaluation")
+    return path
 
 
 class EpisodeLog(Protocol):

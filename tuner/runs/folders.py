@@ -22,7 +22,6 @@ from tuner.text.names import did_you_mean
 from tuner.trackers.history import HISTORY_FILE, read_history
 from tuner.trackers.jsonl import SUMMARY_FILE
 from tuner.trial.folder import (
-    BEST_FILE,
     CHECKPOINT_FILE,
     METRICS_FILE,
     REPORTS_FILE,
@@ -257,33 +256,6 @@ def _is_complete(folder: Path, config: JsonDict) -> bool:
         return False
     missing = missing_points(dict(read_reports(folder)), config["evaluation"]["num_points"])
     return bool(outcome == Outcome.COMPLETE and not missing)
-
-
-def best_of(folder: Path) -> Path:
-    """The weights of a run's best evaluation.
-
-    Raises:
-        UserError: The run has none.
-    """
-    path = folder / BEST_FILE
-    if not path.is_file():
-        raise UserError(
-            f"{folder} has no {BEST_FILE}: it was not evaluated yet, or trained with checkpoint.best=false or an "
-            "earlier version; the last weights are there with weights=last"
-        )
-    return path
-
-
-def checkpoint_of(folder: Path) -> Path:
-    """The newest checkpoint of a run.
-
-    Raises:
-        UserError: The run has none yet.
-    """
-    path = folder / CHECKPOINT_FILE
-    if not path.is_file():
-        raise UserError(f"{folder} has no checkpoint yet; the first one is written at the first evaluation")
-    return path
 
 
 def steps_done(folder: Path) -> int:
