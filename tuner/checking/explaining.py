@@ -117,6 +117,9 @@ def _explain_key(loader: ConfigLoaderImpl, key: str, value: str, before: DictCon
     if parent in BUILT_MAPPINGS and "." not in parent:
         entry = value if value.startswith("{") else "{_target_: package.module.Name}"
         return UserError(f"{parent} has no {name} yet: to add one, type '+{key}={entry}'")
+    if OmegaConf.is_dict(_node_at(before, parent)) and not len(_node_at(before, parent)):
+        options = sorted(set(loader.get_group_options(parent)) - {"off", "none"})
+        return UserError(f"unknown key {key}: {parent} is off; choose {parent}={' or '.join(options)} as well")
     groups = [] if "." in key else loader.list_groups("")
     own = _node_at(before, f"{parent}._target_") if parent and not nearest(key, _paths(before)) else None
     if isinstance(own, str) and not own.startswith(("note_rl.", "tuner.", "optuna.")):
