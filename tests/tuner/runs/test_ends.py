@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from note_rl.training.checkpoint import read_checkpoint
-from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine
+from tests.tuner.command_line import SMALL, SMALL_AGENTS, SMALL_STUDY, CommandLine
 from tests.tuner.runs.test_stops import Stopping, attempt, config_of
 from tests.tuner.studies import FakeExecutor, Script, learn, run_study
 from tuner.commands.play import load_run
 from tuner.config.composing import RunConfig
+from tuner.reporting.sections.effort import cost_section
 from tuner.runs.build import TrainableAgent, build_run
 from tuner.runs.checkpoints import about_best
 from tuner.runs.training import run_training
@@ -235,18 +236,13 @@ def test_a_study_says_which_trials_ended_by_themselves(tmp_path: Path) -> None:
     assert (run.complete, run.reason, len(run.curve)) == (True, "target reached after 400 steps", 9)
     assert [one.reason for one in summary.stage("screen") if one.number != 1] == [""] * 5
     assert "target reached after 400 steps" in summary.to_csv()
+    assert "target reached after 400 steps" in cost_section(summary)
+    assert "ended by themselves" not in cost_section(run_study(tmp_path / "other"))
 
 
 def test_trials_that_reach_their_target_are_complete_with_whole_curves(tuner: CommandLine) -> None:
     ends = ("training.target_reward=0", "training.reward_window=1", "evaluation.num_points=4")
-    study = (
-        "~space.buffer",
-        "study.num_trials=2",
-        "study.num_candidates=1",
-        "study.num_test_seeds=1",
-        "study.num_race_seeds=0",
-    )
-    answer = tuner("tune", *SMALL, *SMALL_AGENTS["dqn"], *ends, *study, "executor=inline", "study.name=mine")
+    answer = tuner("tune", *SMALL, *SMALL_AGENTS["dqn"], *ends, *SMALL_STUDY, "study.name=mine")
     assert answer.status == 0, answer
     for folder in (tuner.folder / "studies/mine/screen").iterdir():
         reports = [json.loads(line) for line in (folder / "reports.jsonl").read_text().splitlines()]

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from note_rl.training.checkpoint import read_checkpoint
-from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine
+from tests.tuner.command_line import SMALL, SMALL_AGENTS, SMALL_STUDY, CommandLine
 from tests.tuner.runs.test_stops import Stopping, attempt, config_of
 from tuner.commands.play import load_run
 from tuner.commands.preflight import preflight
@@ -122,20 +122,10 @@ def test_what_does_not_fit_is_refused_before_the_run_begins(tuner: CommandLine) 
     assert "init has no meaning here" in tuner.refused("train", "agent=synthetic", "init=first")
 
 
-STUDY = (
-    "~space.buffer",
-    "study.num_trials=2",
-    "study.num_candidates=1",
-    "study.num_test_seeds=1",
-    "study.num_race_seeds=0",
-)
-
-
 def test_every_trial_starts_from_the_weights_and_so_does_the_winner(tuner: CommandLine) -> None:
     train(tuner, "dqn", "first")
     answer = tuner(
-        *("tune", *SMALL, *SMALL_AGENTS["dqn"], *STUDY, "executor=inline", "storage=journal", "study.name=mine"),
-        "init=first",
+        "tune", *SMALL, *SMALL_AGENTS["dqn"], *SMALL_STUDY, "storage=journal", "study.name=mine", "init=first"
     )
     assert answer.status == 0, answer
     expected = load_run(tuner.folder / "first").agent
@@ -158,7 +148,7 @@ def test_every_trial_starts_from_the_weights_and_so_does_the_winner(tuner: Comma
 
 def test_a_study_whose_agent_does_not_fit_the_weights_does_not_begin(tuner: CommandLine) -> None:
     train(tuner, "dqn", "first")
-    study = ("tune", *SMALL, *SMALL_AGENTS["dqn"], *STUDY, "executor=inline", "storage=journal")
+    study = ("tune", *SMALL, *SMALL_AGENTS["dqn"], *SMALL_STUDY, "storage=journal")
     answer = tuner(*study, "init=first", "network.hidden_sizes=[9]")
     assert answer.status == 2
     assert "'agent/q_net/layers.0.weight' has the shape [8, 4] there and [9, 4] here" in answer.errors
