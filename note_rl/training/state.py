@@ -145,6 +145,8 @@ class StateMaker:
         """
         exploring, sampling = generator(seed, "exploration"), generator(seed, "sampling")
         normaliser = RewardNormaliser() if self.settings.normalise_reward else None
+        if normaliser is not None and self.agent.reward_moments:
+            normaliser.set_state(self.agent.reward_moments)
         collector = make_collector(self.agent, self.settings, self.policy, seed, exploring)
         experience = self._experience(collector, normaliser, sampling)
         return TrainingState(

@@ -167,7 +167,7 @@ def check_weights(init: str) -> None:
 
 
 def take_weights(agent: TrainableAgent, init: str) -> None:
-    """Gives a new agent parameters, targets and the normalisation of observations; counts and optimizer stay new.
+    """Gives a new agent parameters, targets and how its inputs are normalised; counts and optimizer stay new.
 
     Raises:
         UserError: The file cannot be read, or is of another agent; names the first array that differs.
