@@ -170,7 +170,7 @@ class TrainResult:
         num_env_steps: Environment steps over the agent's life.
         num_gradient_steps: Gradient steps over the agent's life.
         seconds: Wall time of this call.
-        stop_reason: "total_steps", "episodes", "criterion" or "stop_training".
+        stop_reason: "total_steps", "episodes", "criterion", "early_stopping" or "stop_training".
     """
 
     returns: list[float]

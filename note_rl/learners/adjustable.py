@@ -1,6 +1,6 @@
 """What of an update can be changed while training goes on, and the minibatch on which its noise is measured."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,6 +48,20 @@ def of_optimizers(hyperparameters: Mapping[str, float], num_optimizers: int) -> 
         if colon:
             numbers.setdefault(int(index), {})[name] = value
     return numbers
+
+
+def learning_rates(hyperparameters: Mapping[str, float], optimizers: Sequence[OptimizerNumbers]) -> list[float]:
+    """Returns the learning rate that each optimizer has in an update with these hyperparameters."""
+    told = of_optimizers(hyperparameters, len(optimizers))
+    return [told.get(index, {}).get(LEARNING_RATE, one.values[LEARNING_RATE]) for index, one in enumerate(optimizers)]
+
+
+def with_learning_rates(hyperparameters: Mapping[str, float], rates: Sequence[float]) -> dict[str, float]:
+    """Returns the hyperparameters of an update in which each optimizer has this learning rate."""
+    others = {name: value for name, value in hyperparameters.items() if name.partition(":")[0] != LEARNING_RATE}
+    if len(set(rates)) == 1:
+        return {**others, LEARNING_RATE: rates[0]}
+    return {**others, **{numbered(LEARNING_RATE, index): rate for index, rate in enumerate(rates)}}
 
 
 def of_the_agent(names: Iterable[str]) -> Iterator[str]:

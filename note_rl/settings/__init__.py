@@ -12,6 +12,7 @@ from note_rl.settings.experience import (
     SequenceSettings,
     with_train_arguments,
 )
+from note_rl.settings.plateau import Plateau
 from note_rl.settings.replay import Hindsight, Priority, RolloutPriority, Window
 from note_rl.settings.settings import Budget, Settings
 from note_rl.settings.workers import WorkerSettings
@@ -22,6 +23,7 @@ __all__ = [
     "Demonstrations",
     "ExperienceSettings",
     "Hindsight",
+    "Plateau",
     "Priority",
     "ReplaySettings",
     "RolloutPriority",

@@ -8,10 +8,11 @@ from note_rl.policy import Policy
 from note_rl.settings.adaptive import Adaptive
 from note_rl.settings.experience import ExperienceSettings, ReplaySettings, RolloutSettings
 from note_rl.settings.fields import check_fields, documented, setting
+from note_rl.settings.plateau import Plateau, plateau
 from note_rl.settings.schedules import Schedule
 from note_rl.settings.signals import check_signal
 from note_rl.settings.workers import WorkerSettings
-from note_rl.support.checking import SHARE, Count, Number, count_or_auto, device, flag
+from note_rl.support.checking import SHARE, Count, Described, Number, count_or_auto, device, flag
 
 
 @documented
@@ -65,6 +66,12 @@ class Settings:
         None, device, text="Where the agent's parameters are moved before training; None: left where they are."
     )
     workers: WorkerSettings | None = setting(None, manual=None, text="Who steps the environments; None: this process.")
+    plateau: Plateau | None = setting(
+        None,
+        Described("a `Plateau` of note_rl.settings", plateau),
+        text="Lower learning rates, and an end of training, where returns no longer rise: `Plateau(...)`; None: "
+        "neither.",
+    )
     adaptive: Adaptive | None = setting(
         None, text="Which hyperparameters are changed while training goes on, and by what; None: none."
     )

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from note_rl.settings.experience import ReplaySettings, RolloutSettings, SequenceSettings
 from note_rl.settings.fields import Field, fields_of
+from note_rl.settings.plateau import Plateau
 from note_rl.settings.replay import (
     Hindsight,
     Priority,
@@ -73,7 +74,7 @@ SYNONYMS = {"gradient_steps": "num_updates"}
 ALL = (
     *_ONLY_IN_SET,
     *_fields(Settings, ReplaySettings, Priority, Hindsight, Window, RolloutSettings, RolloutPriority, SequenceSettings),
-    *_fields(WorkerSettings),
+    *_fields(WorkerSettings, Plateau),
 )
 """Everything that a run can be told; what only concerns one call of train() is in `TrainOptions`."""
 

@@ -76,6 +76,7 @@ class Agent(Trainable, Rebuildable, Counted, Adjustable, Pictured):
                 every gradient step, or every 100 where it copies. With PPO, update_steps is the length of a rollout in
                 steps of all environments together.
                 trial_count, criterion: stop when the mean return of so many episodes reaches the criterion.
+                plateau: lower learning rates, and stop, when returns no longer rise: `note_rl.settings.Plateau`.
                 PPO: on-policy: collect, train for some epochs, forget.
                 rollout_steps, num_epochs: steps per environment (2,048) and passes (10) of each rollout (PPO).
                 sequences: each rollout is learned from once and joins a pool, whose sequences are read again; batch

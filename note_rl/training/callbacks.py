@@ -43,6 +43,9 @@ class Callback:
     def on_phase_end(self, phase: int, logs: Logs) -> None:
         """After collecting and training once; logs: num_env_steps, num_gradient_steps, loss and scheduled values."""
 
+    def on_plateau(self, text: str, logs: Logs) -> None:
+        """After a `Plateau` has lowered learning rates, of which `text` speaks; logs: num_env_steps, learning_rate."""
+
 
 _NAMES = [name for name in vars(Callback) if name.startswith("on_")]
 

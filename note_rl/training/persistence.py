@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from note_rl.environments.normalise import ObservationNormaliser
+from note_rl.environments.normalise import ObservationNormaliser, RewardNormaliser
 from note_rl.errors import CheckpointError
 from note_rl.learners.base import Learner, check_state
 from note_rl.settings import Settings
@@ -20,6 +20,7 @@ from note_rl.types import Array, nested, under
 
 _log = logging.getLogger(__name__)
 _PARAMETERS = "learner/agent/"  # under this prefix of a file's arrays lie parameters, targets and the like
+_REWARDS = "reward_normaliser"
 
 
 class Persistent:
@@ -31,6 +32,7 @@ class Persistent:
         max_save_files: Files kept, numbered by episode; None or 1: one file, `path` itself, replaced.
         save_best_only: Only when the mean return of the last `trial_count` episodes is the best so far.
         save_param_only: Parameters only.
+        reward_moments: Running moments of rewards that restore_param() has read, with which training begins.
     """
 
     path: str | os.PathLike[str] | None = None
@@ -44,6 +46,7 @@ class Persistent:
         self._settings: Settings | None = None
         self._trainer: Trainer | None = None
         self._restored: Snapshot | None = None
+        self.reward_moments: dict[str, Array] = {}
         self._history = History()
         self._saving_record = SavingRecord([])
         self.obs_normaliser = ObservationNormaliser()  # leaves observations as they are unless set() asks for more
@@ -78,14 +81,18 @@ class Persistent:
         write_checkpoint(path, snapshot.arrays, snapshot.head)
 
     @checked_arguments()
-    def save_param(self, path: str | os.PathLike[str]) -> None:
+    def save_param(self, path: str | os.PathLike[str], about: Mapping[str, Any] | None = None) -> None:
         """Writes the parameters (target networks included) to one file, for restore_param().
+
+        Args:
+            path: Replaced in one move.
+            about: Anything else that is worth knowing of them, JSON-able; `read_checkpoint` finds it in the head.
 
         Raises:
             CheckpointError: The file cannot be written.
         """
         snapshot = self._snapshot(SavingOptions(path=Path(path), param_only=True))
-        write_checkpoint(path, snapshot.arrays, snapshot.head)
+        write_checkpoint(path, snapshot.arrays, {**snapshot.head, "about": dict(about or {})})
 
     @checked_arguments()
     def restore(self, path: str | os.PathLike[str]) -> None:
@@ -116,13 +123,20 @@ class Persistent:
 
     @checked_arguments()
     def restore_param(self, path: str | os.PathLike[str]) -> None:
-        """Takes over the parameters in a file of save_param() or save(); everything else stays as it is.
+        """Takes over the parameters in a file of save_param() or save(), with the scales that they were learned in.
+
+        These are the running moments of observations, and those of rewards where set(normalise_reward=True) is told and
+        training has not begun yet. Everything else stays as it is.
 
         Raises:
             CheckpointError: As for restore().
         """
         arrays, _ = read_checkpoint(path)
+        rewards = under(_REWARDS, arrays) or under(f"trainer/{_REWARDS}", arrays)
+        with refusing_damage(Path(path)):
+            RewardNormaliser().set_state(rewards or RewardNormaliser().get_state())
         self._take_parameters(arrays)
+        self.reward_moments = {name: values for name, values in rewards.items() if name != "return"}
 
     def _take_parameters(self, arrays: Mapping[str, Array]) -> None:
         parameters = {name: values for name, values in arrays.items() if name.startswith(_PARAMETERS)}
@@ -145,6 +159,9 @@ class Persistent:
             arrays = {name: values for name, values in arrays.items() if name.startswith(_PARAMETERS)}
         arrays.update(nested("normaliser", self.obs_normaliser.get_state()))
         if options.param_only:
+            normaliser = None if self._trainer is None else self._trainer.state.reward_normaliser
+            if normaliser is not None:
+                arrays.update(nested(_REWARDS, normaliser.moments.get_state()))
             return Snapshot(arrays, head)
         head["saving"] = self._saving_record.to_json()
         head["seconds"] = self._history.seconds

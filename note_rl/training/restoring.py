@@ -12,6 +12,7 @@ from note_rl.replay.experience import Clock
 from note_rl.replay.frame_ring import FrameRing
 from note_rl.settings import Settings
 from note_rl.settings.experience import ReplaySettings, RolloutSettings, SequenceSettings
+from note_rl.training.plateau import PlateauWatch
 from note_rl.types import Array
 
 _POOL = "experience/"
@@ -56,6 +57,8 @@ def check_whole(arrays: Mapping[str, Array], head: Any, path: Path) -> None:
         scratch = np.random.default_rng(int(head["seed"])).bit_generator
         for name in ("exploration", "sampling"):
             scratch.state = head["random"][name]
+        if "plateau" in head:  # there was none in earlier versions
+            PlateauWatch(None).take(head["plateau"])
         numbers = [*head["clock"].values(), *head["recent"]]
         _require(all(np.isfinite(number) for number in numbers), "a count is no number")
         num_envs = len(arrays["collector/episode"])

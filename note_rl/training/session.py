@@ -12,6 +12,7 @@ from note_rl.errors import DivergedError
 from note_rl.replay.experience import Clock
 from note_rl.settings import Budget
 from note_rl.training.callbacks import Hooks
+from note_rl.training.plateau import PlateauWatch
 from note_rl.training.plotting import History
 from note_rl.types import Episode, FloatArray, TrainResult
 
@@ -51,6 +52,7 @@ class Session:
         clock: Of its life.
         budget: How long the call goes on.
         recent: Returns by which it may end earlier.
+        plateau: Whether returns still rise, by which it may, too.
         hooks: Told of everything.
         history: Of the agent's life; what happens is added to it.
         loss: Of the last training phase.
@@ -62,6 +64,7 @@ class Session:
     clock: Clock
     budget: Budget
     recent: RecentReturns
+    plateau: PlateauWatch
     hooks: Hooks
     history: History
     loss: float
@@ -98,7 +101,9 @@ class Session:
             return "total_steps"
         if self.budget.episodes is not None and len(self._returns) >= self.budget.episodes:
             return "episodes"
-        return "criterion" if self.recent.good_enough else None
+        if self.recent.good_enough:
+            return "criterion"
+        return "early_stopping" if self.plateau.is_over else None
 
     def announce_episode(self) -> None:
         """Tells of the episode that begins, if nobody has been told yet."""

@@ -21,6 +21,7 @@ from note_rl.replay.experience.making import agent_view, make_experience
 from note_rl.seeding import generator
 from note_rl.settings import Settings
 from note_rl.settings.adaptive import Adaptive
+from note_rl.training.plateau import PlateauWatch
 from note_rl.training.session import RecentReturns
 from note_rl.training.target_updates import with_target_updates
 from note_rl.training.train_options import same_pool
@@ -41,6 +42,7 @@ class TrainingState:
         clock: Counts over the agent's life.
         exploring, sampling: Random numbers of actions, and of minibatches.
         recent: Returns of the last episodes.
+        plateau: Whether returns still rise.
         reward_normaliser: Running moments of returns; None: rewards stay as they are.
         collector: Environments in the middle of their episodes.
         experience: The replay pool, or the rollout.
@@ -55,6 +57,7 @@ class TrainingState:
     exploring: np.random.Generator
     sampling: np.random.Generator
     recent: RecentReturns
+    plateau: PlateauWatch
     reward_normaliser: RewardNormaliser | None
     collector: Collecting
     experience: Experience
@@ -75,6 +78,7 @@ class TrainingState:
             "seed": self.seed,
             "clock": asdict(self.clock),
             "recent": list(self.recent.returns),
+            "plateau": self.plateau.to_json(),
             "adaptive": self.adaptation.to_json(),
             "random": {
                 "exploration": self.exploring.bit_generator.state,
@@ -99,6 +103,8 @@ class TrainingState:
         self.clock = Clock(**head["clock"])
         self.recent.returns.clear()
         self.recent.returns.extend(head["recent"])
+        if "plateau" in head:
+            self.plateau.take(head["plateau"])
         self.exploring.bit_generator.state = head["random"]["exploration"]
         self.sampling.bit_generator.state = head["random"]["sampling"]
         if "adaptive" in head:
@@ -139,6 +145,8 @@ class StateMaker:
         """
         exploring, sampling = generator(seed, "exploration"), generator(seed, "sampling")
         normaliser = RewardNormaliser() if self.settings.normalise_reward else None
+        if normaliser is not None and self.agent.reward_moments:
+            normaliser.set_state(self.agent.reward_moments)
         collector = make_collector(self.agent, self.settings, self.policy, seed, exploring)
         experience = self._experience(collector, normaliser, sampling)
         return TrainingState(
@@ -150,6 +158,7 @@ class StateMaker:
             exploring=exploring,
             sampling=sampling,
             recent=self._recent(),
+            plateau=PlateauWatch(self.settings.plateau),
             reward_normaliser=normaliser,
             collector=collector,
             experience=experience,
@@ -183,6 +192,7 @@ class StateMaker:
             seed=seed,
             policy=self.policy,
             recent=self._recent(former.recent.returns),
+            plateau=replace(former.plateau, options=self.settings.plateau),
             reward_normaliser=normaliser,
             collector=collector,
             experience=experience,

@@ -63,6 +63,24 @@ class Trainable(Declared, Persistent):
     def _multi_agent(self) -> bool:
         return self._settings is not None and self._settings.multi_agent
 
+    @property
+    def learning_rate_factor(self) -> float:
+        """What a `Plateau` has multiplied every learning rate by so far."""
+        return 1.0 if self._trainer is None else self._trainer.state.plateau.factor
+
+    def note_evaluation(self, mean_return: float, at: int | None = None) -> None:
+        """Tells a `Plateau(by="evaluations")` of an evaluation; called by a callback while train() runs.
+
+        Args:
+            mean_return: What it came to.
+            at: Environment steps that it counts for; None: those that were taken. One that does not lie behind the last
+                one is ignored, so that a run that was resumed may be told again.
+        """
+        if self._trainer is None:
+            raise SettingsError("note_evaluation() is for callbacks: call it while train() runs")
+        clock, plateau = self._trainer.clock, self._trainer.state.plateau
+        plateau.note_evaluation(float(mean_return), clock.num_env_steps if at is None else at, clock)
+
     def _train(
         self, optimizer: Any, budget: Budget, arguments: dict[str, Any], callbacks: Sequence[Any] = ()
     ) -> TrainResult:

@@ -16,7 +16,7 @@ from note_rl.collect.base import Collecting
 from note_rl.collect.contract import explaining_triplets
 from note_rl.collect.joining import joined
 from note_rl.errors import WorkerError
-from note_rl.learners.adjustable import of_the_agent
+from note_rl.learners.adjustable import LEARNING_RATE, of_the_agent
 from note_rl.learners.base import Learner, Staged
 from note_rl.policy import exploration
 from note_rl.replay.experience import Clock, Experience
@@ -90,7 +90,8 @@ class Trainer:
 
     def prepare(self, optimizer: Any, jit: Any) -> None:
         """Makes the learner ready; see `Learner.prepare`."""
-        names = list(dict.fromkeys([*self.schedules.for_learner, *self.adaptation.attributes()]))
+        scaled = [LEARNING_RATE] * self.state.plateau.scales
+        names = list(dict.fromkeys([*self.schedules.for_learner, *self.adaptation.attributes(), *scaled]))
         self.learner.prepare(optimizer, self.settings.max_grad_norm, names, jit)
         self._jit, self._expected = jit, list(of_the_agent(names))
         self.adaptation.bind()
@@ -100,7 +101,7 @@ class Trainer:
         self._expected = None
 
     def run(self, budget: Budget, hooks: Hooks, history: History, num_store: int = 1) -> TrainResult:
-        """Trains until the budget is used up, the criterion is reached or somebody sets `agent.stop_training`.
+        """Trains until the budget is used up, the criterion is reached, returns no longer rise or somebody says so.
 
         Args:
             budget: How long.
@@ -111,7 +112,8 @@ class Trainer:
         Raises:
             DivergedError: A loss was not finite.
         """
-        session = Session(self.agent, self.clock, budget, self.state.recent, hooks, history, self._loss)
+        ends = (self.state.recent, self.state.plateau)
+        session = Session(self.agent, self.clock, budget, *ends, hooks, history, self._loss)
         self.num_store.told = self.num_store.now = num_store
         with self._collecting():
             stop_reason = self._run(session)
@@ -159,8 +161,18 @@ class Trainer:
         if self.settings.normalise_obs:  # only now: the same for the whole iteration
             self.agent.obs_normaliser.update(steps.obs)
         session.note_phase(self._loss)
+        self.state.plateau.end_of_phase(self.clock, self.recent_mean())
         if session.hooks.wants("on_phase_end"):
             session.tell_phase({**hyperparameters, **self.schedules.of_the_policy(), **self.adaptation.logs()})
+        self._tell_reductions(session)
+
+    def _tell_reductions(self, session: Session) -> None:
+        plateau = self.state.plateau
+        for reduction in plateau.news():
+            assert plateau.options is not None
+            text = reduction.text(plateau.rates, plateau.options.patience)
+            _log.info("%s", text)
+            session.hooks("on_plateau", text, {**session.logs(), "learning_rate": plateau.rates[0] * reduction.after})
 
     def _hyperparameters(self, session: Session) -> dict[str, float]:
         """Moves what is scheduled or adapted; returns what the learner is told of it, by name."""
@@ -170,7 +182,7 @@ class Trainer:
         hyperparameters = self.adaptation.move_to(self.schedules.move_to(self.clock.progress), self.clock)
         for name in self._expected or ():  # also those that nothing has moved yet
             hyperparameters.setdefault(name, float(getattr(self.agent, name)))
-        return hyperparameters
+        return self.state.plateau.scaled(hyperparameters, self.learner.optimizer_numbers)
 
     def _collect(self, session: Session) -> Steps:
         """As many rounds as are asked for, if the budget is not used up before."""

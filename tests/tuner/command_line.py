@@ -22,6 +22,11 @@ SMALL = (
     "network.hidden_sizes=[8]",
 )
 """A run of a second."""
+SMALL_STUDY = (
+    *("executor=inline", "~space.buffer", "study.num_trials=2", "study.num_candidates=1", "study.num_test_seeds=1"),
+    "study.num_race_seeds=0",
+)
+"""A study of such runs, for agents that learn from replay."""
 _OFF_POLICY = ("buffer.learning_starts=64", "buffer.batch_size=16", "buffer.train_freq=8")
 _ON_POLICY = ("env.num_envs=2", "buffer.num_steps=16", "buffer.batch_size=16", "buffer.num_epochs=2")
 SMALL_AGENTS = {

@@ -15,7 +15,7 @@ from tuner.config.trust import admit_code, foreign_code
 from tuner.errors import UserError
 
 _MADE_BY_TUNER: Final = (
-    *("checkpoint.safetensors", "metrics.jsonl", "trial.json", "controller.lock"),
+    *("checkpoint.safetensors", "best.safetensors", "metrics.jsonl", "trial.json", "controller.lock"),
     *("report.json", "trials.csv", "experiment/winner.yaml"),
 )
 _RESOLVER = re.compile(r"\$\{[^{}]*:")  # ${oc.env:...} and its like; ${optimizer.learning_rate} is no harm

@@ -116,14 +116,34 @@ def _explain_choice(loader: ConfigLoaderImpl, culprit: Override, error: MissingC
     return UserError(f"there is no {group or culprit.key_or_group}={choice}{hint}{listed}")
 
 
+_OTHER_NAMES = {
+    **dict.fromkeys(("max_steps", "total_timesteps", "timesteps"), "training.total_steps"),
+    **dict.fromkeys(("criterion", "target_return"), "training.target_reward"),
+    **dict.fromkeys(("trial_count", "reward_buffer_size", "return_window"), "training.reward_window"),
+    **dict.fromkeys(("init_from", "weights", "init_weights"), "init"),
+    **dict.fromkeys(("plateau_reduce_factor", "lr_factor"), "plateau.factor, with plateau=episodes or evaluations"),
+    "plateau_reduce_patience": "plateau.patience, with plateau=episodes or evaluations",
+    "early_stop_patience": "plateau.early_stop, with plateau=episodes or evaluations",
+    "divergence_monitoring_steps": "plateau.start_steps, with plateau=episodes or evaluations",
+}
+"""What other libraries and our own Python classes call settings of a run."""
+
+
 def _explain_key(loader: ConfigLoaderImpl, key: str, value: str, before: DictConfig) -> UserError:
     """An override of something that does not exist."""
     parent, _, name = key.rpartition(".")
+    if name in _OTHER_NAMES and _node_at(before, "training") is not None:
+        return UserError(f"unknown key {key}: here it is {_OTHER_NAMES[name]}")
+    if key == "checkpoint" and _node_at(before, "weights") is not None:
+        return UserError(f"unknown key {key}: here it is weights=last or weights=best")
     if parent == "env.kwargs":
         return UserError(f"{parent} has no {name} yet: to add one, type +{key}={value}")
     if parent in BUILT_MAPPINGS and "." not in parent:
         entry = value if value.startswith("{") else "{_target_: package.module.Name}"
         return UserError(f"{parent} has no {name} yet: to add one, type '+{key}={entry}'")
+    if OmegaConf.is_dict(_node_at(before, parent)) and not len(_node_at(before, parent)):
+        options = sorted(set(loader.get_group_options(parent)) - {"off", "none"})
+        return UserError(f"unknown key {key}: {parent} is off; choose {parent}={' or '.join(options)} as well")
     if key.startswith("space."):
         return _explain_space(key, value, before)
     target = _node_at(before, f"{parent}._target_") if parent else None

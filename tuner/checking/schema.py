@@ -69,6 +69,7 @@ _RUN_PARTS: Mapping[str, Part] = {
     "noise": Part(optional=True, whole=True),
     "collector": Part(optional=True, whole=True),
     "adaptive": Part(optional=True, whole=True),
+    "plateau": Part(optional=True, whole=True),
     **{name: Part(several=True, filled_in=("env",), whole=True) for name in BUILT_MAPPINGS},
 }
 _OF_A_FUNCTION = frozenset({"training", "evaluation", "agent", "tracker", "checkpoint"})

@@ -110,9 +110,13 @@ class RunValues:
 
     seed: int
     trust: str | Sequence[str] | None = None
+    init: str | None = None
 
     def __post_init__(self) -> None:
         require(self.seed >= 0, "seed", self.seed, "0 or more")
+        told = self.init
+        plain = told is None or (bool(told.strip()) and "\0" not in told)
+        require(plain, "init", repr(told), "the folder of a run, or a checkpoint file")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,6 +129,11 @@ class TrainValues(RunValues):
         """Refuses what names no folder."""
         super().__post_init__()
         _require_folder("resume", self.resume)
+        if self.resume is not None and self.init is not None:
+            raise UserError(
+                f"init={self.init} starts a new run from weights, and resume={self.resume} continues a run as it was: "
+                "leave one of them out"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,6 +167,7 @@ class PlayValues:
     seed: int
     gif: str | None
     max_frames: int
+    weights: str = "last"
     trust: str | Sequence[str] | None = None
 
     def __post_init__(self) -> None:
@@ -165,6 +175,7 @@ class PlayValues:
         require(self.num_episodes >= 1, "num_episodes", self.num_episodes, "at least 1")
         require(self.seed >= 0, "seed", self.seed, "0 or more")
         require(self.max_frames >= 1, "max_frames", self.max_frames, "at least 1")
+        require(self.weights in ("last", "best"), "weights", self.weights, "last or best")
         name = self.gif
         require(name is None or bool(name.strip("/ \n\0.")), "gif", repr(name), "the name of a file, or null for none")
 

@@ -53,7 +53,7 @@ class _Run:
 
     def begin(self, executor: Executor) -> None:
         """Half a run of an earlier call is not gone on with."""
-        for name in (files.CHECKPOINT_FILE, files.REPORTS_FILE, files.RESULT_FILE):
+        for name in (files.CHECKPOINT_FILE, files.BEST_FILE, files.REPORTS_FILE, files.RESULT_FILE):
             (self.folder / name).unlink(missing_ok=True)
         remember(self.spec.config)
         executor.start(self.spec, self.folder)

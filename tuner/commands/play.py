@@ -18,8 +18,11 @@ from tuner.errors import UserError
 from tuner.results.wording import format_number
 from tuner.runs import folders as runs
 from tuner.runs.build import BuiltRun, build_run
+from tuner.runs.checkpoints import about_best, best_of, checkpoint_of
 from tuner.runs.checks import resolve
 from tuner.text.console import PlainConsole
+
+LAST, BEST = "last", "best"
 
 
 def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
@@ -28,7 +31,11 @@ def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir
     if config.run is None:
         raise UserError(f"name the folder of a run: tuner play RUN, such as {runs.newest() or 'runs/NAME'}")
     runs.read_run(Path(config.run), trusted_modules(resolve(config).get("trust")))
-    runs.checkpoint_of(Path(config.run))
+    _file_of(Path(config.run), config.weights)
+
+
+def _file_of(folder: Path, weights: str) -> Path:
+    return best_of(folder) if weights == BEST else checkpoint_of(folder)
 
 
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
@@ -41,13 +48,13 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     run_folder = Path(config.run)
     if config.gif is not None:
         check_kind(run_folder / config.gif)
-    played = load_run(run_folder, trusted_modules(resolve(config).get("trust")))
+    played = load_run(run_folder, trusted_modules(resolve(config).get("trust")), config.weights)
     evaluation = played.agent.evaluate(config.num_episodes, seed=config.seed)
     returns = evaluation.returns
     console.print(
         f"mean return [bold]{format_number(evaluation.mean)}[/bold] over {len(returns)} episodes "
         f"(from {format_number(float(returns.min()))} to {format_number(float(returns.max()))}), "
-        f"after {played.agent.num_env_steps:,} steps of training",
+        f"after {_trained(run_folder, config.weights, played)}",
         soft_wrap=True,
     )
     if config.gif is not None and not _draws_pictures(played.environment):
@@ -57,6 +64,14 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         _film(played, path, config.max_frames, config.seed)
         console.print(f"film of one episode: {escape(str(path))}", soft_wrap=True)
     return 0
+
+
+def _trained(folder: Path, weights: str, played: BuiltRun) -> str:
+    """How long, and how good the best weights were when they were chosen."""
+    if weights != BEST:
+        return f"{played.agent.num_env_steps:,} steps of training"
+    about = about_best(best_of(folder))
+    return f"{about['num_env_steps']:,} steps of training, when it was evaluated best: {about['mean_return']:.4g}"
 
 
 def _draws_pictures(environment: EnvFactory) -> bool:
@@ -86,19 +101,23 @@ def check_kind(path: Path) -> None:
         raise UserError(f"gif={error}") from error
 
 
-def load_run(folder: Path, trust: Sequence[str] = ()) -> BuiltRun:
-    """A trained run with its agent as it was at the newest checkpoint.
+def load_run(folder: Path, trust: Sequence[str] = (), weights: str = LAST) -> BuiltRun:
+    """A trained run with its agent as it was at the newest checkpoint, or with the weights of its best evaluation.
 
     Args:
         folder: Of the run; it may come from anybody.
         trust: Modules outside of `tuner` that it may name, see `tuner.config.trust`.
+        weights: `LAST` or `BEST`.
 
     Raises:
         UserError: No run is in that folder, it has no checkpoint yet, or it names code that nobody has vouched for.
         note_rl.errors.CheckpointError: The checkpoint is damaged.
     """
     config = RunConfig.from_json(runs.read_run(folder, trust))
-    checkpoint = runs.checkpoint_of(folder)
+    path = _file_of(folder, weights)
     built = build_run(replace(config, backend=replace(config.backend, device="cpu")))
-    built.agent.restore(checkpoint)
+    if weights == BEST:
+        built.agent.restore_param(path)
+    else:
+        built.agent.restore(path)
     return built

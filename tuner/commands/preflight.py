@@ -121,11 +121,14 @@ def _check(
     loader: ConfigLoaderImpl, config_name: str, overrides: Sequence[str], known: frozenset[str], with_run: bool
 ) -> Preflight:
     from tuner.runs import checks
+    from tuner.runs.checkpoints import check_weights
 
     config = compose_or_explain(loader, config_name, overrides)
     resolved = checks.check_config(config, known, config_name, loader.get_group_options)
     if with_run and "training" in resolved:
         checks.check_run(resolved)
+        if resolved.get("init") is not None and resolved.get("resume") is None:
+            check_weights(resolved["init"])
     folder, sweep_folder = _folder_of(config, "run"), _folder_of(config, "sweep")
     of_several = config.hydra.mode == RunMode.MULTIRUN
     OmegaConf.set_struct(config, False)

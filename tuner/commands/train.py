@@ -21,6 +21,7 @@ from tuner.results.wording import format_number, format_seconds
 from tuner.runs import folders as runs
 from tuner.runs.adaptation import describe_adaptation
 from tuner.runs.build import build_run, build_trackers, check_trackers
+from tuner.runs.checkpoints import about_best, take_weights
 from tuner.runs.checks import resolve
 from tuner.runs.functions import function_name, is_function, run_function
 from tuner.runs.progress import Progress, make_progress
@@ -32,6 +33,7 @@ from tuner.text.plain_text import MAX_TRACEBACK, describe_error, traceback_of
 from tuner.trackers.base import RunInfo, TrackerGroup
 from tuner.trackers.jsonl import JsonlTracker
 from tuner.trial.context import TrialContext
+from tuner.trial.folder import BEST_FILE
 from tuner.trial.messages import OUTPUT_FILE, JsonDict, Outcome, TrialInterrupted
 
 
@@ -60,7 +62,10 @@ def check_fit(config: DictConfig) -> None:
     if config.resume is None and config.get("backend") is not None:
         run = RunConfig.from_json(resolve(config))
         with few_threads(run.backend), speaking_of_settings():
-            build_run(run).try_out()
+            built = build_run(run)
+            if run.init is not None:
+                take_weights(built.agent, run.init)
+            built.try_out()
 
 
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
@@ -79,9 +84,20 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         f"({format_seconds(outcome.seconds)}){watch}",
         soft_wrap=True,
     )
+    _say_better(console, folder, outcome)
     for line in describe_adaptation(folder):
         console.print(escape(line), soft_wrap=True)
     return 0
+
+
+def _say_better(console: Console, folder: Path, outcome: TrainOutcome) -> None:
+    """Where the weights are that were evaluated better than the last ones."""
+    path = folder / BEST_FILE
+    about = about_best(path) if path.is_file() else {}
+    if about and about["mean_return"] > outcome.final_return:
+        best = f"[bold]{format_number(about['mean_return'])}[/bold] after {about['num_env_steps']:,} steps"
+        watch = f"[bold]tuner play {escape(str(folder))} weights=best[/bold]"
+        console.print(f"best evaluation {best}; watch it: {watch}", soft_wrap=True)
 
 
 def train(
@@ -103,6 +119,8 @@ def train(
     is_new, trust = resolved.pop("resume", None) is None, resolved.pop("trust", None)
     put_back = _nothing
     if is_new:
+        if resolved.get("init") is not None:  # wherever the run is resumed from
+            resolved["init"] = str(Path(resolved["init"]).absolute())
         runs.begin(folder, resolved)
         prepare = None
     else:

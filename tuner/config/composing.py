@@ -9,7 +9,7 @@ import copy
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -78,7 +78,13 @@ class EnvConfig:
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """How long and how."""
+    """How long and how.
+
+    Attributes:
+        target_reward: A run ends when the mean return of the last `reward_window` training episodes reaches it; None:
+            never.
+        reward_window: Episodes; also those that `plateau=episodes` goes by.
+    """
 
     total_steps: int
     max_grad_norm: float | None = None
@@ -86,8 +92,11 @@ class TrainingConfig:
     normalise_reward: bool = False
     multi_agent: bool = False
     jit_compile: bool | str = "auto"
+    target_reward: float | None = None
+    reward_window: int = 100
 
     def __post_init__(self) -> None:
+        require(self.reward_window >= 1, "training.reward_window", self.reward_window, "at least 1")
         require(self.total_steps >= 1, "training.total_steps", self.total_steps, "at least 1")
         norm = self.max_grad_norm
         require(norm is None or norm > 0.0, "training.max_grad_norm", norm, "above 0, or null for no limit")
@@ -114,6 +123,7 @@ class CheckpointConfig:
 
     save_replay: bool = True
     keep: int = 1
+    best: bool = True
 
     def __post_init__(self) -> None:
         require(self.keep >= 1, "checkpoint.keep", self.keep, "at least 1")
@@ -121,7 +131,11 @@ class CheckpointConfig:
 
 @dataclass(frozen=True)
 class RunConfig:
-    """All that one training run needs. Parts that are built by `_target_` stay dictionaries until build.py."""
+    """All that one training run needs. Parts that are built by `_target_` stay dictionaries until build.py.
+
+    Attributes:
+        init: Run folder or checkpoint file whose weights it starts from; None: from new ones.
+    """
 
     seed: int
     backend: BackendConfig
@@ -139,8 +153,10 @@ class RunConfig:
     wrapper_training: dict[str, JsonDict] = field(default_factory=dict)
     schedule: dict[str, JsonDict] = field(default_factory=dict)
     adaptive: JsonDict = field(default_factory=dict)
+    plateau: JsonDict = field(default_factory=dict)
     tracker: dict[str, JsonDict] = field(default_factory=dict)
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
+    init: str | None = None
 
     def __post_init__(self) -> None:
         require(self.seed >= 0, "seed", self.seed, "0 or more")
@@ -154,7 +170,9 @@ class RunConfig:
                 `tuner.runs.checks`.
         """
         values = {part.name: config[part.name] for part in fields(cls) if part.name in config}
-        values = {name: {} if value is None or value == [] else value for name, value in values.items()}
+        values = {
+            name: {} if value == [] or (value is None and name != "init") else value for name, value in values.items()
+        }
         missing = [part.name for part in fields(cls) if part.name not in values and part.name in _REQUIRED]
         if missing:
             raise UserError(f"the config of this run has no {missing[0]}; it should hold {', '.join(_REQUIRED)}")
@@ -171,6 +189,18 @@ SECTIONS = {
     "evaluation": EvaluationConfig,
     "checkpoint": CheckpointConfig,
 }
+
+
+def with_section_defaults(config: Mapping[str, Any]) -> JsonDict:
+    """A run's config with what its sections have gained since it was written, to be compared with one of now."""
+    filled = dict(config)
+    for name, section in SECTIONS.items():
+        if isinstance(config.get(name), Mapping):
+            defaults = {one.name: one.default for one in fields(section) if one.default is not MISSING}
+            filled[name] = {**defaults, **config[name]}
+    return filled
+
+
 _REQUIRED = ("seed", "backend", "env", "network", "optimizer", "buffer", "policy", "agent", "training", "evaluation")
 
 

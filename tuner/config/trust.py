@@ -27,7 +27,7 @@ _PARTS: Mapping[str, tuple[str, ...]] = {
     **{f"note_rl.agents.{package}.networks": ("CNN", "MLP") for package in ("keras", "pytorch")},
     **{f"note_rl.optimizers.{package}": ("adam", "adamw", "rmsprop", "sgd") for package in ("keras", "pytorch")},
     "note_rl.settings": (
-        *("Adaptive", "Hindsight", "Priority", "ReplaySettings", "RolloutPriority", "RolloutSettings"),
+        *("Adaptive", "Hindsight", "Plateau", "Priority", "ReplaySettings", "RolloutPriority", "RolloutSettings"),
         *("SequenceSettings", "Window", "WorkerSettings"),
     ),
     "note_rl.policy": (

@@ -22,6 +22,7 @@ from note_rl.seeding import seed_everything
 from tuner.config.composing import RunConfig
 from tuner.executors.preload import Backend
 from tuner.runs.build import build_run
+from tuner.runs.checkpoints import take_weights
 from tuner.trial.messages import JsonDict
 
 _NOT_CARRIED = frozenset({"stop_training", "path", "save_freq", "max_save_files", "save_best_only", "save_param_only"})
@@ -115,8 +116,10 @@ class ConfiguredSubject:
         return name
 
     def build(self, seed: int) -> tuple[Any, Any]:
-        """Initial parameters follow the seed as everything else does."""
+        """Initial parameters follow the seed as everything else does, unless `init` says what they are."""
         run = build_run(RunConfig.from_json({**self.config, "seed": seed}))
+        if run.config.init is not None:
+            take_weights(run.agent, run.config.init)
         return run.agent, run.optimizer
 
 

@@ -49,7 +49,7 @@ class RunRecord:
         outcome: None while it runs.
         value: the study's metric. A run that diverged, ran out of memory or out of time has the value it is told with
             (the score of a random policy if that is known, or the worst one of the study); a crashed one has none.
-        reason: one line for anything but a complete run.
+        reason: one line for anything but a run that used all of its budget.
         curve: (step, value) of each report, in order.
         seconds: wall time.
         folder: where the run's files are.

@@ -72,6 +72,15 @@ class TrainableAgent(Protocol):
     def restore(self, path: str | os.PathLike[str]) -> None:
         """See `note_rl.RL.restore`."""
 
+    def save_param(self, path: str | os.PathLike[str], about: JsonDict | None = None) -> None:
+        """See `note_rl.RL.save_param`."""
+
+    def restore_param(self, path: str | os.PathLike[str]) -> None:
+        """See `note_rl.RL.restore_param`."""
+
+    def note_evaluation(self, mean_return: float, at: int | None = None) -> None:
+        """See `note_rl.RL.note_evaluation`."""
+
 
 @dataclass(frozen=True)
 class BuiltRun:
@@ -206,6 +215,9 @@ def build_settings(config: RunConfig) -> Settings:
         seed=config.seed,
         workers=_build("collector", config.collector) if config.collector else None,
         adaptive=_build("adaptive", config.adaptive) if config.adaptive else None,
+        plateau=_build("plateau", config.plateau) if config.plateau else None,
+        trial_count=config.training.reward_window,
+        criterion=config.training.target_reward,
         schedules={name: _build(f"schedule.{name}", node) for name, node in config.schedule.items()},
     )
 

@@ -12,6 +12,7 @@ from omegaconf.errors import (
 
 from note_rl.environments import flat_observations
 from note_rl.learners.declarations import Declared, check_actions, check_settings
+from note_rl.settings import Plateau
 from tuner.checking.schema import Schema, schema_of
 from tuner.checking.sections import Choices, check_parts, check_ranges_of, check_sections, left_out, refuse_missing
 from tuner.config.composing import BackendConfig, RunConfig, to_json
@@ -162,6 +163,7 @@ def check_run(resolved: JsonDict) -> None:
     check_ranges(resolved)
     _check_schedules(resolved)
     _check_settings(run)
+    _check_plateau(run)
     _check_environment(run)
 
 
@@ -241,10 +243,21 @@ def _check_settings(run: RunConfig) -> None:
         *([run.noise] if run.noise else []),
         *run.schedule.values(),
         *([run.adaptive] if run.adaptive else []),
+        *([run.plateau] if run.plateau else []),
     ]
     if all(str(node["_target_"]).startswith(_FRAMEWORK_FREE) for node in nodes):
         with speaking_of_settings():
             check_settings(declared(run), build_settings(run))
+
+
+def _check_plateau(run: RunConfig) -> None:
+    """As many evaluations without an improvement as it takes must be there behind the first one."""
+    patience, num_points = run.plateau.get("patience", Plateau.patience), run.evaluation.num_points
+    if run.plateau.get("by") == "evaluations" and patience >= num_points:
+        raise UserError(
+            f"plateau.patience={patience} is never reached: evaluation.num_points={num_points} leaves {num_points - 1} "
+            f"evaluations behind the first one; set evaluation.num_points={10 * patience} or so, or plateau=episodes"
+        )
 
 
 def _check_noise(run: RunConfig) -> None:

@@ -1,5 +1,6 @@
 """Run folders and the configuration in them."""
 
+import copy
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -10,6 +11,7 @@ import yaml
 
 from note_rl.errors import NoteRLError
 from note_rl.training.checkpoint import read_checkpoint
+from tuner.config.composing import with_section_defaults
 from tuner.config.paths import config_difference, get_path, set_path
 from tuner.config.trust import admit, remember, trusted_modules
 from tuner.errors import UserError
@@ -19,11 +21,21 @@ from tuner.runs.checks import checked_run
 from tuner.text.names import did_you_mean
 from tuner.trackers.history import HISTORY_FILE, read_history
 from tuner.trackers.jsonl import SUMMARY_FILE
-from tuner.trial.folder import CHECKPOINT_FILE, METRICS_FILE, REPORTS_FILE, RESULT_FILE, SPEC_FILE, read_reports
+from tuner.trial.folder import (
+    CHECKPOINT_FILE,
+    METRICS_FILE,
+    REPORTS_FILE,
+    RESULT_FILE,
+    SPEC_FILE,
+    read_reports,
+)
 from tuner.trial.messages import JsonDict, Outcome
 
 CONFIG_FILE = "config.yaml"
-CHANGEABLE = ("training.total_steps", "evaluation.num_episodes", "checkpoint", "tracker", "backend.device")
+CHANGEABLE = (
+    *("training.total_steps", "training.target_reward", "plateau", "evaluation.num_episodes", "checkpoint", "tracker"),
+    "backend.device",
+)
 """What of a run may be changed when it is continued: nothing that makes it another run."""
 
 
@@ -61,7 +73,7 @@ def check_same(folder: Path, config: Mapping[str, Any]) -> None:
     """Refuses a folder that was begun with another configuration, naming what differs."""
     if not os.path.lexists(folder / CONFIG_FILE):
         return
-    changed = config_difference(_written(folder), yaml.safe_load(_to_yaml(config)))
+    changed = config_difference(*map(with_section_defaults, (_written(folder), yaml.safe_load(_to_yaml(config)))))
     if changed:
         told = "; ".join(changed[:3])
         raise UserError(f"{folder} was begun with another configuration ({told}); choose another hydra.run.dir")
@@ -164,6 +176,7 @@ def resumed_config(folder: Path, composed: Mapping[str, Any], overrides: Sequenc
             nothing left to train.
     """
     own = read_run(folder, trusted_modules(composed.get("trust")))
+    before = copy.deepcopy(own)
     _check_files(folder)
     for override in overrides:
         key = override.lstrip("+~").partition("=")[0]
@@ -181,7 +194,20 @@ def resumed_config(folder: Path, composed: Mapping[str, Any], overrides: Sequenc
             f"{folder} has all of its {done:,} steps; to go on training add training.total_steps={2 * done} or so, "
             f"to watch it: tuner play {folder}"
         )
+    if own == before and done < total and _is_complete(folder, own):
+        raise UserError(_ended_by_itself(folder, done, own))
     return own
+
+
+def _ended_by_itself(folder: Path, done: int, config: JsonDict) -> str:
+    """What to say of a run that is complete before the end of its budget."""
+    target = config["training"].get("target_reward")
+    ways = ["training.target_reward=null or a higher one"] if target is not None else []
+    ways += ["plateau=off"] if config.get("plateau") else []
+    return (
+        f"{folder} has ended by itself after {done:,} steps, see its {RESULT_FILE}; to go on training add "
+        f"{' or '.join(ways) or 'what lets it'}, to watch it: tuner play {folder}"
+    )
 
 
 def _check_files(folder: Path) -> None:
@@ -236,18 +262,6 @@ def _is_complete(folder: Path, config: JsonDict) -> bool:
         return False
     missing = missing_points(dict(read_reports(folder)), config["evaluation"]["num_points"])
     return bool(outcome == Outcome.COMPLETE and not missing)
-
-
-def checkpoint_of(folder: Path) -> Path:
-    """The newest checkpoint of a run.
-
-    Raises:
-        UserError: The run has none yet.
-    """
-    path = folder / CHECKPOINT_FILE
-    if not path.is_file():
-        raise UserError(f"{folder} has no checkpoint yet; the first one is written at the first evaluation")
-    return path
 
 
 def steps_done(folder: Path) -> int:

@@ -3,6 +3,7 @@
 from note_rl.collect.evaluation import random_policy_returns
 from tuner.config.composing import RunConfig
 from tuner.runs.build import build_run
+from tuner.runs.checkpoints import take_weights
 from tuner.trial.context import TrialContext
 
 NUM_EPISODES = 20
@@ -15,6 +16,8 @@ def run_probe(context: TrialContext) -> None:
     """
     config = {**context.spec.config, "seed": context.spec.seed}
     run = build_run(RunConfig.from_json(config))
+    if run.config.init is not None:
+        take_weights(run.agent, run.config.init)
     run.try_out()
     context.built(run.used)
     returns = random_policy_returns(run.environment, NUM_EPISODES, context.spec.seed)

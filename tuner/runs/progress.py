@@ -4,6 +4,7 @@ import time
 from collections.abc import Mapping
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 
@@ -26,6 +27,9 @@ class Progress:
 
     def evaluated(self, fraction: float, mean_return: float) -> None:
         """An evaluation without exploration."""
+
+    def noted(self, text: str) -> None:
+        """Something worth knowing."""
 
     def ended(self) -> None:
         """Nothing more will come."""
@@ -51,6 +55,10 @@ class LineProgress(Progress):
         elapsed = format_seconds(time.perf_counter() - self._began)
         result = f"mean return {format_number(mean_return)}{self._training_return}"
         self._console.print(f"{fraction:4.0%}  {steps:>11} steps  {result}  ({elapsed})", soft_wrap=True)
+
+    def noted(self, text: str) -> None:
+        """Writes it."""
+        self._console.print(escape(text), highlight=False, soft_wrap=True)
 
 
 class BarProgress(Progress):
@@ -97,6 +105,10 @@ class BarProgress(Progress):
         self._numbers["evaluated"] = f"evaluated {format_number(mean_return)}"
         self._bar.update(self._task, completed=self._fraction)
         self._show()
+
+    def noted(self, text: str) -> None:
+        """Writes it above the bar."""
+        self._bar.console.print(escape(text), highlight=False, soft_wrap=True)
 
     def ended(self) -> None:
         """Leaves the bar as it is."""

@@ -46,6 +46,7 @@ def used_config(config: RunConfig, environment: EnvFactory, agent: Any, optimize
         "collector": _read(settings.workers, config.collector),
         "schedule": {name: _read(settings.schedules[name], node) for name, node in config.schedule.items()},
         "adaptive": _read(settings.adaptive, config.adaptive),
+        "plateau": _read(settings.plateau, config.plateau),
         "wrapper": {name: _arguments(node) for name, node in config.wrapper.items()},
         "wrapper_training": {name: _arguments(node) for name, node in config.wrapper_training.items()},
         "training": {
@@ -54,6 +55,8 @@ def used_config(config: RunConfig, environment: EnvFactory, agent: Any, optimize
             "normalise_obs": settings.normalise_obs,
             "normalise_reward": settings.normalise_reward,
             "multi_agent": settings.multi_agent,
+            "target_reward": settings.criterion,
+            "reward_window": settings.trial_count,
         },
         "evaluation": asdict(config.evaluation),
         "checkpoint": asdict(config.checkpoint),

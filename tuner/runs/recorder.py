@@ -61,6 +61,7 @@ class RunRecorder:
         self._progress = progress
         self._run: RunTracker | None = None
         self._stop_requested = threading.Event()
+        self._ended = False  # by itself
         lock = acquire_lock(info.folder, _LOCK_PATIENCE_S)
         if lock is None:
             raise UserError(f"another process is training in {info.folder}; wait for it, or stop it")
@@ -98,7 +99,8 @@ class RunRecorder:
             with (self._info.folder / REPORTS_FILE).open("ab", buffering=0) as file:
                 append_line(file, {"step": step, "value": value}, durable=True)
             self._reported[step] = value
-        self._progress.evaluated(step, value)
+        if not self._ended:  # the rest of the grid is no evaluation of its own
+            self._progress.evaluated(step, value)
         self._stop_if_requested()
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
@@ -107,6 +109,15 @@ class RunRecorder:
         self._run.log(step, metrics)
         if EVALUATION_METRIC not in metrics:
             self._progress.measured(step, metrics)
+
+    def note(self, text: str) -> None:
+        """Shows a line."""
+        self._progress.noted(text)
+
+    def ends(self, reason: str) -> None:
+        """Shows why the run ends before its budget does."""
+        self._ended = True
+        self._progress.noted(reason)
 
     def alive(self, progress: float) -> None:
         """Ends the run if that was asked for."""

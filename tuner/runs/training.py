@@ -5,7 +5,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
@@ -14,26 +13,18 @@ from note_rl.training.callbacks import Callback, Logs
 from tuner.config.composing import RunConfig
 from tuner.config.vocabulary import speaking_of_settings
 from tuner.results.objective import missing_points
-from tuner.runs.adaptation import write_adaptation
 from tuner.runs.build import BuiltRun, build_run
+from tuner.runs.checkpoints import BestWeights, Checkpoint, EpisodeLog, take_weights
 from tuner.runs.threads import few_threads
 from tuner.trial.context import TrialContext
-from tuner.trial.folder import CHECKPOINT_FILE
+from tuner.trial.folder import BEST_FILE, CHECKPOINT_FILE
 from tuner.trial.messages import Outcome, TrialInterrupted
 from tuner.trial.reporter import Reporter
 
 LOG_INTERVAL_S = 1.0
 EVALUATION_METRIC = "eval/mean_return"
-
-
-class EpisodeLog(Protocol):
-    """Who keeps the training episodes of a run."""
-
-    def add_episode(self, reward: float, step: int) -> None:
-        """An episode has ended, with this return, after so many environment steps."""
-
-    def write(self) -> None:
-        """A checkpoint is about to be written: what comes before it will not be told again."""
+TARGET_REWARD, EARLY_STOPPING = "target_reward", "early_stopping"
+"""Reasons of a run to end before its budget does."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +46,7 @@ class TrainOutcome:
         returns: Undiscounted return of each training episode (of this call, if it continued a run).
         num_env_steps, num_gradient_steps: Over the life of the agent.
         seconds: Wall time of training and evaluation.
-        stop_reason: As `note_rl.types.TrainResult` has it.
+        stop_reason: `TARGET_REWARD`, or as `note_rl.types.TrainResult` has it.
     """
 
     folder: Path
@@ -102,12 +93,14 @@ def _trained(config: RunConfig, folder: Path, reporter: Reporter, episodes: Epis
     began = time.perf_counter()
     run = build_run(config)
     checkpoint = Checkpoint(run, folder / CHECKPOINT_FILE, episodes)
-    checkpoint.restore()
+    if not checkpoint.restore() and config.init is not None:
+        take_weights(run.agent, config.init)
     reporter.built(run.used)
-    grid = EvaluationGrid(run, checkpoint, reporter)
+    grid = EvaluationGrid(run, checkpoint, BestWeights(run, folder / BEST_FILE), reporter)
     try:
         grid.make_up()
         returns, stop_reason = _train(run, [MetricsLog(run, reporter, episodes), grid])
+        grid.hold(_why(stop_reason, run))
     except TrialInterrupted as interruption:
         if interruption.outcome is Outcome.STOPPED:
             checkpoint.write()
@@ -136,44 +129,19 @@ def _train(run: BuiltRun, callbacks: Sequence[Callback]) -> tuple[Sequence[float
         jit_compile=training.jit_compile,
         p=0,
     )
-    return result.returns, result.stop_reason
+    return result.returns, TARGET_REWARD if result.stop_reason == "criterion" else result.stop_reason
 
 
-class Checkpoint:
-    """The checkpoint of a run: the newest has the plain name, kept older ones are named by their environment steps."""
-
-    def __init__(self, run: BuiltRun, path: Path, episodes: EpisodeLog | None = None) -> None:
-        self._agent = run.agent
-        self._settings = run.config.checkpoint
-        self._path = path
-        self._episodes = episodes
-
-    def restore(self) -> None:
-        """Takes over what an earlier attempt left."""
-        if self._path.exists():
-            self._agent.restore(self._path)
-            self._keep_older()  # it may have been killed before it could
-
-    def write(self) -> None:
-        """Replaces the newest checkpoint in one move, once all that belongs to it is written.
-
-        A run that is killed in between passes these steps again; what is written behind a checkpoint would be lost.
-        """
-        if self._episodes is not None:
-            self._episodes.write()
-        write_adaptation(self._agent, self._path.parent)
-        self._agent.save(self._path, save_data=self._settings.save_replay)
-        self._keep_older()
-
-    def _keep_older(self) -> None:
-        if self._settings.keep <= 1:
-            return
-        stem, suffix = self._path.stem, self._path.suffix
-        copy = self._path.with_name(f"{stem}_{self._agent.num_env_steps:012d}{suffix}")
-        copy.unlink(missing_ok=True)
-        copy.hardlink_to(self._path)  # the next write puts a new file under the plain name and leaves this one alone
-        for old in sorted(self._path.parent.glob(f"{stem}_*{suffix}"))[: -self._settings.keep]:
-            old.unlink()
+def _why(stop_reason: str, run: BuiltRun) -> str:
+    """Why a run ended before its budget did, for people; nothing where it did not."""
+    after = f"after {run.agent.num_env_steps:,} steps"
+    if stop_reason == TARGET_REWARD:
+        training = run.config.training
+        mean = f"the last {training.reward_window} episodes" if training.reward_window > 1 else "the last episode"
+        return f"target reached {after}: {mean} returned {training.target_reward:g} or more"
+    if stop_reason == EARLY_STOPPING:
+        return f"stopped early {after}: returns no longer rise (plateau.early_stop)"
+    return "" if stop_reason == "total_steps" else f"the agent ended its training {after}"
 
 
 class EvaluationGrid(Callback):
@@ -184,39 +152,70 @@ class EvaluationGrid(Callback):
     it could report, is evaluated before training goes on, by the very parameters that passed it.
     """
 
-    def __init__(self, run: BuiltRun, checkpoint: Checkpoint, reporter: Reporter) -> None:
+    def __init__(self, run: BuiltRun, checkpoint: Checkpoint, best: BestWeights, reporter: Reporter) -> None:
         self._run = run
         self._checkpoint = checkpoint
+        self._best = best
         self._reporter = reporter
         self._num_points = run.config.evaluation.num_points
         self._total_steps = run.config.training.total_steps
         self._passed = self._num_passed(run.agent.num_env_steps)
+        self._training = False
 
     def _num_passed(self, num_env_steps: int) -> int:
         return min(num_env_steps * self._num_points // self._total_steps, self._num_points)
 
     def points(self) -> tuple[EvaluationPoint, ...]:
         """All evaluations of the run so far."""
+        most = self._run.agent.num_env_steps
         return tuple(
-            EvaluationPoint(fraction, round(fraction * self._total_steps), value)
+            EvaluationPoint(fraction, min(round(fraction * self._total_steps), most), value)
             for fraction, value in sorted(self._reporter.reported)
         )
 
     def make_up(self) -> None:
-        """Evaluates what an earlier attempt has passed and not reported."""
+        """Evaluates what an earlier attempt has passed and not reported; of a new run, the weights it starts from."""
         missed = self.missing()
         if missed:
             self._evaluate(missed, self._run.agent.num_env_steps)
+        elif self._run.config.init is not None and not (self._run.agent.num_env_steps or self._reporter.reported):
+            metrics = self._measured(self._num_points)
+            self._reporter.log(0, metrics)
+            self._reporter.note(
+                f"mean return {metrics[EVALUATION_METRIC]:.4g} with the weights of {self._run.config.init}"
+            )
 
     def missing(self) -> list[int]:
         """Points, counted from 1, that are passed and not reported."""
         return missing_points(dict(self._reporter.reported), self._num_points, self._passed)
 
-    def on_train_end(self, logs: Logs) -> None:
-        """Of a run that ended by itself, before its budget did, the rest of the grid is what it came to."""
-        del logs
+    def hold(self, why: str) -> None:
+        """Of a run that ended by itself, before its budget did, the rest of the grid is what it came to.
+
+        Args:
+            why: It ended; empty: it did not.
+        """
+        if why:
+            self._reporter.ends(why)
         if self._passed < self._num_points:
-            self._evaluate(range(self._passed + 1, self._num_points + 1), self._run.agent.num_env_steps)
+            points = range(self._passed + 1, self._num_points + 1)
+            self._passed = self._num_points
+            self._evaluate(points, self._run.agent.num_env_steps)
+
+    def on_train_begin(self, logs: Logs) -> None:
+        """Tells a plateau of the last evaluation, for which an earlier attempt may have found no time."""
+        self._training = True
+        num_env_steps = logs["num_env_steps"]
+        known = [(round(step * self._total_steps), value) for step, value in self._reporter.reported]
+        passed = [(steps, value) for steps, value in known if steps <= num_env_steps]
+        if passed:
+            steps, value = max(passed)
+            self._run.agent.note_evaluation(value, steps)
+
+    def on_train_end(self, logs: Logs) -> None:
+        """What is evaluated from now on is no part of training."""
+        del logs
+        self._training = False
 
     def on_phase_end(self, phase: int, logs: Logs) -> None:
         """Evaluates if a point was passed; of several passed at once, each gets the same evaluation."""
@@ -233,10 +232,10 @@ class EvaluationGrid(Callback):
         fractions = [point / self._num_points for point in points]
         metrics: dict[str, float] = {}
         if any(fraction not in known for fraction in fractions):
-            seed = integer(self._run.config.seed, "evaluation", points[-1])
-            evaluation = self._run.agent.evaluate(self._run.config.evaluation.num_episodes, seed=seed)
-            metrics = {EVALUATION_METRIC: evaluation.mean, "eval/mean_length": float(np.mean(evaluation.lengths))}
-            known = {**dict.fromkeys(fractions, evaluation.mean), **known}
+            metrics = self._measured(points[-1])
+            known = {**dict.fromkeys(fractions, metrics[EVALUATION_METRIC]), **known}
+        if self._training:
+            self._run.agent.note_evaluation(known[fractions[-1]], round(fractions[-1] * self._total_steps))
         try:
             for fraction in fractions:
                 self._reporter.report(fraction, known[fraction])
@@ -244,6 +243,13 @@ class EvaluationGrid(Callback):
             if metrics:
                 self._reporter.log(num_env_steps, metrics)
         self._checkpoint.write()
+
+    def _measured(self, point: int) -> dict[str, float]:
+        """An evaluation on the seeds of a point; keeps the weights if they were never evaluated better."""
+        seed = integer(self._run.config.seed, "evaluation", point)
+        evaluation = self._run.agent.evaluate(self._run.config.evaluation.num_episodes, seed=seed)
+        self._best.offer(evaluation, seed)
+        return {EVALUATION_METRIC: evaluation.mean, "eval/mean_length": float(np.mean(evaluation.lengths))}
 
 
 class MetricsLog(Callback):
@@ -264,6 +270,10 @@ class MetricsLog(Callback):
         self._lengths.append(logs["length"])
         if self._episodes is not None:
             self._episodes.add_episode(logs["reward"], int(logs["num_env_steps"]))
+
+    def on_plateau(self, text: str, logs: Logs) -> None:
+        """Says that learning rates were lowered."""
+        self._reporter.note(f"after {int(logs['num_env_steps']):,} steps: {text}")
 
     def on_phase_end(self, phase: int, logs: Logs) -> None:
         """Logs if it is time; scheduled values (eps, learning_rate...) are among the logs of a phase."""

@@ -219,7 +219,8 @@ class Dispatcher:
         elif result.outcome is Outcome.PRUNED:
             self._close(stage, run, RunEnd(Outcome.PRUNED, None, result.reason, seconds))
         elif result.outcome is Outcome.COMPLETE:
-            self._close(stage, run, self._end_rules.complete(run, seconds))
+            ending = self._end_rules.complete(run, seconds)
+            self._close(stage, run, replace(ending, reason=ending.reason or result.reason))
         elif result.outcome.effects.penalised:
             self._close(stage, run, self._end_rules.penalised(run, result, seconds))
         else:

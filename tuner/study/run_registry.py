@@ -100,7 +100,7 @@ class RunEnd:
     Attributes:
         outcome: Its kind.
         value: The score; None for a run that has none.
-        reason: One line for anything but a complete run.
+        reason: One line for anything but a run that used all of its budget.
         seconds: Wall time of all its attempts.
         others: Its values of the objectives behind the score.
     """

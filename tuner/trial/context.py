@@ -125,12 +125,14 @@ class TrialContext:
         spec: The trial.
         folder: Its folder; the entry may put files of its own there.
         interruption: The interruption that was raised, if one was.
+        remark: Why the run ended by itself before its budget did; empty if it did not.
     """
 
     def __init__(self, spec: TrialSpec, folder: Path, line: ControllerLine, began: float) -> None:
         self.spec = spec
         self.folder = folder
         self.interruption: TrialInterrupted | None = None
+        self.remark = ""
         self._line = line
         self._began = began
         self._recorded = dict(files.read_reports(folder))
@@ -169,7 +171,7 @@ class TrialContext:
             self._recorded[step] = value
         self._line.send(report)
         verdict = self._line.wait_for_verdict()
-        if verdict == "prune":
+        if verdict == "prune" and not self.remark:  # a run that has ended is not ended early
             self._interrupt(Outcome.PRUNED, f"pruned at step {step:g} with {self._recorded[step]:g}")
         if verdict == "stop":
             self._interrupt(Outcome.STOPPED, self._line.stop_reason)
@@ -191,6 +193,15 @@ class TrialContext:
     def built(self, config: JsonDict) -> None:
         """Says that everything is built, with the config that was really used. Called once, before the first step."""
         self._line.send(Built(time.monotonic() - self._began, config))
+
+    def note(self, text: str) -> None:
+        """Writes a line for people to what the trial has printed."""
+        with (self.folder / files.OUTPUT_FILE).open("a", encoding="utf-8") as output:
+            output.write(f"{text}\n")
+
+    def ends(self, reason: str) -> None:
+        """Says why the run ends by itself before its budget does: it is complete, and not pruned any more."""
+        self.remark = reason
 
     def alive(self, progress: float) -> None:
         """Gives a sign of life. Cheap enough for every environment step: at most one message a second is sent.

@@ -30,6 +30,7 @@ METRICS_FILE = "metrics.jsonl"
 RESULT_FILE = "result.json"
 OBJECTIVE_FILE = "objective.json"
 CHECKPOINT_FILE = "checkpoint.safetensors"
+BEST_FILE = "best.safetensors"
 LOCK_FILE = "lock"
 PID_FILE = "pid"
 

@@ -22,6 +22,12 @@ class Reporter(Protocol):
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Metrics at a number of environment steps."""
 
+    def note(self, text: str) -> None:
+        """Something worth knowing, for people: a line."""
+
+    def ends(self, reason: str) -> None:
+        """The run ends by itself, before its budget does: what it reports from now on is what it came to."""
+
     def alive(self, progress: float) -> None:
         """A sign of life, in short intervals: done part of the budget."""
 

@@ -111,7 +111,7 @@ def run_entry(context: TrialContext, find: Callable[[], TrialEntry], began: floa
     try:
         context.check()
         find()(context)
-        outcome, reason, trace = Outcome.COMPLETE, "", ""
+        outcome, reason, trace = Outcome.COMPLETE, context.remark, ""
         if context.interruption is not None:
             outcome, reason = context.interruption.outcome, context.interruption.reason
     except BaseException as error:  # noqa: BLE001 - the border of the process: every end of the entry becomes a result

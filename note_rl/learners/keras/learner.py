@@ -105,7 +105,7 @@ class KerasLearner:
             if LEARNING_RATE in hyperparameters and not isinstance(one._learning_rate, keras.Variable):
                 raise SettingsError(
                     f"{type(one).__name__} was given a learning-rate schedule of its own, so a schedule for "
-                    "learning_rate cannot set it; give the optimizer a number"
+                    "learning_rate, or a plateau, cannot set it; give the optimizer a number"
                 )
         self._update.prepare(self._optimizers, max_grad_norm, hyperparameters, jit)
 
@@ -123,7 +123,9 @@ class KerasLearner:
         self._update.follow_changes()
         columns = constants(sample_columns(sample))
         scalars = {
-            name: tf.constant(value, tf.float32) for name, value in hyperparameters.items() if name != LEARNING_RATE
+            name: tf.constant(value, tf.float32)
+            for name, value in hyperparameters.items()
+            if name.partition(":")[0] != LEARNING_RATE  # variables of the optimizers, not inputs of what is compiled
         }
         with with_learning_rates(self._optimizers, hyperparameters):
             result = self._update(columns, tf.constant(sample.sync), scalars)

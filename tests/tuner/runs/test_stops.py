@@ -27,6 +27,8 @@ class Stopping:
         self.reported: list[tuple[float, float]] = []
         self.evaluated: list[int] = []
         self.calls: list[str] = []
+        self.notes: list[str] = []
+        self.why = ""
         self.calls_left = math.inf
 
     def attempt(self, num_calls: float) -> None:
@@ -45,6 +47,12 @@ class Stopping:
         if EVALUATION_METRIC in metrics:
             self.evaluated.append(step)
         self._answer("log")
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def ends(self, reason: str) -> None:
+        self.why = reason
 
     def alive(self, progress: float) -> None:
         self._answer("alive")

@@ -46,6 +46,12 @@ class Reporter:
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         self.logged.append((step, dict(metrics)))
 
+    def note(self, text: str) -> None:
+        """Nothing to keep."""
+
+    def ends(self, reason: str) -> None:
+        """Nothing to keep."""
+
     def alive(self, progress: float) -> None:
         self.progress.append(progress)
         if progress >= self.stop_at:

@@ -6,7 +6,7 @@ from tuner.reporting.elements import copied_command, figure, note, number_cell, 
 from tuner.reporting.markup import Html, join, tag
 from tuner.reporting.thinning import MOST_ROWS
 from tuner.results.findings import Finding
-from tuner.results.insights.effort import costs, expected_best
+from tuner.results.insights.effort import costs, ended_by_themselves, expected_best
 from tuner.results.insights.failures import failure_kinds
 from tuner.results.insights.method import checklist
 from tuner.results.records import STAGES, StudySummary
@@ -80,7 +80,22 @@ def cost_section(summary: StudySummary) -> Html:
         "have run at a time."
     )
     heads += ["environment steps"] if with_steps else []
-    return section("cost", "Cost", tag("p", whole), table("cost-table", heads, rows))
+    return section("cost", "Cost", tag("p", whole), table("cost-table", heads, rows), _ended_by_themselves(summary))
+
+
+def _ended_by_themselves(summary: StudySummary) -> Html:
+    """The complete runs that took less than their budget."""
+    runs = ended_by_themselves(summary)
+    if not runs:
+        return Html("")
+    rows = [
+        tag("tr", text_cell(f"{run.stage}/{run.number}"), text_cell(run.label), tag("td", run.reason, class_="wrap"))
+        for run in runs[:MOST_ROWS]
+    ]
+    words = "Runs that ended by themselves; their curves are held at what they came to"
+    title = words if len(runs) <= MOST_ROWS else f"{words} ({MOST_ROWS:,} of {len(runs):,})"
+    heads = ["run", "configuration", "reason"]
+    return tag("details", tag("summary", title), table("ended-table", heads, rows))
 
 
 def reproduce_section(summary: StudySummary) -> Html:

@@ -37,6 +37,11 @@ class StageCost:
     env_steps: int | None
 
 
+def ended_by_themselves(summary: StudySummary) -> tuple[RunRecord, ...]:
+    """Complete runs that did not use all of their budget, and say why."""
+    return tuple(run for run in summary.runs if run.complete and run.reason)
+
+
 def costs(summary: StudySummary) -> tuple[StageCost, ...]:
     """The cost of each stage that has runs."""
     total_steps = summary.budget.get("environment steps per run")

@@ -14,6 +14,7 @@ from optuna.pruners import BasePruner, NopPruner
 from optuna.samplers import BaseSampler, RandomSampler
 from optuna.storages import BaseStorage, RDBStorage
 
+from tuner.config.composing import with_section_defaults
 from tuner.config.paths import config_difference
 from tuner.errors import UserError
 from tuner.results.records import SCREEN
@@ -280,7 +281,7 @@ def _check_continues(before: JsonDict, definition: StudyDefinition) -> None:
     before = {"over_seeds": "mean", "others": [], **before}  # studies from before there was a choice
     judged = ("seed", "metric", "others", "over_seeds")
     changed = [f"{key} was {before[key]} and is {now[key]}" for key in judged if before[key] != now[key]]
-    changed += config_difference(before["config"], now["config"])
+    changed += config_difference(*map(with_section_defaults, (before["config"], now["config"])))
     if changed:
         raise UserError(f"study {definition.name} was begun with other settings: {_listed(changed)}.\n{remedy}")
 

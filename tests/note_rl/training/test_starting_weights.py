@@ -1,0 +1,80 @@
+"""What restore_param() takes along beside the parameters: the scales that they were learned in."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from note_rl.agents.pytorch import PPO
+from note_rl.errors import CheckpointError
+from note_rl.optimizers.pytorch import adam
+from note_rl.policy import SoftmaxPolicy
+from note_rl.seeding import seed_everything
+from note_rl.training.checkpoint import read_checkpoint, write_checkpoint
+
+
+def make(**settings: Any) -> PPO:
+    seed_everything(2)
+    agent = PPO(hidden_size=(8,), env="CartPole-v1")
+    agent.set(policy=SoftmaxPolicy(), PPO=True, rollout_steps=32, batch=16, num_epochs=1, seed=2, **settings)
+    return agent
+
+
+def trained(num_steps: int) -> PPO:
+    agent = make(normalise_obs=True, normalise_reward=True)
+    agent.train(adam(agent.param, 1e-3), total_steps=num_steps, p=0)
+    return agent
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["save", "save_param"])
+def test_rewards_are_scaled_from_the_beginning_as_they_were(tmp_path: Path, whole: bool) -> None:
+    former, path = trained(96), tmp_path / "former"
+    if whole:
+        former.save(path)
+    else:
+        former.save_param(path)
+    moments = former._trainer.state.reward_normaliser.moments  # type: ignore[union-attr]
+    agent = make(normalise_obs=True, normalise_reward=True)
+    agent.restore_param(path)
+    scales: list[float] = []
+    agent.train(adam(agent.param, 1e-3), total_steps=32, p=0, callbacks=Noting(scales))
+    now = agent._trainer.state.reward_normaliser.moments  # type: ignore[union-attr]
+    assert scales == [float(moments.std)]
+    assert now.count == moments.count + 32
+    assert agent.obs_normaliser.moments is not None
+    assert agent.obs_normaliser.moments.count == 96 + 32
+    assert agent.num_env_steps == 32
+
+
+class Noting:
+    """The deviation of rewards when training begins."""
+
+    def __init__(self, scales: list[float]) -> None:
+        self.scales = scales
+
+    def set_agent(self, agent: Any) -> None:
+        self.agent = agent
+
+    def on_train_begin(self, logs: Any) -> None:
+        self.scales.append(float(self.agent._trainer.state.reward_normaliser.moments.std))
+
+
+def test_an_agent_that_does_not_scale_rewards_begins_as_ever(tmp_path: Path) -> None:
+    trained(32).save_param(tmp_path / "former")
+    agent = make()
+    agent.restore_param(tmp_path / "former")
+    agent.train(adam(agent.param, 1e-3), total_steps=32, p=0)
+    assert agent._trainer.state.reward_normaliser is None  # type: ignore[union-attr]
+
+
+def test_damaged_moments_are_refused_and_nothing_is_changed(tmp_path: Path) -> None:
+    trained(32).save_param(tmp_path / "former")
+    arrays, head = read_checkpoint(tmp_path / "former")
+    write_checkpoint(tmp_path / "bad", {**arrays, "reward_normaliser/count": np.zeros(3)}, head)
+    agent = make(normalise_reward=True)
+    before = agent.learner.get_state()
+    with pytest.raises(CheckpointError, match="damaged"):
+        agent.restore_param(tmp_path / "bad")
+    for name, values in agent.learner.get_state().items():
+        np.testing.assert_array_equal(values, before[name])

@@ -1,0 +1,252 @@
+"""Runs that end before their budget does: at a target, or where returns no longer rise; and their best weights."""
+
+import json
+import math
+import re
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from note_rl.training.checkpoint import read_checkpoint
+from tests.tuner.command_line import SMALL, SMALL_AGENTS, SMALL_STUDY, CommandLine
+from tests.tuner.runs.test_stops import Stopping, attempt, config_of
+from tests.tuner.studies import FakeExecutor, Script, learn, run_study
+from tuner.commands.play import load_run
+from tuner.config.composing import RunConfig
+from tuner.reporting.sections.effort import cost_section
+from tuner.runs.build import TrainableAgent, build_run
+from tuner.runs.checkpoints import about_best
+from tuner.runs.training import run_training
+from tuner.trial.context import TrialContext
+from tuner.trial.messages import JsonDict, Message, Outcome, TrialInterrupted, TrialResult, TrialSpec, Verdict
+
+WINDOW = 3
+FLAT = ("plateau=evaluations", "plateau.patience=1", "plateau.min_delta=1000")
+
+
+class Episodes:
+    """The training episodes of a run, each with the environment steps at the end of its phase."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[float, int]] = []
+
+    def add_episode(self, reward: float, step: int) -> None:
+        self.rows.append((reward, step))
+
+    def write(self) -> None:
+        """Kept in memory."""
+
+
+def means_at_phase_ends(rows: list[tuple[float, int]]) -> dict[int, float]:
+    """By environment steps, the mean return of the last episodes, where there are enough of them."""
+    returns, means = [], {}
+    for reward, step in rows:
+        returns.append(reward)
+        if len(returns) >= WINDOW:
+            means[step] = float(np.mean(returns[-WINDOW:]))
+    return means
+
+
+@pytest.mark.parametrize("target", [0, -0.5, "the highest mean"])
+def test_a_run_ends_when_the_mean_of_its_window_reaches_the_target(tmp_path: Path, target: float | str) -> None:
+    plain, episodes = Stopping(), Episodes()
+    plain.attempt(math.inf)
+    (tmp_path / "plain").mkdir()
+    run_training(config_of("dqn", "torch"), tmp_path / "plain", plain, episodes)
+    means = means_at_phase_ends(episodes.rows)
+    wanted = max(means.values()) if isinstance(target, str) else target
+    expected = next(step for step, mean in means.items() if mean >= wanted)
+    config = config_of("dqn", "torch", f"training.target_reward={wanted!r}", f"training.reward_window={WINDOW}")
+    reporter = Stopping()
+    reporter.attempt(math.inf)
+    outcome = run_training(config, tmp_path, reporter)
+    assert (outcome.stop_reason, outcome.num_env_steps) == ("target_reward", expected)
+    assert expected < 240
+    assert reporter.why.startswith(f"target reached after {expected} steps: the last 3 episodes returned {wanted:g}")
+    assert [round(6 * step) for step, _ in reporter.reported] == [1, 2, 3, 4, 5, 6]
+    held = [value for step, value in reporter.reported if round(step * 240) > expected]
+    assert len(set(held)) == 1
+    assert [point.num_env_steps for point in outcome.evaluations][-len(held) :] == [expected] * len(held)
+    agent = load_trained(config, tmp_path)
+    assert agent.num_env_steps == expected, "the last checkpoint is of the end"
+
+
+def load_trained(config: RunConfig, folder: Path) -> TrainableAgent:
+    """The agent of the last checkpoint."""
+    run = build_run(config)
+    run.agent.restore(folder / "checkpoint.safetensors")
+    return run.agent
+
+
+def test_on_the_command_line_a_target_is_said_and_a_run_can_go_on_behind_it(tuner: CommandLine) -> None:
+    run = ("train", *SMALL, *SMALL_AGENTS["dqn"], "training.reward_window=3")
+    assert tuner(*run, "hydra.run.dir=whole").status == 0
+    answer = tuner(*run, "hydra.run.dir=mine", "training.target_reward=0")
+    assert (answer.status, answer.errors) == (0, "")
+    found = re.search(r"target reached after (\d+) steps", answer.output)
+    assert found is not None
+    result = json.loads((tuner.folder / "mine/result.json").read_text())
+    assert (result["outcome"], result["stop_reason"]) == ("complete", "target_reward")
+    assert result["num_env_steps"] == int(found[1]) < 240
+    assert "add training.target_reward=null or a higher one" in tuner.refused("train", "resume=mine")
+    assert tuner("train", "resume=mine", "training.target_reward=null").status == 0
+    left, right = (read_checkpoint(tuner.folder / name / "checkpoint.safetensors") for name in ("whole", "mine"))
+    for name, values in left[0].items():
+        np.testing.assert_array_equal(values, right[0][name], err_msg=name)
+    whole, mine = (json.loads((tuner.folder / name / "result.json").read_text()) for name in ("whole", "mine"))
+    assert mine["evaluations"] == whole["evaluations"]
+
+
+def test_a_flat_run_is_reduced_twice_and_ended(tmp_path: Path) -> None:
+    config = config_of("ddpg", "torch", *FLAT, "plateau.early_stop=2", "optimizer.learning_rate=1e-12")
+    reporter = Stopping()
+    reporter.attempt(math.inf)
+    outcome = run_training(config, tmp_path, reporter)
+    assert (outcome.stop_reason, outcome.num_env_steps) == ("early_stopping", 120)  # the third of six evaluations
+    best = f"{reporter.reported[0][1]:.4g}"
+    assert reporter.notes == [
+        f"after 80 steps: learning rate 1e-12 -> 9e-13: no return above {best} in 1 interval",
+        f"after 120 steps: learning rate 9e-13 -> 8.1e-13: no return above {best} in 1 interval",
+    ]
+    assert reporter.why == "stopped early after 120 steps: returns no longer rise (plateau.early_stop)"
+    assert len(reporter.reported) == 6
+    assert len({value for _, value in reporter.reported[3:]}) == 1
+
+
+def test_a_run_that_was_ended_early_goes_on_without_its_plateau(tuner: CommandLine) -> None:
+    run = ("train", *SMALL, *SMALL_AGENTS["dqn"], *FLAT, "plateau.early_stop=1", "hydra.run.dir=mine")
+    assert "stopped early after 160 steps" in tuner(*run).output
+    assert "add plateau=off" in tuner.refused("train", "resume=mine")
+    assert tuner("train", "resume=mine", "plateau=off").status == 0
+    result = json.loads((tuner.folder / "mine/result.json").read_text())
+    assert (result["stop_reason"], result["num_env_steps"], len(result["evaluations"])) == ("total_steps", 240, 3)
+
+
+@pytest.mark.parametrize(
+    "plateau",
+    [
+        ("plateau=evaluations", "plateau.patience=1", "plateau.early_stop=null", "schedule=linear_lr"),
+        ("plateau=episodes", "plateau.interval=1", "plateau.patience=2", "plateau.early_stop=6"),
+    ],
+)
+def test_a_plateau_survives_stops_at_many_moments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plateau: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr("tuner.runs.training.LOG_INTERVAL_S", 0.0)
+    config = config_of("dqn", "torch", *plateau, "plateau.min_delta=5", "training.reward_window=2")
+    straight, stopped = Stopping(), Stopping()
+    assert attempt(config, tmp_path / "straight", straight, math.inf)
+    assert straight.notes
+    stride, count = 0, 0
+    while not attempt(config, tmp_path / "stopped", stopped, 1 + stride % 7):
+        stride, count = stride + 1, count + 1
+    assert count > 6
+    assert stopped.reported == straight.reported
+    left, right = (read_checkpoint(tmp_path / name / "checkpoint.safetensors") for name in ("straight", "stopped"))
+    for name, values in left[0].items():
+        np.testing.assert_array_equal(values, right[0][name], err_msg=name)
+    assert left[1]["trainer"] == right[1]["trainer"]
+    assert left[1]["trainer"]["plateau"]["factor"] < 1.0
+
+
+@pytest.mark.parametrize(("agent", "backend"), [("ppo", "torch"), ("ddpg", "torch"), ("dqn", "keras")])
+def test_the_best_weights_score_what_they_are_filed_under(tuner: CommandLine, agent: str, backend: str) -> None:
+    run = ("train", *SMALL, *SMALL_AGENTS[agent], f"backend={backend}", "training.jit_compile=false")
+    normalised = ("training.normalise_obs=true",) if agent == "ppo" else ()
+    assert tuner(*run, *normalised, "evaluation.num_points=5", "hydra.run.dir=mine").status == 0
+    evaluations = json.loads((tuner.folder / "mine/result.json").read_text())["evaluations"]
+    values = [point["mean_return"] for point in evaluations]
+    about = about_best(tuner.folder / "mine/best.safetensors")
+    assert about["mean_return"] == max(values)
+    assert about["num_env_steps"] >= evaluations[values.index(max(values))]["num_env_steps"]
+    best = load_run(tuner.folder / "mine", weights="best")
+    assert best.agent.evaluate(int(about["num_episodes"]), seed=int(about["seed"])).mean == about["mean_return"]
+    answer = tuner("play", "mine", "weights=best", "gif=null", "num_episodes=2")
+    assert f"after {about['num_env_steps']} steps of training, when it was evaluated best" in answer.output
+
+
+def test_the_best_weights_are_a_choice(tuner: CommandLine) -> None:
+    run = ("train", *SMALL, *SMALL_AGENTS["dqn"], "checkpoint.best=false", "hydra.run.dir=mine")
+    assert tuner(*run).status == 0
+    assert not (tuner.folder / "mine/best.safetensors").exists()
+    assert "mine has no best.safetensors" in tuner.refused("play", "mine", "weights=best")
+    assert "weights=last or weights=best" in tuner.refused("play", "mine", "checkpoint=best")
+
+
+@pytest.mark.parametrize(
+    ("typed", "answer"),
+    [
+        ("training.max_steps=100", "here it is training.total_steps"),
+        ("max_steps=100", "here it is training.total_steps"),
+        ("target_reward=100", "did you mean training.target_reward?"),
+        ("training.target_reward=much", "training.target_reward=much must be a number or null"),
+        ("training.reward_window=0", "training.reward_window=0 is not possible: it must be at least 1"),
+        ("plateau.patience=3", "plateau is off; choose plateau=episodes or evaluations as well"),
+        ("plateau=evaluations plateau.patience=3", "plateau.patience=3 is never reached"),
+        ("plateau=episodes plateau.factor=2", "factor must lie between 0 and 1, got 2"),
+        ("agent=synthetic training.target_reward=3", "training.target_reward has no meaning here"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_what_to_type(tuner: CommandLine, typed: str, answer: str) -> None:
+    assert answer in tuner.refused("tune", "plan=true", "evaluation.num_points=3", *typed.split())
+
+
+# In a study
+
+
+class Line:
+    """A controller that wants every trial pruned."""
+
+    stop_reason = ""
+
+    def send(self, message: Message) -> None:
+        """Nothing to keep."""
+
+    def wait_for_verdict(self) -> Verdict:
+        return "prune"
+
+    def asks_to_stop(self) -> bool:
+        return False
+
+
+def test_a_trial_that_has_ended_by_itself_is_not_pruned(tmp_path: Path) -> None:
+    with closing(TrialContext(TrialSpec("s", "screen", 0, 0, {}), tmp_path, Line(), 0.0)) as context:
+        context.ends("target reached")
+        for step in (0.5, 1.0):
+            context.report(step, 3.0)
+        assert context.interruption is None
+        context.remark = ""
+        with pytest.raises(TrialInterrupted, match="pruned"):
+            context.report(0.75, 3.0)
+
+
+def reaches_its_target(spec: TrialSpec, number: int) -> Script:
+    """Screening trial 1 says why it is complete."""
+    script = learn(spec, number)
+    if spec.key == "screen/1":
+        script.result = TrialResult(Outcome.COMPLETE, "target reached after 400 steps", seconds=1.0)
+    return script
+
+
+def test_a_study_says_which_trials_ended_by_themselves(tmp_path: Path) -> None:
+    summary = run_study(tmp_path, FakeExecutor(behave=reaches_its_target))
+    run = summary.stage("screen")[1]
+    assert (run.complete, run.reason, len(run.curve)) == (True, "target reached after 400 steps", 9)
+    assert [one.reason for one in summary.stage("screen") if one.number != 1] == [""] * 5
+    assert "target reached after 400 steps" in summary.to_csv()
+    assert "target reached after 400 steps" in cost_section(summary)
+    assert "ended by themselves" not in cost_section(run_study(tmp_path / "other"))
+
+
+def test_trials_that_reach_their_target_are_complete_with_whole_curves(tuner: CommandLine) -> None:
+    ends = ("training.target_reward=0", "training.reward_window=1", "evaluation.num_points=4")
+    answer = tuner("tune", *SMALL, *SMALL_AGENTS["dqn"], *ends, *SMALL_STUDY, "study.name=mine")
+    assert answer.status == 0, answer
+    for folder in (tuner.folder / "studies/mine/screen").iterdir():
+        reports = [json.loads(line) for line in (folder / "reports.jsonl").read_text().splitlines()]
+        assert [report["step"] for report in reports] == [0.25, 0.5, 0.75, 1.0]
+        result: JsonDict = json.loads((folder / "result.json").read_text())
+        assert result["outcome"] == "complete"
+        assert result["reason"].startswith("target reached after")
