@@ -49,7 +49,7 @@ def front_members(summary: StudySummary) -> tuple[FrontMember, ...]:
 
 
 def front_verdict(summary: StudySummary) -> Verdict:
-    """Judge a study or sweep of several objectives."""
+    """Judges a study or sweep of several objectives."""
     members = front_members(summary)
     own = [member for member in members if member.label in summary.front]
     complete = sum(run.complete for run in summary.stage(SCREEN))

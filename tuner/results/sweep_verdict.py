@@ -6,7 +6,7 @@ from tuner.results.wording import describe_params, format_number, join_words
 
 
 def sweep_verdict(summary: StudySummary) -> Verdict:
-    """Judge a sweep of one objective; it has at least one complete job."""
+    """Judges a sweep of one objective; it has at least one complete job."""
     complete = [run for run in summary.stage(SCREEN) if run.complete]
     best = max(complete, key=lambda run: (summary.merit(run) or 0.0, -run.number))
     running = sum(run.outcome is None for run in summary.stage(SCREEN))

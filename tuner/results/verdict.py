@@ -28,7 +28,7 @@ _PARTS = {
 
 
 def verdict(summary: StudySummary) -> Verdict:
-    """Judge a study, finished or not."""
+    """Judges a study, finished or not."""
     label = summary.winner_label
     if label is None and not any(run.complete for run in summary.stage(SCREEN)):
         return _without_result(summary)

@@ -284,7 +284,7 @@ class TrialProcess:
         return self._pidfd is None and not self._dialogue.is_open and might_exist
 
     def _finish(self, now: float) -> None:
-        """Judge the end, write it down, and let go of the child."""
+        """Judges the end, writes it down, and lets go of the child."""
         seconds = now - self._forked_at if self._forked_at else 0.0
         written = self._own_result()
         failure = self._dialogue.refusal or self._child.error

@@ -165,7 +165,7 @@ class QNetwork(keras.Model):  # type: ignore[misc]
 
 
 def soft_update(target: keras.Model, online: keras.Model, tau: float) -> None:
-    """Target <- target + tau * (online - target); tau = 1 copies (Lillicrap et al. 2016, section 3).
+    """Moves target <- target + tau * (online - target); tau = 1 copies (Lillicrap et al. 2016, section 3).
 
     Running statistics, as those of batch normalisation, are copied: they follow the data, not the gradient.
     """

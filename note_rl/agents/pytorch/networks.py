@@ -165,7 +165,7 @@ def indicators(chosen: Tensor, size: int) -> Tensor:
 
 
 def soft_update(target: nn.Module, online: nn.Module, tau: float) -> None:
-    """Target <- target + tau * (online - target); tau = 1 copies (Lillicrap et al. 2016, section 3).
+    """Moves target <- target + tau * (online - target); tau = 1 copies (Lillicrap et al. 2016, section 3).
 
     Running statistics, as those of batch normalisation, are copied: they follow the data, not the gradient.
     """
