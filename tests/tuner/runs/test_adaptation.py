@@ -76,7 +76,7 @@ def test_a_signal_of_ones_own_is_named_by_its_class(tuner: CommandLine) -> None:
 
 
 def test_the_gain_can_be_searched_for(tuner: CommandLine) -> None:
-    told = ("adaptive=ppo_kl", "+space.adaptive.gain={low: 0.0, high: 2.0}", "plan=true")
+    told = ("adaptive=ppo_kl", "+space.adaptive.gain={low: 0.0, high: 2.0}", "plan=true", "study.steps_per_second=2000")
     answer = tuner("tune", "agent=ppo", "tracker=jsonl", *told)
     assert answer.status == 0, answer.errors
 

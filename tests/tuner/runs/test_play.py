@@ -18,7 +18,8 @@ from tuner.runs.folders import read_config
 
 @pytest.mark.parametrize("backend", ["torch", "keras"])
 def test_a_trained_run_is_evaluated_and_filmed(tuner: CommandLine, backend: str) -> None:
-    tuner("train", *SMALL, *SMALL_AGENTS["dqn"], f"backend={backend}", "hydra.run.dir=mine")
+    chosen = (f"backend={backend}", "training.jit_compile=false")  # compiling takes longer than such a run
+    tuner("train", *SMALL, *SMALL_AGENTS["dqn"], *chosen, "hydra.run.dir=mine")
     answer = tuner("play", "mine", "num_episodes=4")
     assert (answer.status, answer.errors) == (0, "")
     assert "over 4 episodes" in answer.output
