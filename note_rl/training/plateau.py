@@ -87,13 +87,13 @@ class PlateauWatch:
         return with_learning_rates(hyperparameters, [rate * self.factor for rate in self.rates])
 
     def end_of_phase(self, clock: Clock, mean_return: float | None) -> None:
-        """Judges the mean return of the last episodes, if it is by these that is judged and an interval is over."""
+        """Compares the mean return of the last episodes, if it is by these that is judged and an interval is over."""
         if self.options is None or self.options.by != "episodes" or mean_return is None:
             return
         self._judge(mean_return, clock.num_episodes // self.options.interval, clock)
 
     def note_evaluation(self, mean_return: float, at: int, clock: Clock) -> None:
-        """Judges an evaluation that counts for so many environment steps, if it is by these that is judged."""
+        """Compares an evaluation that counts for so many environment steps, if it is by these that is judged."""
         if self.options is not None and self.options.by == "evaluations":
             self._judge(mean_return, at, clock)
 
