@@ -17,13 +17,13 @@ class Reduction:
     Attributes:
         num_env_steps: When.
         before, after: What every learning rate was multiplied by before, and is from now on.
-        best: The return that was not exceeded.
+        threshold: The return that was not exceeded.
     """
 
     num_env_steps: int
     before: float
     after: float
-    best: float
+    threshold: float
 
     def text(self, rates: Sequence[float], patience: int) -> str:
         """In words.
@@ -35,7 +35,7 @@ class Reduction:
         before, after = (", ".join(f"{rate * factor:.4g}" for rate in rates) for factor in (self.before, self.after))
         which = "learning rate" if len(rates) == 1 else "learning rates"
         times = "interval" if patience == 1 else "intervals"
-        return f"{which} {before} -> {after}: no return above {self.best:.4g} in {patience} {times}"
+        return f"{which} {before} -> {after}: no return above {self.threshold:.4g} in {patience} {times}"
 
 
 @dataclass
@@ -87,13 +87,13 @@ class PlateauWatch:
         return with_learning_rates(hyperparameters, [rate * self.factor for rate in self.rates])
 
     def end_of_phase(self, clock: Clock, mean_return: float | None) -> None:
-        """Judges the mean return of the last episodes, if it is by these that is judged and an interval is over."""
+        """Compares the mean return of the last episodes, if it is by these that is judged and an interval is over."""
         if self.options is None or self.options.by != "episodes" or mean_return is None:
             return
         self._judge(mean_return, clock.num_episodes // self.options.interval, clock)
 
     def note_evaluation(self, mean_return: float, at: int, clock: Clock) -> None:
-        """Judges an evaluation that counts for so many environment steps, if it is by these that is judged."""
+        """Compares an evaluation that counts for so many environment steps, if it is by these that is judged."""
         if self.options is not None and self.options.by == "evaluations":
             self._judge(mean_return, at, clock)
 
@@ -108,14 +108,13 @@ class PlateauWatch:
         elif clock.num_env_steps >= self.options.start_steps:
             self.num_flat += 1
             if self.num_flat >= self.options.patience:
-                self._reduce(self.options.factor, clock)
+                self._reduce(self.options.factor, clock, self.best + self.options.min_delta)
 
-    def _reduce(self, factor: float, clock: Clock) -> None:
-        assert self.best is not None
+    def _reduce(self, factor: float, clock: Clock, threshold: float) -> None:
         before, self.factor = self.factor, self.factor * factor
         self.num_flat, self.num_reductions = 0, self.num_reductions + 1
         if factor != 1.0:
-            self._news.append(Reduction(clock.num_env_steps, before, self.factor, self.best))
+            self._news.append(Reduction(clock.num_env_steps, before, self.factor, threshold))
 
     def news(self) -> list[Reduction]:
         """The reductions that nobody has been told of yet; each is given once."""

@@ -344,7 +344,7 @@ DAMAGES: dict[str, tuple[tuple[str, ...], Damage]] = {
     "nested deeply": (_TEXT, _insert(b"[" * 20_000)),
     "settings changed": ((".yaml",), _rewrite(_mutate_yaml)),
     "two settings changed": ((".yaml",), _rewrite(lambda content, rng: _mutate_yaml(_mutate_yaml(content, rng), rng))),
-    "code in YAML": ((".yaml",), _insert(b"\nx: !!python/object/apply:os.abort []\n")),
+    "code in YAML": ((".yaml",), _rewrite(lambda content, rng: content + b"\nx: !!python/object/apply:os.abort []\n")),
     "a bomb": (
         (".yaml",),
         _rewrite(

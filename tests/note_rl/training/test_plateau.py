@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from note_rl.errors import CheckpointError, SettingsError
+from note_rl.learners.adjustable import OptimizerNumbers, learning_rates, with_learning_rates
 from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
 from note_rl.policy.noise import GaussianWhiteNoiseProcess
 from note_rl.replay.experience import Clock
@@ -165,6 +166,16 @@ def test_reductions_lie_on_top_of_a_schedule_and_are_said_once() -> None:
         "learning rate 0.8 -> 0.4: no return above 1 in 2 intervals",
         "learning rate 0.3 -> 0.15: no return above 1 in 2 intervals",
     ]
+
+
+def test_rates_that_are_scheduled_adapted_or_the_optimizer_s_own() -> None:
+    optimizers = [OptimizerNumbers("Adam", {"learning_rate": rate, "beta1": 0.9}, None) for rate in (1.0, 2.0, 3.0)]
+    assert learning_rates({"clip": 0.2}, optimizers) == [1.0, 2.0, 3.0]
+    told = {"clip": 0.2, "beta1:0": 0.5, "learning_rate": 0.1, "learning_rate:1": 0.4}
+    assert learning_rates(told, optimizers) == [0.1, 0.4, 0.1]
+    assert with_learning_rates(told, [0.2, 0.2, 0.2]) == {"clip": 0.2, "beta1:0": 0.5, "learning_rate": 0.2}
+    different = {"learning_rate:0": 0.2, "learning_rate:1": 0.8, "learning_rate:2": 0.2}
+    assert with_learning_rates(told, [0.2, 0.8, 0.2]) == {"clip": 0.2, "beta1:0": 0.5, **different}
 
 
 def test_a_run_without_a_reduction_is_the_run_without_a_plateau() -> None:

@@ -105,7 +105,7 @@ def test_a_flat_run_is_reduced_twice_and_ended(tmp_path: Path) -> None:
     reporter.attempt(math.inf)
     outcome = run_training(config, tmp_path, reporter)
     assert (outcome.stop_reason, outcome.num_env_steps) == ("early_stopping", 120)  # the third of six evaluations
-    best = f"{reporter.reported[0][1]:.4g}"
+    best = f"{reporter.reported[0][1] + 1000:.4g}"
     assert reporter.notes == [
         f"after 80 steps: learning rate 1e-12 -> 9e-13: no return above {best} in 1 interval",
         f"after 120 steps: learning rate 9e-13 -> 8.1e-13: no return above {best} in 1 interval",
