@@ -85,8 +85,8 @@ class OwnUpdate:
 
 def check_own_update(agent: Any) -> None:
     """Refuses agents of which it is not clear how they learn (AgentContractError)."""
-    name, update = type(agent).__name__, getattr(agent, "update", None)
-    if has_loss(type(agent)) and callable(update) and tuple(inspect.signature(update).parameters) == _ARGUMENTS:
+    name = type(agent).__name__
+    if has_loss(type(agent)) and _takes_updates(getattr(agent, "update", None)):
         raise AgentContractError(
             f"{name} has both a loss, __call__, and update(batch, optimizers), which stands in its place: leave one of "
             "them out, or write __call__ = None in the class if it inherits the loss"
@@ -95,6 +95,16 @@ def check_own_update(agent: Any) -> None:
         raise AgentContractError(
             f"{name} has groups_at_sync, which says what losses wait for; its update() decides itself what learns when"
         )
+
+
+def _takes_updates(method: Any) -> bool:
+    """Whether it is meant for updates; agents may have methods of that name for something else."""
+    if not callable(method):
+        return False
+    try:
+        return tuple(inspect.signature(method).parameters) == _ARGUMENTS
+    except (ValueError, TypeError):  # some that are not written in Python do not tell
+        return False
 
 
 @contextmanager

@@ -37,7 +37,7 @@ class TRPO(ActorCritic):
         cg_iterations: Most iterations of the conjugate gradient.
         cg_tolerance: Squared norm of the residual at which it ends earlier.
         cg_damping: Added to the diagonal of the Fisher information.
-        fvp_every: The Fisher information is that of every so manyth transition.
+        fvp_every: n: the Fisher information is estimated from every n-th transition.
         line_search_steps: Lengths that are tried, at most, before the policy stays as it is.
         line_search_shrink: Each of them as a share of the one before.
         critic_iterations: Passes of the critic over each rollout; fixed when the agent is made.
