@@ -1,5 +1,6 @@
 """What is kept of a run's agent: the last checkpoint, to go on from, and the weights of its best evaluation."""
 
+import math
 from pathlib import Path
 from typing import Protocol
 
@@ -102,11 +103,11 @@ class BestWeights:
         self._agent = run.agent
         self._path = path
         self._wanted = run.config.checkpoint.best
-        self._best = float(about_best(path)["mean_return"]) if self._wanted and path.exists() else None
+        self._best = float(about_best(path)["mean_return"]) if self._wanted and path.exists() else -math.inf
 
     def offer(self, evaluation: Evaluation, seed: int) -> None:
         """Writes the agent's weights, if they were never evaluated better; seed: of the evaluation."""
-        if not self._wanted or not (self._best is None or evaluation.mean > self._best):
+        if not (self._wanted and evaluation.mean > self._best):
             return
         about = {
             "mean_return": evaluation.mean,
@@ -126,8 +127,7 @@ def about_best(path: Path) -> JsonDict:
         note_rl.errors.CheckpointError: It is damaged.
     """
     about = read_checkpoint(path)[1].get("about")
-    whole = isinstance(about, dict) and all(isinstance(about.get(name), int | float) for name in _ABOUT)
-    if not isinstance(about, dict) or not whole:
+    if not isinstance(about, dict) or not all(isinstance(about.get(name), int | float) for name in _ABOUT):
         raise UserError(f"{path} does not say by which evaluation it is the best: remove it, or use weights=last")
     return about
 

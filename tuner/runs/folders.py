@@ -18,10 +18,12 @@ from tuner.errors import UserError
 from tuner.files import atomic_write, parse_json
 from tuner.results.objective import STEP_TOLERANCE, missing_points
 from tuner.runs.checks import checked_run
+from tuner.runs.training import EARLY_STOPPING, TARGET_REWARD
 from tuner.text.names import did_you_mean
 from tuner.trackers.history import HISTORY_FILE, read_history
 from tuner.trackers.jsonl import SUMMARY_FILE
 from tuner.trial.folder import (
+    BEST_FILE,
     CHECKPOINT_FILE,
     METRICS_FILE,
     REPORTS_FILE,
@@ -195,24 +197,27 @@ def resumed_config(folder: Path, composed: Mapping[str, Any], overrides: Sequenc
             f"to watch it: tuner play {folder}"
         )
     if own == before and done < total and _is_complete(folder, own):
-        raise UserError(_ended_by_itself(folder, done, own))
+        _refuse_if_it_would_end_again(folder, done)
     return own
 
 
-def _ended_by_itself(folder: Path, done: int, config: JsonDict) -> str:
-    """What to say of a run that is complete before the end of its budget."""
-    target = config["training"].get("target_reward")
-    ways = ["training.target_reward=null or a higher one"] if target is not None else []
-    ways += ["plateau=off"] if config.get("plateau") else []
-    return (
-        f"{folder} has ended by itself after {done:,} steps, see its {RESULT_FILE}; to go on training add "
-        f"{' or '.join(ways) or 'what lets it'}, to watch it: tuner play {folder}"
-    )
+def _refuse_if_it_would_end_again(folder: Path, done: int) -> None:
+    """Refuses a run that has ended by itself before the end of its budget, unless something else was its reason."""
+    ends = {
+        TARGET_REWARD: ("reached its target", "training.target_reward=null or a higher one"),
+        EARLY_STOPPING: ("stopped early", "plateau=off"),
+    }
+    reason = _result(folder).get("stop_reason")
+    if reason in ends:
+        what, way = ends[reason]
+        raise UserError(
+            f"{folder} {what} after {done:,} steps; to go on training add {way}, to watch it: tuner play {folder}"
+        )
 
 
 def _check_files(folder: Path) -> None:
     """Refuses to continue a run among whose files is one that cannot be read or replaced."""
-    for name in (CHECKPOINT_FILE, REPORTS_FILE, METRICS_FILE, RESULT_FILE, HISTORY_FILE, SUMMARY_FILE):
+    for name in (CHECKPOINT_FILE, BEST_FILE, REPORTS_FILE, METRICS_FILE, RESULT_FILE, HISTORY_FILE, SUMMARY_FILE):
         path = folder / name
         if os.path.lexists(path) and not path.is_file():
             raise UserError(f"{path} is a folder, or a link to nothing: move it away, then the run can go on")
@@ -256,12 +261,17 @@ def continue_with(folder: Path, config: JsonDict) -> None:
 
 def _is_complete(folder: Path, config: JsonDict) -> bool:
     """Whether the run came to its end, with all of its evaluations."""
-    try:
-        outcome = json.loads((folder / RESULT_FILE).read_text())["outcome"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
     missing = missing_points(dict(read_reports(folder)), config["evaluation"]["num_points"])
-    return bool(outcome == Outcome.COMPLETE and not missing)
+    return bool(_result(folder).get("outcome") == Outcome.COMPLETE and not missing)
+
+
+def _result(folder: Path) -> JsonDict:
+    """What the run came to; nothing where that is not known."""
+    try:
+        content = json.loads((folder / RESULT_FILE).read_text())
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 def steps_done(folder: Path) -> int:
