@@ -135,6 +135,8 @@ class Update:
         loss: The mean loss of each gradient step, one column per optimizer. [K, G]
         td_error: What the agent handed to `prioritized_replay.update(TD)`, if it did. [K, B]
         ratio: What it handed over as `ratio`, if it did. [K, B]
+        reported: Means of what it told `report(...)`, by name, and `gradient_norm` where gradients are clipped; nan
+            where a step has none. [K]
         diverged: A loss or a parameter was not finite. The agent is as it was before the update block, or, in short
             ones of large networks, before the gradient step in which that was seen.
     """
@@ -142,6 +144,7 @@ class Update:
     loss: FloatArray
     td_error: FloatArray | None = None
     ratio: FloatArray | None = None
+    reported: Mapping[str, FloatArray] = field(default_factory=dict)
     diverged: bool = False
 
 

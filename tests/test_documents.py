@@ -229,11 +229,17 @@ def run_section(tuner: CommandLine, document: str, heading: str, *more: str, stu
         assert answer.status == 0, answer.errors
 
 
-def test_an_algorithm_is_added(tuner: CommandLine, examples: Path) -> None:
-    run_section(tuner, "note_rl/README.md", "To add an algorithm", *SMALL, study=["executor=inline"])
+def test_an_algorithm_is_added(tuner: CommandLine, examples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tuner.runs.training.LOG_INTERVAL_S", 0.0)
+    small = (*SMALL, "buffer.learning_starts=64")
+    run_section(tuner, "note_rl/README.md", "To add an algorithm", *small, study=["executor=inline"])
     trials = [json.loads(path.read_text()) for path in (examples / "studies").glob("*/screen/*/trial.json")]
     assert {trial["config"]["agent"]["_target_"] for trial in trials} == {"my_agents.MellowmaxDQN"}
     assert len({trial["config"]["agent"]["omega"] for trial in trials}) == 3
+    lines = [json.loads(line) for line in (examples / "run" / "metrics.jsonl").read_text().splitlines()]
+    softness = [line["train/softness"] for line in lines if "train/softness" in line]
+    assert softness
+    assert 0.0 < min(softness) <= max(softness) <= np.log(2) / 10.0  # of two actions, by the omega of the YAML
 
     import torch
     from my_agents import MellowmaxDQN  # the example

@@ -112,16 +112,6 @@ def clipped_ratios(ratio: ArrayLike, clip: float) -> WeightSums:
     return of_weights(np.clip(np.asarray(ratio, np.float64), 1.0 - clip, 1.0 + clip))
 
 
-def kl_divergence(ratio: ArrayLike) -> float:
-    """KL(old || new) from ratios r of samples of the old policy: mean of r - 1 - log r, of which no term is negative.
-
-    Schulman 2020, http://joschu.net/blog/kl-approx.html (k3).
-    """
-    values = np.asarray(ratio, np.float64).ravel()
-    values = values[np.isfinite(values) & (values > 0.0)]
-    return float(np.mean(values - 1.0 - np.log(values))) if len(values) else math.nan
-
-
 def kl_of_fraction(fraction: float) -> float:
     """The KL divergence that an effective share of raw ratios stands for: phi = exp(-2 KL) for shifted Gaussians."""
     return -0.5 * math.log(fraction) if fraction > 0.0 else math.inf

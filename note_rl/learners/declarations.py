@@ -190,6 +190,12 @@ def check_settings(kind: type[Declared], settings: Settings) -> None:
             raise AgentContractError(f"the loss of {kind.__name__} reads {name}, which {attribute.comes_with}")
     if updates_itself(kind):
         _check_signals(kind, settings)
+    target_kl = getattr(settings.experience, "target_kl", None)
+    if target_kl is not None and kind.batch_attributes and "log_prob_old" not in kind.batch_attributes:
+        raise AgentContractError(
+            f"target_kl={target_kl} ends epochs by how far the policy has moved from the one that collected, which "
+            f"{kind.__name__} does not compare with its own: leave target_kl out"
+        )
     if kind.on_policy and not _with_likelihoods(settings):
         raise AgentContractError(
             f"{kind.__name__} learns from what its own policy chose, and {type(settings.policy).__name__} chooses in "

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from note_rl.errors import AgentContractError
 from note_rl.learners.base import CALL_ARGUMENTS, temporary_attributes
@@ -14,6 +14,20 @@ Batch = Mapping[str, Any]
 
 
 NOT_IN_A_LOSS = "minimise() takes a step within update(); where there is a loss, __call__, the learner takes the steps"
+
+
+class HandedOver(NamedTuple):
+    """What an agent says in its loss besides the loss.
+
+    Attributes:
+        td_error: What `prioritized_replay.update` was told, [B]; None: nothing.
+        ratio: The same.
+        reported: What `report` was told, tensors of any shape, or numbers, by name.
+    """
+
+    td_error: Any
+    ratio: Any
+    reported: dict[str, Any]
 
 
 class Arithmetic(Protocol):
@@ -78,13 +92,19 @@ class Losses:
             "give one each, or one in all"
         )
 
+    def in_training(self, batch: Batch) -> tuple[list[Any], HandedOver]:
+        """Returns the same, and what the agent has handed over meanwhile."""
+        replay, reports = self._agent.prioritized_replay, self._agent._reports
+        replay.begin(batch["reward"].shape[0])
+        reports.begin()
+        losses = self(batch)
+        td_error, ratio = replay.take()
+        return losses, HandedOver(td_error, ratio, reports.take())
+
     def beside_training(self, batch: Batch) -> list[Any]:
-        """Returns the same where nothing is learned: what the agent hands over to the replay is dropped."""
+        """Returns the losses where nothing is learned: what the agent hands over is dropped."""
         with temporary_attributes(self._agent, batch_attributes(batch)):
-            self._agent.prioritized_replay.begin(batch["reward"].shape[0])
-            losses = self(batch)
-            self._agent.prioritized_replay.take()
-        return losses
+            return self.in_training(batch)[0]
 
     def per_optimizer(self, losses: list[Any]) -> list[Any]:
         """Returns one loss per optimizer: one for all groups counts for each, a single optimizer has their sum."""

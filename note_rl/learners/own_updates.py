@@ -11,7 +11,7 @@ from typing import Any
 
 from note_rl.errors import AgentContractError
 from note_rl.learners.declarations import BATCH_ATTRIBUTES, has_loss, updates_itself
-from note_rl.learners.losses import Arithmetic
+from note_rl.learners.losses import Arithmetic, HandedOver
 
 _ARGUMENTS = ("batch", "optimizers")
 
@@ -45,7 +45,7 @@ class OwnUpdate:
         self._num_groups = num_groups
         self._arithmetic = arithmetic
 
-    def __call__(self, columns: Mapping[str, Any], optimizers: list[Any]) -> tuple[list[Any], Any, Any]:
+    def __call__(self, columns: Mapping[str, Any], optimizers: list[Any]) -> tuple[list[Any], HandedOver]:
         """Lets the agent take one update.
 
         Args:
@@ -53,18 +53,18 @@ class OwnUpdate:
             optimizers: That train() was given.
 
         Returns:
-            Its losses, [] each, one per parameter group or one for all; and what it handed over to the replay, td_error
-            and ratio [B] each, None if it did not.
+            Its losses, [] each, one per parameter group or one for all; and what it handed over meanwhile.
 
         Raises:
             AgentContractError: It returned something else.
         """
-        batch, handle = TrainingBatch(columns), self._agent.prioritized_replay
-        handle.begin(len(batch))
+        batch, replay, reports = TrainingBatch(columns), self._agent.prioritized_replay, self._agent._reports
+        replay.begin(len(batch))
+        reports.begin()
         with _explaining_what_is_not_offered(batch):
             returned = self._agent.update(batch, optimizers)
-        td_error, ratio = handle.take()
-        return self._checked(returned), td_error, ratio
+        td_error, ratio = replay.take()
+        return self._checked(returned), HandedOver(td_error, ratio, reports.take())
 
     def _checked(self, returned: Any) -> list[Any]:
         losses = list(returned) if isinstance(returned, (list, tuple)) else [returned]

@@ -34,3 +34,12 @@ def standardise(values: FloatArray, epsilon: float = 1e-8) -> FloatArray:
     """Zero mean and unit standard deviation over all entries."""
     standardised: FloatArray = (values - values.mean()) / (values.std() + epsilon)
     return standardised
+
+
+def explained_variance(prediction: FloatArray, target: FloatArray) -> float:
+    """Share of the target's variance that a prediction explains: 1 - Var(target - prediction) / Var(target).
+
+    1 is perfect, 0 no better than a constant, below 0 worse; nan where the target is a constant.
+    """
+    variance = float(np.var(target))
+    return 1.0 - float(np.var(target - prediction)) / variance if variance > 0.0 else float("nan")

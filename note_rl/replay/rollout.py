@@ -59,6 +59,10 @@ class Rollout:
         self._extras["return_"] = flat(return_)
         self._extras["value_old"] = flat(value_old)
 
+    def value_fit(self) -> tuple[FloatArray, FloatArray]:
+        """The values that advantages were made with, and the returns that they should have told, [T*E] each."""
+        return self._extras["value_old"], self._extras["return_"]
+
     def replace_reward(self, reward: RewardFunction) -> None:
         """Learns from another reward: [n] of (obs, action, next_obs), each [n, ...]. Comes before advantages."""
         parts = [

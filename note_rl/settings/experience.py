@@ -188,6 +188,13 @@ class RolloutSettings:
         text="Transitions per gradient step; rollout: all of the rollout at once.",
     )
     num_epochs: int = setting(10, Count(), text="Passes over each rollout.")
+    target_kl: float | None = setting(
+        None,
+        Number(0.0, above=True, hint="; leave it out to take all epochs"),
+        text="Passes over a rollout end after the one whose minibatches have, on average, more than 1.5 times this "
+        "approximate KL divergence from the collecting policy, by the ratios that the loss hands over. Targets that "
+        "are updated at the end of a rollout are then updated after each pass. None: all passes are taken.",
+    )
     target_update_interval: int | None = setting(
         None,
         Count(),

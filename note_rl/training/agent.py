@@ -10,6 +10,7 @@ from note_rl.collect.recipe import Rebuildable
 from note_rl.environments import EnvLike, check_same_spaces, for_evaluation
 from note_rl.environments.multi_agent import joint_environments
 from note_rl.learners.priorities import PrioritizedReplay
+from note_rl.learners.reports import Reports
 from note_rl.policy import Policy, exploration
 from note_rl.settings.set_arguments import settings_from_set, with_defaults
 from note_rl.support.checking import checked_arguments
@@ -37,12 +38,28 @@ class Agent(Trainable, Rebuildable, Counted, Adjustable, Pictured):
     def __init__(self) -> None:
         super().__init__()
         self.prioritized_replay = PrioritizedReplay()
+        self._reports = Reports()
         self._set_arguments: dict[str, Any] = {}
         self._bookkeeping = frozenset({*vars(self), "stop_training"})  # attributes that no loss depends on
 
     def default_policy(self) -> Policy | None:
         """What action()'s answers mean as long as set() was not called; None: values of actions, or the actions."""
         return None
+
+    def report(self, **values: Any) -> None:
+        """Inside `__call__`: says numbers for people to look at, such as `self.report(entropy=entropy, q_mean=q)`.
+
+        They are averaged over the gradient steps of a training phase, without slowing it down, and read from
+        `self.reported`; `tuner` logs them as `train/entropy`. The gradient does not pass through them.
+
+        Args:
+            **values: Tensors of any shape, of which the mean is taken, or numbers. Names that training logs itself
+                (loss, learning_rate, ...) stay training's.
+
+        Raises:
+            AgentContractError: Something else than tensors and numbers, or too many of them.
+        """
+        self._reports.add(values)
 
     def update_param(self) -> None:
         """Updates the target networks; agents without any leave it as it is."""
@@ -79,6 +96,7 @@ class Agent(Trainable, Rebuildable, Counted, Adjustable, Pictured):
                 plateau: lower learning rates, and stop, when returns no longer rise: `note_rl.settings.Plateau`.
                 PPO: on-policy: collect, train for some epochs, forget.
                 rollout_steps, num_epochs: steps per environment (2,048) and passes (10) of each rollout (PPO).
+                target_kl: passes end after the one with an approximate KL of more than 1.5 times this (PPO).
                 sequences: each rollout is learned from once and joins a pool, whose sequences are read again; batch
                 then counts sequences. sequence_length: steps of each, and of a rollout (20). replay_ratio: gradient
                 steps on the pool per rollout, on average (4).

@@ -41,7 +41,10 @@ class Callback:
         """After gradient step `batch`; logs: loss. Those of an update block are reported together."""
 
     def on_phase_end(self, phase: int, logs: Logs) -> None:
-        """After collecting and training once; logs: num_env_steps, num_gradient_steps, loss and scheduled values."""
+        """After collecting and training once; logs: num_env_steps, num_gradient_steps, loss and scheduled values.
+
+        What the loss has reported, gradient norms and the like are in `self.agent.reported`, for who looks at them.
+        """
 
     def on_plateau(self, text: str, logs: Logs) -> None:
         """After a `Plateau` has lowered learning rates, of which `text` speaks; logs: num_env_steps, learning_rate."""

@@ -63,6 +63,11 @@ class Counted:
         return self._history
 
     @Shown
+    def reported(self) -> dict[str, float]:
+        """What the last training phase was like, by name; see `reported_by`."""
+        return reported_by(self)
+
+    @Shown
     def reward_list(self) -> list[float]:
         """Undiscounted return of every finished episode; the same list as `history.returns`."""
         return self._history.returns
@@ -91,3 +96,15 @@ class Counted:
     def time(self) -> float:
         """Seconds spent in train()."""
         return self._history.seconds
+
+
+def reported_by(agent: Any) -> dict[str, float]:
+    """What the last training phase of an agent was like that had gradient steps; worked out when it is asked for.
+
+    Returns:
+        By name: means over these steps of what its loss has told `report(...)`; `approx_kl`, where it has handed over
+        ratios; `gradient_norm` before clipping, where gradients are clipped; `learning_rate`; with rollouts,
+        `explained_variance` of the values that advantages were made with, and with `target_kl` the `num_epochs` that
+        were taken. What belongs to one of several optimizers has its number behind its name: `gradient_norm:0`.
+    """
+    return {} if agent._trainer is None else agent._trainer.reported()

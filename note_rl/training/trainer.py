@@ -16,8 +16,9 @@ from note_rl.collect.base import Collecting
 from note_rl.collect.contract import explaining_triplets
 from note_rl.collect.joining import joined
 from note_rl.errors import WorkerError
-from note_rl.learners.adjustable import LEARNING_RATE, of_the_agent
+from note_rl.learners.adjustable import LEARNING_RATE, numbered, of_the_agent
 from note_rl.learners.base import Learner, Staged
+from note_rl.learners.reports import means_over
 from note_rl.policy import exploration
 from note_rl.replay.experience import Clock, Experience
 from note_rl.settings import Budget, Settings
@@ -26,7 +27,7 @@ from note_rl.training.normal_inputs import with_normal_inputs
 from note_rl.training.plotting import History
 from note_rl.training.session import Session, diverged
 from note_rl.training.state import StateMaker, TrainingState
-from note_rl.types import Array, FloatArray, Sample, Steps, TrainResult
+from note_rl.types import Array, Sample, Steps, TrainResult, Update
 
 _log = logging.getLogger(__name__)
 
@@ -60,6 +61,8 @@ class Trainer:
         self.state = make.first(seed) if former is None else make.next(former, seed)
         self._act = PolicyRunner(learner, agent.obs_normaliser, settings.multi_agent)
         self._loss = math.nan  # of the last update block
+        self._updates: list[Update] = []  # of the last phase that had any
+        self._rates: dict[str, float] = {}  # that the optimizers were given for them
         self._jit: Any = "auto"
         self._expected: list[str] | None = None  # numbers of the agent that each update is told; None: not known yet
 
@@ -207,14 +210,18 @@ class Trainer:
     def _learn(self, hyperparameters: Mapping[str, float], session: Session) -> float:
         """Mean loss over the gradient steps of this iteration; nan if there were none."""
         self.learner.expect(self.clock.gradient_steps_to_come(session.beginning))
-        losses = []
+        updates = []
         for drawn in self.experience.update_blocks(self.clock):
             sample = with_normal_inputs(drawn, self.agent, self.state.sampling)
-            losses.append(self._update(sample, hyperparameters, session))
-        return float(np.concatenate(losses).sum(axis=-1).mean()) if losses else math.nan
+            updates.append(self._update(sample, hyperparameters, session))
+        if not updates:
+            return math.nan
+        self._updates = updates
+        self._rates = {name: rate for name, rate in hyperparameters.items() if name.startswith(LEARNING_RATE)}
+        return float(np.concatenate([update.loss for update in updates]).sum(axis=-1).mean())
 
-    def _update(self, sample: Sample, hyperparameters: Mapping[str, float], session: Session) -> FloatArray:
-        """One update block; its losses [K, G]."""
+    def _update(self, sample: Sample, hyperparameters: Mapping[str, float], session: Session) -> Update:
+        """One update block."""
         first, measurements, hooks = self.clock.num_gradient_steps, self.adaptation.measurements, session.hooks
         if hooks.wants("on_batch_begin"):
             for offset in range(sample.num_gradient_steps):
@@ -231,7 +238,7 @@ class Trainer:
         if hooks.wants("on_batch_end"):
             for offset, value in enumerate(update.loss.sum(axis=-1)):
                 hooks("on_batch_end", first + offset, {"loss": float(value)})
-        return update.loss
+        return update
 
     def _adapt(self) -> None:
         """Decides what to change before the next iteration; so does the agent's adjust_func(), where it has learned."""
@@ -239,6 +246,20 @@ class Trainer:
         adjust = getattr(self.agent, "adjust_func", None)
         if adjust is not None and self.adaptation.measurements.last is not None:
             adjust()
+
+    def reported(self) -> dict[str, float]:
+        """What the last training phase was like, by name; see `Counted.reported`."""
+        values = {**means_over(self._updates), **self.experience.logs(), **self._learning_rates()}
+        return {name: value for name, value in values.items() if math.isfinite(value)}
+
+    def _learning_rates(self) -> dict[str, float]:
+        """Those of the last update: what was scheduled or adapted, else the optimizers' own."""
+        if self._rates or not self._updates:
+            return self._rates
+        rates = [numbers.values.get(LEARNING_RATE, math.nan) for numbers in self.learner.optimizer_numbers()]
+        if len(set(rates)) == 1:
+            return {LEARNING_RATE: rates[0]}
+        return {numbered(LEARNING_RATE, index): rate for index, rate in enumerate(rates)}
 
     def recent_mean(self) -> float | None:
         """Mean return of the last `trial_count` episodes (10 if set() was not told); None before there are so many."""

@@ -43,6 +43,7 @@ HOMES = {
     "optuna": ("tuner/study/",),
     "sqlalchemy": ("tuner/study/",),
     "optuna_dashboard": ("tuner/commands/dashboard.py", "tuner/study/watching/notes.py"),
+    "tensorboard": ("tuner/trackers/tensorboard.py",),
     "wandb": ("tuner/trackers/wandb/",),
     "wandb_workspaces": ("tuner/trackers/wandb/report.py",),
     "plotly": ("tuner/reporting/",),

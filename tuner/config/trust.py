@@ -44,6 +44,7 @@ _PARTS: Mapping[str, tuple[str, ...]] = {
         *("RescaleAction", "RescaleObservation", "ResizeObservation", "StickyAction", "TimeAwareObservation"),
     ),
     "tuner.simulator": ("Synthetic",),
+    "tuner.trackers.tensorboard": ("TensorBoardTracker",),
     "tuner.trackers.wandb": ("WandbTracker",),
 }
 TARGETS: Final = frozenset(f"{module}.{name}" for module, names in _PARTS.items() for name in names)

@@ -10,6 +10,7 @@ import numpy as np
 
 from note_rl.seeding import integer
 from note_rl.training.callbacks import Callback, Logs
+from note_rl.training.counts import reported_by
 from tuner.config.composing import RunConfig
 from tuner.config.vocabulary import speaking_of_settings
 from tuner.results.objective import missing_points
@@ -256,6 +257,7 @@ class MetricsLog(Callback):
     """Logs training metrics about once a second, and keeps the episodes."""
 
     def __init__(self, run: BuiltRun, reporter: Reporter, episodes: EpisodeLog | None) -> None:
+        self._agent = run.agent
         self._reporter = reporter
         self._episodes = episodes
         self._returns: list[float] = []
@@ -276,14 +278,15 @@ class MetricsLog(Callback):
         self._reporter.note(f"after {int(logs['num_env_steps']):,} steps: {text}")
 
     def on_phase_end(self, phase: int, logs: Logs) -> None:
-        """Logs if it is time; scheduled values (eps, learning_rate...) are among the logs of a phase."""
+        """Logs if it is time: what the phase was like, and scheduled values, which are among its logs."""
         del phase
         elapsed = time.perf_counter() - self._last_time
         if elapsed < LOG_INTERVAL_S:
             return
         num_env_steps = int(logs["num_env_steps"])
+        values = {**reported_by(self._agent), **logs}
         metrics = {
-            f"train/{name}": value for name, value in logs.items() if name != "num_env_steps" and math.isfinite(value)
+            f"train/{name}": value for name, value in values.items() if name != "num_env_steps" and math.isfinite(value)
         }
         metrics["train/env_steps_per_s"] = (num_env_steps - self._last_steps) / elapsed
         if self._returns:

@@ -4,12 +4,17 @@ Trackers are told by the controller, never by a trial process. None of their met
 wrong with a tracker is one logged warning.
 """
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from tuner.trial.messages import JsonDict
+
+logger = logging.getLogger(__name__)
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -80,33 +85,54 @@ class Tracker(Protocol):
 
 
 class TrackerGroup:
-    """Several trackers as one.
+    """Several trackers as one. One that raises is told no more, with one logged error; the others and the runs go on.
 
     Args:
         trackers: told in this order; none at all is allowed and does nothing.
     """
 
     def __init__(self, trackers: Sequence[Tracker]) -> None:
-        self._trackers = tuple(trackers)
+        self._members = tuple(_Member(tracker) for tracker in trackers)
 
     def start_run(self, info: RunInfo) -> RunTracker:
         """Begins the run with every tracker."""
-        return _RunGroup(tuple(tracker.start_run(info) for tracker in self._trackers))
+        begun = ((member, member.ask(partial(member.tracker.start_run, info))) for member in self._members)
+        return _RunGroup(tuple((member, run) for member, run in begun if run is not None))
 
     def close(self, timeout_s: float = 10.0) -> None:
         """Closes every tracker, each within `timeout_s` seconds."""
-        for tracker in self._trackers:
-            tracker.close(timeout_s)
+        for member in self._members:
+            member.ask(partial(member.tracker.close, timeout_s))
+
+
+@dataclass
+class _Member:
+    """A tracker of a group, kept apart from the others."""
+
+    tracker: Tracker
+    failed: bool = False
+
+    def ask(self, call: Callable[[], _T]) -> _T | None:
+        """Makes the call unless one has failed before; returns its answer, None if there is none."""
+        if self.failed:
+            return None
+        try:
+            return call()
+        except Exception:  # whatever it is: it may be anybody's code, and measurements are not worth a run
+            self.failed = True
+            name = type(self.tracker).__name__
+            logger.exception("%s has failed and is told no more; training goes on", name)
+            return None
 
 
 @dataclass(frozen=True)
 class _RunGroup:
-    runs: tuple[RunTracker, ...]
+    runs: tuple[tuple[_Member, RunTracker], ...]
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        for run in self.runs:
-            run.log(step, metrics)
+        for member, run in self.runs:
+            member.ask(partial(run.log, step, metrics))
 
     def finish(self, exit_code: int = 0, summary: Mapping[str, object] | None = None) -> None:
-        for run in self.runs:
-            run.finish(exit_code, summary)
+        for member, run in self.runs:
+            member.ask(partial(run.finish, exit_code, summary))

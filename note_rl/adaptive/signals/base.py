@@ -48,7 +48,10 @@ class TrainingView:
                 f"the signal {signal} needs the ratios of new to old policy: call self.prioritized_replay.update(TD, "
                 "ratio) in __call__"
             )
-        num_minibatches = max(len(update.ratio) // self.experience.settings.num_epochs, 1)
+        settings = self.experience.settings
+        if settings.target_kl is not None:  # then an update block is no more than an epoch
+            return update.ratio
+        num_minibatches = max(len(update.ratio) // settings.num_epochs, 1)
         return update.ratio[-num_minibatches:]
 
 

@@ -1,7 +1,7 @@
 """How far PPO's policy has moved from the one that collected, by their KL divergence."""
 
-from note_rl.adaptive import ess
 from note_rl.adaptive.signals.base import Signal, TrainingView
+from note_rl.learners.reports import kl_divergence
 from note_rl.settings.signals import POLICY_RATIOS, register
 from note_rl.types import Sample, Update
 
@@ -19,7 +19,7 @@ class KL(Signal):
 
     def after_update(self, sample: Sample, update: Update, view: TrainingView) -> float:
         """Reads the ratios of the last epoch."""
-        return ess.kl_divergence(view.ratios_of_last_epoch(update, self.name))
+        return kl_divergence(view.ratios_of_last_epoch(update, self.name))
 
     def kl_ratio(self, value: float, target: float) -> float:
         """Returns the ratio to the target itself."""

@@ -73,4 +73,5 @@ class A2C(ActorCritic):
         """Loss [B]: -log pi(a|s) * A, squared value error, minus the entropy bonus (section 4 and algorithm S3)."""
         log_prob, entropy = self.log_prob_and_entropy(s, a)
         value_error = tf.square(self.value(s) - self.return_)
+        self.report(entropy=entropy, value_loss=value_error)
         return -log_prob * self.advantage + self.value_coef * value_error - self.entropy_coef * entropy

@@ -128,6 +128,8 @@ class ACER(RL):
             gradient = within_trust_region(gradient, f, average, self.delta, self.epsilon)
         policy_loss = -tf.reduce_sum(tf.stop_gradient(gradient) * f, axis=-1)
         value_loss = 0.5 * tf.square(q_ret - q_chosen)
+        entropy = -tf.reduce_sum(f * tf.math.log(f + self.epsilon), axis=-1)
+        self.report(q_mean=q_chosen, entropy=entropy, value_loss=value_loss)
         return tf.reduce_mean(policy_loss + self.value_coef * value_loss, axis=1)
 
     def policy_gradient(

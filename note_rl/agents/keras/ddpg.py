@@ -62,8 +62,10 @@ class DDPG(RL):
     def __call__(self, s: tf.Tensor, a: tf.Tensor, next_s: tf.Tensor, r: tf.Tensor, d: tf.Tensor) -> list[tf.Tensor]:
         """Losses [B] of actor and critic: -Q(s, mu(s)), and (Q(s, a) - r - discount * Q'(s', mu'(s')))^2."""
         target = r + self.discount * self.target_critic(next_s, self.target_actor(next_s))  # [B]
-        error = self.critic(s, a) - tf.stop_gradient(target)
+        q = self.critic(s, a)
+        error = q - tf.stop_gradient(target)
         self.prioritized_replay.update(error)
+        self.report(q_mean=q)
         return [-self.critic(s, self.actor(s)), tf.square(error)]
 
     def update_param(self) -> None:

@@ -72,8 +72,10 @@ class DQN(RL):
     def __call__(self, s: tf.Tensor, a: tf.Tensor, next_s: tf.Tensor, r: tf.Tensor, d: tf.Tensor) -> tf.Tensor:
         """Huber loss [B] between Q(s, a) and r + discount * next_value(s')."""
         target = tf.stop_gradient(r + self.discount * self.next_value(next_s))  # [B]
-        td_error = target - tf.gather(self.q_net(s), a, axis=1, batch_dims=1)  # [B]
+        q = tf.gather(self.q_net(s), a, axis=1, batch_dims=1)  # [B]
+        td_error = target - q
         self.prioritized_replay.update(td_error)
+        self.report(q_mean=q)
         error = tf.abs(td_error)
         return tf.where(error < 1.0, 0.5 * tf.square(error), error - 0.5)
 

@@ -98,6 +98,7 @@ class GAIL(PPO):
             tape.watch([expert, agent])
             expert_odds, agent_odds = self.discriminator(expert)[:, 0], self.discriminator(agent)[:, 0]
             both = tf.reduce_sum(expert_odds) + tf.reduce_sum(agent_odds)
+        self.report(expert_log_odds=expert_odds, agent_log_odds=agent_odds)
         penalty = tf.add_n([tf.reduce_sum(tf.square(slope), axis=1) for slope in tape.gradient(both, [expert, agent])])
         telling_apart = tf.nn.softplus(-expert_odds) + tf.nn.softplus(agent_odds)
         return [super().__call__(s, a, next_s, r, d), telling_apart + 0.5 * self.gradient_penalty * penalty]

@@ -118,8 +118,10 @@ class MADDPG(RL):
             now, then = self._chosen(self.actors, s), self._chosen(self.target_actors, next_s)
         values = [self._value(self.target_critics, next_s, then, i) for i in range(self.num_agents)]
         targets = tf.stop_gradient(r + self.discount * tf.stack(values, 1))  # [B, n]
-        errors = [self._value(self.critics, s, a, i) - targets[:, i] for i in range(self.num_agents)]
+        q = [self._value(self.critics, s, a, i) for i in range(self.num_agents)]
+        errors = [q[i] - targets[:, i] for i in range(self.num_agents)]
         self.prioritized_replay.update(tf.reduce_mean(tf.abs(tf.stack(errors, 1)), 1))
+        self.report(q_mean=tf.stack(q))
         losses = [
             *(self._actor_loss(s, now, i) for i in range(self.num_agents)),
             *(tf.square(error) for error in errors),

@@ -82,6 +82,7 @@ class PPO(ActorCritic):
         surrogate = tf.minimum(ratio * self.advantage, clipped * self.advantage)
         value_error = self._value_error(self.value(s))
         self.prioritized_replay.update(tf.sqrt(value_error), ratio)
+        self.report(entropy=entropy, clip_fraction=clipped != ratio, value_loss=value_error)
         return -surrogate + self.value_coef * value_error - self.entropy_coef * entropy
 
     def _value_error(self, value: tf.Tensor) -> tf.Tensor:

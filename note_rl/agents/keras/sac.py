@@ -100,11 +100,13 @@ class SAC(RL):
             next_a, next_log_prob = self._sample(next_s, self.next_noise)
         next_q = tf.minimum(self.target_critic_1(next_s, next_a), self.target_critic_2(next_s, next_a))
         target = tf.stop_gradient(r + self.discount * (next_q - alpha * next_log_prob))  # [B]
-        error_1 = self.critic_1(s, a) - target
+        q = self.critic_1(s, a)
+        error_1 = q - target
         error_2 = self.critic_2(s, a) - target
         self.prioritized_replay.update(0.5 * (tf.abs(error_1) + tf.abs(error_2)))
         new_a, log_prob = self._sample(s, self.noise)
         actor_loss = alpha * log_prob - tf.minimum(self.critic_1(s, new_a), self.critic_2(s, new_a))
+        self.report(q_mean=q, entropy=-log_prob, alpha=alpha)
         losses = [actor_loss, tf.square(error_1) + tf.square(error_2)]
         if self.alpha is None:
             losses.append(-self.log_alpha * (tf.stop_gradient(log_prob) + self.entropy_wanted))

@@ -87,9 +87,11 @@ class TD3(RL):
         next_a = self._smoothed_target_action(next_s)
         next_q = tf.minimum(self.target_critic_1(next_s, next_a), self.target_critic_2(next_s, next_a))
         target = tf.stop_gradient(r + self.discount * next_q)  # [B]
-        error_1 = self.critic_1(s, a) - target
+        q = self.critic_1(s, a)
+        error_1 = q - target
         error_2 = self.critic_2(s, a) - target
         self.prioritized_replay.update(0.5 * (tf.abs(error_1) + tf.abs(error_2)))
+        self.report(q_mean=q)
         return [-self.critic_1(s, self.actor(s)), tf.square(error_1) + tf.square(error_2)]
 
     def update_param(self) -> None:

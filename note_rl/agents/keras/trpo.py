@@ -122,13 +122,16 @@ class TRPO(ActorCritic):
 
     def update(self, batch: Any, optimizers: Sequence[Any]) -> list[tf.Tensor]:
         """Losses of policy and critic, after one step of the one and some passes of the other (algorithm 1)."""
-        return [self._improve_policy(batch), self._fit_critic(batch, optimizers[-1])]
+        losses = [self._improve_policy(batch), self._fit_critic(batch, optimizers[-1])]
+        self.report(approx_kl=self._last_step[0], step_fraction=self._last_step[1])
+        return losses
 
     def _improve_policy(self, batch: Any) -> tf.Tensor:
         """One natural gradient step; returns the negative surrogate that it reaches (section 6 and appendix C)."""
         with tf.GradientTape() as tape:
             policy = self.distribution(batch.obs)
             surrogate = self._surrogate(policy, batch)
+        self.report(entropy=policy.entropy())
         gradient = in_a_row(tape.gradient(surrogate, self.param[0], unconnected_gradients="zero"))
         fisher = hessian_product(lambda: self._no_kl(batch.obs[:: self.fvp_every]), self.param[0], self.cg_damping)
         direction = conjugate_gradient(fisher, gradient, self.cg_iterations, self.cg_tolerance)

@@ -34,6 +34,7 @@ class A2C(ActorCritic):
     """
 
     batch_attributes: ClassVar[tuple[str, ...]] = ("advantage", "return_")
+    traceable = True
     set_defaults = MappingProxyType({"PPO": True, "rollout_steps": 5, "batch": "rollout", "num_epochs": 1})
 
     def __init__(
@@ -73,5 +74,6 @@ class A2C(ActorCritic):
         """Loss [B]: -log pi(a|s) * A, squared value error, minus the entropy bonus (section 4 and algorithm S3)."""
         log_prob, entropy = self.log_prob_and_entropy(s, a)
         value_error = (self.value(s) - self.return_).square()
+        self.report(entropy=entropy, value_loss=value_error)
         loss: Tensor = -log_prob * self.advantage + self.value_coef * value_error - self.entropy_coef * entropy
         return loss

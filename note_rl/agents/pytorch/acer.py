@@ -129,6 +129,7 @@ class ACER(RL_pytorch):
                 gradient = within_trust_region(gradient, f, average, self.delta, self.epsilon)
         policy_loss = -(gradient * f).sum(-1)
         value_loss = 0.5 * (q_ret - q_chosen).square()
+        self.report(q_mean=q_chosen, entropy=-(f * (f + self.epsilon).log()).sum(-1), value_loss=value_loss)
         return (policy_loss + self.value_coef * value_loss).mean(1)
 
     def policy_gradient(self, f: Tensor, q: Tensor, a: Tensor, ratio: Tensor, q_ret: Tensor) -> Tensor:

@@ -40,7 +40,6 @@ class ActorCritic(RL_pytorch):
     on_policy = True
     action_kinds = ("discrete", "continuous")
     reads_triplets = False
-    traceable = True
 
     def __init__(
         self,

@@ -67,8 +67,10 @@ class DDPG(RL_pytorch):
         """Losses [B] of actor and critic: -Q(s, mu(s)), and (Q(s, a) - r - discount * Q'(s', mu'(s')))^2."""
         with torch.no_grad():
             target = r + self.discount * self.target_critic(next_s, self.target_actor(next_s))  # [B]
-        error = self.critic(s, a) - target
+        q = self.critic(s, a)
+        error = q - target
         self.prioritized_replay.update(error.detach())
+        self.report(q_mean=q)
         return [-self.critic(s, self.actor(s)), error.square()]
 
     def update_param(self) -> None:

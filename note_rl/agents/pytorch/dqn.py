@@ -77,6 +77,7 @@ class DQN(RL_pytorch):
             target = r + self.discount * self.next_value(next_s)  # [B]
         q = self.q_net(s).gather(1, a.unsqueeze(1)).squeeze(1)  # [B]
         self.prioritized_replay.update(target - q.detach())
+        self.report(q_mean=q)
         return nn.functional.smooth_l1_loss(q, target, reduction="none")
 
     def update_param(self) -> None:

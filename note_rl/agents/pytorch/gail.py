@@ -101,6 +101,7 @@ class GAIL(PPO):
         expert, agent = (pair.requires_grad_() for pair in pairs)
         expert_odds, agent_odds = self.discriminator(expert)[:, 0], self.discriminator(agent)[:, 0]
         slopes = torch.autograd.grad(expert_odds.sum() + agent_odds.sum(), [expert, agent], create_graph=True)
+        self.report(expert_log_odds=expert_odds, agent_log_odds=agent_odds)
         penalty = sum(slope.square().sum(1) for slope in slopes)
         telling_apart = softplus(-expert_odds) + softplus(agent_odds) + 0.5 * self.gradient_penalty * penalty
         return [super().__call__(s, a, next_s, r, d), telling_apart]

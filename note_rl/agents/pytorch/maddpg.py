@@ -119,8 +119,10 @@ class MADDPG(RL_pytorch):
             now, then = self._chosen(self.actors, s), self._chosen(self.target_actors, next_s)
             values = [self._value(self.target_critics, next_s, then, i) for i in range(self.num_agents)]
             targets = r + self.discount * torch.stack(values, 1)  # [B, n]
-        errors = [self._value(self.critics, s, a, i) - targets[:, i] for i in range(self.num_agents)]
+        q = [self._value(self.critics, s, a, i) for i in range(self.num_agents)]
+        errors = [q[i] - targets[:, i] for i in range(self.num_agents)]
         self.prioritized_replay.update(torch.stack(errors, 1).abs().mean(1))
+        self.report(q_mean=torch.stack(q))
         losses = [
             *(self._actor_loss(s, now, i) for i in range(self.num_agents)),
             *(error.square() for error in errors),

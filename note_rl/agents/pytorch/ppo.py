@@ -35,6 +35,7 @@ class PPO(ActorCritic):
     """
 
     batch_attributes: ClassVar[tuple[str, ...]] = ("log_prob_old", "advantage", "return_", "value_old")
+    traceable = True
 
     def __init__(
         self,
@@ -83,6 +84,7 @@ class PPO(ActorCritic):
         surrogate = torch.minimum(ratio * self.advantage, clipped * self.advantage)
         value_error = self._value_error(self.value(s))
         self.prioritized_replay.update(value_error.detach().sqrt(), ratio.detach())
+        self.report(entropy=entropy, clip_fraction=clipped != ratio, value_loss=value_error)
         loss: Tensor = -surrogate + self.value_coef * value_error - self.entropy_coef * entropy
         return loss
 

@@ -101,11 +101,13 @@ class SAC(RL_pytorch):
             next_a, next_log_prob = self._sample(next_s, self.next_noise)
             next_q = torch.minimum(self.target_critic_1(next_s, next_a), self.target_critic_2(next_s, next_a))
             target = r + self.discount * (next_q - alpha * next_log_prob)  # [B]
-        error_1 = self.critic_1(s, a) - target
+        q = self.critic_1(s, a)
+        error_1 = q - target
         error_2 = self.critic_2(s, a) - target
         self.prioritized_replay.update(0.5 * (error_1.abs() + error_2.abs()).detach())
         new_a, log_prob = self._sample(s, self.noise)
         actor_loss = alpha * log_prob - torch.minimum(self.critic_1(s, new_a), self.critic_2(s, new_a))
+        self.report(q_mean=q, entropy=-log_prob, alpha=alpha)
         losses = [actor_loss, error_1.square() + error_2.square()]
         if self.alpha is None:
             losses.append(-self.log_alpha * (log_prob.detach() + self.entropy_wanted))

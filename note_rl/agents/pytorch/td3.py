@@ -93,9 +93,11 @@ class TD3(RL_pytorch):
             next_a = self._smoothed_target_action(next_s)
             next_q = torch.minimum(self.target_critic_1(next_s, next_a), self.target_critic_2(next_s, next_a))
             target = r + self.discount * next_q  # [B]
-        error_1 = self.critic_1(s, a) - target
+        q = self.critic_1(s, a)
+        error_1 = q - target
         error_2 = self.critic_2(s, a) - target
         self.prioritized_replay.update(0.5 * (error_1.abs() + error_2.abs()).detach())
+        self.report(q_mean=q)
         return [-self.critic_1(s, self.actor(s)), error_1.square() + error_2.square()]
 
     def update_param(self) -> None:

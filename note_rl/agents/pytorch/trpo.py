@@ -123,7 +123,10 @@ class TRPO(ActorCritic):
 
     def update(self, batch: Any, optimizers: Sequence[torch.optim.Optimizer]) -> list[Tensor]:
         """Losses of policy and critic, after one step of the one and some passes of the other (algorithm 1)."""
-        return [self._improve_policy(batch), self._fit_critic(batch, optimizers[-1])]
+        losses = [self._improve_policy(batch), self._fit_critic(batch, optimizers[-1])]
+        kl, step_fraction = self._last_step.clone()
+        self.report(approx_kl=kl, step_fraction=step_fraction)
+        return losses
 
     def _improve_policy(self, batch: Any) -> Tensor:
         """One natural gradient step; returns the negative surrogate that it reaches (section 6 and appendix C)."""
@@ -131,6 +134,7 @@ class TRPO(ActorCritic):
         some = policy if self.fvp_every == 1 else self.distribution(batch.obs[:: self.fvp_every])
         kl = some.detached().kl(some).mean()  # 0 here, but its Hessian is the Fisher information
         surrogate = self._surrogate(policy, batch)
+        self.report(entropy=policy.entropy())
         gradient = gradient_vector(surrogate, self.param[0], keep=True)
         fisher = hessian_product(kl, self.param[0], self.cg_damping)
         direction = conjugate_gradient(fisher, gradient, self.cg_iterations, self.cg_tolerance)

@@ -134,6 +134,7 @@ class KerasLearner:
         arrays = {name: tensor.numpy() for name, tensor in result.items()}
         if arrays.pop("diverged"):
             return Update(arrays["loss"], diverged=True)
+        arrays["reported"] = dict(zip(self._update.reported_names, arrays["reported"].T, strict=False))
         return Update(**arrays)
 
     def minimise(self, loss: Callable[[], Any], optimizer: Any) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 from note_rl.errors import AgentContractError
+from note_rl.learners.keras.step import ReportedRow
 from note_rl.learners.losses import Losses
 from note_rl.learners.own_updates import OwnUpdate
 
@@ -21,6 +22,7 @@ class OwnUpdateStep:
 
     Attributes:
         refusal: What the agent does wrong, if tracing has found that out.
+        reports: Makes the row `reported`.
     """
 
     def __init__(
@@ -35,15 +37,21 @@ class OwnUpdateStep:
         self._optimizers = optimizers
         self._max_grad_norm = max_grad_norm
         self.refusal: AgentContractError | None = None
+        self.reports = ReportedRow(0)
 
     def __call__(self, batch: Mapping[str, Any], sync: Any) -> dict[str, Any]:
         """Has the update taken, and returns its rows; see `GradientStep`."""
         try:
-            losses, td_error, ratio = self._update(batch, [optimizer for optimizer, _ in self._optimizers])
+            losses, (td_error, ratio, told) = self._update(batch, [one for one, _ in self._optimizers])
         except AgentContractError as error:
             self.refusal = error
             raise
-        rows = {"loss": tf.stack(self._losses.per_optimizer(losses)), "td_error": td_error, "ratio": ratio}
+        rows = {
+            "loss": tf.stack(self._losses.per_optimizer(losses)),
+            "td_error": td_error,
+            "ratio": ratio,
+            "reported": self.reports(told),
+        }
         return {name: tf.cast(row, tf.float32) for name, row in rows.items() if row is not None}
 
     def minimise(self, loss: Callable[[], Any], optimizer: Any) -> Any:

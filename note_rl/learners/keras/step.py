@@ -1,12 +1,15 @@
 """One gradient step of an agent written in Keras, as it is traced into the update."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from note_rl.errors import AgentContractError
+from note_rl.learners.adjustable import numbered
 from note_rl.learners.losses import NOT_IN_A_LOSS, Losses, without_gradient
+from note_rl.learners.reports import GRADIENT_NORM, MOST_REPORTED
 
 
 class TensorFlowArithmetic:
@@ -33,6 +36,29 @@ class TensorFlowArithmetic:
         return tf.add_n(list(losses))
 
 
+class ReportedRow:
+    """Makes rows of what the steps of an agent report.
+
+    Args:
+        num_further: Numbers that the learner adds to those of the agent.
+
+    Attributes:
+        names: Of the numbers in a row, as far as tracing has found them out.
+        width: Of a row: what there may be, as the loop needs its shape before the loss is traced.
+    """
+
+    def __init__(self, num_further: int) -> None:
+        self.names: list[str] = []
+        self.width = MOST_REPORTED + num_further
+
+    def __call__(self, reported: Mapping[str, Any]) -> Any:
+        """Returns the means of what is reported, each at the place of its name, and nan elsewhere."""
+        self.names.extend(name for name in reported if name not in self.names)
+        means = {name: tf.reduce_mean(tf.cast(value, tf.float32)) for name, value in reported.items()}
+        row = [means.get(name, math.nan) for name in self.names]
+        return tf.stack([*row, *[math.nan] * (self.width - len(row))])
+
+
 class GradientStep:
     """Losses, gradients, clipping and the steps of the optimizers.
 
@@ -45,6 +71,7 @@ class GradientStep:
 
     Attributes:
         refusal: What the agent does wrong, if tracing has found that out; TensorFlow wraps errors beyond recognition.
+        reports: Makes the row `reported`.
     """
 
     def __init__(
@@ -62,9 +89,10 @@ class GradientStep:
         self._max_grad_norm = max_grad_norm
         self._at_sync: Sequence[int] = getattr(agent, "groups_at_sync", ())
         self.refusal: AgentContractError | None = None
+        self.reports = ReportedRow(len(optimizers))
 
     def __call__(self, batch: Mapping[str, Any], sync: Any) -> dict[str, Any]:
-        """Takes the step, and returns its rows: losses [G], and td_error and ratio [B] if the agent handed them over.
+        """Takes the step, and returns its rows: losses [G], `reported`, and td_error and ratio [B] if handed over.
 
         Args:
             batch: Columns by name, [B, ...].
@@ -85,19 +113,22 @@ class GradientStep:
 
     def _step_of(self, learning: Sequence[int], batch: Mapping[str, Any]) -> dict[str, Any]:
         """Lets some parameter groups learn, or all if there is one loss for all."""
-        handle = self._agent.prioritized_replay
-        handle.begin(batch["reward"].shape[0])
         with tf.GradientTape(persistent=len(self._groups) > 1) as tape:
             try:
-                losses = self._losses(batch)
+                losses, (td_error, ratio, told) = self._losses.in_training(batch)
             except AgentContractError as error:
                 self.refusal = error
                 raise
-        td_error, ratio = handle.take()
         if len(losses) == 1:
             learning = range(len(self._groups))
-        self._follow(self._gradients(tape, losses, learning), learning)
-        rows = {"loss": tf.stack(self._losses.per_optimizer(losses)), "td_error": td_error, "ratio": ratio}
+        norms = self._follow(self._gradients(tape, losses, learning), learning)
+        reported = self.reports({**told, **norms})
+        rows = {
+            "loss": tf.stack(self._losses.per_optimizer(losses)),
+            "td_error": td_error,
+            "ratio": ratio,
+            "reported": reported,
+        }
         return {name: tf.cast(row, tf.float32) for name, row in rows.items() if row is not None}
 
     def _gradients(self, tape: Any, losses: list[Any], learning: Sequence[int]) -> dict[int, list[Any]]:
@@ -119,12 +150,18 @@ class GradientStep:
             for index, group in gradients.items()
         }
 
-    def _follow(self, gradients: Mapping[int, list[Any]], indices: Sequence[int]) -> None:
-        """Steps along the gradients of these groups, each with its own optimizer or all with the only one."""
-        single = len(self._optimizers) == 1
+    def _follow(self, gradients: Mapping[int, list[Any]], indices: Sequence[int]) -> dict[str, Any]:
+        """Steps along the gradients of these groups, each with its own optimizer or all with the only one.
+
+        Returns:
+            The norms of gradients that are clipped, from before that.
+        """
+        single, norms = len(self._optimizers) == 1, {}
         for several in [list(indices)] if single else [[index] for index in indices]:
             optimizer = self._optimizers[0 if single else several[0]]
             dense = [gradient for index in several for gradient in gradients[index]]
             if self._max_grad_norm is not None:
-                dense, _ = tf.clip_by_global_norm(dense, self._max_grad_norm)
+                dense, norm = tf.clip_by_global_norm(dense, self._max_grad_norm)
+                norms[GRADIENT_NORM if single else numbered(GRADIENT_NORM, several[0])] = norm
             optimizer.apply(dense, [parameter for index in several for parameter in self._groups[index]])
+        return norms

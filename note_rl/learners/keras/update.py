@@ -111,7 +111,8 @@ class CompiledUpdate:
             scalars: Hyperparameters by name, [] each.
 
         Returns:
-            Losses [K, G], whether the block had to be undone, and what was handed to the replay, [K, B] each.
+            Losses [K, G], whether the block had to be undone, what was handed to the replay, [K, B] each, and what was
+            reported [K, R], in the order of `reported_names`.
         """
         signature = (tuple((name, column.dtype, *column.shape) for name, column in columns.items()), *scalars)
         if signature not in self._traced:  # traced apart from the first run, so that a refused agent is not trained
@@ -158,8 +159,15 @@ class CompiledUpdate:
 
         empty = {name: tf.zeros((num_gradient_steps, batch_size)) for name in ("td_error", "ratio")}
         empty["loss"] = tf.zeros((num_gradient_steps, len(self._optimizers)))
+        empty["reported"] = tf.zeros((num_gradient_steps, self._step.reports.width))
         rows = tf.while_loop(lambda k, _: k < num_gradient_steps, body, (0, empty))[1]
         return {"diverged": snapshot.unless_sound(rows["loss"]), **{name: rows[name] for name in handed_over}}
+
+    @property
+    def reported_names(self) -> list[str]:
+        """Of the numbers that each step reports."""
+        names: list[str] = self._step.reports.names
+        return names
 
     def _variables(self) -> list[Any]:
         """Returns the variables that an update block may change, each once."""

@@ -28,7 +28,7 @@ from note_rl.learners.numpy_policy import Actor
 from note_rl.learners.own_updates import OwnUpdate
 from note_rl.learners.pytorch.adjusted import numbers_of, with_numbers
 from note_rl.learners.pytorch.arithmetic import TorchArithmetic
-from note_rl.learners.pytorch.evaluated import Reported, WaitingLosses
+from note_rl.learners.pytorch.evaluated import ReportedRows, TakenStep, WaitingLosses
 from note_rl.learners.pytorch.measuring import NoiseMeasurements
 from note_rl.learners.pytorch.modes import Modes
 from note_rl.learners.pytorch.own_updates import OwnUpdates
@@ -151,13 +151,18 @@ class PyTorchLearner:
         losses = self._losses_of_optimizers(steps)
         if not np.isfinite(losses).all() or self._steps.spoiled():
             return self._diverged(losses, sample.num_gradient_steps, snapshot_taken)
-        return Update(losses, stacked([step.td_error for step in steps]), stacked([step.ratio for step in steps]))
+        return Update(
+            losses,
+            stacked([step.td_error for step in steps]),
+            stacked([step.ratio for step in steps]),
+            ReportedRows([step.reported for step in steps]),
+        )
 
     def minimise(self, loss: Callable[[], Tensor], optimizer: torch.optim.Optimizer) -> Tensor:
         """Takes one step of an optimizer along the gradient of a loss; see `Learner.minimise`."""
         return self._steps.minimise(loss, optimizer)
 
-    def _losses_of_optimizers(self, steps: Sequence[Reported]) -> FloatArray:
+    def _losses_of_optimizers(self, steps: Sequence[TakenStep]) -> FloatArray:
         """Returns the losses of steps, [K, G]; one copy from the device for all of them."""
         rows = [self._losses.per_optimizer(row) for row in self._waiting.filled([step.losses for step in steps])]
         return as_array(torch.stack([loss for row in rows for loss in row])).reshape(len(steps), -1)

@@ -48,15 +48,22 @@ class Stepper:
 
     def step(self, gradients: Sequence[Tensor | None], max_grad_norm: float | None) -> None:
         """Takes one step along the gradients, scaled down to a global norm if one is given."""
-        self.follow(self.direction(gradients, max_grad_norm))
+        self.follow(self.direction(gradients, max_grad_norm)[0])
 
-    def direction(self, gradients: Sequence[Tensor | None], max_grad_norm: float | None) -> Direction:
-        """Returns what `follow` takes: the gradients that there are, clipped, in the memory layout of parameters."""
+    def direction(
+        self, gradients: Sequence[Tensor | None], max_grad_norm: float | None
+    ) -> tuple[Direction, Tensor | None]:
+        """Returns what `follow` takes: the gradients that there are, clipped, in the memory layout of parameters.
+
+        And their norm before that, [], where they are clipped.
+        """
         kept = tuple(index for index, gradient in enumerate(gradients) if gradient is not None)
         present = [self._laid_out(gradient, i) for i, gradient in enumerate(gradients) if gradient is not None]
+        norm = None
         if max_grad_norm is not None and present:
-            present = clipped(present, max_grad_norm)
-        return kept, present
+            norm = global_norm(present)
+            present = clipped(present, norm, max_grad_norm)
+        return (kept, present), norm
 
     def follow(self, direction: Direction) -> None:
         """Takes one step."""
@@ -125,9 +132,14 @@ def _counter(states: Sequence[dict[str, Tensor]]) -> Tensor:
     return base
 
 
-def clipped(gradients: list[Tensor], max_norm: float) -> list[Tensor]:
-    """Returns gradients scaled to at most this global norm, as `torch.nn.utils.clip_grad_norm_` scales them."""
-    norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
+def global_norm(gradients: list[Tensor]) -> Tensor:
+    """Returns the norm [] of all gradients together."""
+    norm: Tensor = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
+    return norm
+
+
+def clipped(gradients: list[Tensor], norm: Tensor, max_norm: float) -> list[Tensor]:
+    """Returns gradients of this global norm scaled to at most another, as `clip_grad_norm_` of torch scales them."""
     scale = torch.clamp(max_norm / (norm + 1e-6), max=1.0)
     return list(torch._foreach_mul(gradients, scale))
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from note_rl.errors import AgentContractError, say_once
 from note_rl.learners.own_updates import OwnUpdate
-from note_rl.learners.pytorch.evaluated import Reported
+from note_rl.learners.pytorch.evaluated import TakenStep, without_history
 from note_rl.learners.pytorch.optimizer_step import Stepper
 from note_rl.learners.pytorch.steps import Optimizers
 
@@ -66,14 +66,14 @@ class OwnUpdates:
         sync: Sequence[bool],
         hyperparameters: Mapping[str, float],
         careful: bool,
-    ) -> Iterator[Reported]:
+    ) -> Iterator[TakenStep]:
         """Lets the agent take its updates, up to the first whose losses are not finite; see `GradientSteps.take`."""
         optimizers = [optimizer for optimizer, _ in self._optimizers]
         self._steppers = {id(optimizer): Stepper(optimizer, parameters) for optimizer, parameters in self._optimizers}
         try:
             for k, batch in enumerate(zip(*columns.values(), strict=True)):
-                losses, td_error, ratio = self._update(dict(zip(columns, batch, strict=True)), optimizers)
-                yield Reported([loss.detach() for loss in losses], td_error, ratio)
+                losses, (td_error, ratio, told) = self._update(dict(zip(columns, batch, strict=True)), optimizers)
+                yield TakenStep([loss.detach() for loss in losses], td_error, ratio, without_history(told))
                 if not all(bool(torch.isfinite(loss)) for loss in losses):
                     return
                 if sync[k]:

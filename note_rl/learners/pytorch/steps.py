@@ -9,11 +9,13 @@ import torch
 from torch import Tensor
 
 from note_rl.errors import AgentContractError
+from note_rl.learners.adjustable import numbered
 from note_rl.learners.losses import NOT_IN_A_LOSS, Losses, batch_attributes
-from note_rl.learners.pytorch.evaluated import Evaluated, Reported, reported
+from note_rl.learners.pytorch.evaluated import Evaluated, TakenStep, taken, without_history
 from note_rl.learners.pytorch.optimizer_step import Stepper
 from note_rl.learners.pytorch.recording.traces import Traces
 from note_rl.learners.pytorch.snapshots import SELDOM
+from note_rl.learners.reports import GRADIENT_NORM
 
 Optimizers = Sequence[tuple[torch.optim.Optimizer, Sequence[Tensor]]]
 """Each with the parameters that it changes: one for all groups, or one per group."""
@@ -64,7 +66,7 @@ class GradientSteps:
         sync: Sequence[bool],
         hyperparameters: Mapping[str, float],
         careful: bool,
-    ) -> Iterator[Reported]:
+    ) -> Iterator[TakenStep]:
         """Takes the steps of an update block, each when it is asked for.
 
         Args:
@@ -85,13 +87,13 @@ class GradientSteps:
                 evaluated = replays(batch, due[k], quick)
             else:
                 evaluated = self._evaluate(dict(zip(columns, batch, strict=True)), due[k])
-            report = reported(evaluated)
-            if careful and not all(loss is None or math.isfinite(loss) for loss in report.losses):
-                yield report
+            step = taken(evaluated)
+            if careful and not all(loss is None or math.isfinite(loss) for loss in step.losses):
+                yield step
                 return
             for stepper, direction in zip(self._steppers, evaluated.directions, strict=True):
                 stepper.follow(direction)
-            yield report
+            yield step
             if sync[k]:
                 with torch.no_grad():
                     self._agent.update_param()
@@ -113,19 +115,19 @@ class GradientSteps:
             batch: Columns by name.
             due: Whether the groups that wait for a sync learn, too.
         """
-        handle = self._agent.prioritized_replay
         vars(self._agent).update(batch_attributes(batch))
-        handle.begin(len(batch["reward"]))
-        losses = self._losses(batch)
-        td_error, ratio = handle.take()
+        losses, (td_error, ratio, told) = self._losses.in_training(batch)
         gradients = self._gradients(losses, due)
         if len(self._optimizers) == 1:
             gradients = [[gradient for group in gradients for gradient in group]]
-        directions = [
-            stepper.direction(of_optimizer, self._max_grad_norm)
-            for stepper, of_optimizer in zip(self._steppers, gradients, strict=True)
-        ]
-        return Evaluated(list(losses), td_error, ratio, directions)
+        reported = without_history(told)
+        directions = []
+        for index, (stepper, of_optimizer) in enumerate(zip(self._steppers, gradients, strict=True)):
+            direction, norm = stepper.direction(of_optimizer, self._max_grad_norm)
+            directions.append(direction)
+            if norm is not None:
+                reported[GRADIENT_NORM if len(self._steppers) == 1 else numbered(GRADIENT_NORM, index)] = norm
+        return Evaluated(list(losses), td_error, ratio, reported, directions)
 
     def _gradients(self, losses: list[Tensor], due: bool) -> list[list[Tensor | None]]:
         """Returns gradients per parameter group, along its own loss or the only one.

@@ -93,6 +93,9 @@ class Experience(Protocol):
     def priorities(self) -> FloatArray | None:
         """What transitions are drawn in proportion to, the oldest first, [n]; None: all alike."""
 
+    def logs(self) -> dict[str, float]:
+        """What people look at of the last training phase, by name."""
+
     def get_state(self) -> dict[str, Array]:
         """What a checkpoint must hold to go on exactly."""
 

@@ -127,6 +127,10 @@ class ReplayExperience:
         else:
             self.buffer.drop_oldest(len(self.buffer) - keep)
 
+    def logs(self) -> dict[str, float]:
+        """Nothing: what is stored says little of a phase."""
+        return {}
+
     def priorities(self) -> FloatArray | None:
         """|TD error|^alpha of what is stored and may be drawn, the oldest first."""
         if not isinstance(self.buffer.sampler, PrioritizedSampler):

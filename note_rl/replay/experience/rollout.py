@@ -1,10 +1,12 @@
 """Training from the rollout just taken."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
 
+from note_rl.errors import AgentContractError
+from note_rl.learners.reports import approx_kl
 from note_rl.replay.experience.base import (
     MAX_BLOCK_BYTES,
     AgentView,
@@ -14,12 +16,14 @@ from note_rl.replay.experience.base import (
     fixed_chunks,
 )
 from note_rl.replay.frame_ring import FrameRing
+from note_rl.replay.returns import explained_variance
 from note_rl.replay.rollout import Rollout, RolloutScores
 from note_rl.settings.experience import RolloutSettings
 from note_rl.settings.window_functions import Removal, ask
 from note_rl.types import Array, BoolArray, FloatArray, IntArray, Sample, Steps, Update
 
 _MAX_PRIORITIZED_BLOCK = 8  # scores change between update blocks only
+_KL_TOLERANCE = 1.5  # as in OpenAI's baselines, Spinning Up and Stable-Baselines3
 
 
 class RolloutExperience:
@@ -42,6 +46,9 @@ class RolloutExperience:
         self._rollout: Rollout | None = None
         self._max_block = 1  # gradient steps
         self._scores: RolloutScores | None = None
+        self._epoch: list[Update] = []  # blocks of the present one, where it matters how far the policy has moved
+        self._num_epochs = 0.0  # over the last rollout
+        self._value_fit: tuple[FloatArray, FloatArray] | None = None  # values and returns of the last rollout
         self._frames: FrameRing | None = None  # holds the frames before a rollout, too
 
     @property
@@ -71,6 +78,7 @@ class RolloutExperience:
             self._rollout.replace_reward(view.reward)
         if view.value is not None:
             self._rollout.add_advantages(view.value, view.gae_lambda(), view.standardise_advantage)
+            self._value_fit = self._rollout.value_fit()
         self._scores = None
         if self.settings.priority is not None:
             self._scores = RolloutScores(self.settings.priority, len(self._rollout))
@@ -86,47 +94,61 @@ class RolloutExperience:
             self._frames.interrupt()
 
     def update_blocks(self, clock: Clock) -> Iterator[Sample]:
-        """All epochs over the rollout in as few update blocks as memory allows, or by priority in short ones."""
+        """All epochs over the rollout in as few update blocks as memory allows, or by priority in short ones.
+
+        No block reaches over a point where the window is applied, nor, with `target_kl`, over the end of an epoch.
+        """
         rollout, settings = self._rollout, self.settings
         assert rollout is not None, "store() comes first"
-        if self._scores is None:
-            index = rollout.epochs(settings.num_epochs, self._batch_size, self._rng)
-            sync = self._sync(len(index), clock)
-            for first, last in fixed_chunks(len(index), self._max_block):
-                yield self._dressed(rollout, index[first:last], sync[first:last])
-        else:
-            yield from self._by_priority(rollout, self._scores, clock)
+        per_epoch = len(rollout) // self._batch_size
+        total = settings.num_epochs * per_epoch
+        draw, max_block = self._drawing(rollout)
+        sync = self._sync(total, per_epoch, clock)
+        windows = self._window_ends(sync, per_epoch)
+        epochs = [] if settings.target_kl is None else list(range(per_epoch, total, per_epoch))
+        begin = 0
+        self._epoch.clear()
+        for end in sorted({*windows, *epochs, total}):
+            if begin in epochs and self._moved_too_far():
+                break
+            if begin in windows:
+                self._apply_window()
+            for first, last in fixed_chunks(end - begin, max_block):
+                yield self._dressed(rollout, draw(begin + first, begin + last), sync[begin + first : begin + last])
+            begin = end
+        self._num_epochs = begin / per_epoch
         self._rollout = None  # its scores stay for those who ask how the rollout was drawn from
 
-    def _by_priority(self, rollout: Rollout, scores: RolloutScores, clock: Clock) -> Iterator[Sample]:
-        """Short update blocks, none of which reaches over a point where the window is applied."""
-        batch_size = self._batch_size
-        per_epoch = len(rollout) // batch_size
-        sync = self._sync(self.settings.num_epochs * per_epoch, clock)
-        begin = 0
-        for end in self._window_ends(sync, per_epoch):
-            if begin:
-                self._apply_window(scores)
-            for first, last in fixed_chunks(end - begin, _MAX_PRIORITIZED_BLOCK):
-                index = scores.draw((last - first, batch_size), self._rng)
-                yield self._dressed(rollout, index, sync[begin + first : begin + last])
-            begin = end
+    def _drawing(self, rollout: Rollout) -> tuple[Callable[[int, int], IntArray], int]:
+        """What gives the transitions [k, B] of some of the gradient steps, and the most of them in one block."""
+        scores, rng, batch_size = self._scores, self._rng, self._batch_size
+        if scores is not None:
+            return lambda first, last: scores.draw((last - first, batch_size), rng), _MAX_PRIORITIZED_BLOCK
+        index = rollout.epochs(self.settings.num_epochs, batch_size, rng)
+        return lambda first, last: index[first:last], self._max_block
 
     def _window_ends(self, sync: BoolArray, per_epoch: int) -> list[int]:
-        """Gradient steps [K'] after which the window is applied, and the last one.
+        """Gradient steps [K'] after which the window is applied.
 
         That is where targets are updated, or, if that is left to the end of the rollout, after each epoch.
         """
-        total = len(sync)
-        if self.settings.window is None:
-            return [total]
+        if self._scores is None or self.settings.window is None:
+            return []
         if self.settings.target_update_interval is None:
-            return list(range(per_epoch, total + 1, per_epoch))
-        return sorted({*(np.flatnonzero(sync) + 1).tolist(), total})
+            return list(range(per_epoch, len(sync), per_epoch))
+        return [int(step) + 1 for step in np.flatnonzero(sync[:-1])]
 
-    def _apply_window(self, scores: RolloutScores) -> None:
-        window = self.settings.window
+    def _moved_too_far(self) -> bool:
+        """Whether the policy has left the one that collected further than wished, in the epoch that has ended."""
+        assert self.settings.target_kl is not None
+        found = approx_kl(self._epoch)
+        self._epoch.clear()
+        return found is not None and found > _KL_TOLERANCE * self.settings.target_kl
+
+    def _apply_window(self) -> None:
+        window, scores = self.settings.window, self._scores
         assert window is not None
+        assert scores is not None
         told = ask(window) if callable(window) else window
         if isinstance(told, Removal):
             scores.give_up_oldest(min(told, scores.num_live - self._batch_size))
@@ -136,23 +158,31 @@ class RolloutExperience:
     def _dressed(self, rollout: Rollout, index: IntArray, sync: BoolArray) -> Sample:
         return self._transform.with_expert(rollout.gather(index, sync), self._rng)
 
-    def _sync(self, num_gradient_steps: int, clock: Clock) -> BoolArray:
+    def _sync(self, num_gradient_steps: int, per_epoch: int, clock: Clock) -> BoolArray:
         """After which of the coming gradient steps the targets are updated: [K]."""
         every = self.settings.target_update_interval
         if every is None:
             sync = np.zeros(num_gradient_steps, np.bool_)
-            sync[-1] = True
+            sync[-1 if self.settings.target_kl is None else slice(per_epoch - 1, None, per_epoch)] = True
             return sync
         done = clock.num_gradient_steps + np.arange(num_gradient_steps + 1)
         return np.diff(done // every) > 0
 
     def feedback(self, sample: Sample, update: Update) -> None:
-        """New scores."""
+        """New scores, and how far the policy has moved."""
+        if self.settings.target_kl is not None:
+            _check_tells_kl(update)
+            self._epoch.append(update)
         if self._scores is None:
             return
         assert sample.slots is not None
         ratio = None if update.ratio is None else update.ratio.ravel()
         self._scores.update(sample.slots.ravel(), check_handed_over(update).ravel(), ratio)
+
+    def logs(self) -> dict[str, float]:
+        """How well values have told the returns of the last rollout, and its epochs where these may end early."""
+        values = {} if self._value_fit is None else {"explained_variance": explained_variance(*self._value_fit)}
+        return values if self.settings.target_kl is None else {**values, "num_epochs": self._num_epochs}
 
     def priorities(self) -> FloatArray | None:
         """score^alpha of what is drawn from this rollout, or was from the last one."""
@@ -167,3 +197,12 @@ class RolloutExperience:
         if "position" in state:
             self._frames = FrameRing(int(state["position"][2]), self.settings.frame_stack)
             self._frames.set_state(state)
+
+
+def _check_tells_kl(update: Update) -> None:
+    """Refuses a loss of which nobody knows how far its policy has moved (AgentContractError)."""
+    if approx_kl([update]) is None:
+        raise AgentContractError(
+            "target_kl ends epochs by how far the policy has moved, which this loss never says: call self."
+            "prioritized_replay.update(TD, ratio) or self.report(approx_kl=...) in __call__, or leave target_kl out"
+        )

@@ -90,6 +90,10 @@ class SequenceExperience:
     def feedback(self, sample: Sample, update: Update) -> None:
         """Nothing is kept of it."""
 
+    def logs(self) -> dict[str, float]:
+        """Nothing: what is stored says little of a phase."""
+        return {}
+
     def priorities(self) -> FloatArray | None:
         """All sequences are alike."""
         return None

@@ -230,6 +230,10 @@ def test_a_step_is_better_and_within_the_bound(framework, env):
     assert 0.5 * 0.02 < naive.kl(before, after) <= 0.02
     assert agent.kl == pytest.approx(naive.kl(before, after), rel=1e-3)
     assert 0.0 < agent.step_fraction <= 1.0
+    reported = {name: float(values[0]) for name, values in update.reported.items()}
+    assert reported["approx_kl"] == pytest.approx(agent.kl)
+    assert reported["step_fraction"] == pytest.approx(agent.step_fraction)
+    assert reported["entropy"] > 0.0
     value_loss = value_losses(critic, sample, rate=0.1)
     assert update.loss[0, 0] == pytest.approx(-reached + value_loss.mean(), rel=1e-3)  # one optimizer: the sum of both
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from note_rl.learners.pytorch.optimizer_step import Stepper, clipped, is_plain_adam
+from note_rl.learners.pytorch.optimizer_step import Stepper, clipped, global_norm, is_plain_adam
 
 
 def parameters():
@@ -125,7 +125,9 @@ def test_what_was_asked_for_explicitly_is_respected(make):
 
 
 def test_clipping_leaves_short_gradients_and_shortens_long_ones():
-    short = clipped([torch.tensor([3.0]), torch.tensor([4.0])], 10.0)
-    assert [float(one) for one in short] == [3.0, 4.0]
-    long = clipped([torch.tensor([3.0]), torch.tensor([4.0])], 1.0)
+    gradients = [torch.tensor([3.0]), torch.tensor([4.0])]
+    norm = global_norm(gradients)
+    assert float(norm) == 5.0
+    assert [float(one) for one in clipped(gradients, norm, 10.0)] == [3.0, 4.0]
+    long = clipped(gradients, norm, 1.0)
     torch.testing.assert_close(torch.cat(long), torch.tensor([0.6, 0.8]), rtol=1e-5, atol=0)

@@ -108,3 +108,41 @@ def test_a_group_tells_every_tracker(tmp_path: Path) -> None:
     run.finish(1, {"x": 2})
     group.close(3.0)
     assert [recorder.told for recorder in recorders] == [["run", (1, {"a": 1.0}), (1, {"x": 2}), 3.0]] * 2
+
+
+def test_a_tracker_that_raises_ends_neither_the_run_nor_the_others(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Broken:
+        num_told = 0
+
+        def start_run(self, info: RunInfo) -> "Broken":
+            return self
+
+        def log(self, step: int, metrics: object) -> None:
+            self.num_told += 1
+            raise RuntimeError("the server is gone")
+
+        def finish(self, exit_code: int = 0, summary: object = None) -> None:
+            raise AssertionError("it is told no more")
+
+        def close(self, timeout_s: float = 10.0) -> None:
+            raise AssertionError("it is told no more")
+
+    broken = Broken()
+    group = TrackerGroup([broken, JsonlTracker()])
+    first, second = (group.start_run(start(tmp_path / name)) for name in "ab")
+    for run in (first, second):
+        run.log(1, {"x": 1.0})
+        run.log(2, {"x": 2.0})
+        run.finish()
+    group.close()
+    third = group.start_run(start(tmp_path / "c"))
+    third.log(1, {"x": 1.0})
+    third.finish()
+    assert broken.num_told == 1
+    assert [list(read_metrics(tmp_path / name)) for name in "ab"] == [[(1, {"x": 1.0}), (2, {"x": 2.0})]] * 2
+    assert list(read_metrics(tmp_path / "c")) == [(1, {"x": 1.0})]
+    (record,) = caplog.records
+    assert record.message == "Broken has failed and is told no more; training goes on"
+    assert record.exc_info is not None
