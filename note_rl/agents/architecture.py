@@ -114,7 +114,7 @@ class Architecture:
         if self.hidden_sizes and dense:
             raise SettingsError(
                 f"layers.{dense[0]} is dense, and hidden_sizes={list(self.hidden_sizes)} would come behind the list: "
-                "name dense layers in one of them only, with hidden_sizes=[] in layers"
+                "write hidden_sizes=[] to have the list alone, or take dense layers out of it"
             )
         _parse_head(self.head, "head")
         _parse_head(self.value_head, "value_head")
@@ -127,7 +127,7 @@ class Architecture:
     def _head(self) -> Head:
         return _parse_head(self.head, "head")
 
-    def plan(self, obs_shape: Shape, num_outputs: int) -> "Plan":
+    def plan(self, obs_shape: Shape, num_outputs: int) -> "NetworkPlan":
         """All layers in their places.
 
         Args:
@@ -151,7 +151,7 @@ class Architecture:
                 f"put {Flatten.example} at the end of layers"
             )
         output = Dense(num_outputs, "linear", self._head.initializer or self.initializer, self._head.gain)
-        return Plan(self, obs_shape, tuple(trunk), (*head, Placed(output, last)))
+        return NetworkPlan(self, obs_shape, tuple(trunk), (*head, Placed(output, last)))
 
     def of_value(self) -> "Architecture":
         """The architecture of the value beside the policy that this one is of."""
@@ -180,7 +180,7 @@ class Architecture:
 
 
 @dataclass(frozen=True)
-class Plan:
+class NetworkPlan:
     """What is to be built for observations of one shape.
 
     Attributes:
@@ -204,7 +204,7 @@ class Plan:
         """Whether acting needs nothing but dense layers."""
         return all(isinstance(one.layer, Dense | Flatten | Dropout) for one in (*self.trunk, *self.head))
 
-    def of_value(self) -> "Plan":
+    def of_value(self) -> "NetworkPlan":
         """The plan of the value beside the policy that this one is of."""
         return self.architecture.of_value().plan(self.obs_shape, 1)
 

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from note_rl.agents.architecture import Architecture, Placed, Plan, begin, uniform_bound, weighted
+from note_rl.agents.architecture import Architecture, NetworkPlan, Placed, begin, uniform_bound, weighted
 from note_rl.agents.keras.networks import MakeNetwork, as_numbers
 from note_rl.agents.layers import Activate, Conv, Dense, Dropout, Flatten, Layer, Norm, Pool, Shape
 from note_rl.errors import SettingsError
@@ -26,7 +26,7 @@ class LayeredNetwork(keras.Model):  # type: ignore[misc]  # Keras ships no types
         beside: Another network, whose trunk this one shares; None: it has its own.
     """
 
-    def __init__(self, plan: Plan, beside: Self | None = None) -> None:
+    def __init__(self, plan: NetworkPlan, beside: Self | None = None) -> None:
         super().__init__()
         self.plan = plan
         self.trunk: keras.Sequential = _stacked(plan.trunk) if beside is None else beside.trunk
@@ -41,7 +41,7 @@ class LayeredNetwork(keras.Model):  # type: ignore[misc]  # Keras ships no types
 
     def features(self, x: tf.Tensor) -> tf.Tensor:
         """What the trunk makes of observations, [B, ...]."""
-        return self.trunk(tf.reshape(as_numbers(x), (-1, *self.plan.input_shape)))
+        return self.trunk(as_numbers(x if len(x.shape) > len(self.plan.input_shape) else x[..., None]))
 
     def value_network(self) -> "LayeredNetwork":
         """A network with one output for the value of what this one chooses, on its trunk if that is shared."""

@@ -6,7 +6,7 @@ from typing import Any, Self, cast
 
 from torch import Tensor, nn
 
-from note_rl.agents.architecture import Architecture, Placed, Plan, begin, uniform_bound, weighted
+from note_rl.agents.architecture import Architecture, NetworkPlan, Placed, begin, uniform_bound, weighted
 from note_rl.agents.layers import Activate, Conv, Dense, Dropout, Flatten, Layer, Norm, Pool, Shape
 from note_rl.agents.pytorch.networks import ACTIVATIONS, MakeNetwork, as_numbers
 from note_rl.errors import SettingsError
@@ -27,7 +27,7 @@ class LayeredNetwork(nn.Module):
         beside: Another network, whose trunk this one shares; None: it has its own.
     """
 
-    def __init__(self, plan: Plan, beside: Self | None = None) -> None:
+    def __init__(self, plan: NetworkPlan, beside: Self | None = None) -> None:
         super().__init__()
         self.plan = plan
         self.trunk: nn.Sequential = _stacked(plan.trunk) if beside is None else beside.trunk
@@ -41,7 +41,7 @@ class LayeredNetwork(nn.Module):
 
     def features(self, x: Tensor) -> Tensor:
         """What the trunk makes of observations, [B, ...]."""
-        x = as_numbers(x).reshape(-1, *self.plan.input_shape)
+        x = as_numbers(x if x.ndim > len(self.plan.input_shape) else x[..., None])
         return cast(Tensor, self.trunk(x.permute(0, 3, 1, 2) if x.ndim == 4 else x))
 
     def value_network(self) -> "LayeredNetwork":

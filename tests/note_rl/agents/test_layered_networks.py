@@ -92,6 +92,14 @@ def test_bytes_are_seen_as_0_to_1() -> None:
     np.testing.assert_allclose(second(picture), second(scaled), atol=1e-6)
 
 
+def test_observations_of_another_size_are_not_taken() -> None:
+    first, second = both("dense")
+    with pytest.raises(RuntimeError):
+        first(torch.zeros(2, 14))
+    with pytest.raises(ValueError, match="shape"):
+        second(np.zeros((2, 14), np.float32))
+
+
 def test_the_network_of_the_manual_has_its_parameters() -> None:
     told = read_cfg(Path(__file__).with_name("model.cfg"))
     for package in (in_torch, in_keras):
