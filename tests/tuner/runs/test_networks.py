@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine
-from tuner.config.composing import RunConfig
+from tuner.commands.winner import TrainingConfigs
+from tuner.config.composing import RunConfig, compose, config_loader, to_json
 from tuner.runs.build import build_run
 
 SHORT = tuple(word for word in SMALL if not word.startswith("network."))
@@ -119,3 +120,14 @@ def test_a_place_in_a_list_is_searched(tuner: CommandLine) -> None:
     assert kept["network"]["layers"][1]["dense"] in {
         trial["config"]["network"]["layers"][1]["dense"] for trial in trials
     }
+
+
+def test_a_winner_keeps_the_network_of_its_critic(tmp_path: Path) -> None:
+    typed = ["agent=ddpg", "+network@network.critic=mlp", "network.critic.hidden_sizes=[9]"]
+    wanted = to_json(compose(config_loader(), "train", typed))
+    configs = TrainingConfigs(typed)
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "winner.yaml").write_text(configs.experiment(wanted, "it"))
+    found = to_json(compose(config_loader(tmp_path), "train", ["experiment=winner", *configs.removals(wanted)]))
+    assert found["network"] == wanted["network"]
+    assert found["network"]["critic"]["hidden_sizes"] == [9]
