@@ -41,6 +41,7 @@ class Declared:
         set_defaults: What set() is told where its caller does not say otherwise, in its own names.
         default_update_batches: Gradient steps between calls of update_param() where set() is not told; None: 100 if it
             copies, else 1.
+        has_value_network: Its value is a network of observations alone, which may have the trunk of its policy.
         num_output_layers: How many of acting_layers(), counted from the last, have no width of `hidden_sizes`.
         frame_stack: Frames that its networks see together, as set() must say too; None: whatever set() says.
         couples_samples: Samples of a batch influence each other's loss on purpose.
@@ -55,6 +56,7 @@ class Declared:
     reads_triplets: ClassVar[bool | None] = None
     default_gae_lambda: ClassVar[float] = 0.95
     default_normalise_advantage: ClassVar[bool] = True
+    has_value_network: ClassVar[bool] = False
     num_output_layers: ClassVar[int] = 1
     set_defaults: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     default_update_batches: int | None = None
@@ -68,6 +70,7 @@ class Declared:
         super().__init_subclass__(**keywords)
         _check_flag(cls, "on_policy", (None, True, False))
         _check_flag(cls, "reads_triplets", (None, True, False))
+        _check_flag(cls, "has_value_network", (False, True))
         if vars(cls).get("action_kinds") is not None:
             _check_names(cls, "action_kinds", get_args(ActionKind))
         _check_names(cls, "batch_attributes", tuple(BATCH_ATTRIBUTES))

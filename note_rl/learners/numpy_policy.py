@@ -42,6 +42,21 @@ def scaled_tanh(centre: FloatArray, scale: FloatArray) -> Activation:
     return lambda x: centre + scale * np.tanh(x)
 
 
+def dense_layers_of(network: Any, output_activation: str | Activation | None = None) -> list[DenseLayer] | None:
+    """Returns the layers that a network says it consists of, by its `dense_layers()`; None: it does not.
+
+    Args:
+        network: Of any kind.
+        output_activation: What the agent applies to its linear outputs; None: nothing.
+    """
+    show = getattr(network, "dense_layers", None)
+    layers: list[DenseLayer] | None = None if show is None else show()
+    if layers is None or output_activation is None:
+        return layers
+    *hidden, (kernel, bias, _) = layers
+    return [*hidden, (kernel, bias, output_activation)]
+
+
 def with_constant_outputs(layers: list[DenseLayer], constants: FloatArray) -> list[DenseLayer]:
     """Returns the layers with further outputs behind those of the last one that are the same for all inputs."""
     *hidden, (kernel, bias, activation) = layers

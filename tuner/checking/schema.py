@@ -61,7 +61,7 @@ class Schema:
 
 
 _RUN_PARTS: Mapping[str, Part] = {
-    "agent": Part(filled_in=("env", "network", "device", "state_dim", "action_dim"), whole=True),
+    "agent": Part(filled_in=("env", "network", "critic_network", "device", "state_dim", "action_dim"), whole=True),
     "network": Part(filled_in=("input_shape", "num_outputs")),
     "optimizer": Part(filled_in=("parameters",)),
     "buffer": Part(whole=True),

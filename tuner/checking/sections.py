@@ -7,6 +7,7 @@ from typing import Any
 from tuner.checking.schema import Part, Schema
 from tuner.config.composing import HYDRA_KEYS, SECTIONS
 from tuner.config.kinds import conform, shortened, written
+from tuner.config.networks import CRITIC, Networks
 from tuner.config.paths import get_path, targets_in
 from tuner.config.signatures import Signature, signature_of
 from tuner.errors import UserError
@@ -99,7 +100,8 @@ def check_parts(resolved: JsonDict, schema: Schema, choices: Choices) -> Iterato
         except UserError as error:
             raise UserError(f"{path}._target_: {shortened(str(error))}") from error
         if signature is not None:
-            yield from _check_arguments(path, node, signature, target, _filled_in(path, schema))
+            own = Networks.from_section(node).network if path == "network" else node
+            yield from _check_arguments(path, own, signature, target, _filled_in(path, schema))
             if not target.startswith(_KNOWN) and _is_whole(path, schema):
                 _require_all(f"{path}.", node, signature, target, _filled_in(path, schema))
     for name, part in schema.parts.items():
@@ -162,13 +164,19 @@ def _check_shape(name: str, node: object, part: Part, choices: Choices) -> None:
             )
         raise UserError(f"{name} has no _target_, which says what to build it with: {_choose(name, choices(name))}")
     if not part.several:
+        _refuse_filled_in(name, node, part)
+
+
+def _refuse_filled_in(name: str, node: Mapping[str, Any], part: Part) -> None:
+    critic = Networks.from_section(node).critic if name == "network" else None
+    for path, inner in ((name, node), (f"{name}.{CRITIC}", critic or {})):
         for key in part.filled_in:
-            if key in node:
-                raise UserError(f"{name}.{key} is filled in when the run is built: leave it out")
+            if key in inner:
+                raise UserError(f"{path}.{key} is filled in when the run is built: leave it out")
 
 
 def _filled_in(path: str, schema: Schema) -> tuple[str, ...]:
-    name, _, rest = path.partition(".")
+    name, _, rest = ("network" if path == f"network.{CRITIC}" else path).partition(".")
     part = schema.parts.get(name, Part())
     return part.filled_in if part.several == bool(rest) and rest.count(".") == 0 else ()
 

@@ -67,9 +67,9 @@ class TrainingConfigs:
 
     @cached_property
     def _choices(self) -> dict[str, str]:
-        """The choice of each group, the experiment aside: what it sets is among the values."""
+        """The choice of each group; what an experiment or `network@network.critic` sets is among the values."""
         choices = compose(self._loader, "train", self.kept).hydra.runtime.choices
-        ours = {str(group): choice for group, choice in choices.items() if "/" not in str(group) and choice is not None}
+        ours = {name: choice for name, choice in choices.items() if not {"/", "@"} & set(name) and choice is not None}
         return {group: choice for group, choice in ours.items() if group not in ("experiment", *_OF_A_RUN_ONLY)}
 
     def command(self, overrides: Sequence[str]) -> str:

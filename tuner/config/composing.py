@@ -22,6 +22,7 @@ from hydra.core.utils import setup_globals
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
+from note_rl.agents.cfg_files import read_cfg
 from tuner.errors import UserError, require
 from tuner.trial.messages import JsonDict
 
@@ -213,13 +214,15 @@ def conf_folder() -> Path:
 def prepare_hydra() -> None:
     """Fixes the version of Hydra's behaviour, and makes `${now:...}` and our own resolvers known to OmegaConf.
 
-    `${slug:TEXT}` is the text as it may stand in a path; `${either:A,B}` is A unless that is null, else B.
+    `${slug:TEXT}` is the text as it may stand in a path; `${either:A,B}` is A unless that is null, else B;
+    `${cfg_file:FILE,KEY}` is what a file of layers says of an argument of `layered_network`.
     """
     _offer_plugins()
     ConfigRepository.__deepcopy__ = _with_the_same_sources  # type: ignore[attr-defined]
     hydra_version.setbase(VERSION_BASE)
     setup_globals()
     OmegaConf.register_new_resolver("either", lambda first, second: second if first is None else first, replace=True)
+    OmegaConf.register_new_resolver("cfg_file", _said_by_file, replace=True)
     OmegaConf.register_new_resolver("slug", lambda text: re.sub(r"[^\w.-]+", "-", str(text)).strip("-"), replace=True)
 
 
@@ -232,6 +235,12 @@ def _with_the_same_sources(repository: ConfigRepository, memo: dict[int, Any]) -
     copied = copy.copy(repository)
     copied.sources = list(repository.sources)
     return copied
+
+
+def _said_by_file(file: str | None, key: str) -> object:
+    if file is None:
+        raise UserError("network=cfg reads its layers from a file: add network.file=model.cfg")
+    return read_cfg(str(file))[key]
 
 
 def _offer_plugins() -> None:

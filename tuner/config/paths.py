@@ -7,12 +7,15 @@ from tuner.trial.messages import JsonDict
 
 
 def get_path(config: Mapping[str, Any], path: str) -> object:
-    """The value at a dotted path; KeyError if there is none."""
+    """The value at a dotted path, in which a number leads into a list; KeyError if there is none."""
     node: object = config
     for key in path.split("."):
-        if not isinstance(node, Mapping) or key not in node:
+        if isinstance(node, list) and key.isdecimal() and int(key) < len(node):
+            node = node[int(key)]
+        elif isinstance(node, Mapping) and key in node:
+            node = node[key]
+        else:
             raise KeyError(path)
-        node = node[key]
     return node
 
 

@@ -25,6 +25,7 @@ from note_rl.seeding import seed_everything
 from note_rl.settings import Settings
 from note_rl.types import Evaluation, TrainResult
 from tuner.config.composing import BackendConfig, RunConfig
+from tuner.config.networks import Networks
 from tuner.config.vocabulary import about_part, speaking_of_settings
 from tuner.errors import UserError
 from tuner.runs.quiet import quiet_import
@@ -150,13 +151,22 @@ def build_run(config: RunConfig) -> BuiltRun:
     _say_what_scores_are(config, environment)
     settings = build_settings(config)
     make_agent = _partial("agent", config.agent)
-    agent = make_agent(env=environment, network=_partial("network", config.network), device=device)
+    agent = make_agent(env=environment, device=device, **_networks(config))
     agent.settings = settings
     try:
         optimizer = _partial("optimizer", config.optimizer)(agent.param)
     except ValueError as error:  # what the framework finds out of range
         raise UserError(f"optimizer: {error}") from error
     return BuiltRun(config, environment, agent, optimizer, used_config(config, environment, agent, optimizer))
+
+
+def _networks(config: RunConfig) -> dict[str, Callable[..., Any]]:
+    """The makers of networks by the agent's names of them."""
+    networks = Networks.from_section(config.network)
+    made = {"network": _partial("network", networks.network)}
+    if networks.critic is not None:
+        made["critic_network"] = _partial("network.critic", networks.critic)
+    return made
 
 
 def import_framework(backend: BackendConfig) -> None:

@@ -11,6 +11,7 @@ from omegaconf.errors import (
 )
 
 from note_rl.environments import flat_observations
+from note_rl.errors import NoteRLError
 from note_rl.learners.declarations import Declared, check_actions, check_settings
 from note_rl.settings import Plateau
 from tuner.checking.schema import Schema, schema_of
@@ -174,6 +175,8 @@ def resolve(config: DictConfig) -> JsonDict:
     except MissingMandatoryValue as error:
         raise UserError(f"{error.full_key} is missing: add {error.full_key}=...") from error
     except (InterpolationKeyError, InterpolationResolutionError) as error:
+        if isinstance(error.__cause__, NoteRLError | UserError):
+            raise UserError(f"{error.full_key}: {error.__cause__}") from error
         raise UserError(f"{error.full_key} refers to something that is not there: {_first_line(error)}") from error
     except OmegaConfBaseException as error:
         raise UserError(f"{error.full_key}: {_first_line(error)}") from error
@@ -297,6 +300,6 @@ def _check_environment(run: RunConfig) -> None:
         if str(run.policy["_target_"]).startswith(_FRAMEWORK_FREE):
             build_policy(run).use_space(environment.action_space)
         if not run.training.multi_agent:
-            check_network(run, flat_observations(environment).observation_space)
+            check_network(run, declared(run), flat_observations(environment).observation_space)
     finally:
         environment.close()

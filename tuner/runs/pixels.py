@@ -1,32 +1,66 @@
-"""Whether a network is one for what is seen: images need convolutions, and convolutions need images."""
+"""Whether a network is one for what is seen, and for its agent: images need convolutions, and layers must fit."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
+from note_rl.agents.architecture import Architecture
 from note_rl.agents.spaces import image_shape, looks_like_an_image
 from note_rl.environments.frames import stacked_shape
-from tuner.config.composing import RunConfig
+from note_rl.errors import SettingsError
+from note_rl.learners.declarations import Declared
+from tuner.config.composing import HYDRA_KEYS, RunConfig
+from tuner.config.networks import Networks
+from tuner.config.signatures import signature_of
 from tuner.errors import UserError
 
 _NETWORKS = "note_rl.agents."
+_OF_THE_VALUE = ("shared", "value_head")
 
 
-def check_network(run: RunConfig, space: Any) -> None:
-    """Refuses an MLP for images, and convolutions for anything else; networks of the user's own know what they take.
+def check_network(run: RunConfig, kind: type[Declared], space: Any) -> None:
+    """Refuses networks that cannot be what is meant; networks of the user's own know what they take.
 
     Args:
         run: Of one agent.
+        kind: What the agent's class declares.
         space: What it observes, one frame.
 
     Raises:
-        UserError: It is an MLP, which would train on single pixels without a notion of what is near what.
+        UserError: It is an MLP for images, which would train on single pixels without a notion of what is near what;
+            its layers do not fit each other or what is seen; the agent has no such critic or value.
         note_rl.errors.EnvironmentMismatchError: It is for images, and they are none, or too small.
     """
-    target = str(run.network["_target_"])
+    networks = Networks.from_section(run.network)
+    _check_network(run, networks.network, "network", space)
+    for name in _OF_THE_VALUE:
+        if networks.network.get(name) and not kind.has_value_network:
+            raise UserError(
+                f"network.{name}={networks.network[name]} is for agents whose value is a network of observations "
+                f"alone, such as ppo and a2c, and {kind.__name__} is none: leave it out"
+            )
+    if networks.critic is not None:
+        _check_network(run, networks.critic, "network.critic", space)
+        _check_critic(run, networks.network, kind)
+
+
+def _check_critic(run: RunConfig, network: Mapping[str, Any], kind: type[Declared]) -> None:
+    signature = signature_of(str(run.agent["_target_"]))
+    if signature is not None and not signature.is_open and "critic_network" not in signature.parameters:
+        raise UserError(f"network.critic: {kind.__name__} has no critic with a network of its own: leave it out")
+    if network.get("shared"):
+        raise UserError("network.shared=true gives the value the policy's trunk, and network.critic another network: "
+                        "leave one of them out")  # fmt: skip
+
+
+def _check_network(run: RunConfig, node: Mapping[str, Any], path: str, space: Any) -> None:
+    target = str(node["_target_"])
     shape = stacked_shape(tuple(space.shape), int(run.agent.get("frame_stack", 1)))
     if not target.startswith(_NETWORKS):
         return
-    if target.endswith(".CNN"):
+    if target.endswith(".layered_network"):
+        _check_layers(node, path, shape)
+    elif target.endswith(".CNN"):
         image_shape(shape)
     elif target.endswith(".MLP") and looks_like_an_image(tuple(space.shape), space.dtype):
         raise UserError(
@@ -34,3 +68,11 @@ def check_network(run: RunConfig, space: Any) -> None:
             f"own, {math.prod(shape):,} in all, knowing nothing of neighbours: use network=cnn; for an MLP all the "
             "same, flatten them: '+wrapper.flat={_target_: gymnasium.wrappers.FlattenObservation, _partial_: true}'"
         )
+
+
+def _check_layers(node: Mapping[str, Any], path: str, shape: tuple[int, ...]) -> None:
+    arguments = {key: value for key, value in node.items() if key not in (*HYDRA_KEYS, "file")}
+    try:
+        Architecture(**arguments).plan(shape, 1).of_value()
+    except SettingsError as error:
+        raise UserError(f"{path}.{error}") from error

@@ -12,6 +12,7 @@ from typing import Any
 
 from note_rl.environments import EnvFactory
 from tuner.config.composing import RunConfig
+from tuner.config.networks import CRITIC, Networks
 from tuner.trial.messages import JsonDict
 
 _OPTIMIZER_NAMES = {  # ours -> PyTorch's, Keras's
@@ -38,7 +39,7 @@ def used_config(config: RunConfig, environment: EnvFactory, agent: Any, optimize
             "max_episode_steps": environment.max_episode_steps,
         },
         "agent": _read(agent, config.agent),
-        "network": {**_arguments(config.network), **_network(agent, config.network)},
+        "network": _networks(agent, config.network),
         "optimizer": _optimizer(optimizer, config.optimizer),
         "buffer": _read(settings.experience, config.buffer),
         "policy": _read(settings.policy, config.policy),
@@ -99,10 +100,16 @@ def _optimizer(optimizer: Any, node: Mapping[str, Any]) -> JsonDict:
     return found
 
 
+def _networks(agent: Any, section: Mapping[str, Any]) -> JsonDict:
+    networks = Networks.from_section(section)
+    critic = {} if networks.critic is None else {CRITIC: _arguments(networks.critic)}
+    return {**_arguments(networks.network), **_network(agent, networks.network), **critic}
+
+
 def _network(agent: Any, node: Mapping[str, Any]) -> JsonDict:
-    """Widths and activation of an agent's dense layers, where it shows them."""
+    """Widths and activation of an agent's dense layers, where it shows them and they are not listed one by one."""
     show = getattr(agent, "acting_layers", None)
-    layers = show() if show is not None else None
+    layers = show() if show is not None and "layers" not in node else None
     if not layers:
         return {}
     num_hidden = len(layers) - agent.num_output_layers

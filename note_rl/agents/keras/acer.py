@@ -10,11 +10,12 @@ from typing import ClassVar
 import keras
 import tensorflow as tf
 
+from note_rl.agents.keras.layered import LayeredNetwork
 from note_rl.agents.keras.networks import MLP, MakeNetwork, soft_update
 from note_rl.agents.spaces import discrete_spaces
 from note_rl.environments import EnvLike
 from note_rl.learners.keras.modes import evaluating
-from note_rl.learners.numpy_policy import DenseLayer
+from note_rl.learners.numpy_policy import DenseLayer, dense_layers_of
 from note_rl.policy import Policy, SoftmaxPolicy
 from note_rl.rl import RL
 
@@ -96,7 +97,7 @@ class ACER(RL):
             self.critic = make(spaces.obs_shape, spaces.num_actions)
             self.average_actor = make(spaces.obs_shape, spaces.num_actions)
         for net, output_gain in ((self.actor, 0.01), (self.critic, 1.0)):
-            if isinstance(net, MLP):
+            if isinstance(net, MLP | LayeredNetwork):
                 net.start_orthogonal(output_gain)
         soft_update(self.average_actor, self.actor, 1.0)
         self.param = [list(self.actor.trainable_variables), list(self.critic.trainable_variables)]
@@ -164,8 +165,8 @@ class ACER(RL):
         return SoftmaxPolicy()
 
     def acting_layers(self) -> list[DenseLayer] | None:
-        """The actor's layers, if it is an `MLP`."""
-        return self.actor.dense_layers("softmax") if isinstance(self.actor, MLP) else None
+        """The actor's layers, if it consists of dense ones."""
+        return dense_layers_of(self.actor, "softmax")
 
 
 def retrace(

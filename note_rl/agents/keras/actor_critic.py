@@ -5,10 +5,11 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from note_rl.agents.keras.layered import LayeredNetwork, have_one_trunk, policy_and_value, through_one_trunk
 from note_rl.agents.keras.networks import MLP, MakeNetwork
 from note_rl.agents.spaces import DiscreteSpaces, any_spaces
 from note_rl.environments import EnvLike
-from note_rl.learners.numpy_policy import DenseLayer, with_constant_outputs
+from note_rl.learners.numpy_policy import DenseLayer, dense_layers_of, with_constant_outputs
 from note_rl.policy import GaussianPolicy, Policy, SoftmaxPolicy
 from note_rl.rl import RL
 
@@ -16,7 +17,9 @@ _LOG_ROOT_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
 class ActorCritic(RL):
-    """A policy and its value in two networks, for discrete and for continuous actions. A subclass gives the loss.
+    """A policy and its value, for discrete and for continuous actions. A subclass gives the loss.
+
+    They are two networks, or the two heads of one (`layered_network` with shared=True).
 
     Acts with `SoftmaxPolicy` where it chooses one of several actions, with `GaussianPolicy` where actions are numbers.
 
@@ -26,6 +29,7 @@ class ActorCritic(RL):
         action_dim: Number of actions to choose one of.
         env: Environment, id, list or factory.
         network: Makes a network from (observation shape, number of outputs); None: a tanh `MLP` of `hidden_size`.
+        critic_network: The same for the value; None: as `network`.
         gamma: Discount of one step.
         gae_lambda: Weight of long against short returns in the advantage.
         entropy_coef: Weight of the entropy bonus.
@@ -39,6 +43,7 @@ class ActorCritic(RL):
     on_policy = True
     action_kinds = ("discrete", "continuous")
     reads_triplets = False
+    has_value_network = True
 
     def __init__(
         self,
@@ -48,6 +53,7 @@ class ActorCritic(RL):
         *,
         env: EnvLike = "CartPole-v1",
         network: MakeNetwork | None = None,
+        critic_network: MakeNetwork | None = None,
         gamma: float = 0.99,
         gae_lambda: float = 0.95,
         entropy_coef: float = 0.0,
@@ -71,14 +77,16 @@ class ActorCritic(RL):
         self.initial_log_std = initial_log_std
         self.frame_stack = frame_stack
         with tf.device(device):
-            self.actor = make(spaces.obs_shape, num_outputs)
-            self.critic = make(spaces.obs_shape, 1)
+            self.actor, self.critic = policy_and_value(make, critic_network, spaces.obs_shape, num_outputs)
             start = [initial_log_std] * num_outputs
             self.log_std = None if isinstance(spaces, DiscreteSpaces) else tf.Variable(start, dtype=tf.float32)
         for net, output_gain in ((self.actor, 0.01), (self.critic, 1.0)):
-            if isinstance(net, MLP):
+            if isinstance(net, MLP | LayeredNetwork):
                 net.start_orthogonal(output_gain)
+        self.one_trunk = have_one_trunk(self.actor, self.critic)
         self.param = [list(self.actor.trainable_variables), list(self.critic.trainable_variables)]
+        if self.one_trunk:  # one group, with each variable once
+            self.param = [[*self.actor.trainable_variables, *self.critic.head.trainable_variables]]
         if self.log_std is not None:
             self.param[0].append(self.log_std)
         self.advantage: tf.Tensor
@@ -97,7 +105,16 @@ class ActorCritic(RL):
 
     def log_prob_and_entropy(self, s: tf.Tensor, a: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Log-probability of a in s [B], and the entropy of pi(.|s), [B] or the same number for all states."""
-        outputs = self.actor(s)
+        return self._log_prob_and_entropy(self.actor(s), a)
+
+    def log_prob_entropy_and_value(self, s: tf.Tensor, a: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Both, and V(s) [B]; a trunk of policy and value is passed through once."""
+        if not self.one_trunk:
+            return (*self.log_prob_and_entropy(s, a), self.value(s))
+        outputs, v = through_one_trunk(self.actor, self.critic, s)
+        return (*self._log_prob_and_entropy(outputs, a), v[:, 0])
+
+    def _log_prob_and_entropy(self, outputs: tf.Tensor, a: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         if self.log_std is None:
             log_probs = tf.nn.log_softmax(outputs)  # [B, A]
             chosen = tf.gather(log_probs, a, axis=1, batch_dims=1)
@@ -111,9 +128,8 @@ class ActorCritic(RL):
         return SoftmaxPolicy() if self.log_std is None else GaussianPolicy()
 
     def acting_layers(self) -> list[DenseLayer] | None:
-        """The actor's layers, if it is an `MLP`."""
-        if not isinstance(self.actor, MLP):
-            return None
-        if self.log_std is None:
-            return self.actor.dense_layers("softmax")
-        return with_constant_outputs(self.actor.dense_layers(), self.log_std.numpy())
+        """The actor's layers, if it consists of dense ones."""
+        layers = dense_layers_of(self.actor, "softmax" if self.log_std is None else None)
+        if layers is None or self.log_std is None:
+            return layers
+        return with_constant_outputs(layers, self.log_std.numpy())

@@ -7,7 +7,7 @@ import tensorflow as tf
 from note_rl.agents.keras.networks import MLP, MakeNetwork, soft_update
 from note_rl.agents.spaces import discrete_spaces
 from note_rl.environments import EnvLike
-from note_rl.learners.numpy_policy import DenseLayer
+from note_rl.learners.numpy_policy import DenseLayer, dense_layers_of
 from note_rl.rl import RL
 
 
@@ -84,6 +84,5 @@ class DQN(RL):
         soft_update(self.target_q_net, self.q_net, self.tau)
 
     def acting_layers(self) -> list[DenseLayer] | None:
-        """The online network's layers, if it can tell them as an `MLP` does."""
-        dense_layers = getattr(self.q_net, "dense_layers", None)
-        return None if dense_layers is None else dense_layers()
+        """The online network's layers, if it consists of dense ones."""
+        return dense_layers_of(self.q_net)

@@ -9,7 +9,7 @@ import tensorflow as tf
 from note_rl.agents.keras.dqn import DQN
 from note_rl.agents.keras.networks import MLP, MakeNetwork, small_uniform
 from note_rl.environments import EnvLike
-from note_rl.learners.numpy_policy import DenseLayer
+from note_rl.learners.numpy_policy import DenseLayer, dense_layers_of
 
 
 class DuelingNetwork(keras.Model):  # type: ignore[misc]  # Keras ships no types
@@ -38,7 +38,8 @@ class DuelingNetwork(keras.Model):  # type: ignore[misc]  # Keras ships no types
 
     def dense_layers(self) -> list[DenseLayer] | None:
         """The same as plain layers: after the streams' activation, all that follows is one linear map."""
-        if not isinstance(self.shared, MLP):
+        shared = dense_layers_of(self.shared, "relu")
+        if shared is None:
             return None
         (value, value_bias), (advantage, advantage_bias) = (
             (np.asarray(head.kernel.numpy()), np.asarray(head.bias.numpy())) for head in (self.value, self.advantage)
@@ -46,7 +47,7 @@ class DuelingNetwork(keras.Model):  # type: ignore[misc]  # Keras ships no types
         centred = advantage - advantage.mean(axis=1, keepdims=True)  # [stream, A]
         kernel = np.concatenate([np.broadcast_to(value, centred.shape), centred])  # [2 * stream, A]
         bias = value_bias + advantage_bias - advantage_bias.mean()
-        return [*self.shared.dense_layers("relu"), (kernel, bias, "linear")]
+        return [*shared, (kernel, bias, "linear")]
 
 
 def dueling(make: MakeNetwork, stream_size: int = 64) -> MakeNetwork:

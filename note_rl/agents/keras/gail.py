@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from itertools import chain
 
 import tensorflow as tf
 
@@ -24,8 +25,8 @@ class GAIL(PPO):
     Args:
         gradient_penalty: Weight of the squared gradient of the discriminator at the samples of either side.
         discriminator_size: Width of the discriminator's hidden layers, one number or one per layer.
-        state_dim, hidden_size, action_dim, env, network, gamma, gae_lambda, clip, clip_value, entropy_coef, value_coef,
-            normalise_advantage, initial_log_std, frame_stack, device: As for `PPO`.
+        state_dim, hidden_size, action_dim, env, network, critic_network, gamma, gae_lambda, clip, clip_value,
+            entropy_coef, value_coef, normalise_advantage, initial_log_std, frame_stack, device: As for `PPO`.
     """
 
     batch_attributes = ("log_prob_old", "advantage", "return_", "value_old", "expert_obs", "expert_action")
@@ -41,6 +42,7 @@ class GAIL(PPO):
         gradient_penalty: float = 1.0,
         env: EnvLike = "CartPole-v1",
         network: MakeNetwork | None = None,
+        critic_network: MakeNetwork | None = None,
         gamma: float = 0.99,
         gae_lambda: float = 0.95,
         clip: float = 0.2,
@@ -58,6 +60,7 @@ class GAIL(PPO):
             action_dim,
             env=env,
             network=network,
+            critic_network=critic_network,
             gamma=gamma,
             gae_lambda=gae_lambda,
             clip=clip,
@@ -77,8 +80,7 @@ class GAIL(PPO):
         num_inputs = math.prod(spaces.obs_shape) + action_size
         with tf.device(device):
             self.discriminator = MLP((num_inputs,), 1, (size, size) if isinstance(size, int) else size, "tanh")
-        policy, value = self.param
-        self.param = [[*policy, *value], self.discriminator.trainable_variables]
+        self.param = [list(chain(*self.param)), self.discriminator.trainable_variables]
         self.expert_obs: tf.Tensor
         self.expert_action: tf.Tensor
 

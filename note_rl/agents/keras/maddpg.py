@@ -29,6 +29,7 @@ class MADDPG(RL):
         hidden_size: Width of the hidden layers, one number or one per layer; a single number means two layers.
         env: A PettingZoo parallel environment or a list-style one, a list of such or a factory.
         network: Makes a network from (input shape, number of outputs); None: an `MLP` of `hidden_size`.
+        critic_network: The same for the critic; None: as `network`.
         gamma: Discount of one step.
         tau: Share of the online parameters taken over at each target update.
         entropy_coef: Weight of the entropy bonus of discrete actors.
@@ -46,6 +47,7 @@ class MADDPG(RL):
         *,
         env: Any,
         network: MakeNetwork | None = None,
+        critic_network: MakeNetwork | None = None,
         gamma: float = 0.95,
         tau: float = 0.01,
         entropy_coef: float = 0.01,
@@ -57,6 +59,7 @@ class MADDPG(RL):
         spaces = joint_spaces(env, "MADDPG")
         hidden = (hidden_size, hidden_size) if isinstance(hidden_size, int) else hidden_size
         make = network or (lambda shape, outputs: MLP(shape, outputs, hidden))
+        make_critic = critic_network or make
         self.env = env
         self.gamma = gamma
         self.tau = tau
@@ -70,14 +73,14 @@ class MADDPG(RL):
         seen = spaces.num_agents if centralised else 1
         critic_shape = (seen * (spaces.obs_size + spaces.action_size),)
 
-        def networks(shape: tuple[int, ...], outputs: int) -> list[keras.Model]:
+        def networks(make: MakeNetwork, shape: tuple[int, ...], outputs: int) -> list[keras.Model]:
             return [make(shape, outputs) for _ in range(spaces.num_agents)]
 
         with tf.device(device):
-            self.actors = networks((spaces.obs_size,), spaces.action_size)
-            self.critics = networks(critic_shape, 1)
-            self.target_actors = networks((spaces.obs_size,), spaces.action_size)
-            self.target_critics = networks(critic_shape, 1)
+            self.actors = networks(make, (spaces.obs_size,), spaces.action_size)
+            self.critics = networks(make_critic, critic_shape, 1)
+            self.target_actors = networks(make, (spaces.obs_size,), spaces.action_size)
+            self.target_critics = networks(make_critic, critic_shape, 1)
         self._move_targets(1.0)
         groups = [net.trainable_variables for net in (*self.actors, *self.critics)]
         self.param = [list(chain(*half)) for half in _halves(groups)] if grouped else groups

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from note_rl.agents.spaces import ContinuousSpaces, image_shape, say_if_pixels
 from note_rl.errors import SettingsError
-from note_rl.learners.numpy_policy import DenseLayer, scaled_tanh
+from note_rl.learners.numpy_policy import DenseLayer, dense_layers_of, scaled_tanh
 from note_rl.types import Activation
 
 _ACTIVATIONS = get_args(Activation)
@@ -78,14 +78,14 @@ class MLP(keras.Sequential):  # type: ignore[misc]  # Keras ships no types
     def _dense(self) -> list[keras.layers.Dense]:
         return [layer for layer in self.layers if isinstance(layer, keras.layers.Dense)]
 
-    def dense_layers(self, output_activation: str = "linear") -> list[DenseLayer]:
+    def dense_layers(self) -> list[DenseLayer]:
         """Copies of the weights in the form that acting in NumPy takes."""
         dense = self._dense()
         return [
             (
                 np.asarray(layer.kernel.numpy()),
                 np.asarray(layer.bias.numpy()),
-                output_activation if layer is dense[-1] else self.hidden_activation,
+                "linear" if layer is dense[-1] else self.hidden_activation,
             )
             for layer in dense
         ]
@@ -132,11 +132,8 @@ class TanhActor(keras.Model):  # type: ignore[misc]
         return self.centre + self.scale * tf.tanh(self.net(s))
 
     def dense_layers(self) -> list[DenseLayer] | None:
-        """For acting in NumPy, if the network is an `MLP`."""
-        if not isinstance(self.net, MLP):
-            return None
-        *hidden, (kernel, bias, _) = self.net.dense_layers()
-        return [*hidden, (kernel, bias, scaled_tanh(self.centre, self.scale))]
+        """For acting in NumPy, if the network consists of dense layers."""
+        return dense_layers_of(self.net, scaled_tanh(self.centre, self.scale))
 
 
 class QNetwork(keras.Model):  # type: ignore[misc]

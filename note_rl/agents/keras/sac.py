@@ -9,7 +9,7 @@ from note_rl.agents.keras.networks import MLP, MakeNetwork, QNetwork, soft_updat
 from note_rl.agents.spaces import continuous_spaces
 from note_rl.environments import EnvLike
 from note_rl.learners.keras.modes import evaluating
-from note_rl.learners.numpy_policy import DenseLayer
+from note_rl.learners.numpy_policy import DenseLayer, dense_layers_of
 from note_rl.policy import Policy, SquashedGaussianPolicy
 from note_rl.policy.continuous import LOG_STD_RANGE
 from note_rl.rl import RL
@@ -22,6 +22,7 @@ class SAC(RL):
         hidden_size: Width of the hidden layers, one number or one per layer; a single number means two layers.
         env: Environment, id, list or factory.
         network: Makes a network from (input shape, number of outputs); None: an `MLP` of `hidden_size`.
+        critic_network: The same for the critic; None: as `network`.
         gamma: Discount of one step.
         tau: Share of the online parameters taken over at each target update.
         alpha: Weight of the entropy; None: learned so that the entropy comes to `target_entropy`.
@@ -40,6 +41,7 @@ class SAC(RL):
         *,
         env: EnvLike = "Pendulum-v1",
         network: MakeNetwork | None = None,
+        critic_network: MakeNetwork | None = None,
         gamma: float = 0.99,
         tau: float = 0.005,
         alpha: float | None = None,
@@ -51,6 +53,7 @@ class SAC(RL):
         spaces = continuous_spaces(env, "SAC", frame_stack)
         hidden = (hidden_size, hidden_size) if isinstance(hidden_size, int) else hidden_size
         make = network or (lambda shape, outputs: MLP(shape, outputs, hidden))
+        make_critic = critic_network or make
         self.env = env
         self.gamma = gamma
         self.tau = tau
@@ -62,8 +65,8 @@ class SAC(RL):
         self.scale = spaces.scale
         with tf.device(device):
             self.actor = make(spaces.obs_shape, 2 * spaces.action_size)
-            self.critic_1, self.target_critic_1 = QNetwork(make, spaces), QNetwork(make, spaces)
-            self.critic_2, self.target_critic_2 = QNetwork(make, spaces), QNetwork(make, spaces)
+            self.critic_1, self.target_critic_1 = QNetwork(make_critic, spaces), QNetwork(make_critic, spaces)
+            self.critic_2, self.target_critic_2 = QNetwork(make_critic, spaces), QNetwork(make_critic, spaces)
             self.log_alpha = tf.Variable([math.log(1.0 if alpha is None else alpha)], trainable=alpha is None)
         self._move_targets(1.0)
         self.param = [
@@ -125,5 +128,5 @@ class SAC(RL):
         return SquashedGaussianPolicy()
 
     def acting_layers(self) -> list[DenseLayer] | None:
-        """The actor's layers, if it is an `MLP`."""
-        return self.actor.dense_layers() if isinstance(self.actor, MLP) else None
+        """The actor's layers, if it consists of dense ones."""
+        return dense_layers_of(self.actor)

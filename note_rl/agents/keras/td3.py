@@ -21,6 +21,7 @@ class TD3(RL):
         hidden_size: Width of the hidden layers, one number or one per layer; a single number means two layers.
         env: Environment, id, list or factory.
         network: Makes a network from (input shape, number of outputs); None: an `MLP` of `hidden_size`.
+        critic_network: The same for the critic; None: as `network`.
         gamma: Discount of one step.
         tau: Share of the online parameters taken over at each target update.
         target_noise: Deviation of the noise on the target's action, in units of half the action's range.
@@ -41,6 +42,7 @@ class TD3(RL):
         *,
         env: EnvLike = "Pendulum-v1",
         network: MakeNetwork | None = None,
+        critic_network: MakeNetwork | None = None,
         gamma: float = 0.99,
         tau: float = 0.005,
         target_noise: float = 0.2,
@@ -52,6 +54,7 @@ class TD3(RL):
         spaces = continuous_spaces(env, "TD3", frame_stack)
         hidden = (hidden_size, hidden_size) if isinstance(hidden_size, int) else hidden_size
         make = network or (lambda shape, outputs: MLP(shape, outputs, hidden))
+        make_critic = critic_network or make
         self.env = env
         self.gamma = gamma
         self.tau = tau
@@ -60,8 +63,8 @@ class TD3(RL):
         self.frame_stack = frame_stack
         with tf.device(device):
             self.actor, self.target_actor = TanhActor(make, spaces), TanhActor(make, spaces)
-            self.critic_1, self.target_critic_1 = QNetwork(make, spaces), QNetwork(make, spaces)
-            self.critic_2, self.target_critic_2 = QNetwork(make, spaces), QNetwork(make, spaces)
+            self.critic_1, self.target_critic_1 = QNetwork(make_critic, spaces), QNetwork(make_critic, spaces)
+            self.critic_2, self.target_critic_2 = QNetwork(make_critic, spaces), QNetwork(make_critic, spaces)
         self._move_targets(1.0)
         self.param = [
             self.actor.trainable_variables,
@@ -104,5 +107,5 @@ class TD3(RL):
         soft_update(self.target_critic_2, self.critic_2, tau)
 
     def acting_layers(self) -> list[DenseLayer] | None:
-        """The actor's layers, if its network is an `MLP`."""
+        """The actor's layers, if its network consists of dense ones."""
         return self.actor.dense_layers()

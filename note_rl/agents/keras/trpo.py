@@ -29,6 +29,7 @@ class TRPO(ActorCritic):
         action_dim: Number of actions to choose one of.
         env: Environment, id, list or factory.
         network: Makes a network from (observation shape, number of outputs); None: a tanh `MLP` of `hidden_size`.
+        critic_network: The same for the critic; None: as `network`.
         gamma: Discount of one step.
         gae_lambda: Weight of long against short returns in the advantage.
         max_kl: Bound of the mean KL divergence between the policies before and after an update.
@@ -48,6 +49,7 @@ class TRPO(ActorCritic):
     """
 
     batch_attributes: ClassVar[tuple[str, ...]] = ("log_prob_old", "advantage", "return_")
+    has_value_network = False  # the policy's step needs parameters of its own, so there is no trunk to share
     set_defaults = MappingProxyType({"PPO": True, "rollout_steps": 2048, "batch": "rollout", "num_epochs": 1})
 
     def __init__(
@@ -58,6 +60,7 @@ class TRPO(ActorCritic):
         *,
         env: EnvLike = "CartPole-v1",
         network: MakeNetwork | None = None,
+        critic_network: MakeNetwork | None = None,
         gamma: float = 0.99,
         gae_lambda: float = 0.95,
         max_kl: float = 0.01,
@@ -81,6 +84,7 @@ class TRPO(ActorCritic):
             action_dim,
             env=env,
             network=network,
+            critic_network=critic_network,
             gamma=gamma,
             gae_lambda=gae_lambda,
             entropy_coef=entropy_coef,

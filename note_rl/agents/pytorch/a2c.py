@@ -23,6 +23,7 @@ class A2C(ActorCritic):
         action_dim: Number of actions to choose one of.
         env: Environment, id, list or factory.
         network: Makes a network from (observation shape, number of outputs); None: a tanh `MLP` of `hidden_size`.
+        critic_network: The same for the critic; None: as `network`.
         gamma: Discount of one step.
         gae_lambda: Weight of long against short returns in the advantage; 1: the returns of the paper.
         entropy_coef: Weight of the entropy bonus.
@@ -45,6 +46,7 @@ class A2C(ActorCritic):
         *,
         env: EnvLike = "CartPole-v1",
         network: MakeNetwork | None = None,
+        critic_network: MakeNetwork | None = None,
         gamma: float = 0.99,
         gae_lambda: float = 1.0,
         entropy_coef: float = 0.01,
@@ -60,6 +62,7 @@ class A2C(ActorCritic):
             action_dim,
             env=env,
             network=network,
+            critic_network=critic_network,
             gamma=gamma,
             gae_lambda=gae_lambda,
             entropy_coef=entropy_coef,
@@ -72,8 +75,8 @@ class A2C(ActorCritic):
 
     def __call__(self, s: Tensor, a: Tensor, next_s: Tensor, r: Tensor, d: Tensor) -> Tensor:
         """Loss [B]: -log pi(a|s) * A, squared value error, minus the entropy bonus (section 4 and algorithm S3)."""
-        log_prob, entropy = self.log_prob_and_entropy(s, a)
-        value_error = (self.value(s) - self.return_).square()
+        log_prob, entropy, value = self.log_prob_entropy_and_value(s, a)
+        value_error = (value - self.return_).square()
         self.report(entropy=entropy, value_loss=value_error)
         loss: Tensor = -log_prob * self.advantage + self.value_coef * value_error - self.entropy_coef * entropy
         return loss

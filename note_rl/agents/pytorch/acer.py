@@ -10,10 +10,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from note_rl.agents.pytorch.layered import LayeredNetwork
 from note_rl.agents.pytorch.networks import MLP, MakeNetwork, evaluating, indicators, soft_update
 from note_rl.agents.spaces import discrete_spaces
 from note_rl.environments import EnvLike
-from note_rl.learners.numpy_policy import DenseLayer
+from note_rl.learners.numpy_policy import DenseLayer, dense_layers_of
 from note_rl.policy import Policy, SoftmaxPolicy
 from note_rl.rl_pytorch import RL_pytorch
 
@@ -95,7 +96,7 @@ class ACER(RL_pytorch):
         self.critic = make(spaces.obs_shape, spaces.num_actions).to(device)
         self.average_actor = make(spaces.obs_shape, spaces.num_actions).to(device).requires_grad_(False)
         for net, output_gain in ((self.actor, 0.01), (self.critic, 1.0)):
-            if isinstance(net, MLP):
+            if isinstance(net, MLP | LayeredNetwork):
                 net.start_orthogonal(output_gain)
         soft_update(self.average_actor, self.actor, 1.0)
         self.param = [list(self.actor.parameters()), list(self.critic.parameters())]
@@ -162,8 +163,8 @@ class ACER(RL_pytorch):
         return SoftmaxPolicy()
 
     def acting_layers(self) -> list[DenseLayer] | None:
-        """The actor's layers, if it is an `MLP`."""
-        return self.actor.dense_layers("softmax") if isinstance(self.actor, MLP) else None
+        """The actor's layers, if it consists of dense ones."""
+        return dense_layers_of(self.actor, "softmax")
 
 
 def retrace(

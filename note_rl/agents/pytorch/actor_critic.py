@@ -4,12 +4,13 @@ import math
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from note_rl.agents.pytorch.layered import LayeredNetwork, have_one_trunk, policy_and_value, through_one_trunk
 from note_rl.agents.pytorch.networks import MLP, MakeNetwork
 from note_rl.agents.spaces import DiscreteSpaces, any_spaces
 from note_rl.environments import EnvLike
-from note_rl.learners.numpy_policy import DenseLayer, with_constant_outputs
+from note_rl.learners.numpy_policy import DenseLayer, dense_layers_of, with_constant_outputs
 from note_rl.policy import GaussianPolicy, Policy, SoftmaxPolicy
 from note_rl.rl_pytorch import RL_pytorch
 
@@ -17,7 +18,9 @@ _LOG_ROOT_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
 class ActorCritic(RL_pytorch):
-    """A policy and its value in two networks, for discrete and for continuous actions. A subclass gives the loss.
+    """A policy and its value, for discrete and for continuous actions. A subclass gives the loss.
+
+    They are two networks, or the two heads of one (`layered_network` with shared=True).
 
     Acts with `SoftmaxPolicy` where it chooses one of several actions, with `GaussianPolicy` where actions are numbers.
 
@@ -27,6 +30,7 @@ class ActorCritic(RL_pytorch):
         action_dim: Number of actions to choose one of.
         env: Environment, id, list or factory.
         network: Makes a network from (observation shape, number of outputs); None: a tanh `MLP` of `hidden_size`.
+        critic_network: The same for the value; None: as `network`.
         gamma: Discount of one step.
         gae_lambda: Weight of long against short returns in the advantage.
         entropy_coef: Weight of the entropy bonus.
@@ -40,6 +44,7 @@ class ActorCritic(RL_pytorch):
     on_policy = True
     action_kinds = ("discrete", "continuous")
     reads_triplets = False
+    has_value_network = True
 
     def __init__(
         self,
@@ -49,6 +54,7 @@ class ActorCritic(RL_pytorch):
         *,
         env: EnvLike = "CartPole-v1",
         network: MakeNetwork | None = None,
+        critic_network: MakeNetwork | None = None,
         gamma: float = 0.99,
         gae_lambda: float = 0.95,
         entropy_coef: float = 0.0,
@@ -71,14 +77,17 @@ class ActorCritic(RL_pytorch):
         self.normalise_advantage = normalise_advantage
         self.initial_log_std = initial_log_std
         self.frame_stack = frame_stack
-        self.actor = make(spaces.obs_shape, num_outputs).to(device)
-        self.critic = make(spaces.obs_shape, 1).to(device)
+        networks = policy_and_value(make, critic_network, spaces.obs_shape, num_outputs)
+        self.actor, self.critic = (network.to(device) for network in networks)
+        self.one_trunk = have_one_trunk(self.actor, self.critic)
         for net, output_gain in ((self.actor, 0.01), (self.critic, 1.0)):
-            if isinstance(net, MLP):
+            if isinstance(net, MLP | LayeredNetwork):
                 net.start_orthogonal(output_gain)
         start = torch.full((num_outputs,), initial_log_std, device=device)
         self.log_std = None if isinstance(spaces, DiscreteSpaces) else start.requires_grad_()
         self.param = [list(self.actor.parameters()), list(self.critic.parameters())]
+        if self.one_trunk:  # one group, with each parameter once
+            self.param = [list(nn.ModuleList((self.actor, self.critic)).parameters())]
         if self.log_std is not None:
             self.param[0].append(self.log_std)
         self.advantage: Tensor
@@ -98,7 +107,16 @@ class ActorCritic(RL_pytorch):
 
     def log_prob_and_entropy(self, s: Tensor, a: Tensor) -> tuple[Tensor, Tensor]:
         """Log-probability of a in s and the entropy of pi(.|s), [B] each."""
-        outputs: Tensor = self.actor(s)
+        return self._log_prob_and_entropy(self.actor(s), a)
+
+    def log_prob_entropy_and_value(self, s: Tensor, a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Both, and V(s), [B] each; a trunk of policy and value is passed through once."""
+        if not self.one_trunk:
+            return (*self.log_prob_and_entropy(s, a), self.value(s))
+        outputs, v = through_one_trunk(self.actor, self.critic, s)
+        return (*self._log_prob_and_entropy(outputs, a), v.squeeze(1))
+
+    def _log_prob_and_entropy(self, outputs: Tensor, a: Tensor) -> tuple[Tensor, Tensor]:
         if self.log_std is None:
             log_probs = outputs.log_softmax(-1)  # [B, A]
             return log_probs.gather(1, a[:, None]).squeeze(1), -(log_probs.exp() * log_probs).sum(-1)
@@ -111,9 +129,8 @@ class ActorCritic(RL_pytorch):
         return SoftmaxPolicy() if self.log_std is None else GaussianPolicy()
 
     def acting_layers(self) -> list[DenseLayer] | None:
-        """The actor's layers, if it is an `MLP`."""
-        if not isinstance(self.actor, MLP):
-            return None
-        if self.log_std is None:
-            return self.actor.dense_layers("softmax")
-        return with_constant_outputs(self.actor.dense_layers(), self.log_std.detach().numpy())
+        """The actor's layers, if it consists of dense ones."""
+        layers = dense_layers_of(self.actor, "softmax" if self.log_std is None else None)
+        if layers is None or self.log_std is None:
+            return layers
+        return with_constant_outputs(layers, self.log_std.detach().numpy())

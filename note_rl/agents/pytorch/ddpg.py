@@ -19,6 +19,7 @@ class DDPG(RL_pytorch):
         hidden_size: Width of the hidden layers, one number or one per layer; a single number means two layers.
         env: Environment, id, list or factory.
         network: Makes a network from (input shape, number of outputs); None: an `MLP` of `hidden_size`.
+        critic_network: The same for the critic; None: as `network`.
         gamma: Discount of one step.
         tau: Share of the online parameters taken over at each target update.
         frame_stack: Frames that are shown together; the same as in set().
@@ -36,6 +37,7 @@ class DDPG(RL_pytorch):
         *,
         env: EnvLike = "Pendulum-v1",
         network: MakeNetwork | None = None,
+        critic_network: MakeNetwork | None = None,
         gamma: float = 0.99,
         tau: float = 0.005,
         frame_stack: int = 1,
@@ -45,14 +47,15 @@ class DDPG(RL_pytorch):
         spaces = continuous_spaces(env, "DDPG", frame_stack)
         hidden = (hidden_size, hidden_size) if isinstance(hidden_size, int) else hidden_size
         make = network or (lambda shape, outputs: MLP(shape, outputs, hidden))
+        make_critic = critic_network or make
         self.env = env
         self.gamma = gamma
         self.tau = tau
         self.frame_stack = frame_stack
         self.actor = TanhActor(make, spaces).to(device)
-        self.critic = QNetwork(make, spaces).to(device)
+        self.critic = QNetwork(make_critic, spaces).to(device)
         self.target_actor = TanhActor(make, spaces).to(device).requires_grad_(False)
-        self.target_critic = QNetwork(make, spaces).to(device).requires_grad_(False)
+        self.target_critic = QNetwork(make_critic, spaces).to(device).requires_grad_(False)
         soft_update(self.target_actor, self.actor, 1.0)
         soft_update(self.target_critic, self.critic, 1.0)
         self.param = [list(self.actor.parameters()), list(self.critic.parameters())]
@@ -79,5 +82,5 @@ class DDPG(RL_pytorch):
         soft_update(self.target_critic, self.critic, self.tau)
 
     def acting_layers(self) -> list[DenseLayer] | None:
-        """The actor's layers, if its network is an `MLP`."""
+        """The actor's layers, if its network consists of dense ones."""
         return self.actor.dense_layers()

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from note_rl.agents.pytorch.dqn import DQN
 from note_rl.agents.pytorch.networks import MLP, MakeNetwork
 from note_rl.environments import EnvLike
-from note_rl.learners.numpy_policy import DenseLayer
+from note_rl.learners.numpy_policy import DenseLayer, dense_layers_of
 
 
 class DuelingNetwork(nn.Module):
@@ -35,14 +35,15 @@ class DuelingNetwork(nn.Module):
 
     def dense_layers(self) -> list[DenseLayer] | None:
         """The same as plain layers: after the streams' activation, all that follows is one linear map."""
-        if not isinstance(self.shared, MLP):
+        shared = dense_layers_of(self.shared, "relu")
+        if shared is None:
             return None
         value, advantage = self.value, self.advantage
         with torch.no_grad():
             centred = advantage.weight - advantage.weight.mean(0)  # [A, stream]
             kernel = torch.cat([value.weight.expand_as(centred), centred], dim=1).T  # [2 * stream, A]
             bias = value.bias + advantage.bias - advantage.bias.mean()
-        return [*self.shared.dense_layers("relu"), (kernel.numpy(), bias.numpy(), "linear")]
+        return [*shared, (kernel.numpy(), bias.numpy(), "linear")]
 
 
 def dueling(make: MakeNetwork, stream_size: int = 64) -> MakeNetwork:

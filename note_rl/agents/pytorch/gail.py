@@ -1,6 +1,7 @@
 """Generative adversarial imitation learning in PyTorch (Ho & Ermon 2016, https://arxiv.org/abs/1606.03476)."""
 
 from collections.abc import Sequence
+from itertools import chain
 
 import torch
 from torch import Tensor
@@ -25,8 +26,8 @@ class GAIL(PPO):
     Args:
         gradient_penalty: Weight of the squared gradient of the discriminator at the samples of either side.
         discriminator_size: Width of the discriminator's hidden layers, one number or one per layer.
-        state_dim, hidden_size, action_dim, env, network, gamma, gae_lambda, clip, clip_value, entropy_coef, value_coef,
-            normalise_advantage, initial_log_std, frame_stack, device: As for `PPO`.
+        state_dim, hidden_size, action_dim, env, network, critic_network, gamma, gae_lambda, clip, clip_value,
+            entropy_coef, value_coef, normalise_advantage, initial_log_std, frame_stack, device: As for `PPO`.
     """
 
     batch_attributes = ("log_prob_old", "advantage", "return_", "value_old", "expert_obs", "expert_action")
@@ -43,6 +44,7 @@ class GAIL(PPO):
         gradient_penalty: float = 1.0,
         env: EnvLike = "CartPole-v1",
         network: MakeNetwork | None = None,
+        critic_network: MakeNetwork | None = None,
         gamma: float = 0.99,
         gae_lambda: float = 0.95,
         clip: float = 0.2,
@@ -60,6 +62,7 @@ class GAIL(PPO):
             action_dim,
             env=env,
             network=network,
+            critic_network=critic_network,
             gamma=gamma,
             gae_lambda=gae_lambda,
             clip=clip,
@@ -78,8 +81,7 @@ class GAIL(PPO):
         action_size = spaces.num_actions if isinstance(spaces, DiscreteSpaces) else spaces.action_size
         num_inputs = torch.Size(spaces.obs_shape).numel() + action_size
         self.discriminator = MLP((num_inputs,), 1, (size, size) if isinstance(size, int) else size, "tanh").to(device)
-        policy, value = self.param
-        self.param = [[*policy, *value], list(self.discriminator.parameters())]
+        self.param = [list(chain(*self.param)), list(self.discriminator.parameters())]
         self.expert_obs: Tensor
         self.expert_action: Tensor
 

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from note_rl.agents.spaces import ContinuousSpaces, image_shape, say_if_pixels
 from note_rl.errors import SettingsError
-from note_rl.learners.numpy_policy import DenseLayer, scaled_tanh
+from note_rl.learners.numpy_policy import DenseLayer, dense_layers_of, scaled_tanh
 from note_rl.types import Activation
 
-_ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "elu": nn.ELU, "silu": nn.SiLU}
+ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "elu": nn.ELU, "silu": nn.SiLU}
 
 MakeNetwork = Callable[[tuple[int, ...], int], nn.Module]
 
@@ -44,14 +44,14 @@ class MLP(nn.Module):
         activation: Activation = "relu",
     ) -> None:
         super().__init__()
-        if activation not in _ACTIVATIONS:
-            raise SettingsError(f"unknown activation {activation!r}; known are {', '.join(_ACTIVATIONS)}")
+        if activation not in ACTIVATIONS:
+            raise SettingsError(f"unknown activation {activation!r}; known are {', '.join(ACTIVATIONS)}")
         say_if_pixels(input_shape)
         self.activation = activation
         sizes = [math.prod(input_shape), *hidden_sizes, num_outputs]
         self.linears = [nn.Linear(i, o) for i, o in pairwise(sizes)]
         self.layers = nn.ModuleList(self.linears)  # registers the parameters
-        self.act = _ACTIVATIONS[activation]()
+        self.act = ACTIVATIONS[activation]()
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, *input_shape] -> [B, num_outputs]."""
@@ -69,14 +69,14 @@ class MLP(nn.Module):
             nn.init.orthogonal_(linear.weight, output_gain if linear is self.linears[-1] else math.sqrt(2))
             nn.init.zeros_(linear.bias)
 
-    def dense_layers(self, output_activation: str = "linear") -> list[DenseLayer]:
+    def dense_layers(self) -> list[DenseLayer]:
         """Views of the weights on the CPU, in the form that acting in NumPy takes."""
         last = len(self.linears) - 1
         return [
             (
                 linear.weight.detach().numpy().T,
                 linear.bias.detach().numpy(),
-                output_activation if index == last else self.activation,
+                "linear" if index == last else self.activation,
             )
             for index, linear in enumerate(self.linears)
         ]
@@ -125,11 +125,8 @@ class TanhActor(nn.Module):
         return cast(Tensor, self.centre + self.scale * self.net(s).tanh())
 
     def dense_layers(self) -> list[DenseLayer] | None:
-        """For acting in NumPy, if the network is an `MLP`."""
-        if not isinstance(self.net, MLP):
-            return None
-        *hidden, (kernel, bias, _) = self.net.dense_layers()
-        return [*hidden, (kernel, bias, scaled_tanh(self.centre.numpy(), self.scale.numpy()))]
+        """For acting in NumPy, if the network consists of dense layers."""
+        return dense_layers_of(self.net, scaled_tanh(self.centre.numpy(), self.scale.numpy()))
 
 
 class QNetwork(nn.Module):

@@ -22,6 +22,7 @@ class PPO(ActorCritic):
         action_dim: Number of actions to choose one of.
         env: Environment, id, list or factory.
         network: Makes a network from (observation shape, number of outputs); None: a tanh `MLP` of `hidden_size`.
+        critic_network: The same for the critic; None: as `network`.
         gamma: Discount of one step.
         gae_lambda: Weight of long against short returns in the advantage.
         clip: How far the probability ratio may leave 1 before the gradient is cut.
@@ -45,6 +46,7 @@ class PPO(ActorCritic):
         *,
         env: EnvLike = "CartPole-v1",
         network: MakeNetwork | None = None,
+        critic_network: MakeNetwork | None = None,
         gamma: float = 0.99,
         gae_lambda: float = 0.95,
         clip: float = 0.2,
@@ -62,6 +64,7 @@ class PPO(ActorCritic):
             action_dim,
             env=env,
             network=network,
+            critic_network=critic_network,
             gamma=gamma,
             gae_lambda=gae_lambda,
             entropy_coef=entropy_coef,
@@ -78,11 +81,11 @@ class PPO(ActorCritic):
 
     def __call__(self, s: Tensor, a: Tensor, next_s: Tensor, r: Tensor, d: Tensor) -> Tensor:
         """Loss [B]: clipped surrogate (eq. 7), squared value error, minus the entropy bonus (eq. 9)."""
-        log_prob, entropy = self.log_prob_and_entropy(s, a)
+        log_prob, entropy, value = self.log_prob_entropy_and_value(s, a)
         ratio = (log_prob - self.log_prob_old).exp()
         clipped = ratio.clamp(1.0 - self.clip, 1.0 + self.clip)
         surrogate = torch.minimum(ratio * self.advantage, clipped * self.advantage)
-        value_error = self._value_error(self.value(s))
+        value_error = self._value_error(value)
         self.prioritized_replay.update(value_error.detach().sqrt(), ratio.detach())
         self.report(entropy=entropy, clip_fraction=clipped != ratio, value_loss=value_error)
         loss: Tensor = -surrogate + self.value_coef * value_error - self.entropy_coef * entropy

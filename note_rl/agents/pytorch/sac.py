@@ -10,7 +10,7 @@ from torch.nn.functional import softplus
 from note_rl.agents.pytorch.networks import MLP, MakeNetwork, QNetwork, evaluating, soft_update
 from note_rl.agents.spaces import continuous_spaces
 from note_rl.environments import EnvLike
-from note_rl.learners.numpy_policy import DenseLayer
+from note_rl.learners.numpy_policy import DenseLayer, dense_layers_of
 from note_rl.policy import Policy, SquashedGaussianPolicy
 from note_rl.policy.continuous import LOG_STD_RANGE
 from note_rl.rl_pytorch import RL_pytorch
@@ -23,6 +23,7 @@ class SAC(RL_pytorch):
         hidden_size: Width of the hidden layers, one number or one per layer; a single number means two layers.
         env: Environment, id, list or factory.
         network: Makes a network from (input shape, number of outputs); None: an `MLP` of `hidden_size`.
+        critic_network: The same for the critic; None: as `network`.
         gamma: Discount of one step.
         tau: Share of the online parameters taken over at each target update.
         alpha: Weight of the entropy; None: learned so that the entropy comes to `target_entropy`.
@@ -42,6 +43,7 @@ class SAC(RL_pytorch):
         *,
         env: EnvLike = "Pendulum-v1",
         network: MakeNetwork | None = None,
+        critic_network: MakeNetwork | None = None,
         gamma: float = 0.99,
         tau: float = 0.005,
         alpha: float | None = None,
@@ -53,6 +55,7 @@ class SAC(RL_pytorch):
         spaces = continuous_spaces(env, "SAC", frame_stack)
         hidden = (hidden_size, hidden_size) if isinstance(hidden_size, int) else hidden_size
         make = network or (lambda shape, outputs: MLP(shape, outputs, hidden))
+        make_critic = critic_network or make
         self.env = env
         self.gamma = gamma
         self.tau = tau
@@ -63,10 +66,10 @@ class SAC(RL_pytorch):
         self.centre = torch.from_numpy(spaces.centre).to(device)
         self.scale = torch.from_numpy(spaces.scale).to(device)
         self.actor = make(spaces.obs_shape, 2 * spaces.action_size).to(device)
-        self.critic_1 = QNetwork(make, spaces).to(device)
-        self.critic_2 = QNetwork(make, spaces).to(device)
-        self.target_critic_1 = QNetwork(make, spaces).to(device).requires_grad_(False)
-        self.target_critic_2 = QNetwork(make, spaces).to(device).requires_grad_(False)
+        self.critic_1 = QNetwork(make_critic, spaces).to(device)
+        self.critic_2 = QNetwork(make_critic, spaces).to(device)
+        self.target_critic_1 = QNetwork(make_critic, spaces).to(device).requires_grad_(False)
+        self.target_critic_2 = QNetwork(make_critic, spaces).to(device).requires_grad_(False)
         self._move_targets(1.0)
         self.log_alpha = torch.full((1,), math.log(1.0 if alpha is None else alpha), device=device)
         self.param = [list(self.actor.parameters()), [*self.critic_1.parameters(), *self.critic_2.parameters()]]
@@ -126,5 +129,5 @@ class SAC(RL_pytorch):
         return SquashedGaussianPolicy()
 
     def acting_layers(self) -> list[DenseLayer] | None:
-        """The actor's layers, if it is an `MLP`."""
-        return self.actor.dense_layers() if isinstance(self.actor, MLP) else None
+        """The actor's layers, if it consists of dense ones."""
+        return dense_layers_of(self.actor)

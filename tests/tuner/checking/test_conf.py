@@ -39,6 +39,7 @@ NEEDS = {  # choices that fit only one agent, or ask for something
     "buffer/sequences": "agent=acer",
     "env/coordination": "agent=maddpg",
     "env/pointreach": "agent=ddpg_her",
+    "network/cfg": f"network.file={Path(__file__).parents[2]}/note_rl/agents/model.cfg",
     "policy/softmax": "agent=ppo",
     "schedule/linear_decay": "agent=ppo",
     "space/acer": "agent=acer",

@@ -25,7 +25,9 @@ def test_values_by_path() -> None:
         "seed": 3,
     }
     assert get_path(CONFIG, "agent.widths") == [8, 4]
-    for path in ("agent.gamma", "seed.x", "parts.0"):
+    assert get_path(CONFIG, "agent.widths.1") == 4
+    assert get_path(CONFIG, "parts.0.x") == 1
+    for path in ("agent.gamma", "seed.x", "parts.1", "parts.-1", "parts.x"):
         with pytest.raises(KeyError):
             get_path(CONFIG, path)
 

@@ -1,0 +1,133 @@
+"""`network=layers` and its like from the command line: what reaches the agent, and what is refused before a run."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine
+from tuner.commands.winner import TrainingConfigs
+from tuner.config.composing import RunConfig, compose, config_loader, to_json
+from tuner.runs.build import build_run
+
+SHORT = tuple(word for word in SMALL if not word.startswith("network."))
+PPO = (*SHORT, *SMALL_AGENTS["ppo"])
+MANUAL = Path(__file__).parents[2] / "note_rl" / "agents" / "model.cfg"
+
+
+def config_of(tuner: CommandLine, *words: str) -> dict[str, Any]:
+    """The configuration that a run has kept."""
+    answer = tuner("train", *words, "hydra.run.dir=run")
+    assert answer.status == 0, answer.errors
+    kept: dict[str, Any] = yaml.safe_load((tuner.folder / "run" / "config.yaml").read_text())
+    return kept
+
+
+def widths(network: Any) -> list[tuple[int, ...]]:
+    return [tuple(one.shape) for one in network.parameters() if one.ndim > 1]
+
+
+def test_layers_reach_the_agent_and_are_played_again(tuner: CommandLine) -> None:
+    (tuner.folder / "mine" / "network").mkdir(parents=True)
+    (tuner.folder / "mine" / "network" / "deep.yaml").write_text(
+        "defaults: [layers]\nlayers: [{dense: 6}, {norm: layer}, {dropout: 0.1}, {dense: {units: 5}}]\n"
+    )
+    typed = ("network=deep", "network.layers.3.dense.units=7", "network.shared=true")
+    kept = config_of(tuner, *PPO, "--config-dir", "mine", *typed)
+    agent: Any = build_run(RunConfig.from_json(kept)).agent
+    assert widths(agent.actor) == [(6, 4), (7, 6), (2, 7)]
+    assert agent.critic.trunk is agent.actor.trunk
+    answer = tuner("play", "run", "num_episodes=1", "gif=null")
+    assert answer.status == 0, answer.errors
+
+
+def test_a_critic_has_a_choice_of_its_own(tuner: CommandLine) -> None:
+    words = (*SHORT, *SMALL_AGENTS["ddpg"], "network.hidden_sizes=[6]", "+network@network.critic=layers")
+    kept = config_of(tuner, *words, "network.critic.layers=[{dense: 9}]")
+    built = build_run(RunConfig.from_json(kept))
+    agent: Any = built.agent
+    assert widths(agent.actor) == [(6, 3), (1, 6)]
+    assert widths(agent.critic) == [(9, 4), (1, 9)]
+    assert built.used["network"]["hidden_sizes"] == [6]
+    assert built.used["network"]["critic"]["layers"] == [{"dense": 9}]
+
+
+def test_a_file_of_sections_is_kept_with_the_run(tuner: CommandLine) -> None:
+    folder = tuner.folder / "factory" / "hannah"
+    folder.mkdir(parents=True)
+    sections = MANUAL.read_text().partition("[dense-0]")
+    (folder / "model.cfg").write_text(f"[dense-0]{sections[2].replace('512', '6')}")
+    kept = config_of(tuner, *PPO, "network=cfg", f"network.file={folder.relative_to(tuner.folder)}/model.cfg")
+    (folder / "model.cfg").unlink()
+    agent: Any = build_run(RunConfig.from_json(kept)).agent
+    assert widths(agent.actor) == [(6, 4), (2, 6)]
+    assert agent.critic.trunk is agent.actor.trunk
+    first = agent.actor.trunk[0].weight.detach().numpy()
+    np.testing.assert_allclose(first.T @ first, 2.0 * np.eye(4), atol=1e-4)  # orthogonal, the gain of the file squared
+    np.testing.assert_allclose(np.linalg.norm(agent.actor.head[0].weight.detach().numpy(), axis=1), 0.01, rtol=1e-4)
+
+
+REFUSED = {
+    "network.layers=[{dens: 64}]": "network.layers.0: there is no layer 'dens'; did you mean dense?",
+    "network.layers=[]": "network.layers=[] is empty",
+    "network.initializer=ortho": "network.initializer must be one of orthogonal, glorot_uniform",
+    "network.layers=[{conv: {filters: 8, size: 3}}]": "network.layers.0 (conv) gets the shape [4]: images",
+    "network.layer=[]": "did you mean network.layers?",
+    "network.head={units: 3}": "network.head has no units",
+    "network=nature_cnn": "network.layers.0 (conv) gets the shape [4]: images",
+    "network.hidden_sizes=[8]": "network.layers.0 is dense, and hidden_sizes=[8] would come behind",
+    "agent=dqn network.shared=true": "network.shared=True is for agents whose value is a network of observations",
+    "agent=dqn +network@network.critic=mlp": "network.critic: DQN has no critic with a network of its own",
+    "network.shared=true +network@network.critic=mlp": "network.shared=true gives the value the policy's trunk",
+    "+network@network.critic=layers network.critic.layers=[flaten]": "network.critic.layers.0: there is no layer",
+    "+network@network.critic=mlp +network.critic.widths=[8]": "unknown key network.critic.widths: ",
+    "+network.critic=mlp": "network.critic=mlp is not possible: choose a network for it",
+    "network=cfg": "network=cfg reads its layers from a file: add network.file=model.cfg",
+    "network=cfg network.file=empty.cfg": "empty.cfg: empty model configuration",
+    f"network=cfg network.file={MANUAL}": "network.layers.0 (conv) gets the shape [4]: images",
+}
+
+
+@pytest.mark.parametrize("typed", REFUSED)
+def test_what_makes_no_network_is_refused_before_a_run(tuner: CommandLine, typed: str) -> None:
+    (tuner.folder / "empty.cfg").write_text("")
+    words = [typed] if typed.startswith("network.layers") else typed.split(" ") if "{" not in typed else [typed]
+    chosen = [] if any(word.startswith("network=") for word in words) else ["network=layers"]
+    agent = [] if any(word.startswith("agent=") for word in words) else ["agent=ppo"]
+    assert REFUSED[typed] in tuner.refused("train", *agent, *chosen, *words, "hydra.run.dir=run")
+
+
+def test_a_plan_refuses_it_too(tuner: CommandLine) -> None:
+    said = tuner.refused("tune", "plan=true", "agent=ppo", "network=layers", "network.layers=[{conv: {filters: 8}}]")
+    assert "network.layers.0 (conv) lacks size: write {conv: {filters: 32, size: 8, stride: 4}}" in said
+
+
+def test_a_place_in_a_list_is_searched(tuner: CommandLine) -> None:
+    sizes = ("study.num_trials=3", "study.num_race=2", "study.num_candidates=1", "study.num_test_seeds=1")
+    words = (*SHORT, "network=layers", "+space.network.layers.1.dense={low: 2, high: 64, log: true}")
+    answer = tuner("tune", *words, *sizes, "executor=inline", "study.name=widths")
+    assert answer.status == 0, answer.errors
+    trials = [json.loads(path.read_text()) for path in tuner.folder.glob("studies/widths/screen/*/trial.json")]
+    assert len({trial["config"]["network"]["layers"][1]["dense"] for trial in trials}) == 3
+    assert {trial["config"]["network"]["layers"][0]["dense"] for trial in trials} == {64}
+    again = ("--config-dir", "studies/widths", "experiment=winner", "hydra.run.dir=again")
+    answer = tuner("train", *again, *SHORT)
+    assert answer.status == 0, answer.errors
+    kept = yaml.safe_load((tuner.folder / "again" / "config.yaml").read_text())
+    assert kept["network"]["layers"][1]["dense"] in {
+        trial["config"]["network"]["layers"][1]["dense"] for trial in trials
+    }
+
+
+def test_a_winner_keeps_the_network_of_its_critic(tmp_path: Path) -> None:
+    typed = ["agent=ddpg", "+network@network.critic=mlp", "network.critic.hidden_sizes=[9]"]
+    wanted = to_json(compose(config_loader(), "train", typed))
+    configs = TrainingConfigs(typed)
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "winner.yaml").write_text(configs.experiment(wanted, "it"))
+    found = to_json(compose(config_loader(tmp_path), "train", ["experiment=winner", *configs.removals(wanted)]))
+    assert found["network"] == wanted["network"]
+    assert found["network"]["critic"]["hidden_sizes"] == [9]
