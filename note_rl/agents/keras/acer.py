@@ -177,7 +177,7 @@ def retrace(
     q_chosen: tf.Tensor,
     ratio: tf.Tensor,
 ) -> tf.Tensor:
-    """Targets of the action values along sequences, [B, T] (eq. 5; Munos et al. 2016, https://arxiv.org/abs/1606.02647).
+    """Returns targets of action values along sequences, [B, T] (eq. 5; Munos et al. 2016, https://arxiv.org/abs/1606.02647).
 
     Q_ret_t = r_t + discount_t * (V(s_t+1) + min(1, rho_t+1) * (Q_ret_t+1 - Q_t+1)), where the last term is left out at
     the end of an episode and of the sequence. A time limit is such an end, with the value of what was seen last.
