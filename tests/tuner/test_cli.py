@@ -45,7 +45,19 @@ def test_help_of_a_command_lists_choices_and_settings(tuner: CommandLine) -> Non
     assert answer.output.startswith("usage: tuner train ")
     lines = [line.split() for line in answer.output.splitlines()]
     assert ["agent", *(f"{name}," for name in AGENTS[:-1]), AGENTS[-1]] in lines
-    assert ["training.total_steps=50000", "environment", "steps,", "all", "environments", "together"] in lines
+    assert [
+        "training.total_steps=50000",
+        "environment",
+        "steps,",
+        "all",
+        "environments",
+        "together:",
+        "the",
+        "most",
+        "there",
+        "will",
+        "be",
+    ] in lines
     assert answer.output.count("agent=dqn: Deep Q-network (Mnih et al. 2015), with common defaults") == 1
 
 

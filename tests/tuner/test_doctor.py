@@ -82,6 +82,7 @@ def test_what_is_there_under_another_name_or_not_for_this_python_is_not_missing(
     (tmp_path / "Box2D" / "__init__.py").touch()
     (tmp_path / "pygame").mkdir()  # a folder, and no package
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    monkeypatch.delitem(sys.modules, "pygame", raising=False)  # of another test in this process
     assert dict(doctor._extras())["box2d"] == "missing pygame-ce"
     (tmp_path / "pygame" / "__init__.py").touch()
     importlib.invalidate_caches()

@@ -36,6 +36,7 @@ def test_the_wheel_says_what_it_is(wheel: zipfile.ZipFile) -> None:
         "keras",
         "torch",
         "report",
+        "tensorboard",
         "plot",
         "video",
         "marl",

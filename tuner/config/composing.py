@@ -22,7 +22,6 @@ from hydra.core.utils import setup_globals
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
-from note_rl.agents.cfg_files import read_cfg
 from tuner.errors import UserError, require
 from tuner.trial.messages import JsonDict
 
@@ -240,6 +239,8 @@ def _with_the_same_sources(repository: ConfigRepository, memo: dict[int, Any]) -
 def _said_by_file(file: str | None, key: str) -> object:
     if file is None:
         raise UserError("network=cfg reads its layers from a file: add network.file=model.cfg")
+    from note_rl.agents.cfg_files import read_cfg  # which imports Gymnasium, for which nobody waits without need
+
     return read_cfg(str(file))[key]
 
 

@@ -120,13 +120,19 @@ def test_both_ways_to_train_the_winner_compose_exactly_its_config(tuner: Command
     assert shlex.join(file) in Path("studies/mine/experiment/winner.yaml").read_text()
 
 
+def _judged_as(result: TuneResult, finding: Finding) -> TuneResult:
+    class Judged(TuneResult):
+        verdict = replace(result.verdict, finding=finding)
+
+    return Judged(result.summary, result.folder, result.winners)
+
+
 def test_what_is_to_be_typed_begins_with_what_the_verdict_advises(tuner: CommandLine) -> None:
     plain = ["agent=synthetic", "training.total_steps=900"]
     options = ["study.num_trials=3", "study.num_candidates=2", "study.num_test_seeds=2", "study.num_race_seeds=0"]
     result = tuner_package.tune([*plain, *options, "executor=inline"])
     commands = {
-        finding: _commands(replace(result, verdict=replace(result.verdict, finding=finding)))
-        for finding in (Finding.BETTER, Finding.DEFAULT_AS_GOOD)
+        finding: _commands(_judged_as(result, finding)) for finding in (Finding.BETTER, Finding.DEFAULT_AS_GOOD)
     }
     retrain = {
         "train the winner again": result.summary.retrain_command,

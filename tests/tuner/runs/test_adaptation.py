@@ -126,7 +126,10 @@ def test_verdicts() -> None:
         (("compare", *PPO), "there is no adaptation to compare with"),
         (("train", *SMALL, "adaptive=ppo_kl"), "the signal kl compares PPO's policies"),
         (("train", *PPO, "adaptive=ess"), "needs priorities"),
-        (("train", *PPO, "adaptive=ppo_kl", "adaptive.gain=-1"), "gain must be at least 0"),
+        (
+            ("train", *PPO, "adaptive=ppo_kl", "adaptive.gain=-1"),
+            "adaptive.gain=-1 is not possible: it must be",
+        ),
         (("train", *PPO, "adaptive=ppo_kl", "adaptive.mode=on"), "known are off, advise, control"),
     ],
 )

@@ -128,14 +128,15 @@ def test_killing_the_controller_at_random_moments_loses_and_repeats_nothing(
 
 
 def test_ctrl_c_stops_the_children_and_the_same_command_goes_on(tmp_path: Path, start: Start) -> None:
-    process = start(tmp_path, config=SLOW)
-    until(process, lambda: any(tmp_path.glob("studies/study/screen/*/result.json")))
+    slower = {**SLOW, "sleep_s": 0.06}
+    process = start(tmp_path, config=slower)
+    until(process, lambda: len(list(tmp_path.glob("studies/study/screen/*/steps.log"))) == 3)  # the third has begun
     process.send_signal(signal.SIGINT)
     assert process.wait() == 130
     assert trial_processes(tmp_path) == []
     stopped = [run for run in runs_in(tmp_path) if run.outcome is None]
     assert 1 <= len(stopped) <= 2
-    assert start(tmp_path, config=SLOW).wait() == 0
+    assert start(tmp_path, config=slower).wait() == 0
     check_all_came_to_one_good_end(tmp_path)
 
 

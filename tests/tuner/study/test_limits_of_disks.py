@@ -139,7 +139,7 @@ def test_a_checkpoint_that_the_disk_has_no_room_for_is_a_clear_word(tuner: Comma
     with files_of_at_most(200_000):
         answer = tuner(*run)
     assert answer.status == 2, answer
-    assert "cannot write a checkpoint to mine/checkpoint.safetensors: File too large" in answer.errors
+    assert "cannot write a checkpoint to mine/best.safetensors: File too large" in answer.errors
     assert "Traceback" not in answer.errors
     assert not list(Path("mine").glob(".*"))
 
