@@ -230,6 +230,9 @@ def _with_positional(command: Command, words: Sequence[str]) -> list[str]:
     if command.positional is None:
         return list(words)
     bare = [word for word in words if "=" not in word and not word.startswith("~")]
+    if command.takes_several and bare:
+        listed = f"{command.positional}=[{','.join(map(_quoted, bare))}]"
+        return [listed, *(word for word in words if word not in bare)]
     if len(bare) > 1:
         raise UserError(f"takes one {command.positional}, got {' and '.join(bare)}; settings are written KEY=VALUE")
     return [f"{command.positional}={_quoted(word)}" if word in bare else word for word in words]

@@ -180,6 +180,41 @@ class PlayValues:
         require(name is None or bool(name.strip("/ \n\0.")), "gif", repr(name), "the name of a file, or null for none")
 
 
+@dataclass(frozen=True, kw_only=True)
+class PlotValues:
+    """Of `tuner plot`."""
+
+    runs: str | Sequence[str]
+    file: str
+    metric: str
+    over: str
+    unit: str
+    window: int
+    group: str
+    spread: str
+    labels: Sequence[str] | None = None
+    trust: str | Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuses what is no choice, and empty names."""
+        for key, choices in _PLOT_CHOICES.items():
+            value = getattr(self, key)
+            require(value in choices, key, repr(value), f"{', '.join(choices[:-1])} or {choices[-1]}")
+        require(self.window >= 1, "window", self.window, "at least 1")
+        require(bool(self.metric.strip()), "metric", repr(self.metric), "eval, train or the name of a logged metric")
+        require(bool(self.file.strip("/ \n\0.")), "file", repr(self.file), "the name of a file")
+        for place in [self.runs] if isinstance(self.runs, str) else self.runs:
+            _require_folder("runs", place)
+
+
+_PLOT_CHOICES: Mapping[str, Sequence[str]] = {
+    "over": ("steps", "episodes", "time"),
+    "unit": ("seconds", "minutes", "hours"),
+    "group": ("seeds", "none"),
+    "spread": ("quartiles", "range"),
+}
+
+
 @dataclass(frozen=True)
 class ReportValues:
     """Of `tuner report`."""

@@ -55,6 +55,7 @@ class Command:
         has_plan: Its module has a `plan`, and its config the key.
         has_objective: Its module has an `objective`.
         positional: The config key that a bare word on the command line is given to (`tuner play RUN`).
+        takes_several: There may be several bare words, which become a list.
         usage: What may follow the name, for the help page.
         folder_key: The setting that names another folder to write into.
     """
@@ -67,6 +68,7 @@ class Command:
     has_plan: bool = False
     has_objective: bool = False
     positional: str | None = None
+    takes_several: bool = False
     usage: str = "[KEY=VALUE ...]"
     folder_key: str | None = None
 
@@ -136,6 +138,15 @@ COMMANDS = {
             has_check=True,
             positional="run",
             usage="RUN [KEY=VALUE ...]",
+        ),
+        Command(
+            "plot",
+            "learning curves of runs and studies",
+            "plot",
+            has_check=True,
+            positional="runs",
+            takes_several=True,
+            usage="RUN ... [KEY=VALUE ...]",
         ),
         Command(
             "report",

@@ -6,7 +6,7 @@ from typing import Final
 
 from tuner.commands.study_result import StudyResult
 from tuner.errors import UserError
-from tuner.results.records import RunRecord, StudySummary
+from tuner.results.records import STAGES, RunRecord, StudySummary
 from tuner.runs.folders import CONFIG_FILE, read_config
 from tuner.study import StudyStore, Winner, find_winner, home_of, recorded_home, summarise
 from tuner.study.storage.opening import IN_MEMORY, file_of
@@ -36,6 +36,12 @@ def load(study: str | Path | StudyResult | None, storage: str | None, trust: tup
         home = folder or home_of(store, name, recorded_home(store, name) or Path("studies") / name)
         summary = summarise(store, name, home)
         return StudyResult(summary, home, _winners(store, summary), trust)
+
+
+def study_at(place: str) -> Path | None:
+    """The folder of the study that a word on the command line names, by its folder or name; None: it names none."""
+    folders = (Path(place), *([] if "/" in place else [Path("studies") / place]))
+    return next((folder for folder in folders if any((folder / stage).is_dir() for stage in STAGES)), None)
 
 
 def _storage_of(folder: Path) -> str:

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -61,8 +62,22 @@ def render_page(summary: StudySummary) -> str:
     """
     found = verdict(summary)
     drawings = make_figures(summary, found)
-    plotly, own = _plotly_source(), (_HERE / "page.js").read_text(encoding="utf-8")
     title = f"{summary.name}: {describe_subject(summary.agent, summary.env_id)}"
+    return document(title, _main(summary, found, drawings), drawings)
+
+
+def document(title: str, main: Html, drawings: Mapping[str, JsonDict]) -> str:
+    """A whole page that needs nothing else.
+
+    Args:
+        title: Of the window.
+        main: Its body, with places for the figures.
+        drawings: By id of its place, each figure.
+
+    Raises:
+        UserError: plotly is not installed.
+    """
+    plotly, own = _plotly_source(), (_HERE / "page.js").read_text(encoding="utf-8")
     head = tag(
         "head",
         Html('<meta charset="utf-8">'),
@@ -74,7 +89,7 @@ def render_page(summary: StudySummary) -> str:
     )
     data = tag("script", as_script_data(packed_figures(drawings)), type="application/json", id="figures")
     packed = tag("script", as_packed_script(plotly), type="application/gzip", id="plotly")
-    body = tag("body", _main(summary, found, drawings), data, packed, tag("script", Html(own)))
+    body = tag("body", main, data, packed, tag("script", Html(own)))
     return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
 
 

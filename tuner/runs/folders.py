@@ -75,7 +75,7 @@ def check_same(folder: Path, config: Mapping[str, Any]) -> None:
     """Refuses a folder that was begun with another configuration, naming what differs."""
     if not os.path.lexists(folder / CONFIG_FILE):
         return
-    changed = config_difference(*map(with_section_defaults, (_written(folder), yaml.safe_load(_to_yaml(config)))))
+    changed = config_difference(*map(with_section_defaults, (written_config(folder), yaml.safe_load(_to_yaml(config)))))
     if changed:
         told = "; ".join(changed[:3])
         raise UserError(f"{folder} was begun with another configuration ({told}); choose another hydra.run.dir")
@@ -91,12 +91,12 @@ def read_config(folder: Path, trust: Sequence[str] = ()) -> JsonDict:
     Raises:
         UserError: No run is in that folder, it cannot be read, or it names code that nobody has vouched for.
     """
-    config = _written(folder)
+    config = written_config(folder)
     admit(config, folder, trust)
     return config
 
 
-def _written(folder: Path) -> JsonDict:
+def written_config(folder: Path) -> JsonDict:
     """What stands in the folder, whoever wrote it: to be compared, not to be built."""
     if os.path.lexists(folder / CONFIG_FILE):
         return _mapping_in(folder / CONFIG_FILE, yaml.safe_load)
@@ -106,6 +106,11 @@ def _written(folder: Path) -> JsonDict:
             raise UserError(f"{folder / SPEC_FILE} is damaged: it has no config or no seed; {_REMEDY}")
         return {**spec["config"], "seed": spec["seed"]}
     raise no_run(folder)
+
+
+def has_run(folder: Path) -> bool:
+    """Whether a run or a trial is in that folder."""
+    return any(os.path.lexists(folder / name) for name in (CONFIG_FILE, SPEC_FILE))
 
 
 def no_run(folder: Path) -> UserError:
@@ -247,7 +252,7 @@ _REWRITTEN = (CONFIG_FILE, REPORTS_FILE, METRICS_FILE, RESULT_FILE)
 
 def continue_with(folder: Path, config: JsonDict) -> None:
     """Writes down what a continued run goes on with. Of a new budget, what was reported are other fractions."""
-    own = _written(folder)
+    own = written_config(folder)
     before, after = (one["training"]["total_steps"] for one in (own, config))
     reports = read_reports(folder)
     if _is_complete(folder, own):  # one that ended by itself has reported for the rest of its budget, too
