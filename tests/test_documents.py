@@ -136,8 +136,8 @@ SHOWN_COMMANDS = {
 @pytest.mark.parametrize("words", SHOWN_COMMANDS.values(), ids=SHOWN_COMMANDS)
 def test_commands_are_accepted_as_typed(words: list[str], examples: Path) -> None:
     command, *rest = words
-    if command == "find":
-        rest[0] = f"finder={rest[0]}"
+    if command in ("find", "options"):
+        rest[0] = f"{COMMANDS[command].positional}={rest[0]}"
     config_dir = None
     if "--config-dir" in rest:
         at = rest.index("--config-dir")

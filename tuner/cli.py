@@ -25,7 +25,7 @@ from note_rl.errors import DivergedError, NoteRLError
 from tuner.checking.explaining import explain_option
 from tuner.commands import COMMANDS, Command
 from tuner.commands.folders import make_folder
-from tuner.commands.preflight import admit_groups, compose_or_explain
+from tuner.commands.preflight import Preflight, admit_groups, compose_or_explain
 from tuner.commands.tracebacks import describe_crash
 from tuner.config.composing import conf_folder, config_loader, prepare_hydra
 from tuner.errors import UserError
@@ -52,6 +52,8 @@ Settings are KEY=VALUE, choices are GROUP=NAME:
   tuner tune agent=ppo                       a study; typed again, it goes on
   tuner find lr agent=ppo                    a learning rate to begin with
   tuner play runs/NAME                       watch what was learned
+  tuner plot runs/NAME runs/OTHER            learning curves
+  tuner options ppo                          what can be told, and its range
   tuner doctor                               what is installed (tuner --version)
 
 `tuner COMMAND --help` lists all choices and settings,
@@ -197,7 +199,7 @@ def _dispatch(command: Command, arguments: list[str]) -> int:
     if multirun or not command.is_job:
         begin_work()
     if not command.is_job:
-        return command.load().run(checked.config, checked.folder, tuple(options.overrides))
+        return _called(command, checked, options)
     folder, key = (checked.sweep_folder, "sweep") if multirun else (checked.folder, "run")
     if command.has_plan and checked.config.plan:
         if multirun:
@@ -210,6 +212,14 @@ def _dispatch(command: Command, arguments: list[str]) -> int:
     if status and folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()  # made for a run that never began
     return status
+
+
+def _called(command: Command, checked: Preflight, options: argparse.Namespace) -> int:
+    """A command that Hydra has no part in."""
+    overrides = tuple(options.overrides)
+    if command.only_shows:
+        return command.load().show(checked.config, overrides, options.config_dir)
+    return command.load().run(checked.config, checked.folder, overrides)
 
 
 def _options(command: Command, parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Namespace:

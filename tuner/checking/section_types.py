@@ -159,6 +159,13 @@ class CompareValues(RunValues):
 
 
 @dataclass(frozen=True, kw_only=True)
+class OptionsValues(RunValues):
+    """Of `tuner options`."""
+
+    json: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class PlayValues:
     """Of `tuner play`."""
 

@@ -8,7 +8,8 @@ What the user did wrong is a `tuner.errors.UserError`; `tuner.cli` prints it.
 A module may also have `check(config, folder, overrides, config_dir)`, called before the folder is made
 (`has_check`), `plan(config, overrides, config_dir) -> int`, which only says what would be done and writes nothing
 (`has_plan`, with `plan=true`), and `objective(config, trial) -> float`, what it is for a job of hydra/sweeper=optuna
-(`has_objective`).
+(`has_objective`). A command that only prints what is configured has `show(config, overrides, config_dir) -> int` in the
+place of `run` (`only_shows`).
 """
 
 import importlib
@@ -38,6 +39,9 @@ class CommandModule(Protocol):
     ) -> None:
         """Refuses what can be told to be wrong before anything is written."""
 
+    def show(self, config: "DictConfig", overrides: Sequence[str], config_dir: str | Path | None) -> int:
+        """Prints what is configured, and returns the exit status."""
+
     def plan(self, config: "DictConfig", overrides: Sequence[str], config_dir: str | Path | None) -> int:
         """Says what would be done; writes nothing, and so is not run by Hydra. Returns the exit status."""
 
@@ -54,6 +58,7 @@ class Command:
         has_check: Its module has a `check`.
         has_plan: Its module has a `plan`, and its config the key.
         has_objective: Its module has an `objective`.
+        only_shows: Its module has a `show` and no `run`.
         positional: The config key that a bare word on the command line is given to (`tuner play RUN`).
         takes_several: There may be several bare words, which become a list.
         usage: What may follow the name, for the help page.
@@ -67,6 +72,7 @@ class Command:
     has_check: bool = False
     has_plan: bool = False
     has_objective: bool = False
+    only_shows: bool = False
     positional: str | None = None
     takes_several: bool = False
     usage: str = "[KEY=VALUE ...]"
@@ -146,7 +152,7 @@ COMMANDS = {
             has_check=True,
             positional="runs",
             takes_several=True,
-            usage="RUN ... [KEY=VALUE ...]",
+            usage="RUN ... [...]",
         ),
         Command(
             "report",
@@ -163,6 +169,14 @@ COMMANDS = {
             has_check=True,
             positional="storage.url",
             usage="[URL]",
+        ),
+        Command(
+            "options",
+            "what an agent can be told",
+            "options",
+            only_shows=True,
+            positional="agent",
+            usage="[AGENT] [...]",
         ),
         Command("doctor", "versions, devices, extras: for a bug report", "doctor"),
     )

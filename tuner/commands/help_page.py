@@ -1,6 +1,7 @@
 """`tuner COMMAND --help`: the choices there are, and every setting as composed with what it is."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,12 +39,8 @@ def help_page(
     """
     loader = config_loader(config_dir)
     config = compose_or_explain(loader, config_name, overrides)
-    folders = [*([Path(config_dir)] if config_dir else []), conf_folder()]
-    chosen = _chosen(config)
-    about = {group: comments_of(folders, group, choice) for group, choice in chosen.items()}
-    texts = dict(comments_of(folders, "", config_name).texts)
-    for comments in about.values():
-        texts.update(comments.texts)
+    chosen = chosen_in(config)
+    about, texts = texts_of(chosen, config_dir, config_name)
     choices = list(_choices(loader, chosen))
     paragraphs = [
         [f"usage: tuner {command.name} {command.usage}", command.summary],
@@ -59,10 +56,22 @@ _CHOICES: Final = "Choices, GROUP=CHOICE"
 _SETTINGS: Final = "Settings, KEY=VALUE, as composed"
 
 
-def _chosen(config: DictConfig) -> dict[str, str]:
-    """By group, the choice."""
+def chosen_in(config: DictConfig) -> dict[str, str]:
+    """By group, the choice, in a configuration that has Hydra's own part."""
     choices = {str(group): choice for group, choice in config.hydra.runtime.choices.items()}
     return {group: str(name) for group, name in choices.items() if name is not None and not group.startswith(_HYDRA)}
+
+
+def texts_of(
+    chosen: Mapping[str, str], config_dir: str | Path | None, config_name: str
+) -> tuple[dict[str, Comments], dict[str, str]]:
+    """By group, the comments of its choice; and all their texts by path, with those of the primary config."""
+    folders = [*([Path(config_dir)] if config_dir else []), conf_folder()]
+    about = {group: comments_of(folders, group, choice) for group, choice in chosen.items()}
+    texts = dict(comments_of(folders, "", config_name).texts)
+    for comments in about.values():
+        texts.update(comments.texts)
+    return about, texts
 
 
 def _choices(loader: ConfigLoaderImpl, chosen: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -93,16 +102,47 @@ def _sections(
 
 def _rows(node: Mapping[str, Any], prefix: str, texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """A row for each value; one for an inner group only if something is said of it."""
+    for one in settings_in(node, prefix, texts):
+        value = one.value if isinstance(one.value, str) else to_hydra(one.value)
+        if not one.is_group:
+            yield f"{one.path}={value}", one.text
+        elif one.text:
+            yield one.path, one.text
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting of a configuration, or a group of them.
+
+    Attributes:
+        path: Dotted.
+        value: As composed.
+        text: What is said of it; empty: nothing.
+        is_group: Whether its own settings follow.
+    """
+
+    path: str
+    value: Any
+    text: str
+    is_group: bool = False
+
+
+def settings_in(node: Mapping[str, Any], prefix: str, texts: Mapping[str, str]) -> Iterator[Setting]:
+    """The settings of a part of a configuration, in order; a short group that is typed in one is one setting.
+
+    Args:
+        node: The part.
+        prefix: Of the paths in it.
+        texts: By path, what is said of it.
+    """
     for key, value in node.items():
         path = f"{prefix}{key}"
         if key in HYDRA_KEYS:
             continue
-        if not isinstance(value, dict) or not value or _is_written_in_one(path, value, texts):
-            yield f"{path}={value if isinstance(value, str) else to_hydra(value)}", texts.get(path, "")
-            continue
-        if path in texts:
-            yield path, texts[path]
-        yield from _rows(value, f"{path}.", texts)
+        is_group = isinstance(value, dict) and bool(value) and not _is_written_in_one(path, value, texts)
+        yield Setting(path, value, texts.get(path, ""), is_group)
+        if is_group:
+            yield from settings_in(value, f"{path}.", texts)
 
 
 def _is_written_in_one(path: str, value: Mapping[str, Any], texts: Mapping[str, str]) -> bool:

@@ -11,7 +11,7 @@ from tuner.errors import UserError
 from tuner.runs.checks import check_config, resolve
 
 CONF = conf_folder()
-PRIMARY = ("train", "tune", "find", "compare", "play", "plot", "report", "dashboard", "doctor")
+PRIMARY = ("train", "tune", "find", "compare", "play", "plot", "report", "dashboard", "options", "doctor")
 RUN_GROUPS = (
     "agent",
     "backend",

@@ -1,0 +1,90 @@
+"""`tuner options AGENT`: what can be typed, and that it can be typed."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.tuner.command_line import CommandLine, tuner
+from tuner.commands.preflight import preflight
+from tuner.config.composing import conf_folder
+from tuner.config.overrides import to_hydra
+from tuner.study.space.leaves import leaves_of
+
+__all__ = ["tuner"]
+
+
+def options(tuner: CommandLine, *typed: str) -> dict[str, dict[str, Any]]:
+    answer = tuner("options", *typed, "json=true")
+    assert (answer.status, answer.errors) == (0, "")
+    return {one["key"]: one for one in json.loads(answer.output)["options"]}
+
+
+def test_an_option_says_all_that_is_known_of_it(tuner: CommandLine) -> None:
+    found = options(tuner, "trpo")
+    assert found["agent.max_kl"] == {
+        "key": "agent.max_kl",
+        "default": 0.01,
+        "range": "above 0",
+        "search": {"low": 1.0e-3, "high": 0.1, "log": True},
+        "searched": "0.001 .. 0.1 (log)",
+        "text": "bound of the mean KL divergence between the policies before and after an update",
+    }
+    assert found["buffer.num_steps"]["default"] == 256, "of the agent, not of the class or of conf/buffer"
+    assert found["buffer.num_steps"]["range"] == "a whole number, at least 1"
+    assert found["agent.line_search_steps"]["search"] is None
+    assert found["training.normalise_obs"]["range"] == "true or false"
+    assert found["training.reward_window"]["range"] == "a whole number, at least 1"
+    assert found["+buffer.num_env_steps"]["text"].endswith("replace `num_steps`; null: that holds.")
+    assert not {"buffer.capacity", "+buffer.PPO", "+buffer.priority", "seed", "tracker"} & found.keys()
+
+
+@pytest.mark.parametrize("agent", ["dqn", "ppo", "synthetic"])
+def test_all_that_is_searched_is_among_the_options(tuner: CommandLine, agent: str) -> None:
+    space = dict(leaves_of(yaml.safe_load((conf_folder() / "space" / f"{agent}.yaml").read_text())))
+    assert {key: one["search"] for key, one in options(tuner, agent).items() if one["search"]} == space
+
+
+def test_every_option_can_be_typed(tuner: CommandLine) -> None:
+    found = options(tuner, "prioritized_dqn").values()
+    typed = [f"{one['key']}={to_hydra(one['default'])}" for one in found]
+    config = preflight("train", ["agent=prioritized_dqn", *typed])
+    assert config.buffer.frame_stack == 1, "one that conf/ does not have"
+    assert config.buffer.priority.epsilon == 1e-6
+
+
+def test_the_table_is_for_people(tuner: CommandLine) -> None:
+    lines = tuner("options", "ppo", "buffer.num_epochs=4", "env=pendulum", "~space.agent.clip").output.splitlines()
+    heads = ("KEY=VALUE", "default", "range", "searched over", "what it is")
+    starts = [lines[0].index(head) for head in heads]
+    rows = {
+        line[: starts[1]].strip(): [line[a:b].strip() for a, b in zip(starts[1:], [*starts[2:], None], strict=True)]
+        for line in lines[1:]
+    }
+    assert rows["buffer.num_epochs"] == ["4", "a whole number, at least 1", "1 .. 20", "passes over each rollout"]
+    assert rows["agent.clip"][:3] == ["0.2", "above 0", "-"]
+    assert rows["env.id"][0] == "Pendulum-v1"
+    assert rows["training.max_grad_norm"][2] == "0.3 .. 5 (log)"
+    assert rows["agent.normalise_advantage"][:2] == ["true", "true or false"]
+
+
+def test_an_agent_of_ones_own_has_options_too(tuner: CommandLine) -> None:
+    for name, text in (
+        (
+            "agent",
+            "# @package _global_\n# Mine.\ndefaults: [dqn]\nagent:\n  gamma: 0.5               # how far it looks\n",
+        ),
+        ("space", "agent:\n  gamma: {choices: [0.25, 0.5]}\n"),
+    ):
+        Path(name).mkdir()
+        (Path(name) / "mine.yaml").write_text(text)
+    found = options(tuner, "mine", "--config-dir", ".")
+    gamma = found["agent.gamma"]
+    assert (gamma["default"], gamma["searched"], gamma["text"]) == (0.5, "0.25, 0.5", "how far it looks")
+
+
+def test_no_such_agent(tuner: CommandLine) -> None:
+    assert "there is no agent=pp; did you mean agent=ppo" in tuner.refused("options", "pp")
+    assert "search space" not in tuner("options", "dqn", "space=none").errors

@@ -1,0 +1,143 @@
+"""`tuner options AGENT`: what an agent can be told, with default, range and how it is searched."""
+
+import json
+import re
+import sys
+from ast import literal_eval
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from omegaconf import DictConfig
+from rich.markup import escape
+from rich.table import Table
+
+from note_rl.settings.fields import Field
+from note_rl.settings.table import ALL
+from tuner.commands.help_page import Setting, chosen_in, settings_in, texts_of
+from tuner.commands.preflight import compose_or_explain
+from tuner.config.composing import config_loader
+from tuner.config.overrides import to_hydra
+from tuner.config.paths import targets_in
+from tuner.config.ranges import RANGES
+from tuner.config.vocabulary import as_settings
+from tuner.runs.checks import resolve
+from tuner.study.space.describing import describe_values
+from tuner.study.space.leaves import leaves_of
+from tuner.study.space.space import Space
+from tuner.text.console import PlainConsole
+from tuner.trial.messages import JsonDict
+
+_PARTS: Final = (
+    *("agent", "optimizer", "network", "buffer", "policy", "noise", "schedule", "adaptive", "plateau"),
+    *("training", "evaluation", "env", "wrapper", "wrapper_training", "collector"),
+)
+_HEADS: Final = ("KEY=VALUE", "default", "range", "searched over", "what it is")
+_CHOSEN: Final = ("PPO", "sequences", "PR", "HER")
+"""Arguments of set() that a choice of buffer= stands for."""
+
+_FIELDS: Final[Mapping[tuple[str, str], Field]] = {
+    (one.part, one.name): one for one in ALL if one.manual_name not in _CHOSEN
+}
+"""By class and name."""
+
+_OTHER_NAMES: Final = {"training.target_reward": "criterion", "training.reward_window": "trial_count"}
+"""Settings that the training core calls otherwise."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """One thing that can be typed.
+
+    Attributes:
+        key: What is typed before the `=`; with a plus, where the configuration does not have it yet.
+        default: Where nothing is typed; null of a class may stand for a value that its text names.
+        range: The values that it takes, in words; empty: whatever its class takes.
+        search: Its leaf in the search space, as typed there; None: `tuner tune` does not search it.
+        searched: The same in words.
+        text: What it is.
+    """
+
+    key: str
+    default: Any
+    range: str
+    search: Mapping[str, Any] | None
+    searched: str
+    text: str
+
+
+def show(config: DictConfig, overrides: Sequence[str], config_dir: str | Path | None) -> int:
+    """Prints the table, or the same as JSON."""
+    loader = config_loader(config_dir)
+    chosen = chosen_in(compose_or_explain(loader, "options", overrides))
+    resolved = resolve(config)
+    found = options_of(resolved, texts_of(chosen, config_dir, "options")[1])
+    if config.json:
+        told = {"agent": chosen["agent"], "choices": chosen, "options": [asdict(one) for one in found]}
+        sys.stdout.write(json.dumps(told, indent=2) + "\n")
+        return 0
+    console = PlainConsole()
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for number, head in enumerate(_HEADS):
+        table.add_column(head, no_wrap=number == 0)
+    for one in found:
+        default = one.default if isinstance(one.default, str) else to_hydra(one.default)
+        table.add_row(*map(escape, (one.key, default, one.range or "-", one.searched or "-", one.text)))
+    console.print(table)
+    return 0
+
+
+def options_of(config: JsonDict, texts: Mapping[str, str]) -> list[Option]:
+    """All options of a run, in the order of the parts that they belong to.
+
+    Args:
+        config: Composed and resolved, with a `space`.
+        texts: By path, what is said of it.
+
+    Raises:
+        UserError: The search space does not fit.
+    """
+    leaves = dict(leaves_of(config["space"]))
+    space = Space.from_config(config["space"], config).parameters if leaves else ()
+    words = {one.path: describe_values(one.describe()) for one in space}
+    found = [one for part in _PARTS if config.get(part) for one in _options_in(part, config[part], texts)]
+    return [replace(one, search=leaves.get(one.key), searched=words.get(one.key, "")) for one in found]
+
+
+def _options_in(part: str, node: JsonDict, texts: Mapping[str, str]) -> Iterator[Option]:
+    """What a part of the configuration has, and behind it what its classes take besides."""
+    fields, more = _fields_in(part, node)
+    for one in settings_in(node, f"{part}.", texts):
+        known = fields.get(one.path)
+        if not one.is_group:
+            yield Option(one.path, one.value, _range_of(one, known), None, "", one.text or _as_typed(known, "text"))
+    for path, known in more.items():
+        yield Option(f"+{path}", known.default, _as_typed(known, "range"), None, "", _as_typed(known, "text"))
+
+
+def _fields_in(part: str, node: JsonDict) -> tuple[dict[str, Field], dict[str, Field]]:
+    """By path, what is known of the settings that a part has, and of plain values that it could have besides."""
+    names = {key: _OTHER_NAMES.get(f"{part}.{key}", key) for key in node} if part in ("training", "env") else {}
+    fields = {f"{part}.{key}": known for key, name in names.items() if (known := _FIELDS.get(("Settings", name)))}
+    more = {}
+    for path, inner in targets_in(node, part):
+        name = str(inner["_target_"]).rpartition(".")[2]
+        for (owner, key), known in _FIELDS.items():
+            if owner == name and key in inner:
+                fields[f"{path}.{key}"] = known
+            elif owner == name and known.kind is not None:
+                more[f"{path}.{key}"] = known
+    return fields, more
+
+
+def _range_of(one: Setting, known: Field | None) -> str:
+    if one.path in RANGES:
+        return str(RANGES[one.path])
+    return "true or false" if isinstance(one.value, bool) else _as_typed(known, "range")
+
+
+def _as_typed(known: Field | None, attribute: Literal["range", "text"]) -> str:
+    """What is known of a setting, in the words of the command line instead of Python's."""
+    words = "" if known is None else as_settings(getattr(known, attribute))
+    return re.sub(r"\b(None|True|False)\b", lambda found: to_hydra(literal_eval(found[1])), words)
