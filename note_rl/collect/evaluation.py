@@ -17,6 +17,8 @@ from note_rl.types import Array, BoolArray, Evaluation, FloatArray
 Act = Callable[[Array], FloatArray]
 # (what E environments show [E, *obs], whether it is the first of an episode [E]) -> actions [E] or [E, A]
 Choose = Callable[[Array, BoolArray], Array]
+ActingIn = Callable[[Any], Choose]
+"""From the action space of an environment to how to act there."""
 
 _MOST_AT_ONCE = 10
 
@@ -54,7 +56,7 @@ class Greedy:
         return self._policy.greedy(answers)
 
 
-def evaluate(acting_in: Callable[[Any], Choose], env: EnvLike, num_episodes: int, seed: int) -> Evaluation:
+def evaluate(acting_in: ActingIn, env: EnvLike, num_episodes: int, seed: int) -> Evaluation:
     """Plays episodes in fresh environments, several side by side.
 
     Args:

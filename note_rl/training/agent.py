@@ -5,7 +5,7 @@ from typing import Any
 
 from note_rl.collect.acting import PolicyRunner
 from note_rl.collect.contract import check_calls, check_made, check_parts
-from note_rl.collect.evaluation import Greedy, evaluate
+from note_rl.collect.evaluation import ActingIn, Greedy, evaluate
 from note_rl.collect.recipe import Rebuildable
 from note_rl.environments import EnvLike, check_same_spaces, for_evaluation
 from note_rl.environments.multi_agent import joint_environments
@@ -121,16 +121,17 @@ class Agent(Trainable, Rebuildable, Counted, Adjustable, Pictured):
         self._set_arguments = merged
 
     @checked_arguments()
-    def evaluate(self, num_episodes: int = 10, *, seed: int = 0) -> Evaluation:
-        """Plays episodes in fresh environments without exploration: in `evaluation_env` if there is one, else in `env`.
+    def evaluate(self, num_episodes: int = 10, *, seed: int = 0, acting_in: ActingIn | None = None) -> Evaluation:
+        """Plays episodes in fresh environments: in `evaluation_env` if there is one, else in `env`.
 
         Args:
             num_episodes: Episodes to play.
             seed: Of the environments; the same seed gives the same episodes for the same parameters.
+            acting_in: How to act, given the action space; None: without exploration, by `greedy_in`.
         """
         check_parts(self)
         check_calls(self, ("action",), self._multi_agent)
-        return self._evaluate(self._seen_as_one(self._env_to_evaluate_in()), num_episodes, seed)
+        return self._evaluate(self._seen_as_one(self._env_to_evaluate_in()), num_episodes, seed, acting_in)
 
     def _env_to_evaluate_in(self) -> Any:
         if self.evaluation_env is None:
@@ -141,8 +142,8 @@ class Agent(Trainable, Rebuildable, Counted, Adjustable, Pictured):
     def _seen_as_one(self, env: Any) -> Any:
         return joint_environments(env, getattr(self, "reward_done_func_ma", None)) if self._multi_agent else env
 
-    def _evaluate(self, env: EnvLike, num_episodes: int, seed: int) -> Evaluation:
-        return evaluate(self.greedy_in, env, num_episodes, seed)
+    def _evaluate(self, env: EnvLike, num_episodes: int, seed: int, acting_in: ActingIn | None = None) -> Evaluation:
+        return evaluate(acting_in or self.greedy_in, env, num_episodes, seed)
 
     def greedy_in(self, action_space: Any) -> Greedy:
         """The agent acting without exploration in environments of this action space, from the start of an episode."""

@@ -1,9 +1,10 @@
-"""Films of the trained agent: a window, a gif (Pillow) or an mp4 file (moviepy, extra `video`)."""
+"""Films of the trained agent: a window, a gif or single pictures (Pillow), or an mp4 file (moviepy, extra `video`)."""
 
 import importlib
 import os
-from collections.abc import Callable
-from dataclasses import replace
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from note_rl.environments import Env, EnvFactory, is_environment
 from note_rl.environments.making import COPY_ADVICE, can_be_made_again
 from note_rl.environments.single import copied
 from note_rl.errors import EnvironmentMismatchError, SettingsError
+from note_rl.support.checking import described, file_name
+from note_rl.support.files import atomic_target
 from note_rl.types import Array
 
 _MIN_FRAME_MS = 20  # viewers slow down what is shorter
@@ -23,36 +26,70 @@ AsGymnasium = Callable[[Any], Env]
 Play = Callable[[Callable[[], Env]], float]
 
 
-def film(play: Play, env: Any, seen_as: AsGymnasium, max_steps: int, path: str | os.PathLike[str] | None) -> float:
-    """Plays one episode and shows it in a window, or writes it to a .gif or .mp4 file.
+@dataclass(frozen=True)
+class FilmFile:
+    """What is kept of an episode that is played.
+
+    Attributes:
+        path: A .gif or .mp4 file; without a suffix, a folder of pictures, 00000.png and so on by their steps.
+        every: Of the pictures for a folder, one in so many is kept; films have all of them.
+        fps: Pictures a second of a film; None: as the environment says, which is its own speed.
+    """
+
+    path: str | os.PathLike[str]
+    every: int = 1
+    fps: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuses numbers out of range."""
+        if self.every < 1:
+            raise SettingsError(f"every must be at least 1, got {self.every}")
+        if self.fps is not None and not 0 < self.fps < float("inf"):
+            raise SettingsError(f"fps must be above 0, got {self.fps}")
+
+
+FilmPath = str | os.PathLike[str] | FilmFile
+
+
+@described("the name of a file, FilmFile(...), or a list of these")
+def film_files(name: str, value: Any) -> tuple[FilmFile, ...]:
+    """One or several files."""
+    listed = value if isinstance(value, list | tuple) else [value]
+    return tuple(one if isinstance(one, FilmFile) else FilmFile(file_name(name, one)) for one in listed)
+
+
+def film(play: Play, env: Any, seen_as: AsGymnasium, max_steps: int, files: Sequence[FilmFile] | None) -> float:
+    """Plays one episode and shows it in a window, or writes it to files.
 
     Args:
         play: Plays one episode in an environment of the given factory and returns its return.
         env: What the agent acts in.
         seen_as: Turns what was made into an environment of Gymnasium's kind (several agents into a joint one).
         max_steps: The film ends there, if the episode does not end before.
-        path: None: a window.
+        files: To write; None: a window.
 
     Returns:
         The return of what was played.
 
     Raises:
-        SettingsError: Another suffix, no step at all, or a file that cannot be written.
+        SettingsError: Another suffix, no step at all, a file that cannot be written, or a codec that is missing.
         EnvironmentMismatchError: The environment draws no pictures.
     """
     if max_steps < 1:
         raise SettingsError(f"max_steps must be at least 1, got {max_steps}")
-    if path is None:
+    if files is None:
         return play(lambda: FilmedEnvironment(seen_as(drawing_environment(env, "human")), max_steps, None))
-    write = film_writer(Path(path))
+    writers = [film_writer(Path(file.path)) for file in files]
     frames: list[Array] = []
     drawn = seen_as(drawing_environment(env, "rgb_array"))
     total = play(lambda: FilmedEnvironment(drawn, max_steps, frames))
-    try:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        write(Path(path), frames, int(drawn.metadata.get("render_fps") or _DEFAULT_FPS))
-    except OSError as error:
-        raise SettingsError(f"cannot write {path}: {error.strerror or error}") from error
+    own_fps = float(drawn.metadata.get("render_fps") or _DEFAULT_FPS)
+    for file, write in zip(files, writers, strict=True):
+        try:
+            Path(file.path).parent.mkdir(parents=True, exist_ok=True)
+            write(replace(file, fps=file.fps or own_fps), frames)
+        except OSError as error:
+            raise SettingsError(f"cannot write {file.path}: {error.strerror or error}") from error
     return total
 
 
@@ -118,11 +155,11 @@ def drawing_environment(env: Any, render_mode: str) -> Any:
     return made
 
 
-WriteFilm = Callable[[Path, list[Array], int], None]
+WriteFilm = Callable[[FilmFile, list[Array]], None]
 
 
 def film_writer(path: Path) -> WriteFilm:
-    """What writes frames [height, width, 3] uint8 to such a file.
+    """What writes frames [height, width, 3] uint8 to such a file, whose `fps` are then known.
 
     Raises:
         SettingsError: Films are not written in that format.
@@ -131,6 +168,7 @@ def film_writer(path: Path) -> WriteFilm:
     writers: dict[str, tuple[str, str, WriteFilm]] = {
         ".gif": ("PIL.Image", "pillow", _write_gif),
         ".mp4": ("moviepy", "note-rl[video]", _write_mp4),
+        "": ("PIL.Image", "pillow", _write_pictures),
     }
     suffix = path.suffix.lower()
     if suffix not in writers:
@@ -148,18 +186,52 @@ def film_writer(path: Path) -> WriteFilm:
     return write
 
 
-def _write_gif(path: Path, frames: list[Array], fps: int) -> None:
+def _write_gif(file: FilmFile, frames: list[Array]) -> None:
+    assert file.fps is not None
     image = importlib.import_module("PIL.Image")
     pictures = [image.fromarray(frame).quantize(64) for frame in frames]
-    duration = max(_MIN_FRAME_MS, round(1000 / fps))
-    pictures[0].save(path, "GIF", save_all=True, append_images=pictures[1:], duration=duration, loop=0)
+    duration = max(_MIN_FRAME_MS, round(1000 / file.fps))
+    with atomic_target(Path(file.path)) as aside:
+        pictures[0].save(aside, "GIF", save_all=True, append_images=pictures[1:], duration=duration, loop=0)
 
 
-def _write_mp4(path: Path, frames: list[Array], fps: int) -> None:
+def _write_pictures(file: FilmFile, frames: list[Array]) -> None:
+    """Those of an earlier film in the folder are removed, as it may have been a longer one."""
+    image = importlib.import_module("PIL.Image")
+    folder = Path(file.path)
+    folder.mkdir(exist_ok=True)
+    for old in folder.iterdir():
+        if re.fullmatch(r"\d{5,}\.png", old.name):
+            old.unlink()
+    for number in range(0, len(frames), file.every):
+        image.fromarray(frames[number]).save(folder / f"{number:05d}.png")
+
+
+def _write_mp4(file: FilmFile, frames: list[Array]) -> None:
     moviepy = importlib.import_module("moviepy")
+    path = Path(file.path)
     even = [frame[: len(frame) // 2 * 2, : frame.shape[1] // 2 * 2] for frame in frames]  # H.264 needs even sides
-    clip = moviepy.ImageSequenceClip(even, fps=fps)
+    clip = moviepy.ImageSequenceClip(even, fps=file.fps)
+    path.unlink(missing_ok=True)  # or it would not be known whether there is a new one
     try:
-        clip.write_videofile(str(path), codec="libx264", audio=False, logger=None)
+        clip.write_videofile(str(path), codec=_CODEC, audio=False, logger=None)
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise _no_codec(path, str(error)) from error
     finally:
         clip.close()
+    if not path.is_file() or not path.stat().st_size:  # a few pictures fit into the pipe of a process that has ended
+        raise _no_codec(path, "ffmpeg has written nothing")
+
+
+_CODEC = "libx264"
+_MOST_WORDS = 300
+
+
+def _no_codec(path: Path, said: str) -> SettingsError:
+    """What to say of moviepy's message, which quotes that of ffmpeg."""
+    return SettingsError(
+        f"cannot write {path}: ffmpeg could not encode it as H.264 ({_CODEC}): {' '.join(said.split())[:_MOST_WORDS]}; "
+        "install an ffmpeg that has this codec and name it in FFMPEG_BINARY, or write a .gif"
+    )

@@ -1,11 +1,13 @@
 """Curves and films of an agent."""
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
+from note_rl.collect.evaluation import ActingIn
 from note_rl.support.checking import Count, checked_arguments
 from note_rl.training import plotting
-from note_rl.training.film import film
+from note_rl.training.film import FilmPath, film, film_files
 from note_rl.types import Evaluation
 
 
@@ -14,7 +16,7 @@ class Pictured:
 
     _history: plotting.History
 
-    def _evaluate(self, env: Any, num_episodes: int, seed: int) -> Evaluation:
+    def _evaluate(self, env: Any, num_episodes: int, seed: int, acting_in: ActingIn | None = None) -> Evaluation:
         raise NotImplementedError
 
     def _env_to_evaluate_in(self) -> Any:
@@ -48,16 +50,23 @@ class Pictured:
         """Draws both, one above the other; see `visualize_reward`."""
         plotting.plot_reward_and_loss(self._history, window, path)
 
-    @checked_arguments()
+    @checked_arguments(path=film_files)
     def animate_agent(
-        self, max_steps: int = 1000, path: str | os.PathLike[str] | None = None, *, seed: int = 0
+        self,
+        max_steps: int = 1000,
+        path: FilmPath | Sequence[FilmPath] | None = None,
+        *,
+        seed: int = 0,
+        acting_in: ActingIn | None = None,
     ) -> float:
-        """Plays one episode without exploration, in a window or into a .gif or .mp4 file.
+        """Plays one episode, in a window, into a .gif or .mp4 file, or into a folder of pictures.
 
         Args:
             max_steps: Where it ends, if the episode does not end before.
-            path: None: a window.
+            path: Of the file; one without a suffix is a folder of pictures. `FilmFile` says more, and a list of these
+                keeps an episode in several ways. None: a window.
             seed: Of the episode.
+            acting_in: See `evaluate`.
 
         Returns:
             The return of what was played.
@@ -67,4 +76,7 @@ class Pictured:
             SettingsError: Another kind of file.
         """
         env = self._env_to_evaluate_in()
-        return film(lambda make: self._evaluate(make, 1, seed).mean, env, self._seen_as_one, max_steps, path)
+        files = None if path is None else film_files("path", path)
+        return film(
+            lambda make: self._evaluate(make, 1, seed, acting_in).mean, env, self._seen_as_one, max_steps, files
+        )

@@ -174,6 +174,12 @@ class PlayValues:
     seed: int
     gif: str | None
     max_frames: int
+    mp4: str | None = None
+    frames: str | None = None
+    every: int = 1
+    fps: float | None = None
+    render: str | None = None
+    deterministic: bool = True
     weights: str = "last"
     trust: str | Sequence[str] | None = None
 
@@ -183,8 +189,13 @@ class PlayValues:
         require(self.seed >= 0, "seed", self.seed, "0 or more")
         require(self.max_frames >= 1, "max_frames", self.max_frames, "at least 1")
         require(self.weights in ("last", "best"), "weights", self.weights, "last or best")
-        name = self.gif
-        require(name is None or bool(name.strip("/ \n\0.")), "gif", repr(name), "the name of a file, or null for none")
+        require(self.every >= 1, "every", self.every, "at least 1")
+        require(self.fps is None or 0 < self.fps < float("inf"), "fps", self.fps, "above 0, or null")
+        require(self.render in (None, "human"), "render", repr(self.render), "human, or null for no window")
+        for key, what in (("gif", "a file"), ("mp4", "a file"), ("frames", "a folder")):
+            name = getattr(self, key)
+            plain = name is None or bool(name.strip("/ \n\0."))
+            require(plain, key, repr(name), f"the name of {what}, or null for none")
 
 
 @dataclass(frozen=True, kw_only=True)

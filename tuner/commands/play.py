@@ -1,28 +1,32 @@
 """`tuner play RUN`: how good is what was learned, and what does it look like."""
 
 import os
+import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 from omegaconf import DictConfig
 from rich.markup import escape
 
+from note_rl.collect.evaluation import ActingIn
 from note_rl.environments import EnvFactory, for_evaluation
 from note_rl.errors import EnvironmentMismatchError, SettingsError
 from note_rl.support.threads import thread_variables
-from note_rl.training.film import film_writer
-from tuner.config.composing import RunConfig
+from note_rl.training.film import FilmFile, film_writer
+from tuner.commands.loading import load, study_at
 from tuner.config.trust import trusted_modules
 from tuner.errors import UserError
 from tuner.results.wording import format_number
 from tuner.runs import folders as runs
-from tuner.runs.build import BuiltRun, build_run
-from tuner.runs.checkpoints import about_best, best_of, checkpoint_of
+from tuner.runs.build import BuiltRun
+from tuner.runs.checkpoints import about_best
 from tuner.runs.checks import resolve
+from tuner.runs.trained import Exploring, folder_of, load_run, weights_of
 from tuner.text.console import PlainConsole
+from tuner.trial.folder import BEST_FILE
 
-LAST, BEST = "last", "best"
+__all__ = ["check", "check_kind", "load_run", "run"]
 
 
 def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
@@ -30,65 +34,106 @@ def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir
     del folder, overrides, config_dir
     if config.run is None:
         raise UserError(f"name the folder of a run: tuner play RUN, such as {runs.newest() or 'runs/NAME'}")
-    runs.read_run(Path(config.run), trusted_modules(resolve(config).get("trust")))
-    _file_of(Path(config.run), config.weights)
-
-
-def _file_of(folder: Path, weights: str) -> Path:
-    return best_of(folder) if weights == BEST else checkpoint_of(folder)
+    if config.render == "human" and not _has_screen():
+        raise UserError("render=human needs a screen, and there is none here: films are drawn without one")
+    trust = trusted_modules(resolve(config).get("trust"))
+    place = _place_of(config.run, trust)
+    runs.read_run(folder_of(place), trust)
+    weights_of(place, config.weights)
 
 
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     """Evaluates, films, and says both."""
     del folder, overrides
-    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pictures are drawn in memory: no screen is looked for
+    if config.render is None:
+        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pictures are drawn in memory: no screen is looked for
     for name, value in thread_variables(1).items():
         os.environ.setdefault(name, value)  # as in training
     console = PlainConsole()
-    run_folder = Path(config.run)
-    if config.gif is not None:
-        check_kind(run_folder / config.gif)
-    played = load_run(run_folder, trusted_modules(resolve(config).get("trust")), config.weights)
-    evaluation = played.agent.evaluate(config.num_episodes, seed=config.seed)
+    trust = trusted_modules(resolve(config).get("trust"))
+    place = _place_of(config.run, trust)
+    films = _films(config, folder_of(place))
+    played = load_run(place, trust, config.weights)
+    evaluation = played.agent.evaluate(config.num_episodes, seed=config.seed, acting_in=_acting(config, played))
     returns = evaluation.returns
     console.print(
         f"mean return [bold]{format_number(evaluation.mean)}[/bold] over {len(returns)} episodes "
         f"(from {format_number(float(returns.min()))} to {format_number(float(returns.max()))}), "
-        f"after {_trained(run_folder, config.weights, played)}",
+        f"after {_trained(weights_of(place, config.weights), played)}",
         soft_wrap=True,
     )
-    if config.gif is not None and not _draws_pictures(played.environment):
+    if films and not _draws(played.environment, "rgb_array"):
         console.print(f"no film: {played.environment.id} draws no pictures (render_mode rgb_array)")
-    elif config.gif is not None:
-        path = run_folder / config.gif
-        _film(played, path, config.max_frames, config.seed)
-        console.print(f"film of one episode: {escape(str(path))}", soft_wrap=True)
+    elif films:
+        _film(played, films, config)
+        for one in films:
+            console.print(f"film of one episode: {escape(str(one.path))}", soft_wrap=True)
+    if config.render is not None:
+        if not _draws(played.environment, "human"):
+            raise UserError(f"{played.environment.id} has no window (render_mode human): leave render=human out")
+        _film(played, None, config)
     return 0
 
 
-def _trained(folder: Path, weights: str, played: BuiltRun) -> str:
+def _has_screen() -> bool:
+    names = ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER")
+    return not sys.platform.startswith("linux") or any(os.environ.get(name) for name in names)
+
+
+def _place_of(word: str, trust: tuple[str, ...]) -> Path:
+    """The folder or checkpoint that is played: of a study, the run of its winner with the highest score."""
+    place = Path(word)
+    study = None if runs.has_run(place) or place.is_file() else study_at(word)
+    return place if study is None else load(study, None, trust).best_run()
+
+
+def _acting(config: DictConfig, played: BuiltRun) -> ActingIn | None:
+    """How to act; None: without exploration."""
+    if config.deterministic:
+        return None
+    return lambda space: Exploring(played.agent, space, np.random.default_rng(config.seed))
+
+
+def _films(config: DictConfig, folder: Path) -> list[FilmFile]:
+    """What is to be written; refuses kinds that cannot be, before anything is played."""
+    named = [(key, folder / config[key]) for key in ("gif", "mp4", "frames") if config[key] is not None]
+    for key, path in named:
+        if key == "mp4" and path.suffix.lower() != ".mp4":
+            raise UserError(f"mp4={path.name}: its name must end in .mp4")
+        if (key == "frames") != (not path.suffix):
+            raise UserError(f"{key}={path.name}: a film has an end such as .gif, and a folder of pictures has none")
+        check_kind(path, key)
+    return [FilmFile(path, config.every, config.fps) for _, path in named]
+
+
+def _trained(weights: Path, played: BuiltRun) -> str:
     """How long, and how good the best weights were when they were chosen."""
-    if weights != BEST:
+    if weights.name != BEST_FILE:
         return f"{played.agent.num_env_steps:,} steps of training"
-    about = about_best(best_of(folder))
+    about = about_best(weights)
     return f"{about['num_env_steps']:,} steps of training, when it was evaluated best: {about['mean_return']:.4g}"
 
 
-def _draws_pictures(environment: EnvFactory) -> bool:
+def _draws(environment: EnvFactory, render_mode: str) -> bool:
     env = for_evaluation(environment)()
     env.close()
-    return "rgb_array" in (env.metadata.get("render_modes") or ())
+    return render_mode in (env.metadata.get("render_modes") or ())
 
 
-def _film(played: BuiltRun, path: Path, max_frames: int, seed: int) -> None:
+def _film(played: BuiltRun, files: Sequence[FilmFile] | None, config: DictConfig) -> None:
+    max_steps = max(1, config.max_frames - 1)  # there is a picture before the first step
     try:
-        played.agent.animate_agent(max(1, max_frames - 1), path, seed=seed)  # there is a picture before the first step
+        played.agent.animate_agent(max_steps, files, seed=config.seed, acting_in=_acting(config, played))
     except EnvironmentMismatchError as error:
         raise UserError(f"{error}; play it with gif=null") from error
 
 
-def check_kind(path: Path) -> None:
+def check_kind(path: Path, key: str = "gif") -> None:
     """Refuses a film of another kind than can be written, before anything is played.
+
+    Args:
+        path: Of the film.
+        key: The setting that names it.
 
     Raises:
         UserError: There is no such kind, or it needs a package that is not installed.
@@ -96,28 +141,6 @@ def check_kind(path: Path) -> None:
     try:
         film_writer(path)
     except ModuleNotFoundError as error:
-        raise UserError(f"gif={path.name}: {error}") from error
+        raise UserError(f"{key}={path.name}: {error}") from error
     except SettingsError as error:
-        raise UserError(f"gif={error}") from error
-
-
-def load_run(folder: Path, trust: Sequence[str] = (), weights: str = LAST) -> BuiltRun:
-    """A trained run with its agent as it was at the newest checkpoint, or with the weights of its best evaluation.
-
-    Args:
-        folder: Of the run; it may come from anybody.
-        trust: Modules outside of `tuner` that it may name, see `tuner.config.trust`.
-        weights: `LAST` or `BEST`.
-
-    Raises:
-        UserError: No run is in that folder, it has no checkpoint yet, or it names code that nobody has vouched for.
-        note_rl.errors.CheckpointError: The checkpoint is damaged.
-    """
-    config = RunConfig.from_json(runs.read_run(folder, trust))
-    path = _file_of(folder, weights)
-    built = build_run(replace(config, backend=replace(config.backend, device="cpu")))
-    if weights == BEST:
-        built.agent.restore_param(path)
-    else:
-        built.agent.restore(path)
-    return built
+        raise UserError(f"{key}={error}") from error

@@ -8,7 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tuner.commands.play import load_run
 from tuner.commands.preflight import admit_groups, compose_or_explain
 from tuner.commands.winner import TrainingConfigs
 from tuner.config.composing import config_loader, to_json
@@ -21,6 +20,7 @@ from tuner.results.verdict import verdict
 from tuner.results.wording import join_words
 from tuner.runs.functions import is_function
 from tuner.runs.player import Player
+from tuner.runs.trained import load_run
 from tuner.study import Winner
 from tuner.trial.folder import CHECKPOINT_FILE
 from tuner.trial.messages import JsonDict
@@ -160,7 +160,7 @@ class StudyResult:
     def agent(self, label: str | None = None, seed: int | None = None) -> Player:
         """The trained agent of a configuration, on the CPU: `action, _ = result.agent().predict(obs)`.
 
-        Of its runs on several seeds that of the last stage with the highest score is taken. Being the best of a few, it
+        It is that of `best_run`. Being the best of a few, it
         is likely to be somewhat worse than its score: what to expect of the configuration is in `verdict`.
 
         Args:
@@ -171,6 +171,18 @@ class StudyResult:
             UserError: There is no winner yet, no such run, no checkpoint of it, or a function was tuned.
             note_rl.errors.CheckpointError: The checkpoint is damaged.
         """
+        return Player(load_run(self.best_run(label, seed), self.trust))
+
+    def best_run(self, label: str | None = None, seed: int | None = None) -> Path:
+        """The folder of a configuration's run: of those on several seeds that of the last stage with the highest score.
+
+        Args:
+            label: See `agent`.
+            seed: See `agent`.
+
+        Raises:
+            UserError: There is no winner yet, no such run, no checkpoint of it, or a function was tuned.
+        """
         label = self.winner.label if label is None else label
         runs = [run for run in self.summary.runs if run.label == label and seed in (None, run.seed)]
         kept = [run for run in runs if (Path(run.folder) / CHECKPOINT_FILE).is_file()]
@@ -178,7 +190,7 @@ class StudyResult:
             raise UserError(self._why_no_agent(label, seed, runs))
         stages = (SCREEN, RACE, CONFIRM, TEST)
         best = max(kept, key=lambda run: (run.complete, stages.index(run.stage), self.summary.merit(run) or 0.0))
-        return Player(load_run(Path(best.folder), self.trust))
+        return Path(best.folder)
 
     def _labels(self) -> list[str]:
         """Of all configurations, trials by their numbers."""

@@ -5,7 +5,7 @@ import importlib
 import logging
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -14,7 +14,7 @@ import numpy as np
 from hydra.errors import InstantiationException
 from hydra.utils import get_object, instantiate
 
-from note_rl.collect.evaluation import Greedy
+from note_rl.collect.evaluation import ActingIn, Greedy
 from note_rl.environments import EnvFactory, flat_observations, for_evaluation
 from note_rl.environments.in_process import as_stored
 from note_rl.environments.normalise import ObservationNormaliser
@@ -23,6 +23,7 @@ from note_rl.learners.base import Learner
 from note_rl.policy import Policy
 from note_rl.seeding import seed_everything
 from note_rl.settings import Settings
+from note_rl.training.film import FilmFile
 from note_rl.types import Evaluation, TrainResult
 from tuner.config.composing import BackendConfig, RunConfig
 from tuner.config.networks import Networks
@@ -58,10 +59,12 @@ class TrainableAgent(Protocol):
     ) -> TrainResult:
         """See `note_rl.RL.train`."""
 
-    def evaluate(self, num_episodes: int, *, seed: int) -> Evaluation:
+    def evaluate(self, num_episodes: int, *, seed: int, acting_in: ActingIn | None = None) -> Evaluation:
         """See `note_rl.RL.evaluate`."""
 
-    def animate_agent(self, max_steps: int, path: str | os.PathLike[str] | None, *, seed: int) -> float:
+    def animate_agent(
+        self, max_steps: int, path: Sequence[FilmFile] | None, *, seed: int, acting_in: ActingIn | None = None
+    ) -> float:
         """See `note_rl.RL.animate_agent`."""
 
     def greedy_in(self, action_space: Any) -> Greedy:

@@ -7,15 +7,12 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector.utils import batch_space, iterate
 
-from note_rl.adaptive.scheduled import ScheduledValues
-from note_rl.collect.acting import PolicyRunner
 from note_rl.collect.evaluation import Greedy
 from note_rl.environments import flat_observations
-from note_rl.environments.frames import FrameStack
-from note_rl.policy import exploration
 from note_rl.types import Array, BoolArray
 from tuner.errors import UserError
 from tuner.runs.build import BuiltRun
+from tuner.runs.trained import Exploring
 
 
 class Player:
@@ -86,7 +83,7 @@ class Player:
         if len(obs) != self._num:
             self._num, self._acting = len(obs), {}
         if deterministic not in self._acting:
-            self._acting[deterministic] = _Greedily(self) if deterministic else _Exploring(self, self._rng, len(obs))
+            self._acting[deterministic] = _Greedily(self) if deterministic else _Exploring(self, self._rng)
         actions = self._acting[deterministic](obs, episode_start)
         if isinstance(self.action_space, spaces.Discrete):
             actions = actions + self.action_space.start
@@ -127,25 +124,13 @@ class _Greedily:
 class _Exploring:
     """As in training, at the end of its schedules."""
 
-    def __init__(self, player: Player, rng: np.random.Generator, num_envs: int) -> None:
-        agent = player.run.agent
-        settings = agent.settings
-        self._policy = exploration(settings.policy, None)
-        self._policy.bind(player.action_space, num_envs)
-        ScheduledValues(settings.schedules, self._policy, agent).move_to(1.0)
-        if hasattr(self._policy, "num_random_steps"):
-            self._policy.num_random_steps = 0  # these were at the beginning
-        self._act = PolicyRunner(agent.learner, agent.obs_normaliser)
-        self._frames = FrameStack(settings.experience.frame_stack)
-        self._rng = rng
+    def __init__(self, player: Player, rng: np.random.Generator) -> None:
+        self._choose = Exploring(player.run.agent, player.action_space, rng)
         self._began = False
 
     def __call__(self, obs: Array, episode_start: Array | bool | None) -> Array:
         starts, self._began = _starts(len(obs), episode_start, self._began), True
-        if episode_start is not None:
-            self._policy.reset(np.flatnonzero(starts))
-        answers = self._act(self._frames.show(obs, starts))
-        return self._policy.for_env(self._policy.select(answers, self._rng))
+        return self._choose(obs, starts)
 
 
 def _starts(num: int, told: Array | bool | None, began: bool) -> BoolArray:

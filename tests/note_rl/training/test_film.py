@@ -10,7 +10,7 @@ from PIL import Image
 
 from note_rl.errors import EnvironmentMismatchError, SettingsError
 from note_rl.policy import EpsGreedyQPolicy
-from note_rl.training.film import drawing_environment
+from note_rl.training.film import FilmFile, drawing_environment
 from tests.note_rl.frameworks import frameworks
 from tests.note_rl.small_environments import Counting
 
@@ -72,6 +72,56 @@ def test_mp4_of_every_kind_of_environment(framework, env, tmp_path):
         assert clip.n_frames == (5 if isinstance(env, Drawn) else 6)
     if isinstance(env, Drawn):
         assert not env.closed  # a copy was filmed
+
+
+@ONCE
+def test_an_episode_is_kept_in_several_ways(framework, tmp_path):
+    pictures = tmp_path / "pictures"
+    pictures.mkdir()
+    (pictures / "00099.png").write_text("of a longer episode")
+    (pictures / "notes.png").write_text("mine")
+    films = [tmp_path / "own.gif", FilmFile(tmp_path / "slow.gif", fps=2), FilmFile(pictures, every=2)]
+    agent_in(framework, Drawn).animate_agent(100, films)
+    assert brightness(tmp_path / "own.gif") == ([0, 20, 40, 60, 80], 100)
+    assert brightness(tmp_path / "slow.gif") == ([0, 20, 40, 60, 80], 500)
+    assert sorted(path.name for path in pictures.iterdir()) == ["00000.png", "00002.png", "00004.png", "notes.png"]
+    for name, bright in (("00000.png", 0), ("00002.png", 40), ("00004.png", 80)):
+        with Image.open(pictures / name) as picture:
+            assert picture.size == (35, 33)
+            assert np.asarray(picture).min() == np.asarray(picture).max() == bright
+    for wrong in ({"every": 0}, {"fps": 0.0}, {"fps": float("nan")}):
+        with pytest.raises(SettingsError, match=r"(every|fps) must be"):
+            FilmFile("film.gif", **wrong)
+
+
+@ONCE
+@pytest.mark.parametrize("num_steps", [2, 12])
+def test_a_codec_that_is_missing_is_said_in_words(framework, num_steps, tmp_path, monkeypatch):
+    ffmpeg = tmp_path / "ffmpeg"
+    ffmpeg.write_text("#!/bin/sh\necho \"Unknown encoder 'libx264'\" >&2\nexit 1\n")
+    ffmpeg.chmod(0o755)
+    monkeypatch.setattr("moviepy.video.io.ffmpeg_writer.FFMPEG_BINARY", str(ffmpeg))
+    with pytest.raises(SettingsError, match=r"could not encode it as H\.264 \(libx264\).*, or write a \.gif"):
+        agent_in(framework, lambda: Drawn(50)).animate_agent(num_steps, tmp_path / "film.mp4")
+
+
+@ONCE
+def test_somebody_else_may_act(framework, tmp_path):
+    seen = []
+
+    def acting_in(space):
+        def choose(obs, starts):
+            seen.append((obs.shape, starts.tolist()))
+            return np.full(len(obs), space.n - 1)
+
+        return choose
+
+    agent = agent_in(framework, "CartPole-v1")
+    evaluation = agent.evaluate(1, seed=3, acting_in=acting_in)
+    assert 8 <= evaluation.mean <= 11, "a pole that is pushed to the right falls at once"
+    assert seen[0] == ((1, 4), [True])
+    assert len(seen) == evaluation.lengths[0]
+    assert agent.animate_agent(100, tmp_path / "film.gif", seed=3, acting_in=acting_in) == evaluation.mean
 
 
 @ONCE

@@ -8,12 +8,15 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from moviepy import VideoFileClip
 from PIL import Image
 
-from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine
+from tests.tuner.command_line import SMALL, SMALL_AGENTS, SMALL_STUDY, CommandLine
+from tuner import load as load_study
 from tuner.commands.play import check_kind, load_run
 from tuner.errors import UserError
 from tuner.runs.folders import read_config
+from tuner.runs.trained import Exploring
 
 
 @pytest.mark.parametrize("backend", ["torch", "keras"])
@@ -118,6 +121,97 @@ def test_the_name_of_a_film_says_of_which_kind_it_is(tuner: CommandLine) -> None
         answer.errors
         == "tuner play: gif=mine/play.avi: films are written as .gif or .mp4, so let its name end in one of them\n"
     )
+
+
+def test_an_episode_is_kept_in_several_ways(tuner: CommandLine) -> None:
+    small = tuple(word for word in SMALL if not word.startswith("training."))
+    drawn = (f"env.id={__name__}:Drawn-v0", "hydra.run.dir=mine", "training.total_steps=80")
+    tuner("train", *small, *SMALL_AGENTS["dqn"], *drawn)
+    files = ("gif=null", "mp4=play.mp4", "frames=pictures", "every=2", "fps=20", "num_episodes=1")
+    answer = tuner("play", "mine", *files)
+    assert (answer.status, answer.errors) == (0, "")
+    assert answer.output.splitlines()[1:] == [
+        "film of one episode: mine/play.mp4",
+        "film of one episode: mine/pictures",
+    ]
+    with VideoFileClip(str(tuner.folder / "mine" / "play.mp4")) as clip:
+        assert (clip.n_frames, clip.fps, clip.size) == (6, 20, [20, 20])
+    brightness = {}
+    for path in (tuner.folder / "mine" / "pictures").iterdir():
+        with Image.open(path) as picture:
+            brightness[path.name] = picture.getpixel((5, 5))
+    assert brightness == {"00000.png": (0, 0, 0), "00002.png": (80, 80, 80), "00004.png": (160, 160, 160)}
+    for wrong, said in (
+        ("mp4=play.gif", "mp4=play.gif: its name must end in .mp4"),
+        (
+            "frames=pictures.png",
+            "frames=pictures.png: a film has an end such as .gif, and a folder of pictures has none",
+        ),
+        ("gif=film", "gif=film: a film has an end"),
+        ("every=0", "every=0 is not possible: it must be at least 1"),
+        ("fps=0", "it must be above 0, or null"),
+        ("render=rgb", "it must be human, or null for no window"),
+        ("frames=.", "the name of a folder"),
+    ):
+        assert said in tuner.refused("play", "mine", wrong)
+
+
+def test_a_window_needs_a_screen(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    tuner("train", *SMALL, *SMALL_AGENTS["dqn"], "hydra.run.dir=mine")
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert "render=human needs a screen, and there is none here" in tuner.refused("play", "mine", "render=human")
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    made = []
+    make = gymnasium.make
+    monkeypatch.setattr(gymnasium, "make", lambda *a, **k: made.append(k.get("render_mode")) or make(*a, **k))
+    answer = tuner("play", "mine", "render=human", "num_episodes=1", "max_frames=4", "frames=pictures")
+    assert (answer.status, answer.errors) == (0, "")
+    assert [mode for mode in made if mode] == ["rgb_array", "human"], "films and a window"
+    assert len(list((tuner.folder / "mine" / "pictures").iterdir())) == 4
+
+
+def test_with_exploration(tuner: CommandLine) -> None:
+    tuner("train", *SMALL, *SMALL_AGENTS["dqn"], "policy.eps=1.0", "schedule=none", "hydra.run.dir=mine")
+    greedy = tuner("play", "mine", "gif=null").output
+    explored = [tuner("play", "mine", "gif=null", "deterministic=false", *seed).output for seed in ([], [], ["seed=1"])]
+    assert explored[0] == explored[1] != greedy
+    assert explored[2] != explored[0]
+    run = load_run(tuner.folder / "mine")
+    actions = [
+        Exploring(run.agent, spaces.Discrete(2), np.random.default_rng(seed))(np.zeros((50, 4)), np.ones(50, np.bool_))
+        for seed in range(4)
+    ]
+    assert 0.35 < np.mean(actions) < 0.65, "eps is 1: each action as often as the other"
+
+
+def test_a_checkpoint_is_played_by_its_file(tuner: CommandLine) -> None:
+    tuner("train", *SMALL, *SMALL_AGENTS["dqn"], "checkpoint.keep=3", "hydra.run.dir=mine")
+    first, *_ = sorted((tuner.folder / "mine").glob("checkpoint_*.safetensors"))
+    assert "after 80 steps of training" in tuner("play", f"mine/{first.name}", "num_episodes=1").output
+    assert (tuner.folder / "mine" / "play.gif").exists(), "beside it"
+    best = tuner("play", "mine/best.safetensors", "num_episodes=2", "gif=null").output
+    assert best == tuner("play", "mine", "weights=best", "num_episodes=2", "gif=null").output
+    assert "when it was evaluated best" in best
+    first.rename(tuner.folder / "elsewhere.safetensors")
+    assert "is not the folder of a run" in tuner.refused("play", "elsewhere.safetensors")
+    for path in (tuner.folder / "mine").glob("*.safetensors"):
+        path.unlink()
+    assert "has no checkpoint yet" in tuner.refused("play", "mine")
+
+
+def test_of_a_study_the_winner_is_played(tuner: CommandLine) -> None:
+    small = (*SMALL, *SMALL_AGENTS["dqn"], *SMALL_STUDY, "study.name=mine")
+    assert tuner("tune", *small).status == 0
+    expected = load_study("mine").best_run()
+    answer = tuner("play", "mine", "num_episodes=2")
+    assert (answer.status, answer.errors) == (0, "")
+    assert answer.output.splitlines()[1] == f"film of one episode: {expected / 'play.gif'}"
+    assert answer.output == tuner("play", "studies/mine", "num_episodes=2").output
+    assert answer.output.splitlines()[0] == tuner("play", str(expected), "num_episodes=2").output.splitlines()[0]
+    screened = tuner("play", "studies/mine/screen/0", "num_episodes=1")
+    assert (tuner.folder / "studies" / "mine" / "screen" / "0" / "play.gif").exists(), screened.errors
 
 
 def test_a_kind_of_film_that_needs_more(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
