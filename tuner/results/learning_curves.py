@@ -29,7 +29,7 @@ class Curve:
     y: FloatArray
 
     @classmethod
-    def of(cls, x: Sequence[float] | FloatArray, y: Sequence[float] | FloatArray) -> Self:
+    def of(cls, x: npt.ArrayLike, y: npt.ArrayLike) -> Self:
         """From places in any order; what is not finite is left out, and of several values at a place the last counts.
 
         Args:

@@ -38,7 +38,7 @@ def labels_of(configs: Sequence[Mapping[str, Any]]) -> list[str]:
     labels = []
     for config, subject in zip(configs, subjects, strict=True):
         peers = [other for other, about in zip(configs, subjects, strict=True) if about == subject]
-        words = [_last_part(subject[index]) for index in telling]
+        words = [_last_part(subject[index]).rpartition(":")[2] for index in telling]  # env.id=MODULE:NAME
         labels.append(", ".join([*words, *_differences(config, peers)]) or _last_part(subject[0]))
     return [
         f"{label} ({labels[: number + 1].count(label)})" if labels.count(label) > 1 else label

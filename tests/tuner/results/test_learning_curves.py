@@ -50,6 +50,8 @@ def test_runs_are_called_by_what_they_differ_in() -> None:
     alike = [_settings("DQN", buffer={"size": 1}, net={"_target_": f"a.{name}"}) for name in ("Wide", "Deep")]
     assert labels_of([*alike, _settings("PPO")]) == ["DQN, net Wide", "DQN, net Deep", "PPO"]
     assert labels_of([_settings("DQN", optimizer={"lr": rate}) for rate in (0.1, 3e-4)]) == ["lr 0.1", "lr 0.0003"]
+    elsewhere = [_settings("DQN", env={"id": name}) for name in ("CartPole-v1", "my_envs:Corridor-v0")]
+    assert labels_of(elsewhere) == ["CartPole-v1", "Corridor-v0"]
     only_one_has = [_settings("DQN"), _settings("DQN", training={"max_grad_norm": 0.5})]
     assert labels_of(only_one_has) == ["DQN", "max_grad_norm 0.5"]
 

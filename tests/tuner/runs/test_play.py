@@ -109,6 +109,7 @@ def test_several_agents_are_filmed(tuner: CommandLine) -> None:
     assert tuner("play", "mine", "num_episodes=1").status == 0
     with Image.open(tuner.folder / "mine" / "play.gif") as film:
         assert film.size == (160, 120)
+    assert tuner("play", "mine", "num_episodes=1", "gif=null", "deterministic=false").status == 0
 
 
 def test_the_name_of_a_film_says_of_which_kind_it_is(tuner: CommandLine) -> None:
