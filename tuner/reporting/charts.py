@@ -54,7 +54,7 @@ def write_chart(chart: Chart, path: Path, caption: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix.lower() == ".html":
-            title = f"{chart.y_title} over {chart.x_title}"
+            title = f"{chart.y_title[:1].upper()}{chart.y_title[1:]} over {chart.x_title}"
             main = tag("main", tag("header", tag("h1", title)), figure(_PLACE, caption))
             atomic_write(path, document(title, main, {_PLACE: chart_figure(chart)}))
             return

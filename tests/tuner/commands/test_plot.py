@@ -56,7 +56,10 @@ def test_runs_of_one_configuration_share_a_line_with_a_band(tuner: CommandLine) 
         "gamma 0.9: 8 at 75 environment steps",
         "mean return of an evaluation of 3 runs: deep/curves.html",
     ]
-    around, line, single = figure_in(tuner.folder / "deep" / "curves.html")
+    page = tuner.folder / "deep" / "curves.html"
+    assert "<h1>Mean return of an evaluation over environment steps</h1>" in page.read_text()
+    assert "the band holds all of them" in page.read_text()
+    around, line, single = figure_in(page)
     assert (line["name"], line["x"], line["y"]) == ("gamma 0.99 (2 runs)", [25, 50, 75, 100], [2, 3, 4, 7])
     assert around["x"] == [25, 50, 75, 100, 100, 75, 50, 25]
     assert around["y"] == [3, 4, 5, 10, 4, 3, 2, 1]
