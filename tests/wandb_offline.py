@@ -95,6 +95,7 @@ def without_account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.delenv(name)
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     monkeypatch.setenv("WANDB_CONFIG_DIR", str(tmp_path / "settings"))
+    wandb.teardown()  # its settings are read from the environment once in a process
 
 
 def hanging_init(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
