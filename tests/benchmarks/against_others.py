@@ -6,8 +6,9 @@
 Every measurement is a process of its own, on one core where the system can bind it to one (JAX uses several whatever it
 is told), and with one thread in any case. The contenders take turns, round after round, and ratios are
 taken within a round, so that a machine that is slow for a while slows everybody. Compilation and the first steps are
-timed apart. `--others` is an interpreter that has stable_baselines3 and sbx (`pip install stable-baselines3 sbx-rl`);
-who is not installed there is left out.
+timed apart. Where something else keeps the machine busy, look at the ratios by processor seconds. `--others` is an
+interpreter that has stable_baselines3, sb3_contrib and sbx (`pip install sb3-contrib sbx-rl`); who is not installed
+there, or has no such algorithm, is left out.
 """
 
 import argparse
@@ -36,6 +37,7 @@ class Measured:
     """The runs of one contender in one case, one entry per round."""
 
     env_steps_per_s: list[float] = field(default_factory=list)
+    env_steps_per_cpu_s: list[float] = field(default_factory=list)
     gradient_steps_per_s: list[float] = field(default_factory=list)
     compile_s: list[float] = field(default_factory=list)
 
@@ -65,6 +67,7 @@ def measure(case: str, backends: Sequence[str], others: str, rounds: int) -> Non
                 continue
             record = measured.setdefault(contender, Measured())
             record.env_steps_per_s.append(run["env_steps"] / run["seconds"])
+            record.env_steps_per_cpu_s.append(run["env_steps"] / run["cpu_s"])
             record.gradient_steps_per_s.append(run["gradient_steps"] / run["seconds"])
             record.compile_s.append(run["compile_s"])
     for contender, record in measured.items():
@@ -74,9 +77,17 @@ def measure(case: str, backends: Sequence[str], others: str, rounds: int) -> Non
     for ours in backends:
         for other in OTHERS:
             if ours in measured and other in measured:
-                pairs = zip(measured[ours].env_steps_per_s, measured[other].env_steps_per_s, strict=True)
-                ratios = sorted(mine / theirs for mine, theirs in pairs)
-                print(f"  {ours} / {other}: {statistics.median(ratios):.2f} [{ratios[0]:.2f}, {ratios[-1]:.2f}]")
+                mine, theirs = measured[ours], measured[other]
+                wall = _ratio(mine.env_steps_per_s, theirs.env_steps_per_s)
+                print(
+                    f"  {ours} / {other}: {wall}, by CPU {_ratio(mine.env_steps_per_cpu_s, theirs.env_steps_per_cpu_s)}"
+                )
+
+
+def _ratio(mine: Sequence[float], theirs: Sequence[float]) -> str:
+    """Median, least and greatest of the ratios within a round."""
+    ratios = sorted(one / other for one, other in zip(mine, theirs, strict=True))
+    return f"{statistics.median(ratios):.2f} [{ratios[0]:.2f}, {ratios[-1]:.2f}]"
 
 
 def run_once(interpreter: str, contender: str, case: str) -> dict[str, float] | None:

@@ -1,8 +1,8 @@
 # ruff: noqa: T201
 """One measurement of `against_others.py`, in a process of its own: `python contenders.py CONTENDER CASE`.
 
-Prints a line of JSON: environment steps, gradient steps and seconds of the timed part, and the seconds that the first
-steps took beyond what as many later ones do (tracing, compilation).
+Prints a line of JSON: environment steps, gradient steps, seconds and processor seconds of the timed part, and the
+seconds that the first steps took beyond what as many later ones do (tracing, compilation).
 """
 
 import json
@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 OURS = ("torch", "keras")
@@ -21,11 +22,13 @@ class Case:
     """What everybody trains.
 
     Attributes:
-        algorithm: DQN, PPO, TD3 or SAC.
+        algorithm: DQN, PPO, TD3, SAC, A2C or TRPO.
         env: Gymnasium id.
         hidden_sizes: Of every network.
-        batch_size: Transitions per gradient step.
+        batch_size: Transitions per gradient step; of TRPO, per step of the critic.
         rhythm: Environment steps and gradient steps per phase (off-policy).
+        rollout_steps: Steps per environment of each rollout (on-policy); None: off-policy.
+        num_epochs: Passes over each rollout (on-policy); of TRPO, those of the critic.
         warm_steps: Environment steps before the clock starts; the first `learning_starts` of them only collect.
         timed_steps: Environment steps that are timed.
         num_envs: Environments stepped together.
@@ -36,6 +39,8 @@ class Case:
     hidden_sizes: tuple[int, ...]
     batch_size: int
     rhythm: tuple[int, int] = (1, 1)
+    rollout_steps: int | None = None
+    num_epochs: int = 1
     learning_starts: int = 1000
     warm_steps: int = 3000
     timed_steps: int = 10_000
@@ -46,27 +51,47 @@ class Case:
         """For people."""
         net, (steps, updates) = "-".join(map(str, self.hidden_sizes)), self.rhythm
         envs = f", {self.num_envs} environments" if self.num_envs > 1 else ""
-        rhythm = "rollouts of 32 steps, 20 epochs" if self.algorithm == "PPO" else f"{steps} steps, {updates} updates"
+        rhythm = f"{steps} steps, {updates} updates"
+        if self.rollout_steps is not None:
+            rhythm = f"rollouts of {self.rollout_steps} steps, epochs: {self.num_epochs}"
         return f"{self.algorithm} {self.env}, net {net}, batch {self.batch_size}, {rhythm}{envs}"
 
     @property
     def gradient_steps(self) -> float:
         """In the timed part."""
-        if self.algorithm == "PPO":
-            return self.timed_steps * PPO_EPOCHS / self.batch_size
+        if self.rollout_steps is not None:
+            return self.timed_steps * self.num_epochs / self.batch_size
         return self.timed_steps * self.rhythm[1] / self.rhythm[0]
 
 
-PPO_EPOCHS, PPO_STEPS = 20, 32
 CASES = {
     "dqn_published": Case("DQN", "CartPole-v1", (256, 256), 64, (256, 128)),
     "dqn_16": Case("DQN", "CartPole-v1", (64, 64), 64, (16, 16)),
     "dqn_1": Case("DQN", "CartPole-v1", (64, 64), 64, (1, 1), timed_steps=4000),
-    "ppo": Case("PPO", "CartPole-v1", (64, 64), 256, warm_steps=2560, timed_steps=51_200, num_envs=8),
+    "ppo": Case(
+        *("PPO", "CartPole-v1", (64, 64), 256),
+        rollout_steps=32,
+        num_epochs=20,
+        warm_steps=2560,
+        timed_steps=51_200,
+        num_envs=8,
+    ),
+    "a2c": Case("A2C", "CartPole-v1", (64, 64), 40, rollout_steps=5, warm_steps=4000, timed_steps=40_000, num_envs=8),
+    "trpo": Case(
+        *("TRPO", "CartPole-v1", (64, 64), 512),
+        rollout_steps=512,
+        num_epochs=20,
+        warm_steps=4096,
+        timed_steps=20_480,
+        num_envs=2,
+    ),
     "td3": Case("TD3", "Pendulum-v1", (256, 256), 256, (8, 8), warm_steps=2000, timed_steps=2000),
     "sac": Case("SAC", "Pendulum-v1", (256, 256), 256, (8, 8), warm_steps=2000, timed_steps=2000),
 }
 LEARNING_RATE, GAMMA, CAPACITY, MAX_GRAD_NORM = 1e-3, 0.99, 50_000, 10.0
+TRUST_REGION = {"gae_lambda": 0.98, "cg_damping": 1e-3}
+RMSPROP = {"A2C"}  # the others train with Adam
+CLIP = {"DQN": MAX_GRAD_NORM, "PPO": 0.5, "A2C": 0.5}
 
 
 def main(contender: str, name: str) -> None:
@@ -76,55 +101,73 @@ def main(contender: str, name: str) -> None:
     began = time.perf_counter()
     learn(case.warm_steps)
     warm_s = time.perf_counter() - began
-    began = time.perf_counter()
+    began, cpu_began = time.perf_counter(), time.process_time()
     learn(case.timed_steps)
-    seconds = time.perf_counter() - began
-    usual_s = seconds * (case.warm_steps - case.learning_starts) / case.timed_steps
-    measured = {"env_steps": case.timed_steps, "gradient_steps": case.gradient_steps, "seconds": seconds}
-    print(json.dumps({**measured, "compile_s": max(warm_s - usual_s, 0.0)}))
+    seconds, cpu_s = time.perf_counter() - began, time.process_time() - cpu_began
+    only_collected = 0 if case.rollout_steps is not None else case.learning_starts
+    usual_s = seconds * (case.warm_steps - only_collected) / case.timed_steps
+    measured = {"env_steps": case.timed_steps, "gradient_steps": case.gradient_steps}
+    print(json.dumps({**measured, "seconds": seconds, "cpu_s": cpu_s, "compile_s": max(warm_s - usual_s, 0.0)}))
 
 
 def _ours(case: Case, backend: str) -> Callable[[int], object]:
     """Trains our agent for some more environment steps."""
     from importlib import import_module
 
-    from note_rl.policy import EpsGreedyQPolicy
-    from note_rl.settings import ReplaySettings, RolloutSettings, Settings
+    from note_rl.settings import Settings
 
     package = "pytorch" if backend == "torch" else "keras"
-    agents = import_module(f"note_rl.agents.{package}")
+    agents, optimizers = (import_module(f"note_rl.{room}.{package}") for room in ("agents", "optimizers"))
     if backend == "torch":
         import_module("torch").set_num_threads(1)
     given: dict[str, Any] = {"hidden_size": case.hidden_sizes, "env": case.env, "gamma": GAMMA}
     if case.algorithm == "PPO":
         given["gae_lambda"] = 0.8
+    if case.algorithm == "TRPO":
+        given |= {"critic_iterations": case.num_epochs, "critic_batch_size": case.batch_size, **TRUST_REGION}
     agent = getattr(agents, case.algorithm)(**given)
-    if case.algorithm == "PPO":
-        experience: Any = RolloutSettings(num_steps=PPO_STEPS, batch_size=case.batch_size, num_epochs=PPO_EPOCHS)
+    agent.settings = Settings(
+        experience=_our_experience(case),
+        policy=_our_policy(case.algorithm) or agent.default_policy(),
+        num_envs=case.num_envs,
+        seed=1,
+        max_grad_norm=CLIP.get(case.algorithm),
+    )
+    if case.algorithm in RMSPROP:
+        make = partial(optimizers.rmsprop, learning_rate=LEARNING_RATE, epsilon=1e-5)
     else:
-        experience = ReplaySettings(
-            capacity=CAPACITY,
-            batch_size=case.batch_size,
-            learning_starts=case.learning_starts,
-            train_freq=case.rhythm[0],
-            gradient_steps=case.rhythm[1],
-            target_update_interval={"DQN": case.rhythm[1], "TD3": 2}.get(case.algorithm, 1),  # as in TD3
-        )
-    policy = EpsGreedyQPolicy(0.05) if case.algorithm == "DQN" else agent.default_policy()
-    if case.algorithm == "TD3":
-        from note_rl.policy import NoisyPolicy
-        from note_rl.policy.noise import GaussianWhiteNoiseProcess
-
-        policy = NoisyPolicy(GaussianWhiteNoiseProcess(0.1))
-    clip = MAX_GRAD_NORM if case.algorithm == "DQN" else 0.5 if case.algorithm == "PPO" else None
-    agent.settings = Settings(experience=experience, policy=policy, num_envs=case.num_envs, seed=1, max_grad_norm=clip)
-    adam = import_module(f"note_rl.optimizers.{package}").adam
-    groups = agent.param if isinstance(agent.param[0], list) and case.algorithm != "PPO" else [agent.param]
-    optimizer: Any = [adam(group, LEARNING_RATE) for group in groups]
-    if len(optimizer) == 1:
-        flat = [one for group in agent.param for one in group] if case.algorithm == "PPO" else agent.param
-        optimizer = adam(flat, LEARNING_RATE)
+        make = partial(optimizers.adam, learning_rate=LEARNING_RATE)
+    several = isinstance(agent.param[0], list) and case.rollout_steps is None
+    optimizer = [make(group) for group in agent.param] if several else make(agent.param)
     return lambda steps: agent.train(optimizer=optimizer, total_steps=agent.num_env_steps + steps, p=0)
+
+
+def _our_experience(case: Case) -> Any:
+    """Where our agent learns from."""
+    from note_rl.settings import ReplaySettings, RolloutSettings
+
+    if case.algorithm == "TRPO":  # its critic makes the minibatches
+        return RolloutSettings(num_steps=case.rollout_steps, batch_size="rollout", num_epochs=1)
+    if case.rollout_steps is not None:
+        return RolloutSettings(num_steps=case.rollout_steps, batch_size=case.batch_size, num_epochs=case.num_epochs)
+    return ReplaySettings(
+        capacity=CAPACITY,
+        batch_size=case.batch_size,
+        learning_starts=case.learning_starts,
+        train_freq=case.rhythm[0],
+        gradient_steps=case.rhythm[1],
+        target_update_interval={"DQN": case.rhythm[1], "TD3": 2}.get(case.algorithm, 1),  # as in TD3
+    )
+
+
+def _our_policy(algorithm: str) -> Any:
+    """How our agent explores; None: as it does by itself."""
+    from note_rl.policy import EpsGreedyQPolicy, NoisyPolicy
+    from note_rl.policy.noise import GaussianWhiteNoiseProcess
+
+    if algorithm == "DQN":
+        return EpsGreedyQPolicy(0.05)
+    return NoisyPolicy(GaussianWhiteNoiseProcess(0.1)) if algorithm == "TD3" else None
 
 
 def _theirs(case: Case, library: str) -> Callable[[int], object]:
@@ -133,16 +176,36 @@ def _theirs(case: Case, library: str) -> Callable[[int], object]:
     from importlib import import_module
 
     warnings.filterwarnings("ignore")
-    module = import_module("stable_baselines3" if library == "sb3" else "sbx")
+    package = {"sb3": "stable_baselines3", "sbx": "sbx"}[library]
+    module = import_module("sb3_contrib" if (library, case.algorithm) == ("sb3", "TRPO") else package)
     import_module("torch").set_num_threads(1)
     vec_env = import_module("stable_baselines3.common.env_util").make_vec_env(case.env, case.num_envs, seed=1)
-    given: dict[str, Any] = {"learning_rate": LEARNING_RATE, "gamma": GAMMA, "batch_size": case.batch_size, "seed": 1}
+    given = _their_rollouts(case) if case.rollout_steps is not None else _their_replay(case, library)
+    given |= {"learning_rate": LEARNING_RATE, "gamma": GAMMA, "seed": 1}
     given["policy_kwargs"] = {"net_arch": list(case.hidden_sizes)}
-    if case.algorithm == "PPO":
-        given |= {"n_steps": PPO_STEPS, "n_epochs": PPO_EPOCHS, "gae_lambda": 0.8, "max_grad_norm": 0.5}
-    else:
-        given |= {"buffer_size": CAPACITY, "learning_starts": case.learning_starts}
-        given |= {"train_freq": case.rhythm[0], "gradient_steps": case.rhythm[1]}
+    if library == "sb3":
+        given["device"] = "cpu"
+    model = getattr(module, case.algorithm)("MlpPolicy", vec_env, **given)
+    return lambda steps: model.learn(steps, reset_num_timesteps=False)
+
+
+def _their_rollouts(case: Case) -> dict[str, Any]:
+    """Their arguments of what learns from rollouts."""
+    given: dict[str, Any] = {"n_steps": case.rollout_steps}
+    if case.algorithm == "A2C":
+        return {**given, "ent_coef": 0.01}
+    if case.algorithm == "TRPO":
+        return {**given, "batch_size": case.batch_size, "n_critic_updates": case.num_epochs, **TRUST_REGION}
+    epochs = {"batch_size": case.batch_size, "n_epochs": case.num_epochs}
+    return {**given, **epochs, "gae_lambda": 0.8, "max_grad_norm": 0.5}
+
+
+def _their_replay(case: Case, library: str) -> dict[str, Any]:
+    """Their arguments of what learns from a pool."""
+    from importlib import import_module
+
+    given: dict[str, Any] = {"batch_size": case.batch_size, "buffer_size": CAPACITY}
+    given |= {"learning_starts": case.learning_starts, "train_freq": case.rhythm[0], "gradient_steps": case.rhythm[1]}
     if case.algorithm == "DQN":
         given |= {"target_update_interval": max(case.rhythm[0], 10), "exploration_fraction": 1e-6}
         given |= {"exploration_final_eps": 0.05}
@@ -152,10 +215,7 @@ def _theirs(case: Case, library: str) -> Callable[[int], object]:
         noise = import_module("stable_baselines3.common.noise").NormalActionNoise
         numpy = import_module("numpy")
         given["action_noise"] = noise(numpy.zeros(1), 0.1 * numpy.ones(1))
-    if library == "sb3":
-        given["device"] = "cpu"
-    model = getattr(module, case.algorithm)("MlpPolicy", vec_env, **given)
-    return lambda steps: model.learn(steps, reset_num_timesteps=False)
+    return given
 
 
 if __name__ == "__main__":

@@ -37,6 +37,27 @@ def test_rollout_advantages_use_the_value_of_the_true_last_observation():
     np.testing.assert_allclose(sample.extras["value_old"][0], np.array([0.0, 10.0])[order])
 
 
+@pytest.mark.parametrize(("at_once", "sizes"), [(1024, [8]), (3, [6, 2])])
+def test_the_values_before_and_after_each_step_are_asked_for_together(monkeypatch, at_once, sizes):
+    monkeypatch.setattr("note_rl.replay.rollout._STACKS_AT_ONCE", at_once)
+    frames = FrameRing(4, num_frames=2)
+    taken = steps(0, 4)  # of which frame t is t, and the last one 3.5
+    frames.add(taken)
+    asked = []
+
+    def value(obs):
+        asked.append(len(obs))
+        return 10.0 * obs[:, -1].astype(float)  # of the newest frame
+
+    rollout = Rollout(taken, 0.5, frames)
+    rollout.add_advantages(value, gae_lambda=0.0, standardised=False)
+    assert asked == sizes
+    sample = rollout.gather(np.arange(4)[None], np.zeros(1, bool))
+    np.testing.assert_allclose(sample.extras["value_old"], [[0.0, 10.0, 20.0, 30.0]])
+    # reward + .5 * V(next frame) - V(frame): 0 + 5 - 0, 1 + 10 - 10, 2 + 15 - 20, 3 + 17.5 - 30
+    np.testing.assert_allclose(sample.extras["advantage"], [[5.0, 1.0, -3.0, -9.5]])
+
+
 def test_another_reward_goes_into_the_advantages():
     rollout = Rollout(steps(0, 2), gamma=0.5)
     rollout.replace_reward(lambda obs, action, next_obs: 10.0 * action + obs[:, 0] + next_obs[:, 0])
