@@ -37,6 +37,9 @@ CASES = {
         {"policy": EpsGreedyQPolicy(0.2), "num_steps": 3, "num_envs": 2, **REPLAY},
         options={"clearing_freq": 50, "window_size_": 20, "num_store": 2},
     ),
+    "environments_that_do_not_divide_a_phase": Case(
+        "DQN", "CartPole-v1", {"policy": EpsGreedyQPolicy(0.2), "num_envs": 7, **REPLAY}
+    ),
     "rollout": Case(
         "PPO",
         "CartPole-v1",
