@@ -33,9 +33,9 @@ _MAX_PRIORITIZED_BLOCK = 32  # priorities change between update blocks only: the
 class ReplayExperience:
     """Trains from a replay pool, `gradient_steps` after every `train_freq` environment steps.
 
-    E environments take E steps at once, of which `train_freq` may be no multiple. What a phase collects beyond it counts
-    for the next one, and where it is enough for several at once, so many times `gradient_steps` are taken. So there are
-    as many gradient steps for as many environment steps, whatever E; it is the same with episodes that end together.
+    E environments take E steps at once, and `train_freq` may be no multiple of that. What a phase collects beyond it
+    counts for the next one, and where it is enough for several at once, so many times `gradient_steps` are taken. So
+    there are as many gradient steps for as many environment steps, whatever E; with episodes that end together alike.
 
     Args:
         settings: What was chosen.
