@@ -27,6 +27,22 @@ class DiscreteSpaces:
 
 
 @dataclass(frozen=True)
+class FactoredSpaces:
+    """Shape of an observation and, of actions that are several choices at once, how many there are to each: [D]."""
+
+    obs_shape: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class BinarySpaces:
+    """Shape of an observation and, of actions that are several numbers 0 or 1, how many: D."""
+
+    obs_shape: tuple[int, ...]
+    num_switches: int
+
+
+@dataclass(frozen=True)
 class ContinuousSpaces:
     """Shape of an observation and bounds of the action's numbers, [A] each; infinite ones are possible."""
 
@@ -48,6 +64,18 @@ class ContinuousSpaces:
     def scale(self) -> FloatArray:
         """Half the range of each number, [A]."""
         return 0.5 * (self.high - self.low)
+
+
+PolicySpaces = DiscreteSpaces | FactoredSpaces | BinarySpaces | ContinuousSpaces
+
+
+def num_outputs(spaces: PolicySpaces) -> int:
+    """Of the network of a policy: one per action, one per action of each choice, or one per number."""
+    if isinstance(spaces, DiscreteSpaces):
+        return spaces.num_actions
+    if isinstance(spaces, FactoredSpaces):
+        return sum(spaces.sizes)
+    return spaces.num_switches if isinstance(spaces, BinarySpaces) else spaces.action_size
 
 
 def discrete_spaces(
@@ -90,8 +118,10 @@ def continuous_spaces(env: EnvLike, agent: str, frame_stack: int = 1) -> Continu
 
 def any_spaces(
     env: EnvLike, agent: str, state_dim: int | None, action_dim: int | None, frame_stack: int = 1
-) -> DiscreteSpaces | ContinuousSpaces:
-    """For agents that choose one of several actions or vectors of numbers, as the environment takes them.
+) -> PolicySpaces:
+    """For agents whose policies choose one of several actions, several at once or vectors of numbers.
+
+    Which of them it is, the environment says.
 
     See `discrete_spaces` for the arguments.
 
@@ -103,8 +133,15 @@ def any_spaces(
         return DiscreteSpaces(stacked_shape((state_dim,), frame_stack), action_dim)
     probe = flat_observations(as_factory(env)())
     try:
-        if isinstance(probe.action_space, spaces.Box):
-            return _box_spaces(probe, probe.action_space, frame_stack)
+        taken = probe.action_space
+        if isinstance(taken, spaces.Box):
+            return _box_spaces(probe, taken, frame_stack)
+        if isinstance(taken, spaces.MultiDiscrete):
+            return FactoredSpaces(
+                stacked_shape(_obs_shape(probe), frame_stack), tuple(map(int, taken.nvec.reshape(-1)))
+            )
+        if isinstance(taken, spaces.MultiBinary):
+            return BinarySpaces(stacked_shape(_obs_shape(probe), frame_stack), math.prod(taken.shape))
         return DiscreteSpaces(stacked_shape(_obs_shape(probe), frame_stack), num_discrete_actions(probe, agent))
     finally:
         probe.close()

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 
 from note_rl.errors import AgentContractError, SettingsError, about_shapes
 from note_rl.learners.declarations import has_loss, updates_itself
@@ -167,6 +168,13 @@ def check_answers(answers: FloatArray, num_envs: int, policy: Policy, action_spa
         raise AgentContractError(
             f"action() must return one row per observation, [{num_envs}, ...] here; it returned the shape "
             f"{list(answers.shape)}: scores of all actions, or the numbers of an action, not the action chosen"
+        )
+    several = isinstance(action_space, spaces.MultiDiscrete) and answers.ndim == 2  # several agents have an axis more
+    if several and not policy.chooses_several:
+        raise AgentContractError(
+            f"{type(policy).__name__} chooses one of several actions, but the environment takes {action_space}, one of "
+            "each of several sets: use SoftmaxPolicy (policy=softmax) for an agent that returns the probabilities of "
+            "all sets, such as PPO"
         )
     expected = policy.num_answers(action_space)
     width = int(np.prod(answers.shape[1:]))

@@ -89,12 +89,14 @@ def random_policy_returns(env: EnvLike, num_episodes: int, seed: int) -> FloatAr
 
 
 def random_actions(space: Any, seed: int) -> Callable[[Array], Array]:
-    """Chooses any action, each equally likely, for observations [E, *obs]; discrete ones are counted from 0."""
+    """Chooses any action, each equally likely, for observations [E, *obs]; what is chosen is counted from 0."""
     space.seed(int(generator(seed, "random policy").integers(2**31)))
-    first = int(space.start) if isinstance(space, spaces.Discrete) else 0
+    counted = isinstance(space, spaces.Discrete | spaces.MultiDiscrete) and np.any(space.start)
 
     def choose(obs: Array) -> Array:
-        return np.stack([np.asarray(space.sample() - first if first else space.sample()) for _ in range(len(obs))])
+        return np.stack(
+            [np.asarray(space.sample() - space.start if counted else space.sample()) for _ in range(len(obs))]
+        )
 
     return choose
 

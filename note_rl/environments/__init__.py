@@ -1,6 +1,6 @@
 """Environments: how they are made, checked and copied, and stepped several at a time."""
 
-from note_rl.environments.base import Env, Environments
+from note_rl.environments.base import Env, Environments, as_the_space_has_it
 from note_rl.environments.choosing import training_environments
 from note_rl.environments.in_process import VectorEnvironment, difference
 from note_rl.environments.making import (
@@ -27,6 +27,7 @@ __all__ = [
     "MakeEnv",
     "VectorEnvironment",
     "as_factory",
+    "as_the_space_has_it",
     "bounded_actions",
     "check_listed",
     "check_same_spaces",

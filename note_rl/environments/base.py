@@ -4,12 +4,26 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 import gymnasium
+import numpy as np
+from gymnasium import spaces
 
 from note_rl.environments.goals import GoalLayout
 from note_rl.types import Array, BoolArray, FloatArray
 
 Env = gymnasium.Env[Any, Any]
 AnyVectorEnv = gymnasium.vector.VectorEnv[Any, Any, Any]
+
+
+def as_the_space_has_it(action: Array, space: spaces.Space[Any]) -> Array:
+    """Actions [E, ...] in the shape of the space, and counted from where it begins.
+
+    Args:
+        action: [E] int or [E, D] int, counted from 0, or [E, A] float.
+        space: Of one action.
+    """
+    shaped = action.reshape(len(action), *(space.shape or ()))
+    start: Any = space.start if isinstance(space, spaces.Discrete | spaces.MultiDiscrete) else 0
+    return shaped + start if np.any(start) else shaped
 
 
 class Environments(Protocol):
@@ -38,7 +52,7 @@ class Environments(Protocol):
         """Takes one step in each environment.
 
         Args:
-            action: [E] int, counted from 0, or [E, A] float.
+            action: [E] int or [E, D] int, counted from 0, or [E, A] float.
 
         Returns:
             obs [E, *obs] acted on, reward [E] float32, next_obs [E, *obs] (the true last observation where an episode

@@ -21,7 +21,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
-from note_rl.environments.base import AnyVectorEnv
+from note_rl.environments.base import AnyVectorEnv, as_the_space_has_it
 from note_rl.environments.goals import GoalLayout
 from note_rl.environments.in_process import as_stored, check_number
 from note_rl.errors import EnvironmentMismatchError
@@ -125,10 +125,7 @@ class ForeignVector(abc.ABC):
         return previous, reward, obs, terminated, ended
 
     def _to_env(self, action: Array) -> Array:
-        space = self.env.action_space
-        if isinstance(self.action_space, spaces.Discrete):
-            return np.asarray(action + self.action_space.start, space.dtype)
-        return np.asarray(action, space.dtype).reshape(len(self), *(self.action_space.shape or ()))
+        return np.asarray(as_the_space_has_it(action, self.action_space), self.env.action_space.dtype)
 
     def _seen(self, shown: Any) -> tuple[Array, FloatArray | None]:
         """Copies of observations [E, *obs] and, of goal observations, the goals achieved [E, G]."""

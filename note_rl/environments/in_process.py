@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 from gymnasium import spaces
 
-from note_rl.environments.base import Env
+from note_rl.environments.base import Env, as_the_space_has_it
 from note_rl.environments.goals import goal_layout, goal_wrapper
 from note_rl.errors import CheckpointError, EnvironmentMismatchError
 from note_rl.seeding import integer
@@ -69,8 +69,7 @@ class VectorEnvironment:
     def _to_env(self, action: Array) -> list[Any]:
         """Actions in the form that each environment takes."""
         if self._action_start is None:
-            shape = self.action_space.shape or ()
-            return list(action if action.shape[1:] == shape else action.reshape(-1, *shape))
+            return list(as_the_space_has_it(action, self.action_space))
         numbers: list[Any] = (action + self._action_start if self._action_start else action).tolist()
         return numbers
 

@@ -250,9 +250,12 @@ def num_discrete_actions(env: Env, agent: str) -> int:
     """
     if isinstance(env.action_space, spaces.Discrete):
         return int(env.action_space.n)
+    instead = "take an environment with discrete actions (env=cartpole)"
+    if isinstance(env.action_space, spaces.MultiDiscrete | spaces.MultiBinary):
+        instead = "take PPO, A2C or TRPO (agent=ppo, a2c, trpo), which choose several at once"
     raise EnvironmentMismatchError(
         f"{agent} chooses one of several actions, but {_name_of(env)} has the action space {env.action_space}; "
-        "take an environment with discrete actions (env=cartpole)"
+        f"{instead}"
     )
 
 

@@ -80,8 +80,9 @@ class FirstOfVector(gymnasium.Env[Array, Any]):
 
     def step(self, action: Any) -> tuple[Array, float, bool, bool, dict[str, Any]]:
         """One step everywhere."""
-        first = int(self.action_space.start) if isinstance(self.action_space, spaces.Discrete) else 0
-        own = np.asarray(action) - first if first else np.asarray(action)
+        space = self.action_space
+        start: Any = space.start if isinstance(space, spaces.Discrete | spaces.MultiDiscrete) else 0
+        own = np.asarray(action) - start if np.any(start) else np.asarray(action)
         _, reward, obs, terminated, ended = self._envs.step(np.stack([own] * len(self._envs)))
         return obs[0], float(reward[0]), bool(terminated[0]), bool(ended[0] and not terminated[0]), {}
 

@@ -17,7 +17,7 @@ from note_rl.policy import Policy
 from note_rl.settings import ReplaySettings, RolloutSettings, SequenceSettings, Settings
 from note_rl.types import BEHAVIOUR
 
-ActionKind = Literal["discrete", "continuous", "bounded"]
+ActionKind = Literal["discrete", "multi_discrete", "multi_binary", "continuous", "bounded"]
 Framework = Literal["keras", "torch", "none"]
 
 
@@ -28,8 +28,9 @@ class Declared:
         framework: In which the agent is written; `RL` and `RL_pytorch` say it.
         on_policy: Its loss needs rollouts of its own current policy: replay is refused, and policies that do not know
             how likely their actions were. False: it needs replay, and rollouts are refused. None: set() decides.
-        action_kinds: Which actions it gives: "discrete", one of several; "continuous", numbers; "bounded", numbers
-            within finite bounds. None: those that the policy takes, and where several agents share an environment.
+        action_kinds: Which actions it gives: "discrete", one of several; "multi_discrete", one of each of several
+            sets; "multi_binary", several numbers 0 or 1; "continuous", numbers; "bounded", numbers within finite
+            bounds. None: those that the policy takes, and where several agents share an environment.
         batch_attributes: What its loss reads of a minibatch besides the arguments of `__call__`, such as
             `log_prob_old`, or its update() of the batch: names from `BATCH_ATTRIBUTES`. What settings do not bring is
             refused before training.
@@ -216,6 +217,14 @@ def _check_signals(kind: type[Declared], settings: Settings) -> None:
         )
 
 
+_SPACES: Mapping[ActionKind, type[spaces.Space[Any]]] = {
+    "discrete": spaces.Discrete,
+    "multi_discrete": spaces.MultiDiscrete,
+    "multi_binary": spaces.MultiBinary,
+    "continuous": spaces.Box,
+}
+
+
 def check_actions(kind: type[Declared], env: Env) -> None:
     """Refuses an environment of one agent whose actions are of a kind that the agent does not give.
 
@@ -223,10 +232,10 @@ def check_actions(kind: type[Declared], env: Env) -> None:
         EnvironmentMismatchError: Naming both.
     """
     kinds = kind.action_kinds
-    takes_numbers = isinstance(env.action_space, spaces.Box)
-    if kinds is None or (takes_numbers and "continuous" in kinds):
+    taken = next((name for name, space in _SPACES.items() if isinstance(env.action_space, space)), None)
+    if kinds is None or taken in kinds:
         return
-    if "discrete" in kinds and not (takes_numbers and "bounded" in kinds):
+    if "discrete" in kinds and not (taken == "continuous" and "bounded" in kinds):
         num_discrete_actions(env, kind.__name__)
     else:
         bounded_actions(env, kind.__name__)

@@ -27,6 +27,11 @@ def _softmax(x: FloatArray) -> FloatArray:
     return shares
 
 
+def softmax_of_each(x: FloatArray, sizes: Sequence[int]) -> FloatArray:
+    """Returns probabilities [E, sum of sizes] of several choices, each the softmax of its own numbers."""
+    return np.concatenate([_softmax(part) for part in np.split(x, np.cumsum(sizes)[:-1], axis=-1)], axis=-1)
+
+
 _ACTIVATIONS: dict[str, Activation] = {
     "linear": lambda x: x,
     "relu": lambda x: np.maximum(x, 0.0),
@@ -34,6 +39,7 @@ _ACTIVATIONS: dict[str, Activation] = {
     "elu": lambda x: np.where(x > 0.0, x, np.expm1(np.minimum(x, 0.0))),
     "silu": lambda x: 0.5 * x * (1.0 + np.tanh(0.5 * x)),  # x * sigmoid(x), which cannot overflow in this form
     "softmax": _softmax,
+    "sigmoid": lambda x: 0.5 * (1.0 + np.tanh(0.5 * x)),
 }
 
 

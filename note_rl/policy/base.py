@@ -10,7 +10,13 @@ from note_rl.types import Array, FloatArray, IntArray
 
 
 class Policy(ABC):
-    """Chooses actions from the agent's answers to a batch of observations."""
+    """Chooses actions from the agent's answers to a batch of observations.
+
+    Attributes:
+        chooses_several: Whether it can make several choices at once, as MultiDiscrete actions ask for.
+    """
+
+    chooses_several = False
 
     def __init__(self) -> None:
         self._generator: np.random.Generator | None = None

@@ -64,6 +64,11 @@ class PolicyPerEnvironment(_Several):
         """Actions [E] or [E, A]."""
         return np.concatenate([policy.select(scores[i : i + 1], rng) for i, policy in enumerate(self.policies)])
 
+    @property
+    def chooses_several(self) -> bool:  # type: ignore[override]  # of others it is a constant
+        """Whether all of them can."""
+        return all(policy.chooses_several for policy in self.policies)
+
     def greedy(self, scores: FloatArray) -> Array:
         """Without exploration they all act alike."""
         return self.policies[0].greedy(scores)

@@ -9,19 +9,24 @@ from gymnasium import spaces
 
 from note_rl.errors import AgentContractError, EnvironmentMismatchError, SettingsError
 from note_rl.policy.base import Policy
+from note_rl.policy.sampling import SMALLEST, OneOfEach, Switches, sample_cumulative, sample_rows
 from note_rl.support.checking import Number
 from note_rl.types import Array, FloatArray, IntArray
 
 ClipRange = tuple[float, float]
 _FINITE = Number()
-_SMALLEST = np.finfo(np.float32).tiny
 
 
 class DiscretePolicy(Policy):
     """Base of the policies that choose from scores [E, A], one value or probability per action."""
 
     def use_space(self, action_space: Any) -> None:
-        """Refuses continuous actions."""
+        """Refuses actions that are numbers, or several numbers 0 or 1."""
+        if isinstance(action_space, spaces.MultiBinary):
+            raise EnvironmentMismatchError(
+                f"{type(self).__name__} chooses one of several actions, but the environment takes {action_space}; use "
+                "SoftmaxPolicy (policy=softmax) for an agent that returns how likely each of the numbers is 1"
+            )
         if isinstance(action_space, spaces.Box):
             raise EnvironmentMismatchError(
                 f"{type(self).__name__} chooses one of several actions, but the environment takes {action_space}; "
@@ -71,21 +76,10 @@ def _check_clip(clip: ClipRange) -> None:
         raise SettingsError(f"clip must be two numbers (lowest, highest), got {clip!r}")
 
 
-def _sample_rows(probabilities: FloatArray, rng: np.random.Generator) -> IntArray:
-    """One index per row of [E, ..., A], by inversion of the cumulative sum."""
-    return _sample_cumulative(np.cumsum(probabilities, axis=-1), rng)
-
-
-def _sample_cumulative(cumulative: FloatArray, rng: np.random.Generator) -> IntArray:
-    threshold = rng.random((*cumulative.shape[:-1], 1)) * cumulative[..., -1:]
-    index: IntArray = np.argmax(cumulative > threshold, axis=-1)
-    return index
-
-
 def _sample_boltzmann(scores: FloatArray, tau: float, clip: ClipRange, rng: np.random.Generator) -> IntArray:
     """One action per row with probability proportional to exp(score / tau)."""
     logits = np.clip(np.asarray(scores, np.float64) / tau, *clip)
-    return _sample_rows(np.exp(logits - logits.max(axis=-1, keepdims=True)), rng)
+    return sample_rows(np.exp(logits - logits.max(axis=-1, keepdims=True)), rng)
 
 
 def with_random_rows(action: IntArray, share: float, num_actions: int, rng: np.random.Generator) -> IntArray:
@@ -236,10 +230,43 @@ class BoltzmannGumbelQPolicy(DiscretePolicy):
 
 
 class SoftmaxPolicy(DiscretePolicy):
-    """Samples from the probabilities that the agent's action() returns, as actor-critic agents do."""
+    """Samples from the probabilities that the agent's action() returns, as actor-critic agents do.
+
+    Where the environment takes one of several actions, these are [E, A] and sum to 1. Where it takes one of each of
+    several sets (MultiDiscrete), those of the sets stand one behind the other. Where it takes D numbers 0 or 1
+    (MultiBinary), they say how likely each is 1.
+    """
+
+    chooses_several = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._several: OneOfEach | Switches | None = None
+
+    def use_space(self, action_space: Any) -> None:
+        """Learns whether there are several choices at once; refuses actions that are numbers."""
+        self._several = None
+        if isinstance(action_space, spaces.MultiBinary):
+            self._several = Switches(action_space)
+            return
+        super().use_space(action_space)
+        if isinstance(action_space, spaces.MultiDiscrete):
+            self._several = OneOfEach(action_space)
+
+    def _choices(self, scores: FloatArray) -> OneOfEach | Switches | None:
+        """Those that are made at once; None: one. Scores of several agents, which make one each, have an axis more."""
+        return self._several if scores.ndim == 2 else None
+
+    def greedy(self, scores: FloatArray) -> Array:
+        """The most likely actions, [E], or [E, D] of D choices."""
+        several = self._choices(scores)
+        return super().greedy(scores) if several is None else several.greedy(scores)
 
     def select(self, scores: FloatArray, rng: np.random.Generator) -> Array:
-        """Actions [E]. Scores that are no probabilities are refused."""
+        """Actions [E], or [E, D] of D choices. Scores that are no probabilities are refused."""
+        several = self._choices(scores)
+        if several is not None:
+            return several.select(scores, rng)
         num_actions = scores.shape[-1]
         cumulative = np.cumsum(scores, axis=-1)
         if scores.min() < 0.0 or abs(float(cumulative.reshape(-1, num_actions)[0, -1]) - 1.0) > 1e-3:
@@ -248,13 +275,16 @@ class SoftmaxPolicy(DiscretePolicy):
                 "SoftmaxPolicy samples from probabilities, but action() returned scores that do not sum to 1 "
                 f"(first row: {first}); end it with a softmax or use BoltzmannQPolicy"
             )
-        return _sample_cumulative(cumulative, rng)
+        return sample_cumulative(cumulative, rng)
 
     def log_prob(self, scores: FloatArray, action: Array) -> FloatArray:
-        """Log-probability [E] of the actions chosen."""
+        """Log-probability [E] of the actions chosen, of all choices together."""
+        several = self._choices(scores)
+        if several is not None:
+            return several.log_prob(scores, action)
         first = np.arange(0, scores.size, scores.shape[-1])  # of each row; indexing flat takes a third of the time
         chosen = scores.reshape(-1)[first + action.reshape(-1)].reshape(action.shape)
-        return np.log(np.maximum(chosen, _SMALLEST))
+        return np.log(np.maximum(chosen, SMALLEST))
 
     def select_action(  # type: ignore[override]  # the manuals' arguments; q_values by keyword as elsewhere
         self, nb_actions: Any = None, probs: Any = None, *, q_values: Any = None

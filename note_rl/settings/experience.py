@@ -46,13 +46,15 @@ class ReplaySettings:
     train_freq: int | None = setting(
         None,
         Count(),
-        text="Environment steps (all environments together) between training phases; None: one episode.",
+        text="Environment steps (all environments together) between training phases; None: one episode. What several "
+        "environments take beyond it counts for the next phase.",
     )
     gradient_steps: int | None = setting(
         None,
         Count(),
         manual="num_updates",
-        text="Gradient steps per training phase; None: one shuffled pass over the pool.",
+        text="Gradient steps per training phase, or for every `train_freq` steps in it if they are several times as "
+        "many; None: one shuffled pass over the pool.",
     )
     target_update_interval: int | None = setting(
         None,

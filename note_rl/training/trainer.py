@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -157,8 +157,9 @@ class Trainer:
     def _iterate(self, session: Session) -> None:
         """Collects, stores, learns and adapts, once."""
         hyperparameters = self._hyperparameters(session)
-        steps = self._collect(session)
-        self._store(steps)
+        rounds = self._collect(session)
+        steps = joined(rounds)
+        self._store(steps, len(rounds))
         self._loss = self._learn(hyperparameters, session)
         self._adapt()
         if self.settings.normalise_obs:  # only now: the same for the whole iteration
@@ -187,25 +188,25 @@ class Trainer:
             hyperparameters.setdefault(name, float(getattr(self.agent, name)))
         return self.state.plateau.scaled(hyperparameters, self.learner.optimizer_numbers)
 
-    def _collect(self, session: Session) -> Steps:
+    def _collect(self, session: Session) -> list[Steps]:
         """As many rounds as are asked for, if the budget is not used up before."""
         rounds: list[Steps] = []
         while len(rounds) < self.num_store.now and (not rounds or session.steps_left != 0):
-            rounds.append(self._collect_round(session))
-        return joined(rounds)
+            rounds.append(self._collect_round(session, rounds))
+        return rounds
 
-    def _collect_round(self, session: Session) -> Steps:
-        length = self.experience.phase_length(self.collector.num_envs, session.steps_left)
+    def _collect_round(self, session: Session, before: Sequence[Steps]) -> Steps:
+        length = self.experience.phase_length(self.collector.num_envs, session.steps_left, before)
         steps, episodes = self.collector.collect(self._act, length)
         self.clock.num_env_steps += steps.num_env_steps
         for episode in episodes:
             session.note_episode(episode)
         return steps
 
-    def _store(self, steps: Steps) -> None:
+    def _store(self, steps: Steps, num_rounds: int) -> None:
         if self.state.reward_normaliser is not None:
             self.state.reward_normaliser.update(steps, float(getattr(self.agent, "gamma", 1.0)))
-        self.experience.store(steps)
+        self.experience.store(steps, num_rounds)
 
     def _learn(self, hyperparameters: Mapping[str, float], session: Session) -> float:
         """Mean loss over the gradient steps of this iteration; nan if there were none."""

@@ -8,7 +8,7 @@ from gymnasium import spaces
 from gymnasium.vector.utils import batch_space, iterate
 
 from note_rl.collect.evaluation import Greedy
-from note_rl.environments import flat_observations
+from note_rl.environments import as_the_space_has_it, flat_observations
 from note_rl.types import Array, BoolArray
 from tuner.errors import UserError
 from tuner.runs.build import BuiltRun
@@ -85,10 +85,7 @@ class Player:
         if deterministic not in self._acting:
             self._acting[deterministic] = _Greedily(self) if deterministic else _Exploring(self, self._rng)
         actions = self._acting[deterministic](obs, episode_start)
-        if isinstance(self.action_space, spaces.Discrete):
-            actions = actions + self.action_space.start
-        else:
-            actions = actions.reshape(len(obs), *(self.action_space.shape or ()))
+        actions = as_the_space_has_it(actions, self.action_space)
         return (actions[0] if is_single else actions), None
 
     def _batch(self, observation: Any) -> tuple[Array, bool]:

@@ -5,9 +5,11 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from note_rl.agents.keras.choices import choice_of
+from note_rl.agents.keras.distributions import DiagonalGaussian, Distribution
 from note_rl.agents.keras.layered import LayeredNetwork, have_one_trunk, policy_and_value, through_one_trunk
 from note_rl.agents.keras.networks import MLP, MakeNetwork
-from note_rl.agents.spaces import DiscreteSpaces, any_spaces
+from note_rl.agents.spaces import any_spaces, num_outputs
 from note_rl.environments import EnvLike
 from note_rl.learners.numpy_policy import DenseLayer, dense_layers_of, with_constant_outputs
 from note_rl.policy import GaussianPolicy, Policy, SoftmaxPolicy
@@ -17,11 +19,11 @@ _LOG_ROOT_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
 class ActorCritic(RL):
-    """A policy and its value, for discrete and for continuous actions. A subclass gives the loss.
+    """A policy and its value, for actions of all kinds. A subclass gives the loss.
 
     They are two networks, or the two heads of one (`layered_network` with shared=True).
 
-    Acts with `SoftmaxPolicy` where it chooses one of several actions, with `GaussianPolicy` where actions are numbers.
+    Acts with `SoftmaxPolicy` where it chooses, with `GaussianPolicy` where actions are numbers.
 
     Args:
         state_dim: Length of an observation; None: read from the environment, as action_dim.
@@ -41,7 +43,7 @@ class ActorCritic(RL):
     """
 
     on_policy = True
-    action_kinds = ("discrete", "continuous")
+    action_kinds = ("discrete", "multi_discrete", "multi_binary", "continuous")
     reads_triplets = False
     has_value_network = True
 
@@ -65,7 +67,6 @@ class ActorCritic(RL):
     ) -> None:
         super().__init__()
         spaces = any_spaces(env, type(self).__name__, state_dim, action_dim, frame_stack)
-        num_outputs = spaces.num_actions if isinstance(spaces, DiscreteSpaces) else spaces.action_size
         hidden = (hidden_size, hidden_size) if isinstance(hidden_size, int) else hidden_size
         make = network or (lambda shape, outputs: MLP(shape, outputs, hidden, activation="tanh"))
         self.env = env
@@ -76,10 +77,11 @@ class ActorCritic(RL):
         self.normalise_advantage = normalise_advantage
         self.initial_log_std = initial_log_std
         self.frame_stack = frame_stack
+        self.choice = choice_of(spaces)  # None: actions are numbers
         with tf.device(device):
-            self.actor, self.critic = policy_and_value(make, critic_network, spaces.obs_shape, num_outputs)
-            start = [initial_log_std] * num_outputs
-            self.log_std = None if isinstance(spaces, DiscreteSpaces) else tf.Variable(start, dtype=tf.float32)
+            self.actor, self.critic = policy_and_value(make, critic_network, spaces.obs_shape, num_outputs(spaces))
+            start = [initial_log_std] * num_outputs(spaces)
+            self.log_std = tf.Variable(start, dtype=tf.float32) if self.choice is None else None
         for net, output_gain in ((self.actor, 0.01), (self.critic, 1.0)):
             if isinstance(net, MLP | LayeredNetwork):
                 net.start_orthogonal(output_gain)
@@ -93,15 +95,23 @@ class ActorCritic(RL):
         self.return_: tf.Tensor
 
     def action(self, s: tf.Tensor) -> tf.Tensor:
-        """Probabilities [B, A], or of continuous actions means and log deviations [B, 2A]."""
+        """Probabilities [B, A], those of several choices in a row, or of numbers means and log deviations [B, 2A]."""
         outputs = self.actor(s)
-        if self.log_std is None:
-            return tf.nn.softmax(outputs)
+        if self.choice is not None:
+            return self.choice.answers(outputs)
         return tf.concat([outputs, tf.zeros_like(outputs) + self.log_std], axis=-1)
 
     def value(self, s: tf.Tensor) -> tf.Tensor:
         """V(s) [B]."""
         return self.critic(s)[:, 0]
+
+    def distribution(self, s: tf.Tensor) -> Distribution:
+        """pi(.|s), for each state of a batch."""
+        outputs: tf.Tensor = self.actor(s)
+        if self.choice is not None:
+            return self.choice.distribution(outputs)
+        assert self.log_std is not None
+        return DiagonalGaussian(outputs, tf.identity(self.log_std))
 
     def log_prob_and_entropy(self, s: tf.Tensor, a: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Log-probability of a in s [B], and the entropy of pi(.|s), [B] or the same number for all states."""
@@ -115,21 +125,21 @@ class ActorCritic(RL):
         return (*self._log_prob_and_entropy(outputs, a), v[:, 0])
 
     def _log_prob_and_entropy(self, outputs: tf.Tensor, a: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        if self.log_std is None:
-            log_probs = tf.nn.log_softmax(outputs)  # [B, A]
-            chosen = tf.gather(log_probs, a, axis=1, batch_dims=1)
-            return chosen, -tf.reduce_sum(tf.exp(log_probs) * log_probs, axis=-1)
+        if self.choice is not None:
+            policy = self.choice.distribution(outputs)
+            return policy.log_prob(a), policy.entropy()
+        assert self.log_std is not None
         distance = (a - outputs) * tf.exp(-self.log_std)
         log_normal = -0.5 * tf.square(distance) - self.log_std - _LOG_ROOT_2PI  # [B, A]
         return tf.reduce_sum(log_normal, axis=-1), tf.reduce_sum(self.log_std + _LOG_ROOT_2PI + 0.5)
 
     def default_policy(self) -> Policy:
         """Until set() says otherwise."""
-        return SoftmaxPolicy() if self.log_std is None else GaussianPolicy()
+        return GaussianPolicy() if self.choice is None else SoftmaxPolicy()
 
     def acting_layers(self) -> list[DenseLayer] | None:
         """The actor's layers, if it consists of dense ones."""
-        layers = dense_layers_of(self.actor, "softmax" if self.log_std is None else None)
+        layers = dense_layers_of(self.actor, None if self.choice is None else self.choice.activation)
         if layers is None or self.log_std is None:
             return layers
         return with_constant_outputs(layers, self.log_std.numpy())

@@ -54,6 +54,56 @@ class Categorical(Distribution):
 
 
 @dataclass(frozen=True)
+class MultiCategorical(Distribution):
+    """Several independent choices at once: log-probabilities and divergences are sums over them."""
+
+    parts: tuple[Categorical, ...]
+
+    def log_prob(self, a: tf.Tensor) -> tf.Tensor:
+        """See `Distribution`; a [B, D] has one number per part."""
+        return tf.add_n([part.log_prob(a[:, index]) for index, part in enumerate(self.parts)])
+
+    def entropy(self) -> tf.Tensor:
+        """See `Distribution`."""
+        return tf.add_n([part.entropy() for part in self.parts])
+
+    def detached(self) -> Self:
+        """See `Distribution`."""
+        return type(self)(tuple(part.detached() for part in self.parts))
+
+    def kl(self, other: Self) -> tf.Tensor:
+        """See `Distribution`."""
+        return tf.add_n([mine.kl(theirs) for mine, theirs in zip(self.parts, other.parts, strict=True)])
+
+
+@dataclass(frozen=True)
+class Bernoulli(Distribution):
+    """Several independent numbers that are 1 or 0, by log-odds [B, D] of 1."""
+
+    logits: tf.Tensor
+
+    def log_prob(self, a: tf.Tensor) -> tf.Tensor:
+        """See `Distribution`: log p where a is 1, log(1 - p) = log p - logit where it is 0."""
+        off = 1.0 - tf.cast(a, tf.float32)
+        return tf.reduce_sum(tf.math.log_sigmoid(self.logits) - off * self.logits, axis=-1)
+
+    def entropy(self) -> tf.Tensor:
+        """See `Distribution`: the sum of (1 - p) logit - log p."""
+        off = 1.0 - tf.nn.sigmoid(self.logits)
+        return tf.reduce_sum(off * self.logits - tf.math.log_sigmoid(self.logits), axis=-1)
+
+    def detached(self) -> Self:
+        """See `Distribution`."""
+        return type(self)(tf.stop_gradient(self.logits))
+
+    def kl(self, other: Self) -> tf.Tensor:
+        """See `Distribution`: the sum of log p - log q - (1 - p) (logit p - logit q)."""
+        off = 1.0 - tf.nn.sigmoid(self.logits)
+        of_ones = tf.math.log_sigmoid(self.logits) - tf.math.log_sigmoid(other.logits)
+        return tf.reduce_sum(of_ones - off * (self.logits - other.logits), axis=-1)
+
+
+@dataclass(frozen=True)
 class DiagonalGaussian(Distribution):
     """Vectors of A independent normal numbers, by mean [B, A] and log deviation [A] or [B, A]."""
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from note_rl.agents.keras.networks import MLP, MakeNetwork, as_numbers
 from note_rl.agents.keras.ppo import PPO
-from note_rl.agents.spaces import DiscreteSpaces, any_spaces
+from note_rl.agents.spaces import any_spaces, num_outputs
 from note_rl.environments import EnvLike
 
 
@@ -75,9 +75,7 @@ class GAIL(PPO):
         spaces = any_spaces(env, "GAIL", state_dim, action_dim, frame_stack)
         self.gradient_penalty = gradient_penalty
         size = discriminator_size
-        self.num_actions = spaces.num_actions if isinstance(spaces, DiscreteSpaces) else None
-        action_size = spaces.num_actions if isinstance(spaces, DiscreteSpaces) else spaces.action_size
-        num_inputs = math.prod(spaces.obs_shape) + action_size
+        num_inputs = math.prod(spaces.obs_shape) + num_outputs(spaces)
         with tf.device(device):
             self.discriminator = MLP((num_inputs,), 1, (size, size) if isinstance(size, int) else size, "tanh")
         self.param = [list(chain(*self.param)), self.discriminator.trainable_variables]
@@ -86,7 +84,7 @@ class GAIL(PPO):
 
     def _pair(self, s: tf.Tensor, a: tf.Tensor) -> tf.Tensor:
         """What the discriminator sees of states and actions, [B, ...]."""
-        action = tf.cast(a, tf.float32) if self.num_actions is None else tf.one_hot(a, self.num_actions)
+        action = tf.cast(a, tf.float32) if self.choice is None else self.choice.indicators(a)
         return tf.concat([tf.reshape(as_numbers(s), (-1, math.prod(s.shape[1:]))), action], axis=1)
 
     def reward(self, s: tf.Tensor, a: tf.Tensor, next_s: tf.Tensor) -> tf.Tensor:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import tensorflow as tf
 
 from note_rl.agents.keras.actor_critic import ActorCritic
-from note_rl.agents.keras.distributions import Categorical, DiagonalGaussian, Distribution
+from note_rl.agents.keras.distributions import Distribution
 from note_rl.agents.keras.networks import MakeNetwork
 from note_rl.agents.keras.second_order import conjugate_gradient, hessian_product, in_a_row
 from note_rl.agents.trust_region import check_trust_region
@@ -19,7 +19,7 @@ _SMALL = 1e-8  # keeps the length of a step finite where there is no gradient
 class TRPO(ActorCritic):
     """The largest step along the natural gradient that keeps the policy close to the one that collected.
 
-    One update per rollout, for discrete and for continuous actions. The policy takes one step: conjugate gradients find
+    One update per rollout, for actions of all kinds. The policy takes one step: conjugate gradients find
     its direction, and a line search its length, so that the KL divergence stays below a bound. Then the critic follows
     the returns by the optimizer that train() is given, which the policy has no use for.
 
@@ -116,13 +116,6 @@ class TRPO(ActorCritic):
     def step_fraction(self) -> float:
         """The last step as a share of the longest that the bound would allow a quadratic KL divergence; 0: none."""
         return float(self._last_step[1])
-
-    def distribution(self, s: tf.Tensor) -> Distribution:
-        """pi(.|s), for each state of a batch."""
-        outputs = self.actor(s)
-        if self.log_std is None:
-            return Categorical(tf.nn.log_softmax(outputs))
-        return DiagonalGaussian(outputs, tf.identity(self.log_std))
 
     def update(self, batch: Any, optimizers: Sequence[Any]) -> list[tf.Tensor]:
         """Losses of policy and critic, after one step of the one and some passes of the other (algorithm 1)."""

@@ -12,7 +12,7 @@ from note_rl.environments import EnvLike
 
 
 class A2C(ActorCritic):
-    """One gradient step on each short rollout of many environments, for discrete and for continuous actions.
+    """One gradient step on each short rollout of many environments, for actions of all kinds.
 
     set() begins with one minibatch of the whole rollout, in one epoch: a second step on the same transitions would be
     off the policy that they come from, and nothing here corrects for that.

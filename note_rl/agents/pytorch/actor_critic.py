@@ -6,9 +6,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from note_rl.agents.pytorch.choices import choice_of
+from note_rl.agents.pytorch.distributions import DiagonalGaussian, Distribution
 from note_rl.agents.pytorch.layered import LayeredNetwork, have_one_trunk, policy_and_value, through_one_trunk
 from note_rl.agents.pytorch.networks import MLP, MakeNetwork
-from note_rl.agents.spaces import DiscreteSpaces, any_spaces
+from note_rl.agents.spaces import any_spaces, num_outputs
 from note_rl.environments import EnvLike
 from note_rl.learners.numpy_policy import DenseLayer, dense_layers_of, with_constant_outputs
 from note_rl.policy import GaussianPolicy, Policy, SoftmaxPolicy
@@ -18,11 +20,11 @@ _LOG_ROOT_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
 class ActorCritic(RL_pytorch):
-    """A policy and its value, for discrete and for continuous actions. A subclass gives the loss.
+    """A policy and its value, for actions of all kinds. A subclass gives the loss.
 
     They are two networks, or the two heads of one (`layered_network` with shared=True).
 
-    Acts with `SoftmaxPolicy` where it chooses one of several actions, with `GaussianPolicy` where actions are numbers.
+    Acts with `SoftmaxPolicy` where it chooses, with `GaussianPolicy` where actions are numbers.
 
     Args:
         state_dim: Length of an observation; None: read from the environment, as action_dim.
@@ -42,7 +44,7 @@ class ActorCritic(RL_pytorch):
     """
 
     on_policy = True
-    action_kinds = ("discrete", "continuous")
+    action_kinds = ("discrete", "multi_discrete", "multi_binary", "continuous")
     reads_triplets = False
     has_value_network = True
 
@@ -66,7 +68,6 @@ class ActorCritic(RL_pytorch):
     ) -> None:
         super().__init__()
         spaces = any_spaces(env, type(self).__name__, state_dim, action_dim, frame_stack)
-        num_outputs = spaces.num_actions if isinstance(spaces, DiscreteSpaces) else spaces.action_size
         hidden = (hidden_size, hidden_size) if isinstance(hidden_size, int) else hidden_size
         make = network or (lambda shape, outputs: MLP(shape, outputs, hidden, activation="tanh"))
         self.env = env
@@ -77,14 +78,15 @@ class ActorCritic(RL_pytorch):
         self.normalise_advantage = normalise_advantage
         self.initial_log_std = initial_log_std
         self.frame_stack = frame_stack
-        networks = policy_and_value(make, critic_network, spaces.obs_shape, num_outputs)
+        self.choice = choice_of(spaces)  # None: actions are numbers
+        networks = policy_and_value(make, critic_network, spaces.obs_shape, num_outputs(spaces))
         self.actor, self.critic = (network.to(device) for network in networks)
         self.one_trunk = have_one_trunk(self.actor, self.critic)
         for net, output_gain in ((self.actor, 0.01), (self.critic, 1.0)):
             if isinstance(net, MLP | LayeredNetwork):
                 net.start_orthogonal(output_gain)
-        start = torch.full((num_outputs,), initial_log_std, device=device)
-        self.log_std = None if isinstance(spaces, DiscreteSpaces) else start.requires_grad_()
+        start = torch.full((num_outputs(spaces),), initial_log_std, device=device)
+        self.log_std = start.requires_grad_() if self.choice is None else None
         self.param = [list(self.actor.parameters()), list(self.critic.parameters())]
         if self.one_trunk:  # one group, with each parameter once
             self.param = [list(nn.ModuleList((self.actor, self.critic)).parameters())]
@@ -94,16 +96,25 @@ class ActorCritic(RL_pytorch):
         self.return_: Tensor
 
     def action(self, s: Tensor) -> Tensor:
-        """Probabilities [B, A], or of continuous actions means and log deviations [B, 2A]."""
+        """Probabilities [B, A], those of several choices in a row, or of numbers means and log deviations [B, 2A]."""
         outputs: Tensor = self.actor(s)
-        if self.log_std is None:
-            return outputs.softmax(-1)
+        if self.choice is not None:
+            return self.choice.answers(outputs)
+        assert self.log_std is not None
         return torch.cat([outputs, self.log_std.expand_as(outputs)], dim=-1)
 
     def value(self, s: Tensor) -> Tensor:
         """V(s) [B]."""
         v: Tensor = self.critic(s).squeeze(1)
         return v
+
+    def distribution(self, s: Tensor) -> Distribution:
+        """pi(.|s), for each state of a batch."""
+        outputs: Tensor = self.actor(s)
+        if self.choice is not None:
+            return self.choice.distribution(outputs)
+        assert self.log_std is not None
+        return DiagonalGaussian(outputs, self.log_std)
 
     def log_prob_and_entropy(self, s: Tensor, a: Tensor) -> tuple[Tensor, Tensor]:
         """Log-probability of a in s and the entropy of pi(.|s), [B] each."""
@@ -117,20 +128,21 @@ class ActorCritic(RL_pytorch):
         return (*self._log_prob_and_entropy(outputs, a), v.squeeze(1))
 
     def _log_prob_and_entropy(self, outputs: Tensor, a: Tensor) -> tuple[Tensor, Tensor]:
-        if self.log_std is None:
-            log_probs = outputs.log_softmax(-1)  # [B, A]
-            return log_probs.gather(1, a[:, None]).squeeze(1), -(log_probs.exp() * log_probs).sum(-1)
+        if self.choice is not None:
+            policy = self.choice.distribution(outputs)
+            return policy.log_prob(a), policy.entropy()
+        assert self.log_std is not None
         log_normal = -0.5 * ((a - outputs) * (-self.log_std).exp()).square() - self.log_std - _LOG_ROOT_2PI  # [B, A]
         entropy = (self.log_std + _LOG_ROOT_2PI + 0.5).sum()
         return log_normal.sum(-1), entropy.expand(len(a))
 
     def default_policy(self) -> Policy:
         """Until set() says otherwise."""
-        return SoftmaxPolicy() if self.log_std is None else GaussianPolicy()
+        return GaussianPolicy() if self.choice is None else SoftmaxPolicy()
 
     def acting_layers(self) -> list[DenseLayer] | None:
         """The actor's layers, if it consists of dense ones."""
-        layers = dense_layers_of(self.actor, "softmax" if self.log_std is None else None)
+        layers = dense_layers_of(self.actor, None if self.choice is None else self.choice.activation)
         if layers is None or self.log_std is None:
             return layers
         return with_constant_outputs(layers, self.log_std.detach().numpy())

@@ -5,7 +5,9 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Self
 
+import torch
 from torch import Tensor
+from torch.nn.functional import logsigmoid
 
 _LOG_ROOT_2PI = 0.5 * math.log(2.0 * math.pi)
 
@@ -51,6 +53,55 @@ class Categorical(Distribution):
     def kl(self, other: Self) -> Tensor:
         """See `Distribution.kl`: the sum over actions of p (log p - log q)."""
         return (self.log_probs.exp() * (self.log_probs - other.log_probs)).sum(-1)
+
+
+@dataclass(frozen=True)
+class MultiCategorical(Distribution):
+    """Several independent choices at once: log-probabilities and divergences are sums over them."""
+
+    parts: tuple[Categorical, ...]
+
+    def log_prob(self, a: Tensor) -> Tensor:
+        """See `Distribution`; a [B, D] has one number per part."""
+        return torch.stack([part.log_prob(a[:, index]) for index, part in enumerate(self.parts)]).sum(0)
+
+    def entropy(self) -> Tensor:
+        """See `Distribution`."""
+        return torch.stack([part.entropy() for part in self.parts]).sum(0)
+
+    def detached(self) -> Self:
+        """See `Distribution`."""
+        return type(self)(tuple(part.detached() for part in self.parts))
+
+    def kl(self, other: Self) -> Tensor:
+        """See `Distribution`."""
+        pairs = zip(self.parts, other.parts, strict=True)
+        return torch.stack([mine.kl(theirs) for mine, theirs in pairs]).sum(0)
+
+
+@dataclass(frozen=True)
+class Bernoulli(Distribution):
+    """Several independent numbers that are 1 or 0, by log-odds [B, D] of 1."""
+
+    logits: Tensor
+
+    def log_prob(self, a: Tensor) -> Tensor:
+        """See `Distribution`: log p where a is 1, log(1 - p) = log p - logit where it is 0."""
+        return (logsigmoid(self.logits) - (1.0 - a) * self.logits).sum(-1)
+
+    def entropy(self) -> Tensor:
+        """See `Distribution`: the sum of (1 - p) logit - log p."""
+        return ((1.0 - self.logits.sigmoid()) * self.logits - logsigmoid(self.logits)).sum(-1)
+
+    def detached(self) -> Self:
+        """See `Distribution`."""
+        return type(self)(self.logits.detach())
+
+    def kl(self, other: Self) -> Tensor:
+        """See `Distribution`: the sum of log p - log q - (1 - p) (logit p - logit q)."""
+        off = 1.0 - self.logits.sigmoid()
+        difference = self.logits - other.logits
+        return (logsigmoid(self.logits) - logsigmoid(other.logits) - off * difference).sum(-1)
 
 
 @dataclass(frozen=True)

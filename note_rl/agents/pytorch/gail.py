@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from note_rl.agents.pytorch.networks import MLP, MakeNetwork, as_numbers, indicators
+from note_rl.agents.pytorch.networks import MLP, MakeNetwork, as_numbers
 from note_rl.agents.pytorch.ppo import PPO
-from note_rl.agents.spaces import DiscreteSpaces, any_spaces
+from note_rl.agents.spaces import any_spaces, num_outputs
 from note_rl.environments import EnvLike
 
 
@@ -77,9 +77,7 @@ class GAIL(PPO):
         spaces = any_spaces(env, "GAIL", state_dim, action_dim, frame_stack)
         self.gradient_penalty = gradient_penalty
         size = discriminator_size
-        self.num_actions = spaces.num_actions if isinstance(spaces, DiscreteSpaces) else None
-        action_size = spaces.num_actions if isinstance(spaces, DiscreteSpaces) else spaces.action_size
-        num_inputs = torch.Size(spaces.obs_shape).numel() + action_size
+        num_inputs = torch.Size(spaces.obs_shape).numel() + num_outputs(spaces)
         self.discriminator = MLP((num_inputs,), 1, (size, size) if isinstance(size, int) else size, "tanh").to(device)
         self.param = [list(chain(*self.param)), list(self.discriminator.parameters())]
         self.expert_obs: Tensor
@@ -87,7 +85,7 @@ class GAIL(PPO):
 
     def _pair(self, s: Tensor, a: Tensor) -> Tensor:
         """What the discriminator sees of states and actions, [B, ...]."""
-        action = a.float() if self.num_actions is None else indicators(a, self.num_actions)
+        action = a.float() if self.choice is None else self.choice.indicators(a)
         return torch.cat([as_numbers(s).flatten(1), action], dim=1)
 
     def reward(self, s: Tensor, a: Tensor, next_s: Tensor) -> Tensor:

@@ -12,9 +12,9 @@ from note_rl.environments import EnvLike
 
 
 class PPO(ActorCritic):
-    """Clipped policy gradient with generalised advantages, for discrete and for continuous actions.
+    """Clipped policy gradient with generalised advantages, for actions of all kinds.
 
-    Acts with `SoftmaxPolicy` where it chooses one of several actions, with `GaussianPolicy` where actions are numbers.
+    Acts with `SoftmaxPolicy` where it chooses, with `GaussianPolicy` where actions are numbers.
 
     Args:
         state_dim: Length of an observation; None: read from the environment, as action_dim.

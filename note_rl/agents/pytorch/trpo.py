@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from note_rl.agents.pytorch.actor_critic import ActorCritic
-from note_rl.agents.pytorch.distributions import Categorical, DiagonalGaussian, Distribution
+from note_rl.agents.pytorch.distributions import Distribution
 from note_rl.agents.pytorch.networks import MakeNetwork
 from note_rl.agents.pytorch.second_order import conjugate_gradient, gradient_vector, hessian_product
 from note_rl.agents.trust_region import check_trust_region
@@ -21,7 +21,7 @@ _SMALL = 1e-8  # keeps the length of a step finite where there is no gradient
 class TRPO(ActorCritic):
     """The largest step along the natural gradient that keeps the policy close to the one that collected.
 
-    One update per rollout, for discrete and for continuous actions. The policy takes one step: conjugate gradients find
+    One update per rollout, for actions of all kinds. The policy takes one step: conjugate gradients find
     its direction, and a line search its length, so that the KL divergence stays below a bound. Then the critic follows
     the returns by the optimizer that train() is given, which the policy has no use for.
 
@@ -117,13 +117,6 @@ class TRPO(ActorCritic):
     def step_fraction(self) -> float:
         """The last step as a share of the longest that the bound would allow a quadratic KL divergence; 0: none."""
         return float(self._last_step[1])
-
-    def distribution(self, s: Tensor) -> Distribution:
-        """pi(.|s), for each state of a batch."""
-        outputs: Tensor = self.actor(s)
-        if self.log_std is None:
-            return Categorical(outputs.log_softmax(-1))
-        return DiagonalGaussian(outputs, self.log_std)
 
     def update(self, batch: Any, optimizers: Sequence[torch.optim.Optimizer]) -> list[Tensor]:
         """Losses of policy and critic, after one step of the one and some passes of the other (algorithm 1)."""

@@ -1,6 +1,6 @@
 """What both ways of training from experience share, and what they ask of the agent."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -72,11 +72,17 @@ class Experience(Protocol):
 
     settings: Any
 
-    def phase_length(self, num_envs: int, remaining: int | None) -> int | None:
-        """Steps per environment to collect before the next training phase; None: until an episode ends."""
+    def phase_length(self, num_envs: int, remaining: int | None, collected: Sequence[Steps] = ()) -> int | None:
+        """Steps per environment of the next round of collecting; None: until an episode ends.
 
-    def store(self, steps: Steps) -> None:
-        """Takes in what was collected."""
+        Args:
+            num_envs: E.
+            remaining: Environment steps that are left of the budget; None: there is no end.
+            collected: Rounds of the same phase that have been taken already.
+        """
+
+    def store(self, steps: Steps, num_rounds: int = 1) -> None:
+        """Takes in what was collected in so many rounds."""
 
     def interrupt(self) -> None:
         """What is stored next does not continue the running episodes: environments were made anew."""

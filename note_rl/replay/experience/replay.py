@@ -1,7 +1,7 @@
 """Training from a replay pool."""
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -33,6 +33,10 @@ _MAX_PRIORITIZED_BLOCK = 32  # priorities change between update blocks only: the
 class ReplayExperience:
     """Trains from a replay pool, `gradient_steps` after every `train_freq` environment steps.
 
+    E environments take E steps at once, and `train_freq` may be no multiple of that. What a phase collects beyond it
+    counts for the next one, and where it is enough for several at once, so many times `gradient_steps` are taken. So
+    there are as many gradient steps for as many environment steps, whatever E; with episodes that end together alike.
+
     Args:
         settings: What was chosen.
         view: What is asked of the agent.
@@ -49,20 +53,25 @@ class ReplayExperience:
         self._transform = BatchTransform(view, settings.learned_reward, settings.expert)
         self._rng = rng
         self._new_steps = 0
+        self._num_due = 1  # times that `gradient_steps` are to be taken now
+        self._ahead = 0  # environment steps, or episodes, that count for the next phase
         self._since_clearing = 0
         self._warned = False
 
-    def phase_length(self, num_envs: int, remaining: int | None) -> int | None:
-        """`train_freq` environment steps, rounded up to whole steps of all environments."""
+    def phase_length(self, num_envs: int, remaining: int | None, collected: Sequence[Steps] = ()) -> int | None:
+        """What `train_freq` lacks of environment steps, rounded up to whole steps of all environments."""
         if self.settings.train_freq is None:
             return None
-        wanted = self.settings.train_freq if remaining is None else min(self.settings.train_freq, remaining)
-        return -(-wanted // num_envs)
+        taken = self._ahead + sum(steps.num_env_steps for steps in collected)
+        wanted = self.settings.train_freq * (len(collected) + 1) - taken
+        wanted = wanted if remaining is None else min(wanted, remaining)
+        return max(-(-wanted // num_envs), 1)
 
-    def store(self, steps: Steps) -> None:
+    def store(self, steps: Steps, num_rounds: int = 1) -> None:
         """Adds the steps to the pool, and drops what the window leaves out."""
         self.buffer.add(steps)
         self._new_steps = steps.num_env_steps
+        self._count(steps, num_rounds)
         window = self.settings.window
         if window is None:
             return
@@ -72,6 +81,15 @@ class ReplayExperience:
         if window.size is not None:
             keep = kept(window.size, self.buffer.capacity, self.settings.batch_size, len(self.buffer))
             self.buffer.drop_oldest(len(self.buffer) - keep)
+
+    def _count(self, steps: Steps, num_rounds: int) -> None:
+        """Finds out how often `gradient_steps` are due; a phase that the budget cut short has its own all the same."""
+        episodes = self.settings.train_freq is None
+        new = int(steps.ended.sum()) if episodes else steps.num_env_steps
+        per_phase = num_rounds * (self.settings.train_freq or 1)
+        self._num_due, self._ahead = divmod(self._ahead + new, per_phase)
+        if self._num_due == 0:
+            self._num_due, self._ahead = 1, 0
 
     def interrupt(self) -> None:
         """The running episodes of the pool are over."""
@@ -87,7 +105,8 @@ class ReplayExperience:
         if isinstance(sampler, PrioritizedSampler):
             sampler.progress = clock.progress
         if settings.gradient_steps is not None:
-            slots, chunks = None, fixed_chunks(settings.gradient_steps, self._max_block())
+            total = settings.gradient_steps * self._num_due_since_start(clock)
+            slots, chunks = None, fixed_chunks(total, self._max_block())
         else:
             slots = self._one_pass()
             chunks = ladder_chunks(len(slots), self._max_block())
@@ -99,6 +118,13 @@ class ReplayExperience:
             else:
                 sample = self.buffer.gather(slots[first:last], self._view.discount(), sync[first:last], self._rng)
             yield self._transform.transformed(sample, self._rng)
+
+    def _num_due_since_start(self, clock: Clock) -> int:
+        """How often `gradient_steps` are due, less what was due before learning started."""
+        if self.settings.train_freq is None:
+            return self._num_due
+        since = max(clock.num_env_steps - self._ahead - self.settings.learning_starts, 0)
+        return min(self._num_due, since // self.settings.train_freq + 1)
 
     def _ready(self, clock: Clock) -> bool:
         buffer = self.buffer
@@ -171,13 +197,15 @@ class ReplayExperience:
         return max(1, min(largest, MAX_BLOCK_BYTES // max(self.settings.batch_size * per_transition, 1)))
 
     def get_state(self) -> dict[str, Array]:
-        """The pool, and how far it is to the next clearing."""
-        return {**self.buffer.get_state(), "since_clearing": np.array(self._since_clearing, np.int64)}
+        """The pool, and how far it is to the next clearing and the next phase."""
+        counts = {"since_clearing": self._since_clearing, "ahead": self._ahead}
+        return {**self.buffer.get_state(), **{name: np.array(count, np.int64) for name, count in counts.items()}}
 
     def set_state(self, state: Mapping[str, Array]) -> None:
         """Takes over a stored pool."""
         self.buffer.set_state(state)
         self._since_clearing = int(state.get("since_clearing", 0))
+        self._ahead = int(state.get("ahead", 0))
 
 
 def make_parts(settings: ReplaySettings, view: AgentView) -> Parts:

@@ -1,6 +1,6 @@
 """Training from the rollout just taken."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -58,11 +58,11 @@ class RolloutExperience:
         assert size != "rollout", "settings are made for_envs"
         return size
 
-    def phase_length(self, num_envs: int, remaining: int | None) -> int | None:
+    def phase_length(self, num_envs: int, remaining: int | None, collected: Sequence[Steps] = ()) -> int | None:
         """Always whole rollouts: a shorter last one would be another problem."""
         return self.settings.steps_per_env(num_envs)
 
-    def store(self, steps: Steps) -> None:
+    def store(self, steps: Steps, num_rounds: int = 1) -> None:
         """Keeps the rollout and works out its advantages, if the agent has a value function."""
         view = self._view
         if self.settings.frame_stack > 1:

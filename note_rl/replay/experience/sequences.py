@@ -1,6 +1,6 @@
 """Training from each rollout once, and from sequences of former ones again and again."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -36,11 +36,11 @@ class SequenceExperience:
         self._rng = rng
         self._num_rollouts = 0  # stored last
 
-    def phase_length(self, num_envs: int, remaining: int | None) -> int | None:
+    def phase_length(self, num_envs: int, remaining: int | None, collected: Sequence[Steps] = ()) -> int | None:
         """Always whole rollouts."""
         return self.settings.num_steps
 
-    def store(self, steps: Steps) -> None:
+    def store(self, steps: Steps, num_rounds: int = 1) -> None:
         """Adds a rollout to the pool, or several that were taken one after the other."""
         self.buffer.add(steps)
         self._num_rollouts = len(steps.ended) // self.settings.num_steps

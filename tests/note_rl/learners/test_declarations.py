@@ -18,7 +18,11 @@ EITHER = ("PPO", "GAIL")
 
 
 def environment(kind):
-    env = gymnasium.make("Pendulum-v1" if kind != "discrete" else "CartPole-v1")
+    env = gymnasium.make("Pendulum-v1" if kind in ("continuous", "bounded") else "CartPole-v1")
+    if kind.startswith("multi"):
+        env.action_space = gymnasium.spaces.MultiBinary(3)
+        if kind == "multi_discrete":
+            env.action_space = gymnasium.spaces.MultiDiscrete([2, 3])
     if kind == "continuous":
         env.action_space = gymnasium.spaces.Box(-float("inf"), float("inf"), (1,))
     return env
@@ -28,9 +32,9 @@ def environment(kind):
 @pytest.mark.parametrize("name", [*DISCRETE, *NUMBERS, *EITHER, "TRPO"])
 def test_built_in_agents_can_be_made_for_the_actions_that_they_declare_and_for_no_others(framework, name):
     kind = getattr(framework.agents, name)
-    for actions in ("discrete", "continuous", "bounded"):
+    for actions in ("discrete", "multi_discrete", "multi_binary", "continuous", "bounded"):
         env = environment(actions)
-        fits = actions in kind.action_kinds or (actions, *kind.action_kinds) == ("bounded", "discrete", "continuous")
+        fits = actions in kind.action_kinds or (actions == "bounded" and "continuous" in kind.action_kinds)
         if fits:
             check_actions(kind, env)
             assert kind(env=lambda env=env: env).param
@@ -142,7 +146,7 @@ def test_settings_that_do_not_bring_what_a_loss_reads_are_refused(name, wrong, m
         (
             "action_kinds",
             ("discret",),
-            r"action_kinds must be a tuple of names among discrete, continuous, bounded; got",
+            "action_kinds must be a tuple of names among discrete, multi_discrete, multi_binary, continuous, bounded",
         ),
         ("action_kinds", "discrete", "action_kinds must be a tuple of names"),
         ("batch_attributes", ("log_probs",), "batch_attributes must be a tuple of names among discount, log_prob_old,"),

@@ -3,6 +3,7 @@ import logging
 import numpy as np
 import pytest
 
+from note_rl.collect.joining import joined
 from note_rl.errors import AgentContractError, NoteRLError
 from note_rl.replay.experience import AgentView, Clock, ReplayExperience, RolloutExperience
 from note_rl.replay.hindsight import GoalFunctions
@@ -38,6 +39,69 @@ def test_nothing_is_learned_before_it_starts():
 )
 def test_phase_length_counts_all_environments(num_envs, remaining, expected):
     assert replay(train_freq=10).phase_length(num_envs, remaining) == expected
+
+
+def rhythm(num_envs, num_phases, num_rounds=1, learning_starts=0):
+    """Steps per environment and gradient steps of each phase with 4 gradient steps every 16 environment steps."""
+    experience = replay(batch_size=1, train_freq=16, gradient_steps=4, learning_starts=learning_starts)
+    found, num_env_steps = [], 0
+    for _ in range(num_phases):
+        rounds = []
+        for _ in range(num_rounds):
+            rounds.append(steps(num_env_steps, experience.phase_length(num_envs, None, rounds), num_envs))
+            num_env_steps += rounds[-1].num_env_steps
+        experience.store(joined(rounds), num_rounds)
+        blocks = experience.update_blocks(Clock(num_env_steps=num_env_steps))
+        found.append((sum(len(one.ended) for one in rounds), sum(block.num_gradient_steps for block in blocks)))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("num_envs", "expected"),
+    [
+        (1, [(16, 4), (16, 4), (16, 4)]),
+        (8, [(2, 4), (2, 4), (2, 4)]),
+        (7, [(3, 4), (2, 4), (2, 4), (3, 4), (2, 4)]),  # 21, 35, 49, 70, 84 steps for 16, 32, 48, 64, 80
+        (32, [(1, 8), (1, 8)]),
+        (40, [(1, 8), (1, 12), (1, 8), (1, 12)]),  # 40, 80, 120, 160 steps for 32, 80, 112, 160
+    ],
+)
+def test_there_are_as_many_gradient_steps_whatever_the_number_of_environments(num_envs, expected):
+    assert rhythm(num_envs, len(expected)) == expected
+
+
+def test_rounds_before_a_phase_share_what_they_collect_too_much():
+    assert rhythm(1, 2, num_rounds=3) == [(48, 4), (48, 4)]
+    assert rhythm(7, 4, num_rounds=2) == [(5, 4), (5, 4), (4, 4), (5, 4)]  # 35, 70, 98, 133 steps for 32, 64, 96, 128
+
+
+def test_what_was_due_before_learning_starts_is_not_made_up_for():
+    # one environment learns at 112, 128, ...; 64 of them have taken 64, 128 and 192 steps
+    assert rhythm(64, 3, learning_starts=100) == [(1, 0), (1, 8), (1, 16)]
+
+
+def test_a_phase_that_the_budget_cuts_short_has_its_gradient_steps():
+    experience = replay(batch_size=1, train_freq=16, gradient_steps=4)
+    assert experience.phase_length(1, 5) == 5
+    experience.store(steps(0, 5))
+    assert [block.num_gradient_steps for block in experience.update_blocks(Clock(num_env_steps=5))] == [4]
+    assert experience.phase_length(1, None) == 16
+
+
+def test_episodes_that_end_together_have_their_gradient_steps_each():
+    experience = replay(batch_size=1, gradient_steps=4)
+    experience.store(steps(0, 2, 3, ended=[3, 5]))
+    assert sum(block.num_gradient_steps for block in experience.update_blocks(Clock(num_env_steps=6))) == 8
+
+
+def test_what_was_collected_beyond_a_phase_is_stored_and_may_be_missing():
+    first, second = (replay(batch_size=1, train_freq=16, gradient_steps=4) for _ in range(2))
+    first.store(steps(0, 3, 7))
+    state = first.get_state()
+    second.set_state(state)
+    assert second.phase_length(7, None) == first.phase_length(7, None) == 2  # 11 are lacking
+    second.set_state({name: values for name, values in state.items() if name != "ahead"})  # of an earlier version
+    assert second.phase_length(7, None) == 3
 
 
 def test_targets_are_updated_every_so_many_gradient_steps_across_phases():

@@ -12,6 +12,7 @@ from note_rl.policy.noise import OrnsteinUhlenbeckProcess
 from note_rl.seeding import seed_everything
 from note_rl.training.callbacks import LambdaCallback
 from note_rl.training.checkpoint import read_checkpoint
+from tests.note_rl.agents.test_several_choices import dials
 from tests.note_rl.frameworks import frameworks
 
 PYTORCH = next(framework.values[0] for framework in frameworks() if framework.id == "pytorch")
@@ -21,7 +22,7 @@ REPLAY = {"pool_size": 300, "batch": 8, "num_updates": 3, "learning_starts": 20,
 @dataclass(frozen=True)
 class Case:
     agent: str
-    env: str
+    env: Any
     settings: dict[str, Any]
     arguments: dict[str, Any] = field(default_factory=dict)
     total_steps: int = 128
@@ -37,9 +38,18 @@ CASES = {
         {"policy": EpsGreedyQPolicy(0.2), "num_steps": 3, "num_envs": 2, **REPLAY},
         options={"clearing_freq": 50, "window_size_": 20, "num_store": 2},
     ),
+    "environments_that_do_not_divide_a_phase": Case(
+        "DQN", "CartPole-v1", {"policy": EpsGreedyQPolicy(0.2), "num_envs": 7, **REPLAY}
+    ),
     "rollout": Case(
         "PPO",
         "CartPole-v1",
+        {"policy": SoftmaxPolicy(), "PPO": True, "rollout_steps": 16, "batch": 16, "num_epochs": 2, "num_envs": 2},
+        {"hidden_size": (8,)},
+    ),
+    "several_choices": Case(
+        "PPO",
+        dials,
         {"policy": SoftmaxPolicy(), "PPO": True, "rollout_steps": 16, "batch": 16, "num_epochs": 2, "num_envs": 2},
         {"hidden_size": (8,)},
     ),

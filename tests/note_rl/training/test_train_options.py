@@ -57,6 +57,15 @@ def test_several_rounds_of_collecting_before_each_training_phase(framework):
 
 
 @ONCE
+@pytest.mark.parametrize("num_envs", [1, 7, 32, 64])
+def test_updates_per_environment_step_hold_for_any_number_of_environments(framework, num_envs):
+    agent, optimizer = dqn(framework, train_freq=16, learning_starts=100, num_envs=num_envs)
+    result = agent.train(optimizer=optimizer, total_steps=1344, p=0)
+    assert result.num_env_steps == 1344
+    assert abs(result.num_gradient_steps - 78) <= 1  # 112, 128, ... 1344
+
+
+@ONCE
 def test_a_number_of_processes_is_a_number_of_environments_if_nothing_else_says_it(framework):
     agent, optimizer = dqn(framework)
     assert agent.train(optimizer=optimizer, episodes=4, processes=4, p=0).episode_steps == [20] * 4

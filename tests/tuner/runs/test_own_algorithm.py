@@ -106,7 +106,8 @@ def test_a_declaration_that_means_nothing_is_refused(own: CommandLine) -> None:
     (own.folder / "my_algorithm.py").write_text(ALGORITHM.replace('("discrete",)', '("discrete")'))
     said = own.refused("train", *CHOSEN)
     assert (
-        "ActorCritic.action_kinds must be a tuple of names among discrete, continuous, bounded; got 'discrete'" in said
+        "ActorCritic.action_kinds must be a tuple of names among discrete, multi_discrete, multi_binary, continuous, "
+        "bounded; got 'discrete'" in said
     )
 
 
