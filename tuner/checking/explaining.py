@@ -25,7 +25,7 @@ def parse_overrides(overrides: Sequence[str], loader: ConfigLoaderImpl | None = 
         UserError: It cannot be read.
     """
     try:
-        return OverridesParser.create(config_loader=loader).parse_overrides(list(overrides))
+        parsed = OverridesParser.create(config_loader=loader).parse_overrides(list(overrides))
     except OverrideParseException as error:
         if str(error.override).startswith("--"):
             raise UserError(
@@ -36,6 +36,11 @@ def parse_overrides(overrides: Sequence[str], loader: ConfigLoaderImpl | None = 
             f"cannot read {without_password(str(error.override))!r}: settings are written KEY=VALUE; quote a value "
             "with spaces, commas or brackets twice: 'key=\"a, b\"'"
         ) from error
+    nameless = next((one for one in parsed if not one.key_or_group), None)
+    if nameless is not None:
+        word = without_password(str(nameless.input_line))
+        raise UserError(f"{word} names no setting: settings are written KEY=VALUE, such as seed=3")
+    return parsed
 
 
 def explain(loader: ConfigLoaderImpl, config_name: str, overrides: Sequence[str], error: Exception) -> UserError:

@@ -72,9 +72,10 @@ _RUN_PARTS: Mapping[str, Part] = {
     "collector": Part(optional=True, whole=True),
     "adaptive": Part(optional=True, whole=True),
     "plateau": Part(optional=True, whole=True),
+    "progress": Part(optional=True, filled_in=("console",), whole=True),
     **{name: Part(several=True, filled_in=("env",), whole=True) for name in BUILT_MAPPINGS},
 }
-_OF_A_FUNCTION = frozenset({"training", "evaluation", "agent", "tracker", "checkpoint"})
+_OF_A_FUNCTION = frozenset({"training", "evaluation", "agent", "tracker", "checkpoint", "progress"})
 _FUNCTION = Part(filled_in=("seed",), whole=True)
 _CORE = frozenset({"backend", "env", "network", "optimizer", "buffer", "policy"})
 _STUDY_SECTIONS: Mapping[str, type] = {"storage": StorageConfig, "study": StudyPlace}

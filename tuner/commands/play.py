@@ -5,7 +5,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 from omegaconf import DictConfig
 from rich.markup import escape
 
@@ -19,10 +18,11 @@ from tuner.config.trust import trusted_modules
 from tuner.errors import UserError
 from tuner.results.wording import format_number
 from tuner.runs import folders as runs
+from tuner.runs.acting import acting_by
 from tuner.runs.build import BuiltRun
 from tuner.runs.checkpoints import about_best
 from tuner.runs.checks import resolve
-from tuner.runs.trained import Exploring, folder_of, load_run, weights_of
+from tuner.runs.trained import folder_of, load_run, weights_of
 from tuner.text.console import PlainConsole
 from tuner.trial.folder import BEST_FILE
 
@@ -88,10 +88,14 @@ def _place_of(word: str, trust: tuple[str, ...]) -> Path:
 
 
 def _acting(config: DictConfig, played: BuiltRun) -> ActingIn | None:
-    """How to act; None: without exploration."""
-    if config.deterministic:
-        return None
-    return lambda space: Exploring(played.agent, space, np.random.default_rng(config.seed))
+    """How to act: as it is typed, else as the run was evaluated. None: without exploration."""
+    if config.deterministic is not None:
+        policy, eps = "greedy" if config.deterministic else "sampled", config.eps
+    elif config.policy is not None:
+        policy, eps = config.policy, config.eps
+    else:
+        policy, eps = played.config.evaluation.policy, played.config.evaluation.eps
+    return acting_by(played.agent, policy, eps, config.seed)
 
 
 def _films(config: DictConfig, folder: Path) -> list[FilmFile]:

@@ -27,12 +27,12 @@ FLAT = ("plateau=evaluations", "plateau.patience=1", "plateau.min_delta=1000")
 
 
 class Episodes:
-    """The training episodes of a run, each with the environment steps at the end of its phase."""
+    """The training episodes of a run, each with the environment steps at its end."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[float, int]] = []
 
-    def add_episode(self, reward: float, step: int) -> None:
+    def add_episode(self, reward: float, step: int, at: float | None = None) -> None:
         self.rows.append((reward, step))
 
     def write(self) -> None:
@@ -40,12 +40,12 @@ class Episodes:
 
 
 def means_at_phase_ends(rows: list[tuple[float, int]]) -> dict[int, float]:
-    """By environment steps, the mean return of the last episodes, where there are enough of them."""
+    """By environment steps at the end of a phase of 8, the mean return of the last episodes, if there are enough."""
     returns, means = [], {}
     for reward, step in rows:
         returns.append(reward)
         if len(returns) >= WINDOW:
-            means[step] = float(np.mean(returns[-WINDOW:]))
+            means[-(-step // 8) * 8] = float(np.mean(returns[-WINDOW:]))
     return means
 
 
@@ -213,7 +213,7 @@ class Line:
 
 def test_a_trial_that_has_ended_by_itself_is_not_pruned(tmp_path: Path) -> None:
     with closing(TrialContext(TrialSpec("s", "screen", 0, 0, {}), tmp_path, Line(), 0.0)) as context:
-        context.ends("target reached")
+        context.ends("target reached", 0.4)
         for step in (0.5, 1.0):
             context.report(step, 3.0)
         assert context.interruption is None
