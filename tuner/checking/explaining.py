@@ -129,6 +129,9 @@ _OTHER_NAMES = {
     **dict.fromkeys(("plateau_reduce_factor", "lr_factor"), "plateau.factor, with plateau=episodes or evaluations"),
     "plateau_reduce_patience": "plateau.patience, with plateau=episodes or evaluations",
     "early_stop_patience": "plateau.early_stop, with plateau=episodes or evaluations",
+    **dict.fromkeys(("log_frequency", "log_interval"), "progress.every, in training episodes, of tuner train"),
+    "display_precision": "progress.decimals, of tuner train",
+    **dict.fromkeys(("quiet", "silent"), "progress=quiet, of tuner train"),
     "divergence_monitoring_steps": "plateau.start_steps, with plateau=episodes or evaluations",
 }
 """What other libraries and our own Python classes call settings of a run."""

@@ -180,8 +180,6 @@ class PlayValues:
     every: int = 1
     fps: float | None = None
     render: str | None = None
-    policy: Literal["greedy", "sampled", "eps"] | None = None
-    eps: float = 0.05
     deterministic: bool | None = None
     weights: str = "last"
     trust: str | Sequence[str] | None = None
@@ -191,12 +189,6 @@ class PlayValues:
         require(self.num_episodes >= 1, "num_episodes", self.num_episodes, "at least 1")
         require(self.seed >= 0, "seed", self.seed, "0 or more")
         require(self.max_frames >= 1, "max_frames", self.max_frames, "at least 1")
-        require(0.0 <= self.eps <= 1.0, "eps", self.eps, "from 0 to 1")
-        if self.policy is not None and self.deterministic is not None:
-            raise UserError(
-                f"policy={self.policy} and deterministic={str(self.deterministic).lower()} both say how to act: leave "
-                "one of them out"
-            )
         require(self.weights in ("last", "best"), "weights", self.weights, "last or best")
         require(self.every >= 1, "every", self.every, "at least 1")
         require(self.fps is None or 0 < self.fps < float("inf"), "fps", self.fps, "above 0, or null")
@@ -205,6 +197,17 @@ class PlayValues:
             name = getattr(self, key)
             plain = name is None or bool(name.strip("/ \n\0."))
             require(plain, key, repr(name), f"the name of {what}, or null for none")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlayedEvaluation:
+    """How `tuner play` acts; see `tuner.runs.acting`. None: as the run was evaluated."""
+
+    policy: Literal["greedy", "sampled", "eps"] | None = None
+    eps: float = 0.05
+
+    def __post_init__(self) -> None:
+        require(0.0 <= self.eps <= 1.0, "evaluation.eps", self.eps, "from 0 to 1")
 
 
 @dataclass(frozen=True, kw_only=True)

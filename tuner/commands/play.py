@@ -34,6 +34,11 @@ def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir
     del folder, overrides, config_dir
     if config.run is None:
         raise UserError(f"name the folder of a run: tuner play RUN, such as {runs.newest() or 'runs/NAME'}")
+    if config.deterministic is not None and config.evaluation.policy is not None:
+        raise UserError(
+            f"evaluation.policy={config.evaluation.policy} and deterministic={str(config.deterministic).lower()} both "
+            "say how to act: leave one of them out"
+        )
     if config.render == "human" and not _has_screen():
         raise UserError("render=human needs a screen, and there is none here: films are drawn without one")
     trust = trusted_modules(resolve(config).get("trust"))
@@ -90,12 +95,9 @@ def _place_of(word: str, trust: tuple[str, ...]) -> Path:
 def _acting(config: DictConfig, played: BuiltRun) -> ActingIn | None:
     """How to act: as it is typed, else as the run was evaluated. None: without exploration."""
     if config.deterministic is not None:
-        policy, eps = "greedy" if config.deterministic else "sampled", config.eps
-    elif config.policy is not None:
-        policy, eps = config.policy, config.eps
-    else:
-        policy, eps = played.config.evaluation.policy, played.config.evaluation.eps
-    return acting_by(played.agent, policy, eps, config.seed)
+        return acting_by(played.agent, "greedy" if config.deterministic else "sampled", 0.0, config.seed)
+    chosen = played.config.evaluation if config.evaluation.policy is None else config.evaluation
+    return acting_by(played.agent, chosen.policy, chosen.eps, config.seed)
 
 
 def _films(config: DictConfig, folder: Path) -> list[FilmFile]:
