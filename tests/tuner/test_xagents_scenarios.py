@@ -309,7 +309,7 @@ def test_evaluations_and_play_explore_if_they_are_told_to(tuner: CommandLine) ->
     assert as_evaluated == typed != greedily[0] == greedily[1] != ""
     both = ("evaluation.policy=eps", "deterministic=true")
     assert "both say how to act" in tuner.refused("play", "eps", *both)
-    assert "evaluation.eps=2.0 is not possible" in tuner.refused("train", "evaluation.eps=2")
+    assert "evaluation.eps=2 is not possible" in tuner.refused("train", "evaluation.eps=2")
 
 
 # Studies
