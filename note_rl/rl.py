@@ -93,7 +93,8 @@ class RL(Agent):
             train_loss: A Keras metric that is updated with the loss of every gradient step.
             optimizer: A Keras optimizer, or a list with one per parameter group; None: the one used before.
             episodes: Episodes in this call; schedules and beta go from their start to their end in each.
-            total_steps: Environment steps over the agent's life. A restored run that is to go on exactly as if it had
+            total_steps: Environment steps over the agent's life; a rollout, or an episode where set() is told no
+                train_freq, is brought to its end. A restored run that is to go on exactly as if it had
                 never stopped is given the same number again; with episodes= it would count from this call on.
             **options: callbacks, p (progress lines, 0 is silent), jit_compile (XLA; "auto": where it pays), save_data,
                 parallel_training_and_save, window_size and all others of `note_rl.training.train_options.TrainOptions`.

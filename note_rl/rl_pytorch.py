@@ -52,7 +52,8 @@ class RL_pytorch(Agent):  # noqa: N801 (the manuals' name)
         Args:
             optimizer: A torch optimizer, or a list with one per parameter group; None: the one used before.
             episodes: Episodes in this call; schedules and beta go from their start to their end in each.
-            total_steps: Environment steps over the agent's life. A restored run that is to go on exactly as if it had
+            total_steps: Environment steps over the agent's life; a rollout, or an episode where set() is told no
+                train_freq, is brought to its end. A restored run that is to go on exactly as if it had
                 never stopped is given the same number again; with episodes= it would count from this call on.
             **options: callbacks, p (progress lines, 0 is silent), save_data, parallel_training_and_save, window_size,
                 jit_compile and all others of `note_rl.training.train_options.TrainOptions`.

@@ -37,7 +37,7 @@ def train(
         overrides: As on the command line: `["agent=ppo", "agent.gamma=0.98", "seed=3"]`.
         folder: Of the run; by default a new one under runs/.
         config_dir: A folder with groups of your own, as --config-dir.
-        show_progress: Whether a progress bar is shown.
+        show_progress: Whether progress is shown, as `progress=` says.
 
     Returns:
         Evaluations, returns and the folder of the run.
@@ -51,6 +51,7 @@ def train(
 
     from tuner.commands import train as command
     from tuner.commands.preflight import check_command
+    from tuner.runs.progress import make_progress
     from tuner.support.console import PlainConsole
 
     overrides = list(overrides)
@@ -58,7 +59,8 @@ def train(
     target = checked.folder if folder is None else Path(folder).absolute()
     command.check(checked.config, target, overrides)
     command.check_fit(checked.config)
-    return command.train(checked.config, target, overrides, PlainConsole() if show_progress else None)
+    progress = make_progress(checked.config.get("progress"), PlainConsole()) if show_progress else None
+    return command.train(checked.config, target, overrides, progress)
 
 
 def tune(

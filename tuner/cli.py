@@ -24,7 +24,7 @@ from omegaconf import DictConfig, OmegaConf
 from note_rl.errors import DivergedError, NoteRLError
 from tuner.checking.explaining import explain_option
 from tuner.commands import COMMANDS, Command
-from tuner.commands.folders import make_folder
+from tuner.commands.folders import make_folder, remove_empty
 from tuner.commands.preflight import Preflight, admit_groups, compose_or_explain
 from tuner.commands.tracebacks import describe_crash
 from tuner.config.composing import conf_folder, config_loader, prepare_hydra
@@ -205,12 +205,12 @@ def _dispatch(command: Command, arguments: list[str]) -> int:
         if multirun:
             raise UserError("plan=true plans one study: leave -m out")
         return command.load().plan(checked.config, tuple(options.overrides), options.config_dir)
-    make_folder(folder, command.folder_key or f"hydra.{key}.dir")
+    made = make_folder(folder, command.folder_key or f"hydra.{key}.dir")
     options.overrides.append(f"hydra.{key}.dir={_quoted(str(folder))}")  # or the clock would give Hydra another name
     options.multirun = multirun
     status = _hand_to_hydra(command, options, parser) if options.config_path else _run_in_hydra(command, options)
-    if status and folder.is_dir() and not any(folder.iterdir()):
-        folder.rmdir()  # made for a run that never began
+    if status:
+        remove_empty([folder, *made])  # made for a run that never began
     return status
 
 

@@ -53,3 +53,17 @@ def side_by_side(parts: Sequence[Mapping[str, Array]], places: Sequence[Sequence
             whole[:, place] = part[name]
         columns[name] = whole
     return steps_of(columns)
+
+
+def shares_of_ends(steps: Steps, num_episodes: int) -> list[float]:
+    """How far steps had got when each episode ended in them, in order; 1 is their own end.
+
+    Args:
+        steps: Of one round of collecting.
+        num_episodes: That ended in it. Where environments miss steps (see `Rows`), the last steps of some may be handed
+            on later; then all count as having ended with the round.
+    """
+    rows = np.nonzero(steps.ended)[0]
+    if len(rows) != num_episodes:
+        return [1.0] * num_episodes
+    return [float(share) for share in (rows + 1) / len(steps.ended)]

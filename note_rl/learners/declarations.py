@@ -173,6 +173,11 @@ def check_settings(kind: type[Declared], settings: Settings) -> None:
     Raises:
         AgentContractError: Naming what to set.
     """
+    if settings.multi_agent and kind.action_kinds is not None:
+        raise AgentContractError(
+            f"MARL=True lets several agents share an environment, and {kind.__name__} is one agent: leave it out, or "
+            "use an agent made of several, such as MADDPG (agent=maddpg)"
+        )
     if kind.on_policy and not _from_rollouts(settings):
         raise AgentContractError(
             f"{kind.__name__} learns from rollouts of its current policy: add PPO=True to set(), or use buffer=rollout"

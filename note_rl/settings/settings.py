@@ -138,7 +138,8 @@ class Budget:
     total_steps: int | None = setting(
         None,
         Count(),
-        text="Until the agent has taken so many environment steps in its life, earlier calls included; None: no end.",
+        text="Until the agent has taken so many environment steps in its life, earlier calls included; a rollout, or "
+        "an episode where there is no `train_freq`, is brought to its end; None: no end.",
     )
     episodes: int | None = setting(None, Count(), text="Until so many episodes have ended in this call; None: no end.")
 

@@ -32,7 +32,11 @@ class Callback:
         """When the count of finished episodes moves on to `episode`, and training goes on; logs: num_env_steps."""
 
     def on_episode_end(self, episode: int, logs: Logs) -> None:
-        """After an episode; logs: reward (its return), length, loss (of the last training phase), num_env_steps."""
+        """After the phase in which an episode ended.
+
+        Logs: reward (its return), length, loss (of the last training phase); num_env_steps and time (seconds, as
+        time.perf_counter() counts them) at its own end. Within a phase, time is taken to pass evenly over its steps.
+        """
 
     def on_batch_begin(self, batch: int, logs: Logs) -> None:
         """Before gradient step `batch`; logs: num_env_steps. Those of an update block are announced together."""

@@ -43,6 +43,14 @@ class RecentReturns:
         return self._criterion is not None and mean is not None and mean >= self._criterion
 
 
+@dataclass(frozen=True)
+class EpisodeEnd:
+    """When an episode has ended: in environment steps of the agent's life, and by time.perf_counter()."""
+
+    num_env_steps: int
+    time: float
+
+
 @dataclass
 class Session:
     """Keeps the account of one call.
@@ -107,25 +115,28 @@ class Session:
 
     def announce_episode(self) -> None:
         """Tells of the episode that begins, if nobody has been told yet."""
+        self._announce_episode(self.clock.num_env_steps)
+
+    def _announce_episode(self, num_env_steps: int) -> None:
         if self._unannounced is not None:
-            self.hooks("on_episode_begin", self._unannounced, self.logs())
+            self.hooks("on_episode_begin", self._unannounced, {"num_env_steps": float(num_env_steps)})
             self._unannounced = None
 
-    def note_episode(self, episode: Episode) -> None:
+    def note_episode(self, episode: Episode, end: EpisodeEnd) -> None:
         """One has ended, and another begins unless this was the last."""
-        self.announce_episode()
+        self._announce_episode(end.num_env_steps)
         number = len(self._returns)
         self._returns.append(episode.return_)
-        self._episode_steps.append(self.clock.num_env_steps)
-        self.history.note_episode(episode.return_, self.clock.num_env_steps)
+        self._episode_steps.append(end.num_env_steps)
+        self.history.note_episode(episode.return_, end.num_env_steps)
         self._lengths.append(episode.length)
         self.recent.returns.append(episode.return_)
         self.clock.num_episodes += 1
-        logs = {"reward": episode.return_, "length": float(episode.length), "loss": self.loss, **self.logs()}
-        self.hooks("on_episode_end", number, logs)
+        logs = {"reward": episode.return_, "length": float(episode.length), "loss": self.loss}
+        self.hooks("on_episode_end", number, {**logs, "num_env_steps": float(end.num_env_steps), "time": end.time})
         self._unannounced = number + 1
         if self.stop_reason is None:
-            self.announce_episode()
+            self._announce_episode(end.num_env_steps)
 
     def note_phase(self, loss: float) -> None:
         """A phase has trained with this mean loss."""

@@ -2,6 +2,7 @@
 
 import logging
 import math
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -14,7 +15,7 @@ from note_rl.adaptive.scheduled import ScheduledValues
 from note_rl.collect.acting import PolicyRunner
 from note_rl.collect.base import Collecting
 from note_rl.collect.contract import explaining_triplets
-from note_rl.collect.joining import joined
+from note_rl.collect.joining import joined, shares_of_ends
 from note_rl.errors import WorkerError
 from note_rl.learners.adjustable import LEARNING_RATE, numbered, of_the_agent
 from note_rl.learners.base import Learner, Staged
@@ -25,7 +26,7 @@ from note_rl.settings import Budget, Settings
 from note_rl.training.callbacks import Hooks
 from note_rl.training.normal_inputs import with_normal_inputs
 from note_rl.training.plotting import History
-from note_rl.training.session import Session, diverged
+from note_rl.training.session import EpisodeEnd, Session, diverged
 from note_rl.training.state import StateMaker, TrainingState
 from note_rl.types import Array, Sample, Steps, TrainResult, Update
 
@@ -195,12 +196,15 @@ class Trainer:
             rounds.append(self._collect_round(session, rounds))
         return rounds
 
-    def _collect_round(self, session: Session, before: Sequence[Steps]) -> Steps:
-        length = self.experience.phase_length(self.collector.num_envs, session.steps_left, before)
+    def _collect_round(self, session: Session, earlier: Sequence[Steps]) -> Steps:
+        length = self.experience.phase_length(self.collector.num_envs, session.steps_left, earlier)
+        before, began = self.clock.num_env_steps, time.perf_counter()
         steps, episodes = self.collector.collect(self._act, length)
+        seconds = time.perf_counter() - began
         self.clock.num_env_steps += steps.num_env_steps
-        for episode in episodes:
-            session.note_episode(episode)
+        for episode, share in zip(episodes, shares_of_ends(steps, len(episodes)), strict=True):
+            ended = EpisodeEnd(before + round(share * steps.num_env_steps), began + share * seconds)
+            session.note_episode(episode, ended)
         return steps
 
     def _store(self, steps: Steps, num_rounds: int) -> None:

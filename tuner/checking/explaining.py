@@ -25,7 +25,7 @@ def parse_overrides(overrides: Sequence[str], loader: ConfigLoaderImpl | None = 
         UserError: It cannot be read.
     """
     try:
-        return OverridesParser.create(config_loader=loader).parse_overrides(list(overrides))
+        parsed = OverridesParser.create(config_loader=loader).parse_overrides(list(overrides))
     except OverrideParseException as error:
         if str(error.override).startswith("--"):
             raise UserError(
@@ -36,6 +36,11 @@ def parse_overrides(overrides: Sequence[str], loader: ConfigLoaderImpl | None = 
             f"cannot read {without_password(str(error.override))!r}: settings are written KEY=VALUE; quote a value "
             "with spaces, commas or brackets twice: 'key=\"a, b\"'"
         ) from error
+    nameless = next((one for one in parsed if not one.key_or_group), None)
+    if nameless is not None:
+        word = without_password(str(nameless.input_line))
+        raise UserError(f"{word} names no setting: settings are written KEY=VALUE, such as seed=3")
+    return parsed
 
 
 def explain(loader: ConfigLoaderImpl, config_name: str, overrides: Sequence[str], error: Exception) -> UserError:
@@ -124,6 +129,9 @@ _OTHER_NAMES = {
     **dict.fromkeys(("plateau_reduce_factor", "lr_factor"), "plateau.factor, with plateau=episodes or evaluations"),
     "plateau_reduce_patience": "plateau.patience, with plateau=episodes or evaluations",
     "early_stop_patience": "plateau.early_stop, with plateau=episodes or evaluations",
+    **dict.fromkeys(("log_frequency", "log_interval"), "progress.every, in training episodes, of tuner train"),
+    "display_precision": "progress.decimals, of tuner train",
+    **dict.fromkeys(("quiet", "silent"), "progress=quiet, of tuner train"),
     "divergence_monitoring_steps": "plateau.start_steps, with plateau=episodes or evaluations",
 }
 """What other libraries and our own Python classes call settings of a run."""

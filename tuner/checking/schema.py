@@ -12,6 +12,7 @@ from tuner.checking.section_types import (
     DashboardValues,
     DoctorValues,
     OptionsValues,
+    PlayedEvaluation,
     PlayValues,
     PlotValues,
     PruningConfig,
@@ -72,9 +73,10 @@ _RUN_PARTS: Mapping[str, Part] = {
     "collector": Part(optional=True, whole=True),
     "adaptive": Part(optional=True, whole=True),
     "plateau": Part(optional=True, whole=True),
+    "progress": Part(optional=True, filled_in=("console",), whole=True),
     **{name: Part(several=True, filled_in=("env",), whole=True) for name in BUILT_MAPPINGS},
 }
-_OF_A_FUNCTION = frozenset({"training", "evaluation", "agent", "tracker", "checkpoint"})
+_OF_A_FUNCTION = frozenset({"training", "evaluation", "agent", "tracker", "checkpoint", "progress"})
 _FUNCTION = Part(filled_in=("seed",), whole=True)
 _CORE = frozenset({"backend", "env", "network", "optimizer", "buffer", "policy"})
 _STUDY_SECTIONS: Mapping[str, type] = {"storage": StorageConfig, "study": StudyPlace}
@@ -90,7 +92,7 @@ SCHEMAS: Mapping[str, Schema] = {
     ),
     "find": Schema(RunValues, {**SECTIONS, **_STUDY_SECTIONS}, {**_RUN_PARTS, "executor": Part()}, free=("finder",)),
     "options": Schema(OptionsValues, SECTIONS, _RUN_PARTS, free=("space",)),
-    "play": Schema(PlayValues),
+    "play": Schema(PlayValues, {"evaluation": PlayedEvaluation}),
     "plot": Schema(PlotValues),
     "report": Schema(ReportValues, _STUDY_SECTIONS, {"tracker": Part(several=True)}),
     "dashboard": Schema(DashboardValues, {"storage": StorageConfig}),

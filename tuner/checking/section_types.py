@@ -6,6 +6,7 @@ from is in `tuner.config.composing`.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from tuner.errors import UserError, require
 from tuner.results.objective import make_metric, make_others
@@ -179,7 +180,7 @@ class PlayValues:
     every: int = 1
     fps: float | None = None
     render: str | None = None
-    deterministic: bool = True
+    deterministic: bool | None = None
     weights: str = "last"
     trust: str | Sequence[str] | None = None
 
@@ -196,6 +197,17 @@ class PlayValues:
             name = getattr(self, key)
             plain = name is None or bool(name.strip("/ \n\0."))
             require(plain, key, repr(name), f"the name of {what}, or null for none")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlayedEvaluation:
+    """How `tuner play` acts; see `tuner.runs.acting`. None: as the run was evaluated."""
+
+    policy: Literal["greedy", "sampled", "eps"] | None = None
+    eps: float = 0.05
+
+    def __post_init__(self) -> None:
+        require(0.0 <= self.eps <= 1.0, "evaluation.eps", self.eps, "from 0 to 1")
 
 
 @dataclass(frozen=True, kw_only=True)

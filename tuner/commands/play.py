@@ -5,7 +5,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 from omegaconf import DictConfig
 from rich.markup import escape
 
@@ -19,10 +18,11 @@ from tuner.config.trust import trusted_modules
 from tuner.errors import UserError
 from tuner.results.wording import format_number
 from tuner.runs import folders as runs
+from tuner.runs.acting import acting_by
 from tuner.runs.build import BuiltRun
 from tuner.runs.checkpoints import about_best
 from tuner.runs.checks import resolve
-from tuner.runs.trained import Exploring, folder_of, load_run, weights_of
+from tuner.runs.trained import folder_of, load_run, weights_of
 from tuner.support.console import PlainConsole
 from tuner.trial.folder import BEST_FILE
 
@@ -34,6 +34,11 @@ def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir
     del folder, overrides, config_dir
     if config.run is None:
         raise UserError(f"name the folder of a run: tuner play RUN, such as {runs.newest() or 'runs/NAME'}")
+    if config.deterministic is not None and config.evaluation.policy is not None:
+        raise UserError(
+            f"evaluation.policy={config.evaluation.policy} and deterministic={str(config.deterministic).lower()} both "
+            "say how to act: leave one of them out"
+        )
     if config.render == "human" and not _has_screen():
         raise UserError("render=human needs a screen, and there is none here: films are drawn without one")
     trust = trusted_modules(resolve(config).get("trust"))
@@ -88,10 +93,11 @@ def _place_of(word: str, trust: tuple[str, ...]) -> Path:
 
 
 def _acting(config: DictConfig, played: BuiltRun) -> ActingIn | None:
-    """How to act; None: without exploration."""
-    if config.deterministic:
-        return None
-    return lambda space: Exploring(played.agent, space, np.random.default_rng(config.seed))
+    """How to act: as it is typed, else as the run was evaluated. None: without exploration."""
+    if config.deterministic is not None:
+        return acting_by(played.agent, "greedy" if config.deterministic else "sampled", 0.0, config.seed)
+    chosen = played.config.evaluation if config.evaluation.policy is None else config.evaluation
+    return acting_by(played.agent, chosen.policy, chosen.eps, config.seed)
 
 
 def _films(config: DictConfig, folder: Path) -> list[FilmFile]:

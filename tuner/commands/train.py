@@ -71,19 +71,21 @@ def check_fit(config: DictConfig) -> None:
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     """Trains with a progress display and says where the run is."""
     console = PlainConsole()
+    progress = make_progress(resolve(config).get("progress"), console)
     if OmegaConf.select(config, "backend.device") == "cpu":
         for name, value in thread_variables(1).items():
             os.environ.setdefault(name, value)  # small networks are several times faster with one thread
     check_fit(config)
     folder = _shortest(folder)
     console.print(f"training in {escape(str(folder))}", soft_wrap=True)
-    outcome = train(config, folder, overrides, console=console)
-    watch = "" if config.get("backend") is None else f"; watch it: [bold]tuner play {escape(str(folder))}[/bold]"
-    console.print(
-        f"mean return [bold]{format_number(outcome.final_return)}[/bold] after {outcome.num_env_steps:,} steps "
-        f"({format_seconds(outcome.seconds)}){watch}",
-        soft_wrap=True,
-    )
+    outcome = train(config, folder, overrides, progress)
+    final, seconds = f"[bold]{format_number(outcome.final_return)}[/bold]", format_seconds(outcome.seconds)
+    if config.get("backend") is None:  # a function
+        console.print(f"score {final} ({seconds})", soft_wrap=True)
+    else:
+        watch = f"watch it: [bold]tuner play {escape(str(folder))}[/bold]"
+        steps = f"{outcome.num_env_steps:,} steps"
+        console.print(f"mean return {final} after {steps} ({seconds}); {watch}", soft_wrap=True)
     _say_better(console, folder, outcome)
     for line in describe_adaptation(folder):
         console.print(escape(line), soft_wrap=True)
@@ -101,7 +103,7 @@ def _say_better(console: Console, folder: Path, outcome: TrainOutcome) -> None:
 
 
 def train(
-    config: DictConfig, folder: Path, overrides: Sequence[str] = (), console: Console | None = None
+    config: DictConfig, folder: Path, overrides: Sequence[str] = (), progress: Progress | None = None
 ) -> TrainOutcome:
     """Trains one agent in a folder.
 
@@ -109,13 +111,14 @@ def train(
         config: Composed from the primary config `train`, checked.
         folder: Of the run; with `resume`, the folder of the run that is continued.
         overrides: What was typed; decides what of a continued run is changed.
-        console: Where progress is shown; None: nowhere.
+        progress: Shows how it goes; None: nothing is shown.
 
     Raises:
         UserError: The run cannot be continued, or its folder is in use.
         KeyboardInterrupt: After Ctrl-C, with a checkpoint written.
     """
     resolved = resolve(config)
+    resolved.pop("progress", None)
     is_new, trust = resolved.pop("resume", None) is None, resolved.pop("trust", None)
     put_back = _nothing
     if is_new:
@@ -127,8 +130,7 @@ def train(
         resolved = runs.resumed_config(folder, {**resolved, "trust": trust}, overrides)
         put_back = runs.keep_as_it_is(folder)
         prepare = partial(runs.continue_with, folder, resolved)
-    progress = Progress() if console is None else make_progress(console, int(resolved["training"]["total_steps"]))
-    return _recorded(resolved, folder, progress, prepare, put_back)
+    return _recorded(resolved, folder, progress or Progress(), prepare, put_back)
 
 
 def _nothing() -> None:
@@ -142,8 +144,8 @@ def objective(config: DictConfig, trial: TrialContext) -> float:
         The score that `tuner tune` goes by: half area under the curve of evaluations, half their final part.
     """
     resolved = resolve(config)
-    for about_a_folder in ("resume", "trust"):
-        resolved.pop(about_a_folder, None)
+    for of_the_command in ("resume", "trust", "progress"):
+        resolved.pop(of_the_command, None)
     if not (trial.folder / runs.CONFIG_FILE).exists():  # it does if an earlier attempt crashed
         runs.begin(trial.folder, resolved)
     if is_function(resolved):
@@ -156,7 +158,7 @@ def objective(config: DictConfig, trial: TrialContext) -> float:
 def _train(config: JsonDict, folder: Path, recorder: RunRecorder) -> TrainOutcome:
     if is_function(config):
         return run_function(config, folder, recorder)
-    return run_training(RunConfig.from_json(config), folder, recorder, recorder.history)
+    return run_training(RunConfig.from_json(config), folder, recorder, recorder)
 
 
 def _recorded(

@@ -14,7 +14,7 @@ from tuner.config.composing import compose, config_loader, to_json
 from tuner.config.overrides import to_hydra
 from tuner.trial.messages import JsonDict
 
-_OF_A_RUN_ONLY = ("seed", "checkpoint", "tracker", "resume", "trust")
+_OF_A_RUN_ONLY = ("seed", "checkpoint", "tracker", "resume", "trust", "progress")
 """Parts of a training config that are not part of what was found."""
 
 

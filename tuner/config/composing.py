@@ -81,8 +81,9 @@ class TrainingConfig:
     """How long and how.
 
     Attributes:
-        target_reward: A run ends when the mean return of the last `reward_window` training episodes reaches it; None:
-            never.
+        target_reward: A run ends when its return reaches it; None: never.
+        target_by: Which return that is: "episodes", the mean of the last `reward_window` training episodes, or
+            "evaluations", that of an evaluation.
         reward_window: Episodes; also those that `plateau=episodes` goes by.
     """
 
@@ -94,6 +95,7 @@ class TrainingConfig:
     jit_compile: bool | str = "auto"
     target_reward: float | None = None
     reward_window: int = 100
+    target_by: Literal["episodes", "evaluations"] = "episodes"
 
     def __post_init__(self) -> None:
         require(self.reward_window >= 1, "training.reward_window", self.reward_window, "at least 1")
@@ -107,14 +109,17 @@ class TrainingConfig:
 
 @dataclass(frozen=True)
 class EvaluationConfig:
-    """Evaluations without exploration on an even grid over the training budget."""
+    """Evaluations on an even grid over the training budget; see `tuner.runs.acting` for how the agent acts."""
 
     num_points: int
     num_episodes: int
+    policy: Literal["greedy", "sampled", "eps"] = "greedy"
+    eps: float = 0.05
 
     def __post_init__(self) -> None:
         require(self.num_points >= 1, "evaluation.num_points", self.num_points, "at least 1")
         require(self.num_episodes >= 1, "evaluation.num_episodes", self.num_episodes, "at least 1")
+        require(0.0 <= self.eps <= 1.0, "evaluation.eps", self.eps, "from 0 to 1")
 
 
 @dataclass(frozen=True)

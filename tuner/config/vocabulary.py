@@ -67,6 +67,9 @@ def about_part(path: str, node: Mapping[str, Any], message: str) -> str:
     if found is not None and found[1] in node:
         name, verb, rule, _, hint = found.groups()
         return f"{path}.{name}={written(node[name])} is not possible: it {verb} {rule}{hint or ''}"
+    named = re.match(r"(\w+)=", message)
+    if named is not None and named[1] in node:
+        return f"{path}.{message}"
     said = as_settings(message)
     return said if re.search(rf"\b{re.escape(path)}[.=]", said) else f"{path}: {said}"
 

@@ -79,9 +79,8 @@ class LocalExecutor:
         if isolation == "spawn":
             self._launcher = SpawnLauncher()
         else:
-            # one thread: more would be running when it forks
+            # one thread: more would be running when it forks; it is started with the first trial
             self._launcher = ForkServer(self._selector, self._preload.modules, self._environment(threads=1))
-            self._launcher.start()
 
     @staticmethod
     def check(

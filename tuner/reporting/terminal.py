@@ -91,7 +91,7 @@ class LiveTable:
 
 def progress_line(progress: StudyProgress) -> str:
     """One line for a log: `screen 13/20: 9 complete, 2 running, 3 pruned, 1 failed (1 diverged); best ...`."""
-    left = "" if progress.seconds_left is None else f"; about {format_seconds(progress.seconds_left)} left"
+    left = _time_left(progress, "; ")
     return (
         f"{progress.stage} {progress.num_ended}/{progress.num_total}: {progress.num_complete} complete, "
         f"{len(progress.running)} running, {progress.num_pruned} pruned, failed {progress.failures_text}; "
@@ -99,9 +99,15 @@ def progress_line(progress: StudyProgress) -> str:
     )
 
 
+def _time_left(progress: StudyProgress, before: str) -> str:
+    """What is to come, in words; nothing where that is not known, or less than a second."""
+    seconds = progress.seconds_left
+    return "" if seconds is None or round(seconds) < 1 else f"{before}about {format_seconds(seconds)} left"
+
+
 def render_progress(progress: StudyProgress) -> RenderableType:
     """The live table at one moment."""
-    left = "" if progress.seconds_left is None else f", about {format_seconds(progress.seconds_left)} left"
+    left = _time_left(progress, ", ")
     counts = Text.assemble(
         (f"{progress.num_complete} complete", "green"),
         f"  {len(progress.running)} running  ",

@@ -54,6 +54,8 @@ class RunRecord:
         seconds: wall time.
         folder: where the run's files are.
         scores: further measures of the same run under their names, for instance {"final": 500.0, "auc": 431.2}.
+        used: share of its budget, of a run that ended by itself before that did and whose curve is held; None: as far
+            as the curve goes.
     """
 
     number: int
@@ -68,6 +70,7 @@ class RunRecord:
     seconds: float = 0.0
     folder: str = ""
     scores: Mapping[str, float] = field(default_factory=dict)
+    used: float | None = None
 
     def objectives(self, others: Sequence["Objective"]) -> tuple[float, ...] | None:
         """The score and its values of these further objectives; None if one is missing."""

@@ -44,6 +44,7 @@ class TrainableAgent(Protocol):
     param: Any
     num_env_steps: int
     num_gradient_steps: int
+    stop_training: bool
     learner: Learner
 
     @property
@@ -230,7 +231,7 @@ def build_settings(config: RunConfig) -> Settings:
         adaptive=_build("adaptive", config.adaptive) if config.adaptive else None,
         plateau=_build("plateau", config.plateau) if config.plateau else None,
         trial_count=config.training.reward_window,
-        criterion=config.training.target_reward,
+        criterion=config.training.target_reward if config.training.target_by == "episodes" else None,
         schedules={name: _build(f"schedule.{name}", node) for name, node in config.schedule.items()},
     )
 

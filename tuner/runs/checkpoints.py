@@ -45,8 +45,8 @@ def checkpoint_of(folder: Path) -> Path:
 class EpisodeLog(Protocol):
     """Who keeps the training episodes of a run."""
 
-    def add_episode(self, reward: float, step: int) -> None:
-        """An episode has ended, with this return, after so many environment steps."""
+    def add_episode(self, reward: float, step: int, at: float | None = None) -> None:
+        """An episode has ended, with this return, after so many environment steps, at this time.perf_counter()."""
 
     def write(self) -> None:
         """A checkpoint is about to be written: what comes before it will not be told again."""

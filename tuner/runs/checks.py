@@ -10,9 +10,11 @@ from omegaconf.errors import (
     OmegaConfBaseException,
 )
 
+from note_rl import policy as policies
 from note_rl.environments import flat_observations
 from note_rl.errors import NoteRLError
 from note_rl.learners.declarations import Declared, check_actions, check_settings
+from note_rl.policy.discrete import DiscretePolicy
 from note_rl.settings import Plateau
 from tuner.checking.schema import Schema, schema_of
 from tuner.checking.sections import Choices, check_parts, check_ranges_of, check_sections, left_out, refuse_missing
@@ -86,6 +88,7 @@ def as_meant(config: DictConfig, command: str, choices: Choices = _no_choices) -
     refuse_missing(list(map(str, config)), schema, command, choices)
     resolved = resolve(config)
     _check_experience(resolved)
+    _check_kind_of_policy(resolved)
     for path, value in [*check_sections(resolved, schema), *check_parts(resolved, schema, choices)]:
         OmegaConf.update(config, path, value)
     for path, value in left_out(resolved, schema):
@@ -102,6 +105,23 @@ def _check_experience(resolved: JsonDict) -> None:
     wrong = _OTHER_EXPERIENCE.get(on_policy) if isinstance(on_policy, bool) else None
     if wrong is not None and buffer.get("_target_") == wrong[0]:
         raise UserError(f"{agent['_target_'].rpartition('.')[2]} {wrong[1]}")
+
+
+def _check_kind_of_policy(resolved: JsonDict) -> None:
+    """Says so before keys are compared where a policy chooses among actions, and the agent gives numbers."""
+    targets = [node.get("_target_") for name in ("agent", "policy") if isinstance(node := resolved.get(name), dict)]
+    if len(targets) < 2 or not all(isinstance(target, str) for target in targets):
+        return
+    agent, chosen = map(str, targets)
+    kinds = class_constants(agent).get("action_kinds")
+    chooses = getattr(policies, chosen.removeprefix("note_rl.policy."), None)
+    discrete = isinstance(chooses, type) and issubclass(chooses, DiscretePolicy)
+    if isinstance(kinds, tuple) and "discrete" not in kinds and discrete:
+        name, policy = agent.rpartition(".")[2], chosen.rpartition(".")[2]
+        raise UserError(
+            f"{name} gives actions that are numbers, and {policy} chooses one of several: leave policy= out, or use "
+            "policy=noisy"
+        )
 
 
 _OTHER_EXPERIENCE = {

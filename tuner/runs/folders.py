@@ -35,8 +35,8 @@ from tuner.trial.messages import JsonDict, Outcome
 
 CONFIG_FILE = "config.yaml"
 CHANGEABLE = (
-    *("training.total_steps", "training.target_reward", "plateau", "evaluation.num_episodes", "checkpoint", "tracker"),
-    "backend.device",
+    *("training.total_steps", "training.target_reward", "training.target_by", "plateau", "evaluation.num_episodes"),
+    *("checkpoint", "tracker", "backend.device"),
 )
 """What of a run may be changed when it is continued: nothing that makes it another run."""
 
@@ -187,7 +187,7 @@ def resumed_config(folder: Path, composed: Mapping[str, Any], overrides: Sequenc
     _check_files(folder)
     for override in overrides:
         key = override.lstrip("+~").partition("=")[0]
-        if key in ("resume", "trust") or key.startswith("hydra"):
+        if key.partition(".")[0] in ("resume", "trust", "progress", "hydra"):
             continue
         allowed = next((name for name in CHANGEABLE if key == name or key.startswith(f"{name}.")), None)
         if allowed is None:

@@ -11,8 +11,8 @@ from note_rl.collect.evaluation import Greedy
 from note_rl.environments import as_the_space_has_it, flat_observations
 from note_rl.types import Array, BoolArray
 from tuner.errors import UserError
+from tuner.runs.acting import Exploring
 from tuner.runs.build import BuiltRun
-from tuner.runs.trained import Exploring
 
 
 class Player:

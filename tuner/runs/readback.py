@@ -56,7 +56,7 @@ def used_config(config: RunConfig, environment: EnvFactory, agent: Any, optimize
             "normalise_obs": settings.normalise_obs,
             "normalise_reward": settings.normalise_reward,
             "multi_agent": settings.multi_agent,
-            "target_reward": settings.criterion,
+            **({"target_reward": settings.criterion} if config.training.target_by == "episodes" else {}),
             "reward_window": settings.trial_count,
         },
         "evaluation": asdict(config.evaluation),

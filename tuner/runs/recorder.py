@@ -55,7 +55,7 @@ class RunRecorder:
         num_env_steps: int = 0,
         prepare: Callable[[], None] | None = None,
     ) -> None:
-        self.history = HistoryTracker(info.folder)
+        self.history = HistoryTracker(info.folder, int(info.config.get("training", {}).get("reward_window", 100)))
         self._info = info
         self._tracker = tracker
         self._progress = progress
@@ -91,16 +91,19 @@ class RunRecorder:
         """Training begins."""
         del config
         self._run = self._tracker.start_run(self._info)
-        self._progress.started()
+        self._progress.started(self._budget())
 
     def report(self, step: float, value: float) -> None:
         """Notes an evaluation."""
         if step not in self._reported:
             with (self._info.folder / REPORTS_FILE).open("ab", buffering=0) as file:
                 append_line(file, {"step": step, "value": value}, durable=True)
+            is_better = bool(self._reported) and value > max(self._reported.values())
             self._reported[step] = value
+        else:
+            is_better = False
         if not self._ended:  # the rest of the grid is no evaluation of its own
-            self._progress.evaluated(step, value)
+            self._progress.evaluated(step, value, is_better)
         self._stop_if_requested()
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
@@ -110,12 +113,21 @@ class RunRecorder:
         if EVALUATION_METRIC not in metrics:
             self._progress.measured(step, metrics)
 
+    def add_episode(self, reward: float, step: int, at: float | None = None) -> None:
+        """Keeps an episode in the history, and shows it."""
+        self._progress.episode_ended(self.history.add_episode(reward, step, at), len(self.history))
+
+    def write(self) -> None:
+        """Writes the history down."""
+        self.history.write()
+
     def note(self, text: str) -> None:
         """Shows a line."""
         self._progress.noted(text)
 
-    def ends(self, reason: str) -> None:
+    def ends(self, reason: str, used: float) -> None:
         """Shows why the run ends before its budget does."""
+        del used
         self._ended = True
         self._progress.noted(reason)
 
@@ -123,6 +135,10 @@ class RunRecorder:
         """Ends the run if that was asked for."""
         self._progress.advanced(progress)
         self._stop_if_requested()
+
+    def _budget(self) -> int | None:
+        """Environment steps that progress is shown in; None: it has none."""
+        return int(self._info.config["training"]["total_steps"])
 
     def _env_steps(self, fraction: float) -> int:
         return round(fraction * int(self._info.config.get("training", {}).get("total_steps", 0)))
@@ -184,6 +200,9 @@ class RunRecorder:
 
 class FunctionRecorder(RunRecorder):
     """Of a plain function, which measures nothing but what it reports: trackers are told that."""
+
+    def _budget(self) -> None:
+        """It counts no steps."""
 
     def report(self, step: float, value: float) -> None:
         """Notes a report, at its share of the budget in steps."""

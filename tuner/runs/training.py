@@ -14,6 +14,7 @@ from note_rl.training.counts import reported_by
 from tuner.config.composing import RunConfig
 from tuner.config.vocabulary import speaking_of_settings
 from tuner.results.objective import missing_points
+from tuner.runs.acting import acting_by
 from tuner.runs.build import BuiltRun, build_run
 from tuner.runs.checkpoints import BestWeights, Checkpoint, EpisodeLog, take_weights
 from tuner.runs.threads import few_threads
@@ -100,7 +101,7 @@ def _trained(config: RunConfig, folder: Path, reporter: Reporter, episodes: Epis
     grid = EvaluationGrid(run, checkpoint, BestWeights(run, folder / BEST_FILE), reporter)
     try:
         grid.make_up()
-        returns, stop_reason = _train(run, [MetricsLog(run, reporter, episodes), grid])
+        returns, stop_reason = _train(run, grid, MetricsLog(run, reporter, episodes))
         grid.hold(_why(stop_reason, run))
     except TrialInterrupted as interruption:
         if interruption.outcome is Outcome.STOPPED:
@@ -118,19 +119,24 @@ def _trained(config: RunConfig, folder: Path, reporter: Reporter, episodes: Epis
     )
 
 
-def _train(run: BuiltRun, callbacks: Sequence[Callback]) -> tuple[Sequence[float], str]:
+def _train(run: BuiltRun, grid: "EvaluationGrid", log: "MetricsLog") -> tuple[Sequence[float], str]:
     """Trains for what is left of the budget: the returns of the episodes, and why it ended."""
     training = run.config.training
     if run.agent.num_env_steps >= training.total_steps:
         return (), "total_steps"
+    if grid.target_reached:  # by an evaluation that an earlier attempt could not act upon
+        return (), TARGET_REWARD
     result = run.agent.train(
         optimizer=run.optimizer,
         total_steps=training.total_steps,
-        callbacks=callbacks,
+        callbacks=[log, grid],
         jit_compile=training.jit_compile,
         p=0,
     )
-    return result.returns, TARGET_REWARD if result.stop_reason == "criterion" else result.stop_reason
+    if run.agent.num_env_steps >= training.total_steps:
+        return result.returns, "total_steps"
+    at_target = result.stop_reason == "criterion" or grid.target_reached
+    return result.returns, TARGET_REWARD if at_target else result.stop_reason
 
 
 def _why(stop_reason: str, run: BuiltRun) -> str:
@@ -138,6 +144,8 @@ def _why(stop_reason: str, run: BuiltRun) -> str:
     after = f"after {run.agent.num_env_steps:,} steps"
     if stop_reason == TARGET_REWARD:
         training = run.config.training
+        if training.target_by == "evaluations":
+            return f"target reached {after}: an evaluation returned {training.target_reward:g} or more"
         mean = f"the last {training.reward_window} episodes" if training.reward_window > 1 else "the last episode"
         return f"target reached {after}: {mean} returned {training.target_reward:g} or more"
     if stop_reason == EARLY_STOPPING:
@@ -165,6 +173,14 @@ class EvaluationGrid(Callback):
 
     def _num_passed(self, num_env_steps: int) -> int:
         return min(num_env_steps * self._num_points // self._total_steps, self._num_points)
+
+    @property
+    def target_reached(self) -> bool:
+        """Whether an evaluation has reached the target, where it is by these that a run ends."""
+        training = self._run.config.training
+        if training.target_reward is None or training.target_by != "evaluations":
+            return False
+        return any(value >= training.target_reward for _, value in self._reporter.reported)
 
     def points(self) -> tuple[EvaluationPoint, ...]:
         """All evaluations of the run so far."""
@@ -197,7 +213,7 @@ class EvaluationGrid(Callback):
             why: It ended; empty: it did not.
         """
         if why:
-            self._reporter.ends(why)
+            self._reporter.ends(why, min(self._run.agent.num_env_steps / self._total_steps, 1.0))
         if self._passed < self._num_points:
             points = range(self._passed + 1, self._num_points + 1)
             self._passed = self._num_points
@@ -243,12 +259,16 @@ class EvaluationGrid(Callback):
         finally:  # the first report may end the run, and what is reported is not evaluated again
             if metrics:
                 self._reporter.log(num_env_steps, metrics)
+        if self._training and self.target_reached:
+            self._run.agent.stop_training = True
         self._checkpoint.write()
 
     def _measured(self, point: int) -> dict[str, float]:
         """An evaluation on the seeds of a point; keeps the weights if they were never evaluated better."""
+        config, agent = self._run.config.evaluation, self._run.agent
         seed = integer(self._run.config.seed, "evaluation", point)
-        evaluation = self._run.agent.evaluate(self._run.config.evaluation.num_episodes, seed=seed)
+        acting_in = acting_by(agent, config.policy, config.eps, seed)
+        evaluation = agent.evaluate(config.num_episodes, seed=seed, acting_in=acting_in)
         self._best.offer(evaluation, seed)
         return {EVALUATION_METRIC: evaluation.mean, "eval/mean_length": float(np.mean(evaluation.lengths))}
 
@@ -271,7 +291,7 @@ class MetricsLog(Callback):
         self._returns.append(logs["reward"])
         self._lengths.append(logs["length"])
         if self._episodes is not None:
-            self._episodes.add_episode(logs["reward"], int(logs["num_env_steps"]))
+            self._episodes.add_episode(logs["reward"], int(logs["num_env_steps"]), logs["time"])
 
     def on_plateau(self, text: str, logs: Logs) -> None:
         """Says that learning rates were lowered."""

@@ -220,7 +220,7 @@ class Dispatcher:
             self._close(stage, run, RunEnd(Outcome.PRUNED, None, result.reason, seconds))
         elif result.outcome is Outcome.COMPLETE:
             ending = self._end_rules.complete(run, seconds)
-            self._close(stage, run, replace(ending, reason=ending.reason or result.reason))
+            self._close(stage, run, replace(ending, reason=ending.reason or result.reason, used=result.used))
         elif result.outcome.effects.penalised:
             self._close(stage, run, self._end_rules.penalised(run, result, seconds))
         else:

@@ -103,6 +103,7 @@ class RunEnd:
         reason: One line for anything but a run that used all of its budget.
         seconds: Wall time of all its attempts.
         others: Its values of the objectives behind the score.
+        used: The share of its budget that it has used, of a run that ended by itself before that did.
     """
 
     outcome: Outcome
@@ -110,6 +111,7 @@ class RunEnd:
     reason: str = ""
     seconds: float = 0.0
     others: tuple[float, ...] = ()
+    used: float = 1.0
 
 
 class RunRegistry(ABC):
@@ -161,6 +163,8 @@ class RunRegistry(ABC):
     def tell(self, run: Run, ending: RunEnd) -> RunRecord:
         """Closes a run. Everything but the closing itself can be done twice, so a kill in between costs nothing."""
         ended = {"reason": ending.reason, "seconds": round(ending.seconds, 3), "curve": packed_curve(run.points)}
+        if ending.used < 1.0:
+            ended["used"] = ending.used
         run.trial.set_user_attr(OUTCOME_ATTRIBUTE, ending.outcome.value)
         run.trial.set_user_attr(ENDING_ATTRIBUTE, ended)
         if ending.outcome is Outcome.PRUNED:

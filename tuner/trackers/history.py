@@ -24,8 +24,8 @@ class HistoryRow:
         mean_reward: mean return of the newest episodes, this one included, at most `HistoryTracker.window` of them.
         best_reward: highest return of an episode so far.
         episode_reward: return of this episode, undiscounted.
-        step: environment steps since the beginning of training.
-        time: seconds of training, those before a resume included.
+        step: environment steps since the beginning of training, at its own end.
+        time: seconds of training by then, those before a resume included.
     """
 
     mean_reward: float
@@ -70,12 +70,16 @@ class HistoryTracker:
         """All rows so far, those of the continued file included."""
         return tuple(self._rows)
 
-    def add_episode(self, reward: float, step: int) -> None:
-        """Adds a finished episode; writes the file if it is time.
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add_episode(self, reward: float, step: int, at: float | None = None) -> HistoryRow:
+        """Adds a finished episode; writes the file if it is time. Returns its row.
 
         Args:
             reward: the episode's return.
             step: environment steps done when it ended; not decreasing.
+            at: when that was, by the clock; None: now.
         """
         if not self._continued:
             self._continue_before(step)
@@ -83,11 +87,13 @@ class HistoryTracker:
         newest = [row.episode_reward for row in self._rows[-self.window + 1 :]] if self.window > 1 else []
         best = max(self._rows[-1].best_reward, reward) if self._rows else reward
         mean = (sum(newest) + reward) / (len(newest) + 1)
-        elapsed = self._time_before + now - self._started
-        self._rows.append(HistoryRow(float(mean), float(best), float(reward), int(step), elapsed))
+        elapsed = self._time_before + (now if at is None else at) - self._started
+        row = HistoryRow(float(mean), float(best), float(reward), int(step), elapsed)
+        self._rows.append(row)
         self._unwritten = True
         if now - self._last_write >= self._write_interval_s:
             self.write()
+        return row
 
     def write(self) -> None:
         """Replaces the file by one with all rows. A disk that refuses is a warning, and training goes on."""

@@ -126,13 +126,14 @@ class TrialContext:
         folder: Its folder; the entry may put files of its own there.
         interruption: The interruption that was raised, if one was.
         remark: Why the run ended by itself before its budget did; empty if it did not.
+        used: The share of its budget that it has used by then.
     """
 
     def __init__(self, spec: TrialSpec, folder: Path, line: ControllerLine, began: float) -> None:
         self.spec = spec
         self.folder = folder
         self.interruption: TrialInterrupted | None = None
-        self.remark = ""
+        self.remark, self.used = "", 1.0
         self._line = line
         self._began = began
         self._recorded = dict(files.read_reports(folder))
@@ -199,9 +200,14 @@ class TrialContext:
         with (self.folder / files.OUTPUT_FILE).open("a", encoding="utf-8") as output:
             output.write(f"{text}\n")
 
-    def ends(self, reason: str) -> None:
-        """Says why the run ends by itself before its budget does: it is complete, and not pruned any more."""
-        self.remark = reason
+    def ends(self, reason: str, used: float) -> None:
+        """Says why the run ends by itself before its budget does: it is complete, and not pruned any more.
+
+        Args:
+            reason: For people.
+            used: The share of its budget that it has used.
+        """
+        self.remark, self.used = reason, used
 
     def alive(self, progress: float) -> None:
         """Gives a sign of life. Cheap enough for every environment step: at most one message a second is sent.

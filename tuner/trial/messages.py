@@ -110,6 +110,7 @@ class TrialResult:
             one the beginning and the end.
         seconds: Wall time of the trial.
         deterministic: Whether it would end so again, being a mistake in what was asked for.
+        used: The share of its budget that a run has used which ended by itself before that did.
     """
 
     outcome: Outcome
@@ -117,8 +118,11 @@ class TrialResult:
     traceback: str = ""
     seconds: float = 0.0
     deterministic: bool = False
+    used: float = 1.0
 
     def __post_init__(self) -> None:
+        if not 0.0 <= self.used <= 1.0:
+            raise ValueError(f"a result cannot have used {self.used} of its budget")
         if not math.isfinite(self.seconds):
             raise ValueError(f"a result cannot have taken {self.seconds} s")
         object.__setattr__(self, "reason", plain(self.reason, MAX_REASON, OUTPUT_FILE))

@@ -25,8 +25,13 @@ class Reporter(Protocol):
     def note(self, text: str) -> None:
         """Something worth knowing, for people: a line."""
 
-    def ends(self, reason: str) -> None:
-        """The run ends by itself, before its budget does: what it reports from now on is what it came to."""
+    def ends(self, reason: str, used: float) -> None:
+        """The run ends by itself, before its budget does: what it reports from now on is what it came to.
+
+        Args:
+            reason: For people.
+            used: The share of its budget that it has used.
+        """
 
     def alive(self, progress: float) -> None:
         """A sign of life, in short intervals: done part of the budget."""

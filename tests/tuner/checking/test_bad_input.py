@@ -70,6 +70,18 @@ TRAIN = {
         ["agent=ddpg_her", "buffer.num_steps=3"],
         "tuner train: buffer=hindsight and buffer.num_steps above 1 cannot be combined",
     ),
+    "several agents where one is": (
+        ["training.multi_agent=true"],
+        "training.multi_agent=true lets several agents share an environment, and DQN is one agent: leave it out",
+    ),
+    "a choice among actions that are numbers": (
+        ["agent=td3", "env=pendulum", "policy=eps_greedy"],
+        "TD3 gives actions that are numbers, and EpsGreedyQPolicy chooses one of several",
+    ),
+    "no name": (["=3"], "=3 names no setting: settings are written KEY=VALUE"),
+    "a setting of a tracker": (["tracker.wandb.mode=of"], "tracker.wandb.mode=of is unknown: it must be online"),
+    "a word of another library": (["log_frequency=50"], "here it is progress.every, in training episodes"),
+    "lines for no episodes": (["progress=lines", "progress.every=0"], "progress.every=0 is not possible: it must be"),
     "a policy without likelihoods": (["agent=ppo", "policy=eps_greedy"], "use policy=softmax"),
     "a contradiction": (
         ["buffer.batch_size=64", "buffer.capacity=32"],

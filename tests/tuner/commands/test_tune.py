@@ -393,7 +393,8 @@ def test_going_on_with_another_space_names_the_difference(tuner: CommandLine) ->
     tune(tuner)
     answer = tuner("tune", *FAKE, *SMALL_STUDY, "space.optimizer.learning_rate.high=0.1")
     assert answer.status == 2
-    assert "begun with another search space: optimizer.learning_rate: high was 0.01 and is 0.1" in answer.errors
+    changed = "optimizer.learning_rate was searched over 0.0001 .. 0.01 (log), and is now over 0.0001 .. 0.1 (log)"
+    assert f"begun with another search space: {changed}" in answer.errors
     assert "study.name=mine-2" in answer.errors
 
 

@@ -11,6 +11,7 @@ import pytest
 from tuner.executors.base import Event, TrialEnded, TrialReported
 from tuner.executors.local import LocalExecutor
 from tuner.trial import TrialResult, TrialSpec, system
+from tuner.trial.forkclient import ForkServer
 
 PATIENCE_S = 30.0
 
@@ -92,6 +93,8 @@ def shared_executor() -> Iterator[LocalExecutor]:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(Path(__file__).parent))  # the server is told where modules are when it starts
         with LocalExecutor(parallel=2) as executor:
+            assert isinstance(executor._launcher, ForkServer)
+            executor._launcher.start()  # which the first trial would do, and leave descriptors behind
             yield executor
 
 

@@ -119,6 +119,7 @@ def test_large_function_and_config_arrive(driver, executor):
 
 def test_two_executors_work_side_by_side(driver, executor):
     with LocalExecutor() as other:
+        assert other.server_pid is None, "nobody waits for imports before there is a trial"
         driver.start(executor, "complete", number=0)
         driver.start(other, "complete", number=1)
         assert driver.finish(executor)["screen/0"].outcome is Outcome.COMPLETE

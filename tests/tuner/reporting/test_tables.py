@@ -56,6 +56,7 @@ def test_progress_counts_the_stage_and_all_failures() -> None:
     assert progress.failures == {Outcome.CRASHED: 1}
     assert progress.failures_text == "1 (1 crashed)"
     assert progress.best_text == "80 (trial 8, screen, 1 seed)"
+    assert "left" not in progress_line(replace(progress, seconds_left=0.3)), "nothing to wait for"
     assert progress_line(replace(progress, seconds_left=200.0)) == (
         "screen 11/12: 9 complete, 1 running, 1 pruned, failed 1 (1 crashed); best 80 (trial 8, screen, 1 seed); "
         "about 3 min 20 s left"

@@ -16,6 +16,7 @@ from tests.tuner.studies import FakeExecutor, Script, learn, run_study
 from tuner.commands.play import load_run
 from tuner.config.composing import RunConfig
 from tuner.reporting.sections.effort import cost_section
+from tuner.results.insights.effort import costs
 from tuner.runs.build import TrainableAgent, build_run
 from tuner.runs.checkpoints import about_best
 from tuner.runs.training import run_training
@@ -27,12 +28,12 @@ FLAT = ("plateau=evaluations", "plateau.patience=1", "plateau.min_delta=1000")
 
 
 class Episodes:
-    """The training episodes of a run, each with the environment steps at the end of its phase."""
+    """The training episodes of a run, each with the environment steps at its end."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[float, int]] = []
 
-    def add_episode(self, reward: float, step: int) -> None:
+    def add_episode(self, reward: float, step: int, at: float | None = None) -> None:
         self.rows.append((reward, step))
 
     def write(self) -> None:
@@ -40,12 +41,12 @@ class Episodes:
 
 
 def means_at_phase_ends(rows: list[tuple[float, int]]) -> dict[int, float]:
-    """By environment steps, the mean return of the last episodes, where there are enough of them."""
+    """By environment steps at the end of a phase of 8, the mean return of the last episodes, if there are enough."""
     returns, means = [], {}
     for reward, step in rows:
         returns.append(reward)
         if len(returns) >= WINDOW:
-            means[step] = float(np.mean(returns[-WINDOW:]))
+            means[-(-step // 8) * 8] = float(np.mean(returns[-WINDOW:]))
     return means
 
 
@@ -213,7 +214,7 @@ class Line:
 
 def test_a_trial_that_has_ended_by_itself_is_not_pruned(tmp_path: Path) -> None:
     with closing(TrialContext(TrialSpec("s", "screen", 0, 0, {}), tmp_path, Line(), 0.0)) as context:
-        context.ends("target reached")
+        context.ends("target reached", 0.4)
         for step in (0.5, 1.0):
             context.report(step, 3.0)
         assert context.interruption is None
@@ -226,7 +227,7 @@ def reaches_its_target(spec: TrialSpec, number: int) -> Script:
     """Screening trial 1 says why it is complete."""
     script = learn(spec, number)
     if spec.key == "screen/1":
-        script.result = TrialResult(Outcome.COMPLETE, "target reached after 400 steps", seconds=1.0)
+        script.result = TrialResult(Outcome.COMPLETE, "target reached after 400 steps", seconds=1.0, used=0.4)
     return script
 
 
@@ -235,6 +236,7 @@ def test_a_study_says_which_trials_ended_by_themselves(tmp_path: Path) -> None:
     run = summary.stage("screen")[1]
     assert (run.complete, run.reason, len(run.curve)) == (True, "target reached after 400 steps", 9)
     assert [one.reason for one in summary.stage("screen") if one.number != 1] == [""] * 5
+    assert costs(summary)[0].env_steps == round(5.4 * 900), "what it did not use was not spent"
     assert "target reached after 400 steps" in summary.to_csv()
     assert "target reached after 400 steps" in cost_section(summary)
     assert "ended by themselves" not in cost_section(run_study(tmp_path / "other"))
@@ -249,4 +251,5 @@ def test_trials_that_reach_their_target_are_complete_with_whole_curves(tuner: Co
         assert [report["step"] for report in reports] == [0.25, 0.5, 0.75, 1.0]
         result: JsonDict = json.loads((folder / "result.json").read_text())
         assert result["outcome"] == "complete"
-        assert result["reason"].startswith("target reached after")
+        [steps] = re.findall(r"^target reached after (\d+) steps", result["reason"])
+        assert result["used"] == int(steps) / 240

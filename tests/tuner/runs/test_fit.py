@@ -75,7 +75,7 @@ def test_a_network_that_does_not_fit_leaves_no_folder(tuner: CommandLine, backen
     (tuner.folder / "my_networks.py").write_text(WRITTEN[backend])
     network = f"+network={{_target_: my_networks.{name}, _partial_: true}}"
     try:
-        said = tuner.refused("train", *chosen(backend), "~network", network, "hydra.run.dir=mine")
+        said = tuner.refused("train", *chosen(backend), "~network", network)
         assert all(words in said for words in REFUSALS[name])
         assert "in user code" not in said
         with pytest.raises((UserError, NoteRLError)):

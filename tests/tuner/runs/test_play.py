@@ -15,8 +15,8 @@ from tests.tuner.command_line import SMALL, SMALL_AGENTS, SMALL_STUDY, CommandLi
 from tuner import load as load_study
 from tuner.commands.play import check_kind, load_run
 from tuner.errors import UserError
+from tuner.runs.acting import Exploring
 from tuner.runs.folders import read_config
-from tuner.runs.trained import Exploring
 
 
 @pytest.mark.parametrize("backend", ["torch", "keras"])

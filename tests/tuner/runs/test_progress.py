@@ -8,8 +8,8 @@ from tuner.runs.progress import BarProgress
 
 
 def test_a_bar_never_goes_back() -> None:
-    bar = BarProgress(Console(file=StringIO(), force_terminal=True), total_steps=100)
-    bar.started()
+    bar = BarProgress(Console(file=StringIO(), force_terminal=True))
+    bar.started(100)
     shown = []
     for told, fraction in ((bar.advanced, 0.4), (bar.evaluated, 0.25), (bar.evaluated, 0.5), (bar.evaluated, 0.45)):
         told(fraction, *([1.0] if told != bar.advanced else []))
@@ -19,9 +19,9 @@ def test_a_bar_never_goes_back() -> None:
 
 
 def test_what_is_not_measured_yet_is_training() -> None:
-    bar = BarProgress(Console(file=StringIO(), force_terminal=True), total_steps=100)
+    bar = BarProgress(Console(file=StringIO(), force_terminal=True))
     numbers = [bar._bar.tasks[0].fields["numbers"]]
-    bar.started()
+    bar.started(100)
     numbers.append(bar._bar.tasks[0].fields["numbers"])
     bar.ended()
     assert numbers == ["building", "training"]

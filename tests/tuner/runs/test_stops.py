@@ -51,7 +51,7 @@ class Stopping:
     def note(self, text: str) -> None:
         self.notes.append(text)
 
-    def ends(self, reason: str) -> None:
+    def ends(self, reason: str, used: float) -> None:
         self.why = reason
 
     def alive(self, progress: float) -> None:

@@ -49,7 +49,7 @@ class Reporter:
     def note(self, text: str) -> None:
         """Nothing to keep."""
 
-    def ends(self, reason: str) -> None:
+    def ends(self, reason: str, used: float) -> None:
         """Nothing to keep."""
 
     def alive(self, progress: float) -> None:

@@ -245,16 +245,24 @@ def test_differences_name_the_parameter_and_what_changed() -> None:
     changed["optimizer"]["learning_rate"]["high"] = 0.1
     changed["agent"] = {"kind": {"choices": ["plain", "double"]}}
     assert Space.from_config(changed, CONFIG).difference(stored) == [
-        "1-agent.gamma was searched before and is not now",
-        "agent.kind is new",
-        "optimizer.learning_rate: high was 1.0 and is 0.1",
+        "agent.gamma was searched over 0.9 .. 0.9999 (log of 1 - x), and is not searched now",
+        "agent.kind is searched over plain, double, and was not searched before",
+        "optimizer.learning_rate was searched over 1e-05 .. 1 (log), and is now over 1e-05 .. 0.1 (log)",
+    ]
+
+
+def test_what_words_are_too_rough_for_is_told_in_numbers() -> None:
+    stored = space_of("optimizer.learning_rate", {"low": 0.1, "high": 0.5}).describe()
+    now = space_of("optimizer.learning_rate", {"low": 0.1, "high": 0.50001})
+    assert now.difference(stored) == [
+        "optimizer.learning_rate was searched over high 0.5, and is now over high 0.50001"
     ]
 
 
 def test_changed_choices_are_a_difference() -> None:
     stored = json.loads(json.dumps(space_of("agent.kind", {"choices": ["plain", "double"]}).describe()))
     now = space_of("agent.kind", {"choices": ["plain", "duelling"]})
-    assert now.difference(stored) == ["agent.kind: labels was ['plain', 'double'] and is ['plain', 'duelling']"]
+    assert now.difference(stored) == ["agent.kind was searched over plain, double, and is now over plain, duelling"]
 
 
 # Conditions
@@ -313,7 +321,7 @@ def test_a_condition_is_part_of_what_a_study_must_not_change() -> None:
     before, now = (Space.from_config(tree, CONFIG) for tree in (CONDITIONAL, plain))
     assert before.fingerprint != now.fingerprint
     assert now.difference(before.describe()) == [
-        "agent.gamma: when was {'agent.kind': ['double', 'noisy']} and is None"
+        "agent.gamma was searched over 0.9 .. 0.999, where agent.kind is double and noisy, and is now over 0.9 .. 0.999"
     ]
 
 

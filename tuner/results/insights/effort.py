@@ -69,7 +69,9 @@ def costs(summary: StudySummary) -> tuple[StageCost, ...]:
 
 
 def _fraction(run: RunRecord) -> float:
-    """Part of its budget that a run has used, by its last report."""
+    """Part of its budget that a run has used: by its last report, unless that is held."""
+    if run.used is not None:
+        return run.used
     return min(1.0, max((step for step, _ in run.curve), default=1.0 if run.complete else 0.0))
 
 

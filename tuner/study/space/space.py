@@ -249,21 +249,26 @@ class Space:
 
     def difference(self, stored: JsonDict) -> list[str]:
         """What differs from the description another space has left, one line per parameter; empty if nothing does."""
-        now = self.describe()
+        before = {str(described["path"]): described for described in stored.values()}
+        now = {parameter.path: parameter.describe() for parameter in self.parameters}
         lines = []
-        for name in sorted(set(stored) | set(now)):
-            if name not in now:
-                lines.append(f"{name} was searched before and is not now")
-            elif name not in stored:
-                lines.append(f"{name} is new")
-            elif stored[name] != now[name]:
-                changed = [
-                    f"{key} was {stored[name].get(key)} and is {now[name].get(key)}"
-                    for key in sorted(set(stored[name]) | set(now[name]))
-                    if stored[name].get(key) != now[name].get(key)
-                ]
-                lines.append(f"{name}: {', '.join(changed)}")
+        for path in sorted(before.keys() | now.keys()):
+            if path not in now:
+                lines.append(f"{path} was searched over {describe_values(before[path])}, and is not searched now")
+            elif path not in before:
+                lines.append(f"{path} is searched over {describe_values(now[path])}, and was not searched before")
+            elif before[path] != now[path]:
+                lines.append(f"{path} was searched over {_apart(before[path], now[path])}")
         return lines
+
+
+def _apart(before: JsonDict, now: JsonDict) -> str:
+    """Two searches of one parameter in words; where these are too rough to tell them apart, what differs itself."""
+    was, is_now = describe_values(before), describe_values(now)
+    if was == is_now:
+        keys = [key for key in sorted(before.keys() | now.keys()) if before.get(key) != now.get(key)]
+        was, is_now = (", ".join(f"{key} {one.get(key)}" for key in keys) for one in (before, now))
+    return f"{was}, and is now over {is_now}"
 
 
 def _parse(path: str, leaf: dict[str, object], config: JsonDict) -> Parameter:

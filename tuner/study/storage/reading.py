@@ -95,6 +95,7 @@ def record_of(trial: FrozenTrial, stage: str, folder: Path, others: Sequence[str
         reason=plain(str(ending.get("reason", "")), MAX_REASON, OUTPUT_FILE),  # studies of before may have anything
         curve=curve,
         seconds=ending.get("seconds", 0.0),
+        used=ending.get("used"),
         folder=str(folder / stage / str(trial.number) if job is None else folder / job),
         scores={**scores, **dict(zip(others, values[1:], strict=False))},
     )

@@ -33,9 +33,9 @@ def check_settings(project: str, server_timeout_s: float) -> None:
         UserError: a project name that W&B does not accept, or a timeout that is not positive.
     """
     if not project or len(project) > 128 or _FORBIDDEN_IN_PROJECT & set(project):
-        raise UserError(f"tracker.project={project!r} is no W&B project: 1-128 characters, none of / \\ # ? % :")
+        raise UserError(f"project={project!r} is no W&B project: 1-128 characters, none of / \\ # ? % :")
     if not server_timeout_s > 0:
-        raise UserError(f"tracker.server_timeout_s={server_timeout_s} must be greater than 0")
+        raise UserError(f"server_timeout_s={server_timeout_s} must be greater than 0")
 
 
 def resolve_mode(mode: str) -> Mode:
@@ -48,7 +48,7 @@ def resolve_mode(mode: str) -> Mode:
     Raises:
         UserError: an unknown mode.
     """
-    source = "tracker.mode"
+    source = "mode"
     if mode == "auto" and os.environ.get("WANDB_MODE"):
         source, mode = "WANDB_MODE", os.environ["WANDB_MODE"]
     elif mode == "auto":
