@@ -20,6 +20,8 @@ from note_rl.agents.layers import (
     instead,
     parse_layers,
 )
+from note_rl.agents.spaces import channels_last
+from note_rl.environments.frames import channels_first
 from note_rl.errors import SettingsError
 from note_rl.settings.fields import check_fields, documented, setting
 from note_rl.support.checking import Count, described, flag
@@ -131,15 +133,15 @@ class Architecture:
         """All layers in their places.
 
         Args:
-            obs_shape: Of one observation, channels last. An image [H, W] has one channel where there are layers for
-                images.
+            obs_shape: Of one observation. Where there are layers for images, [H, W] has one channel, and of [C, H, W]
+                the channels come to the end.
             num_outputs: Width of the last layer.
 
         Raises:
             SettingsError: A layer that does not take what comes before it: which, its input and what would help.
         """
         sees_images = any(isinstance(layer, Conv | Pool) for layer in self._listed)
-        shape = (*obs_shape, 1) if sees_images and len(obs_shape) == 2 else obs_shape
+        shape = channels_last(obs_shape) if sees_images else obs_shape
         trunk = self._place(self._listed, shape, "layers")
         hidden = tuple(Dense(units) for units in self.hidden_sizes)
         trunk += self._place(hidden, trunk[-1].output_shape if trunk else shape, "hidden_sizes")
@@ -198,6 +200,11 @@ class NetworkPlan:
     def input_shape(self) -> Shape:
         """What the first layer takes."""
         return self.trunk[0].input_shape
+
+    @property
+    def turns_images(self) -> bool:
+        """Whether observations are images [C, H, W], whose channels come to the end for the layers."""
+        return channels_first(self.obs_shape) and self.input_shape != self.obs_shape
 
     @property
     def is_dense(self) -> bool:

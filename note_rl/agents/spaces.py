@@ -9,13 +9,12 @@ import numpy as np
 from gymnasium import spaces
 
 from note_rl.environments import Env, EnvLike, as_factory, bounded_actions, flat_observations, num_discrete_actions
-from note_rl.environments.frames import stacked_shape
+from note_rl.environments.frames import FEWEST_PIXELS, channels_first, stacked_shape
 from note_rl.errors import EnvironmentMismatchError, say_once
 from note_rl.support.checking import Count
 from note_rl.types import FloatArray
 
 _log = logging.getLogger(__name__)
-_FEWEST_PIXELS = 36  # a side, for the convolutions of Mnih et al. 2015
 
 
 @dataclass(frozen=True)
@@ -155,7 +154,7 @@ def looks_like_an_image(obs_shape: tuple[int, ...], dtype: Any = None) -> bool:
         dtype: Of its numbers; None: not known.
     """
     is_image = len(obs_shape) == 3 or (len(obs_shape) == 2 and dtype == np.uint8)
-    return is_image and sorted(obs_shape)[-2] >= _FEWEST_PIXELS
+    return is_image and sorted(obs_shape)[-2] >= FEWEST_PIXELS
 
 
 def say_if_pixels(input_shape: tuple[int, ...]) -> None:
@@ -170,22 +169,26 @@ def say_if_pixels(input_shape: tuple[int, ...]) -> None:
 
 
 def image_shape(obs_shape: tuple[int, ...]) -> tuple[int, int, int]:
-    """(height, width, channels) of an image [H, W] or [H, W, C].
+    """(height, width, channels) of an image [H, W], [H, W, C] or [C, H, W].
 
     Raises:
         EnvironmentMismatchError: It is no image, or too small for the convolutions of Mnih et al. 2015.
     """
-    height, width, channels = (*obs_shape, 1) if len(obs_shape) == 2 else obs_shape if len(obs_shape) == 3 else (0,) * 3
-    if min(height, width) < _FEWEST_PIXELS:
-        first = looks_like_an_image(obs_shape)
-        instead = (
-            "bring the channels to the end by a wrapper" if first else "use network=mlp, or wrappers that give such"
-        )
+    last = channels_last(obs_shape)
+    height, width, channels = last if len(last) == 3 else (0, 0, 0)
+    if min(height, width) < FEWEST_PIXELS:
         raise EnvironmentMismatchError(
-            f"this network looks at images [height, width, channels] of at least {_FEWEST_PIXELS} pixels a side, and "
-            f"an observation has the shape {list(obs_shape)}; {instead}"
+            f"this network looks at images [height, width, channels] of at least {FEWEST_PIXELS} pixels a side, and an "
+            f"observation has the shape {list(obs_shape)}; use network=mlp, or wrappers that give such"
         )
     return height, width, channels
+
+
+def channels_last(obs_shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of an image [H, W] or [C, H, W] as [H, W, C]; others as they are."""
+    if channels_first(obs_shape):
+        return (*obs_shape[1:], obs_shape[0])
+    return (*obs_shape, 1) if len(obs_shape) == 2 else obs_shape
 
 
 def _box_spaces(env: Env, box: spaces.Box, frame_stack: int) -> ContinuousSpaces:

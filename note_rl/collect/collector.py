@@ -49,7 +49,7 @@ class Collector(Collecting):
         self._return = np.zeros(len(envs))
         self._length = np.zeros(len(envs), np.int64)
         self._answers_seen = False  # and found to fit
-        self._earned: list[FloatArray] = []  # rewards of the steps that these two do not yet hold
+        self._earned: list[FloatArray] = []  # counted rewards of the steps that these two do not yet hold
 
     def explore_with(self, policy: Policy, settings: Settings) -> None:
         """See `Collecting`."""
@@ -80,7 +80,7 @@ class Collector(Collecting):
             answers = scores if self._keep_answers else None
             row = (obs, action, reward, next_obs, terminated, ended, log_prob, envs.achieved_goal, answers)
             rows.add(row, envs.alive)
-            self._earned.append(reward)
+            self._earned.append(reward if envs.counted is None else envs.counted)
             self._starts = ended
             if envs.alive is not None:
                 self._length -= ~envs.alive

@@ -35,6 +35,7 @@ class Environments(Protocol):
         achieved_goal: What was achieved in the next_obs of the last step, where tasks have a goal; else None. [E, G]
         alive: Which of them really took the last step; None: all. The others used it to begin an episode: what step()
             returned of them means nothing, must not be kept and does not count. [E]
+        counted: What the last step adds to the returns of episodes, where that is not the reward; else None. [E]
         goal_layout: Where the goal stands in an observation, where tasks have one.
     """
 
@@ -43,6 +44,7 @@ class Environments(Protocol):
     obs: Array
     achieved_goal: FloatArray | None
     alive: BoolArray | None
+    counted: FloatArray | None
     goal_layout: GoalLayout | None
 
     def __len__(self) -> int:
@@ -57,7 +59,8 @@ class Environments(Protocol):
         Returns:
             obs [E, *obs] acted on, reward [E] float32, next_obs [E, *obs] (the true last observation where an episode
             ended), terminated [E], ended [E] (terminated or truncated); `obs` then shows where each goes on. Of
-            several agents, reward and terminated are [E, n].
+            several agents, reward and terminated are [E, n]. What has terminated has not ended where a game goes on
+            after a lost life, see `training_only`.
         """
 
     def get_state(self) -> dict[str, Array]:

@@ -7,11 +7,24 @@ import numpy as np
 from note_rl.errors import SettingsError
 from note_rl.types import Array, BoolArray
 
+FEWEST_PIXELS = 36
+"""A side of what is taken for an image, and needed by the convolutions of Mnih et al. 2015."""
+
+
+def channels_first(shape: tuple[int, ...]) -> bool:
+    """Whether this is the shape of an image [C, H, W] rather than [H, W, C]."""
+    return len(shape) == 3 and shape[0] < FEWEST_PIXELS <= min(shape[1:])
+
 
 def stacked_shape(frame_shape: tuple[int, ...], num_frames: int) -> tuple[int, ...]:
-    """Shape of a stack: [H, W] -> [H, W, n], [H, W, C] -> [H, W, n*C], [D] -> [n*D]; 1 frame is the frame itself."""
+    """Shape of a stack of n frames; 1 frame is the frame itself.
+
+    [H, W] -> [H, W, n], [H, W, C] -> [H, W, n*C], [C, H, W] -> [n*C, H, W], [D] -> [n*D]
+    """
     if num_frames == 1:
         return frame_shape
+    if channels_first(frame_shape):
+        return (num_frames * frame_shape[0], *frame_shape[1:])
     if len(frame_shape) == 2:
         return (*frame_shape, num_frames)
     return (*frame_shape[:-1], frame_shape[-1] * num_frames)
@@ -33,7 +46,7 @@ def check_frame_stack(agent: str, made_for: int | None, asked: int) -> None:
 
 
 def join_frames(frames: Sequence[Array], frame_rank: int) -> Array:
-    """One stack of n arrays [..., *frame], the oldest first, along the last axis.
+    """One stack of n arrays [..., *frame], the oldest first, along the axis of the channels.
 
     Args:
         frames: The oldest first.
@@ -41,7 +54,9 @@ def join_frames(frames: Sequence[Array], frame_rank: int) -> Array:
     """
     if len(frames) == 1:
         return frames[0]
-    return np.stack(frames, axis=-1) if frame_rank == 2 else np.concatenate(frames, axis=-1)
+    if frame_rank == 2:
+        return np.stack(frames, axis=-1)
+    return np.concatenate(frames, axis=-3 if channels_first(frames[0].shape[-frame_rank:]) else -1)
 
 
 class FrameStack:

@@ -8,6 +8,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from note_rl.environments.wrappers import wrapper_of
 from note_rl.types import Array, FloatArray
 
 _PARTS = frozenset({"observation", "achieved_goal", "desired_goal"})
@@ -77,12 +78,7 @@ def _as_box(space: spaces.Space[Any]) -> spaces.Box | None:
 
 def goal_wrapper(env: gymnasium.Env[Any, Any]) -> GoalObservation | None:
     """The `GoalObservation` among an environment's wrappers, if there is one."""
-    current: Any = env
-    while isinstance(current, gymnasium.Wrapper):
-        if isinstance(current, GoalObservation):
-            return current
-        current = current.env
-    return None
+    return wrapper_of(env, GoalObservation)
 
 
 def goal_layout(env: gymnasium.Env[Any, Any]) -> GoalLayout | None:

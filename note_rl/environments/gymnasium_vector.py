@@ -63,6 +63,8 @@ def takes_seeds(env: AnyVectorEnv) -> bool:
 class ForeignVector(abc.ABC):
     """E environments behind one `step`. Subclasses say how ended episodes give way to new ones."""
 
+    counted: FloatArray | None = None  # the rewards are counted
+
     def __init__(self, env: AnyVectorEnv, seed: int, goals: GoalLayout | None) -> None:
         self.env = env
         self.seed = seed
@@ -89,7 +91,11 @@ class ForeignVector(abc.ABC):
 
     def _begin(self) -> Array:
         """All environments at the start of an episode."""
-        obs, _ = self.env.reset(seed=integer(self.seed, "environment", 0, 0))
+        seed = integer(self.seed, "environment", 0, 0)
+        try:
+            obs, _ = self.env.reset(seed=seed)
+        except (TypeError, OverflowError):  # ALE's takes 31 bits
+            obs, _ = self.env.reset(seed=seed % 2**31)
         return self._seen(obs)[0]
 
     @abc.abstractmethod

@@ -8,6 +8,8 @@ from gymnasium import spaces
 
 from note_rl.environments.base import Env, as_the_space_has_it
 from note_rl.environments.goals import goal_layout, goal_wrapper
+from note_rl.environments.training_only import RewardAsItIs, is_over
+from note_rl.environments.wrappers import wrapper_of
 from note_rl.errors import CheckpointError, EnvironmentMismatchError
 from note_rl.seeding import integer
 from note_rl.types import Array, BoolArray, FloatArray
@@ -51,6 +53,9 @@ class VectorEnvironment:
         self._per_agent = () if num_agents is None else (int(num_agents),)
         self._goals = [wrapper for wrapper in map(goal_wrapper, self.envs) if wrapper is not None]
         self.achieved_goal: FloatArray | None = None  # [E, G] in the next_obs of the last step, of tasks with a goal
+        found = [wrapper_of(env, RewardAsItIs) for env in self.envs]
+        self._as_they_are = [wrapper for wrapper in found if wrapper is not None]
+        self.counted: FloatArray | None = None  # [E] for the last step, where that is not what is learned from
         self._episode = [0] * len(self.envs)
         self._actions: list[list[Any]] = [[] for _ in self.envs]
         first = [self._restart(index) for index in range(len(self.envs))]
@@ -82,15 +87,17 @@ class VectorEnvironment:
         ended = np.zeros(num_envs, np.bool_)
         over = []
         for index, one in enumerate(self._to_env(action)):
-            next_obs[index], reward[index], done, truncated, _ = self.envs[index].step(one)
+            next_obs[index], reward[index], done, truncated, info = self.envs[index].step(one)
             self._actions[index].append(one)
             if self._per_agent:
                 terminated[index] = done
                 done = terminated[index].all()
             elif done:
                 terminated[index] = True
-            if done or truncated:
+            if (done or truncated) and is_over(done, truncated, info):
                 over.append(index)
+        if self._as_they_are:
+            self.counted = np.array([wrapper.take() for wrapper in self._as_they_are], np.float32)
         if self._goals:
             self.achieved_goal = np.stack([goal.achieved_goal for goal in self._goals])
         previous, self.obs = self.obs, next_obs
@@ -126,12 +133,14 @@ class VectorEnvironment:
             self.obs[index] = self._restart(index)
             taken = state[f"actions/{index}"]
             for action in taken.tolist() if self._action_start is not None else list(taken):
-                obs, _, terminated, truncated, _ = env.step(action)
+                obs, _, terminated, truncated, info = env.step(action)
                 self._actions[index].append(action)
                 self.obs[index] = obs
-                if truncated or np.all(terminated):
+                if is_over(bool(np.all(terminated)), truncated, info):
                     self.obs[index] = self._restart(index)
                     break
+        for wrapper in self._as_they_are:
+            wrapper.take()  # what was earned in the replay has been counted
         return bool(np.array_equal(self.obs, state["obs"]))
 
     def close(self) -> None:

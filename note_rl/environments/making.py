@@ -10,15 +10,18 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+from gymnasium.wrappers import AtariPreprocessing
 
 from note_rl.environments.base import AnyVectorEnv, Env
 from note_rl.environments.env_pool import PREFIX, single_pool
 from note_rl.environments.goals import GoalObservation, goal_spaces
 from note_rl.environments.in_process import difference
 from note_rl.environments.single import copied, first_of, single_factory
+from note_rl.environments.training_only import RewardAsItIs
+from note_rl.environments.wrappers import wrapper_of
 from note_rl.errors import EnvironmentMismatchError
 
-_EXTRAS = {"gymnasium_robotics": "robotics", "mpe2": "marl"}
+_EXTRAS = {"gymnasium_robotics": "robotics", "mpe2": "marl", "ale_py": "atari", "cv2": "atari"}
 """Of this project, which bring packages of environments."""
 
 MakeEnv = Callable[[], Env]
@@ -34,7 +37,7 @@ class EnvFactory:
         kwargs: Arguments of the environment.
         wrappers: Each takes an environment and returns one.
         training_wrappers: Further ones, outside of those, that evaluation does without: what clips or scales rewards.
-            What the agent sees and does must stay the same.
+            What the agent sees and does must stay the same. Returns of training episodes count rewards without them.
         max_episode_steps: Time limit in steps of the environment itself, inside all wrappers: where one repeats each
             action four times, the agent takes a quarter. None leaves the registered one.
     """
@@ -68,6 +71,8 @@ class EnvFactory:
             raise EnvironmentMismatchError(f"cannot make environment {self.id!r}: {_told(error)}") from error
         for wrapper in self.wrappers:
             env = _wrapped(env, wrapper)
+        if self.training_wrappers:
+            env = RewardAsItIs(env)
         for wrapper in self.training_wrappers:
             env = _wrapped_for_training(env, wrapper)
         return env
@@ -84,9 +89,9 @@ class EnvFactory:
         try:
             importlib.import_module(module)
         except ModuleNotFoundError as error:
-            if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            extra = _EXTRAS.get(str(error.name))
+            if error.name is None or not (extra or f"{module}.".startswith(f"{error.name}.")):
                 raise  # the module exists, but something it needs does not
-            extra = _EXTRAS.get(error.name)
             remedy = (
                 f"pip install 'note-rl[{extra}]'" if extra else "start from the folder that holds it, or install it"
             )
@@ -104,13 +109,19 @@ def _told(error: Exception) -> str:
 def _wrapped(env: Env, wrapper: Callable[[Env], Env]) -> Env:
     """What a wrapper of Gymnasium's refuses is said in a line; what goes wrong in another is its author's to see."""
     try:
-        return wrapper(env)
+        wrapped = wrapper(env)
     except (ValueError, TypeError, AssertionError, gymnasium.error.Error) as error:
         *_, (last, _) = traceback.walk_tb(error.__traceback__)
         if not str(last.f_globals.get("__name__")).startswith("gymnasium."):
             raise
         wanted = getattr(last.f_locals.get("self"), "__class__", type(env)).__name__
         raise EnvironmentMismatchError(f"the wrapper {wanted} cannot be put around the environment: {error}") from error
+    if isinstance(wrapped, AtariPreprocessing) and wrapper_of(wrapped.env, AtariPreprocessing) is not None:
+        raise EnvironmentMismatchError(
+            "the environment shows its frames through AtariPreprocessing already, and a second one would skip frames "
+            "twice: leave that wrapper out"
+        )
+    return wrapped
 
 
 def _wrapped_for_training(env: Env, wrapper: Callable[[Env], Env]) -> Env:

@@ -6,7 +6,8 @@ both kinds, and where it was faster in it. So whether it is used, which depends 
 result or checkpoint.
 
 Any other is used whenever there are several environments: whoever registered it wants that. Its random numbers are its
-own, so its episodes are others than those of single environments, and a checkpoint cannot bring them back.
+own, so its episodes are others than those of single environments. A checkpoint brings them back only if it takes seeds
+and says so beside `own_episodes = True`.
 """
 
 import logging
@@ -79,7 +80,7 @@ def own_vector(factory: EnvFactory, num_envs: int, seed: int) -> Environments | 
         return None
     try:
         vector = _make(factory, spec, num_envs, limit)
-        if takes_seeds(vector):
+        if takes_seeds(vector) and not getattr(type(vector), "own_episodes", False):
             return _if_equal_and_faster(vector, factory, limit, seed)
         return _if_alike(vector, factory, seed)
     except (ImportError, AttributeError, TypeError, ValueError, gymnasium.error.Error) as error:
@@ -112,10 +113,11 @@ def _if_alike(vector: AnyVectorEnv, factory: EnvFactory, seed: int) -> Environme
         vector.close()
         say_once(_log, f"{factory.id}: its vector implementation is not used, as {why}")
         return None
+    lost = "" if takes_seeds(vector) else ", whose episodes a checkpoint cannot bring back"
     say_once(
         _log,
         f"{factory.id}: stepping all {vector.num_envs} environments in its own vector implementation, "
-        f"{type(vector.unwrapped).__name__}, whose episodes a checkpoint cannot bring back",
+        f"{type(vector.unwrapped).__name__}{lost}",
     )
     return foreign_environments(vector, seed)
 

@@ -6,7 +6,7 @@ from typing import Protocol
 import numpy as np
 
 from note_rl.replay.ring import Ring
-from note_rl.types import IntArray, Transitions
+from note_rl.types import BoolArray, IntArray, Transitions
 
 
 class Reader(Protocol):
@@ -78,9 +78,16 @@ class NStep:
         taken = np.ones(slots.shape, np.int64)
         going_on = np.ones(slots.shape, np.bool_)
         for step in range(1, self.num_steps):
-            going_on &= ~ring.column("ended", ring.ahead(slots, step - 1)) & (step < stored)
+            going_on &= ~_is_over(ring, ring.ahead(slots, step - 1)) & (step < stored)
             taken += going_on
         return taken
+
+
+def _is_over(ring: Ring, slots: IntArray) -> BoolArray:
+    """Where the episode or, of a single agent, the task has ended: a task may end within an episode."""
+    ended, terminated = ring.column("ended", slots), ring.column("terminated", slots)
+    over: BoolArray = ended | terminated if terminated.ndim == ended.ndim else ended
+    return over
 
 
 class SequenceReader:

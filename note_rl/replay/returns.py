@@ -21,7 +21,7 @@ def generalised_advantage(
     task has no future value; a time limit cuts the sum but keeps gamma*V(last observation).
     """
     delta = reward + gamma * next_value * ~terminated - value
-    carry = (gamma * gae_lambda) * ~ended
+    carry = (gamma * gae_lambda) * ~(ended | terminated)  # a task may end within an episode: a lost life
     advantage = np.empty_like(delta)
     following = np.zeros(delta.shape[1:], delta.dtype)
     for t in range(len(delta) - 1, -1, -1):

@@ -40,6 +40,8 @@ PLUGIN = "tuner/sweeper/plugin/hydra_plugins/tuner_sweeper.py"
 
 # Third parties with a home: nobody else imports them.
 HOMES = {
+    "ale_py": ("note_rl/environments/atari.py", "note_rl/environments/atari_vector.py"),
+    "cv2": ("note_rl/environments/atari.py",),
     "optuna": ("tuner/study/",),
     "sqlalchemy": ("tuner/study/",),
     "optuna_dashboard": ("tuner/commands/dashboard.py", "tuner/study/watching/notes.py"),

@@ -43,6 +43,7 @@ def test_the_wheel_says_what_it_is(wheel: zipfile.ZipFile) -> None:
         "box2d",
         "robotics",
         "envpool",
+        "atari",
         "postgres",
         "samplers",
         "hub",

@@ -46,6 +46,10 @@ _OTHER_NAMES: Final = {"training.target_reward": "criterion", "training.reward_w
 """Settings that the training core calls otherwise."""
 
 
+_OF_ALL: Final = ("ReplaySettings", "frame_stack")
+"""A setting of every buffer that is typed once, of training, as the agent has it too."""
+
+
 @dataclass(frozen=True)
 class Option:
     """One thing that can be typed.
@@ -120,13 +124,15 @@ def _fields_in(part: str, node: JsonDict) -> tuple[dict[str, Field], dict[str, F
     """By path, what is known of the settings that a part has, and of plain values that it could have besides."""
     names = {key: _OTHER_NAMES.get(f"{part}.{key}", key) for key in node} if part in ("training", "env") else {}
     fields = {f"{part}.{key}": known for key, name in names.items() if (known := _FIELDS.get(("Settings", name)))}
+    if _OF_ALL[1] in names:
+        fields[f"{part}.{_OF_ALL[1]}"] = _FIELDS[_OF_ALL]
     more = {}
     for path, inner in targets_in(node, part):
         name = str(inner["_target_"]).rpartition(".")[2]
         for (owner, key), known in _FIELDS.items():
             if owner == name and key in inner:
                 fields[f"{path}.{key}"] = known
-            elif owner == name and known.kind is not None:
+            elif owner == name and known.kind is not None and key != _OF_ALL[1]:
                 more[f"{path}.{key}"] = known
     return fields, more
 

@@ -22,6 +22,7 @@ from hydra.core.utils import setup_globals
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
+from tuner.config.signatures import signature_of
 from tuner.errors import UserError, require
 from tuner.trial.messages import JsonDict
 
@@ -60,12 +61,18 @@ _BACKENDS = {"torch": ("pytorch", "torch"), "keras": ("keras", "tensorflow")}
 
 @dataclass(frozen=True)
 class EnvConfig:
-    """The environment, see conf/env/. `max_episode_steps` counts steps of the environment itself, inside wrappers."""
+    """The environment, see conf/env/.
+
+    Attributes:
+        max_episode_steps: In steps of the environment itself, inside wrappers.
+        game: What its id is made of, where there are many alike.
+    """
 
     id: str
     num_envs: int | str = 1
     kwargs: dict[str, Any] = field(default_factory=dict)
     max_episode_steps: int | None = None
+    game: str | None = None
 
     def __post_init__(self) -> None:
         number = self.num_envs
@@ -85,6 +92,7 @@ class TrainingConfig:
         target_by: Which return that is: "episodes", the mean of the last `reward_window` training episodes, or
             "evaluations", that of an evaluation.
         reward_window: Episodes; also those that `plateau=episodes` goes by.
+        frame_stack: Newest observations that the agent is shown together.
     """
 
     total_steps: int
@@ -96,10 +104,12 @@ class TrainingConfig:
     target_reward: float | None = None
     reward_window: int = 100
     target_by: Literal["episodes", "evaluations"] = "episodes"
+    frame_stack: int = 1
 
     def __post_init__(self) -> None:
         require(self.reward_window >= 1, "training.reward_window", self.reward_window, "at least 1")
         require(self.total_steps >= 1, "training.total_steps", self.total_steps, "at least 1")
+        require(self.frame_stack >= 1, "training.frame_stack", self.frame_stack, "at least 1")
         norm = self.max_grad_norm
         require(norm is None or norm > 0.0, "training.max_grad_norm", norm, "above 0, or null for no limit")
         require(
@@ -184,8 +194,26 @@ class RunConfig:
         for name, section in SECTIONS.items():
             if name in values:
                 values[name] = section(**values[name])
-        return cls(**values)
+        return cls(**{**values, **_stacking(values)})
 
+
+def _stacking(values: Mapping[str, Any]) -> JsonDict:
+    """Agent and buffer with the number of frames shown together; each may still name it itself, as it once had to."""
+    frames = values["training"].frame_stack
+    parts = {name: values[name] for name in ("agent", "buffer")}
+    for name, node in parts.items():
+        named = node.get(_FRAMES, frames)
+        if frames > 1 and named != frames:
+            raise UserError(f"{name}.{_FRAMES}={named}, but training.{_FRAMES}={frames}: leave the former out")
+    signature = signature_of(str(parts["agent"].get("_target_")))
+    takes_it = signature is not None and (signature.is_open or _FRAMES in signature.parameters)
+    return {
+        name: {**node, _FRAMES: frames} if frames > 1 and (takes_it or name == "buffer") else node
+        for name, node in parts.items()
+    }
+
+
+_FRAMES = "frame_stack"
 
 SECTIONS = {
     "backend": BackendConfig,

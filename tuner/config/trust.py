@@ -38,6 +38,7 @@ _PARTS: Mapping[str, tuple[str, ...]] = {
     ),
     "note_rl.noise": ("GaussianWhiteNoiseProcess", "OrnsteinUhlenbeckProcess"),
     "note_rl.schedules": ("Constant", "Exponential", "Linear"),
+    "note_rl.environments.training_only": ("LifeLoss", "SignOfReward"),
     "note_rl.examples.experts": ("cartpole_expert",),
     "gymnasium.wrappers": (
         *("AtariPreprocessing", "ClipAction", "ClipReward", "FlattenObservation", "FrameStackObservation"),
@@ -53,8 +54,8 @@ TARGETS: Final = frozenset(f"{module}.{name}" for module, names in _PARTS.items(
 """What a folder's config may have built: one by one, as `note_rl.noise.np.load` begins with note_rl, too."""
 
 ENV_MODULES: Final = frozenset(
-    {f"note_rl.examples.{name}" for name in ("coordination", "environments", "simple_spread")}
-    | {"gymnasium_robotics", "ale_py"}
+    {f"note_rl.examples.{name}" for name in ("catch", "coordination", "environments", "simple_spread")}
+    | {"note_rl.environments.atari", "gymnasium_robotics", "ale_py"}
 )
 """Modules before the colon of an environment's id."""
 

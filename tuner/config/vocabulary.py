@@ -29,7 +29,8 @@ _SENTENCES: Final = (
     (r" (?:to|in|of) set\(\)", ""),
     (r"\bdrop PPO\b", "use buffer=replay"),
     (r"\bMARL and PPO\b", "MARL and PPO=True"),
-    (r"(?<![\w.])(num_steps|frame_stack) above 1\b", r"buffer.\1 above 1"),
+    (r"(?<![\w.])num_steps above 1\b", "buffer.num_steps above 1"),
+    (r"(?<![\w.])frame_stack above 1\b", "training.frame_stack above 1"),
     (r"rollout_steps, update_steps, num_envs", "buffer.num_steps, env.num_envs"),
 )
 _NAMES: Final = {

@@ -41,7 +41,8 @@ class LayeredNetwork(keras.Model):  # type: ignore[misc]  # Keras ships no types
 
     def features(self, x: tf.Tensor) -> tf.Tensor:
         """What the trunk makes of observations, [B, ...]."""
-        return self.trunk(as_numbers(x if len(x.shape) > len(self.plan.input_shape) else x[..., None]))
+        x = as_numbers(x if len(x.shape) > len(self.plan.input_shape) else x[..., None])
+        return self.trunk(tf.transpose(x, (0, 2, 3, 1)) if self.plan.turns_images else x)
 
     def value_network(self) -> "LayeredNetwork":
         """A network with one output for the value of what this one chooses, on its trunk if that is shared."""
@@ -93,7 +94,7 @@ def layered_network(
     """Makes a network of a list of layers.
 
     Args:
-        input_shape: Shape of one observation, images channels last.
+        input_shape: Shape of one observation, images [H, W], [H, W, C] or [C, H, W].
         num_outputs: Width of the last layer.
         layers: Of the trunk, as `note_rl.agents.layers` says.
         hidden_sizes: Widths of dense layers behind those, where these have no dense ones.

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from note_rl.agents.spaces import ContinuousSpaces, image_shape, say_if_pixels
+from note_rl.environments.frames import channels_first
 from note_rl.errors import SettingsError
 from note_rl.learners.numpy_policy import DenseLayer, dense_layers_of, scaled_tanh
 from note_rl.types import Activation
@@ -92,10 +93,10 @@ class MLP(keras.Sequential):  # type: ignore[misc]  # Keras ships no types
 
 
 class CNN(keras.Model):  # type: ignore[misc]
-    """The convolutional network of Mnih et al. 2015 for images [H, W, C] or [H, W] of 36 pixels or more a side.
+    """The convolutional network of Mnih et al. 2015 for images of 36 pixels or more a side.
 
     Args:
-        input_shape: Shape of one observation, channels last.
+        input_shape: Shape of one observation, [H, W], [H, W, C] or [C, H, W].
         num_outputs: Width of the last layer.
         hidden_sizes: Widths of the layers between the convolutions and the last one.
     """
@@ -103,6 +104,7 @@ class CNN(keras.Model):  # type: ignore[misc]
     def __init__(self, input_shape: tuple[int, ...], num_outputs: int, hidden_sizes: Sequence[int] = (512,)) -> None:
         super().__init__()
         image = image_shape(input_shape)
+        self.channels_first = channels_first(input_shape)
         channels = image[-1]
         self.convolutions = keras.Sequential([keras.Input(image)])
         for filters, size, stride in ((32, 8, 4), (64, 4, 2), (64, 3, 1)):
@@ -115,7 +117,7 @@ class CNN(keras.Model):  # type: ignore[misc]
     def call(self, x: tf.Tensor) -> tf.Tensor:
         """[B, *input_shape] -> [B, num_outputs]."""
         x = as_numbers(x if x.shape.rank == 4 else x[..., None])
-        return self.head(self.convolutions(x))
+        return self.head(self.convolutions(tf.transpose(x, (0, 2, 3, 1)) if self.channels_first else x))
 
 
 class TanhActor(keras.Model):  # type: ignore[misc]

@@ -20,7 +20,7 @@ Weighted = nn.Conv2d | nn.Linear
 class LayeredNetwork(nn.Module):
     """The trunk and the head of an architecture.
 
-    Images are channels last where they come in, and where they are flattened: weights mean the same in both frameworks.
+    Images are channels last where they are flattened: weights mean the same in both frameworks.
 
     Args:
         plan: The layers.
@@ -42,7 +42,7 @@ class LayeredNetwork(nn.Module):
     def features(self, x: Tensor) -> Tensor:
         """What the trunk makes of observations, [B, ...]."""
         x = as_numbers(x if x.ndim > len(self.plan.input_shape) else x[..., None])
-        return cast(Tensor, self.trunk(x.permute(0, 3, 1, 2) if x.ndim == 4 else x))
+        return cast(Tensor, self.trunk(x.permute(0, 3, 1, 2) if x.ndim == 4 and not self.plan.turns_images else x))
 
     def value_network(self) -> "LayeredNetwork":
         """A network with one output for the value of what this one chooses, on its trunk if that is shared."""
@@ -94,7 +94,7 @@ def layered_network(
     """Makes a network of a list of layers.
 
     Args:
-        input_shape: Shape of one observation, images channels last.
+        input_shape: Shape of one observation, images [H, W], [H, W, C] or [C, H, W].
         num_outputs: Width of the last layer.
         layers: Of the trunk, as `note_rl.agents.layers` says.
         hidden_sizes: Widths of dense layers behind those, where these have no dense ones.

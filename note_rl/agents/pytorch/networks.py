@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from note_rl.agents.spaces import ContinuousSpaces, image_shape, say_if_pixels
+from note_rl.environments.frames import channels_first
 from note_rl.errors import SettingsError
 from note_rl.learners.numpy_policy import DenseLayer, dense_layers_of, scaled_tanh
 from note_rl.types import Activation
@@ -83,10 +84,10 @@ class MLP(nn.Module):
 
 
 class CNN(nn.Module):
-    """The convolutional network of Mnih et al. 2015 for images [H, W, C] or [H, W] of 36 pixels or more a side.
+    """The convolutional network of Mnih et al. 2015 for images of 36 pixels or more a side.
 
     Args:
-        input_shape: Shape of one observation, channels last.
+        input_shape: Shape of one observation, [H, W], [H, W, C] or [C, H, W].
         num_outputs: Width of the last layer.
         hidden_sizes: Widths of the layers between the convolutions and the last one.
     """
@@ -94,6 +95,7 @@ class CNN(nn.Module):
     def __init__(self, input_shape: tuple[int, ...], num_outputs: int, hidden_sizes: Sequence[int] = (512,)) -> None:
         super().__init__()
         height, width, channels = image_shape(input_shape)
+        self.channels_first = channels_first(input_shape)
         self.convolutions = nn.Sequential(
             *(nn.Conv2d(channels, 32, 8, 4), nn.ReLU()),
             *(nn.Conv2d(32, 64, 4, 2), nn.ReLU()),
@@ -106,7 +108,8 @@ class CNN(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """[B, *input_shape] -> [B, num_outputs]."""
         x = as_numbers(x if x.ndim == 4 else x[..., None])
-        return cast(Tensor, self.head(self.convolutions(x.permute(0, 3, 1, 2)).relu()))
+        image = x if self.channels_first else x.permute(0, 3, 1, 2)
+        return cast(Tensor, self.head(self.convolutions(image).relu()))
 
 
 class TanhActor(nn.Module):

@@ -45,6 +45,15 @@ class Picture(gymnasium.Env):
         return picture
 
 
+class Shown(gymnasium.Env):
+    """Is only looked at."""
+
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, space):
+        self.observation_space = space
+
+
 def network(framework, name="CNN", **options):
     import importlib
 
@@ -105,6 +114,24 @@ def test_what_a_frame_ago_showed_is_remembered_by_a_stack(framework):
     assert agent.evaluate(20).returns.tolist() == [1.0] * 20
 
 
+def test_frames_whose_channels_come_first_are_stacked_along_them(framework):
+    """As those of EnvPool, and of ALE's own vector environment, are."""
+    seed_everything(2)
+    turned = lambda: gymnasium.wrappers.TransformObservation(  # noqa: E731
+        Picture(delay=True), lambda obs: obs[None], spaces.Box(0, 255, (1, 36, 36), np.uint8)
+    )
+    agent = framework.agents.DQN(
+        env=turned, network=network(framework, hidden_sizes=(16,)), gamma=0.9, frame_stack=2, tau=1.0
+    )
+    experience = ReplaySettings(
+        **{"capacity": 200, "batch_size": 16, "learning_starts": 32, "train_freq": 16, "gradient_steps": 8},
+        **{"target_update_interval": 20, "frame_stack": 2},
+    )
+    agent.settings = Settings(experience=experience, policy=EpsGreedyQPolicy(0.2), seed=2)
+    agent.train(optimizer=framework.optimizers.adam(agent.param, 1e-3), total_steps=256, jit_compile=False, p=0)
+    assert agent.evaluate(10).returns.tolist() == [1.0] * 10
+
+
 def test_a_stack_goes_on_from_a_checkpoint_within_the_first_episode(framework, tmp_path):
     class Long(Picture):
         def step(self, action):
@@ -131,6 +158,26 @@ def test_a_stack_goes_on_from_a_checkpoint_within_the_first_episode(framework, t
     assert resumed.num_episodes == 0
     for one, other in zip(framework.parameters(straight), framework.parameters(resumed), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("layered", [False, True])
+def test_channels_may_come_first(framework, layered):
+    """The same weights say the same of the same picture, however its axes stand."""
+    import importlib
+
+    package = f"note_rl.agents.{framework.package}"
+    layers = [{"conv": {"filters": 3, "size": 8, "stride": 4}}, {"norm": "layer"}, "flatten", {"dense": 5}]
+    made = importlib.import_module(f"{package}.layered").layered_network if layered else network(framework)
+    options = {"layers": layers} if layered else {}
+    last, first = (made(shape, 2, **options) for shape in ((40, 44, 3), (3, 40, 44)))
+    agents = []
+    for net, shape in ((last, (40, 44, 3)), (first, (3, 40, 44))):
+        space = spaces.Box(0, 255, shape, np.uint8)
+        agents.append(framework.agents.DQN(env=lambda space=space: Shown(space), network=lambda *_, net=net: net))
+    one, other = (agent.learner for agent in agents)
+    other.set_state(one.get_state())
+    pictures = np.random.default_rng(0).integers(0, 256, (4, 40, 44, 3)).astype(np.uint8)
+    np.testing.assert_allclose(other.act(np.moveaxis(pictures, -1, 1)), one.act(pictures), rtol=1e-4, atol=1e-6)
 
 
 def test_on_policy_agents_see_stacks_of_frames(framework):

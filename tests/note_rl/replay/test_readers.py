@@ -52,6 +52,18 @@ def test_n_steps_by_hand():
     assert sample.terminated[0].tolist() == [0.0] * 6
 
 
+def test_n_steps_do_not_go_on_where_the_task_ends_within_an_episode():
+    """As it does with a lost life."""
+    buffer = ReplayBuffer(10, Parts(reader=NStep(3), chained=True))
+    taken = steps(0, 4)  # rewards 0 1 2 3
+    lost = np.array([False, True, False, False])[:, None]
+    buffer.add(Steps(taken.obs, taken.action, taken.reward, taken.next_obs, lost, lost & False))
+    sample = buffer.gather(np.array([[0, 1, 2, 3]]), 0.5, np.zeros(1, bool), RNG(0))
+    assert sample.reward[0].tolist() == [0 + 0.5, 1, 2 + 1.5, 3]
+    assert sample.discount[0].tolist() == [0, 0, 0.25, 0.5]
+    assert sample.next_obs[0, :, 0].tolist() == [1.5, 1.5, 3.5, 3.5]
+
+
 def test_n_steps_of_several_agents_have_a_reward_each():
     rng = RNG(0)
     one, two = random_story(rng, 30, 2), random_story(rng, 30, 2)

@@ -39,6 +39,14 @@ def test_a_time_limit_bootstraps_and_a_termination_does_not(terminated, expected
     np.testing.assert_allclose(advantage[0], expected)
 
 
+def test_a_task_that_ends_within_an_episode_ends_the_sum():
+    """As a lost life does. deltas: 1+.5*10-4=2, 1-4=-3, 1+.5*10-4=2; behind the second one the sum begins anew."""
+    ones, no = np.ones((3, 1)), np.zeros((3, 1), bool)
+    lost = np.array([[False], [True], [False]])
+    advantage, _ = generalised_advantage(ones, 4 * ones, 10 * ones, lost, no, gamma=0.5, gae_lambda=0.5)
+    np.testing.assert_allclose(advantage[:, 0], [2.0 + 0.25 * -3.0, -3.0, 2.0])
+
+
 def test_agrees_with_the_definition_over_several_episodes():
     rng = np.random.default_rng(0)
     shape = (40, 3)

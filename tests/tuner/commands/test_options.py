@@ -51,7 +51,9 @@ def test_every_option_can_be_typed(tuner: CommandLine) -> None:
     found = options(tuner, "prioritized_dqn").values()
     typed = [f"{one['key']}={to_hydra(one['default'])}" for one in found]
     config = preflight("train", ["agent=prioritized_dqn", *typed])
-    assert config.buffer.frame_stack == 1, "one that conf/ does not have"
+    assert config.buffer.learned_reward is False, "one that conf/ does not have"
+    assert config.training.frame_stack == 1
+    assert "frame_stack" not in config.buffer, "typed once"
     assert config.buffer.priority.epsilon == 1e-6
 
 

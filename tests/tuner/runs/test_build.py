@@ -92,6 +92,37 @@ def test_wrappers_apply_in_order() -> None:
     environment.close()
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_frames_shown_together_are_typed_once(backend: str) -> None:
+    built = build_run(run_config(f"backend={backend}", "training.frame_stack=3"))
+    assert (built.agent.frame_stack, built.agent.settings.experience.frame_stack) == (3, 3)  # type: ignore[attr-defined]
+    assert built.agent.learner.act(np.zeros((1, 12), np.float32)).shape == (1, 2)
+    assert built.used["training"]["frame_stack"] == 3
+
+
+def test_frames_shown_together_may_be_typed_twice_as_before() -> None:
+    built = build_run(run_config("+agent.frame_stack=2", "+buffer.frame_stack=2"))
+    assert built.agent.settings.experience.frame_stack == 2
+    with pytest.raises(UserError, match=r"buffer\.frame_stack=2, but training\.frame_stack=3: leave the former out"):
+        run_config("training.frame_stack=3", "+buffer.frame_stack=2")
+    with pytest.raises(UserError, match=r"training\.frame_stack=0 is not possible: it must be at least 1"):
+        run_config("training.frame_stack=0")
+
+
+def test_atari_is_shown_in_four_frames_and_kept_out_of_checkpoints() -> None:
+    config = run_config("env=atari", "env.game=breakout", "network=cnn", "network.hidden_sizes=[8]")
+    built = build_run(config)
+    env = built.environment()
+    assert env.spec.kwargs["game"] == "breakout"
+    assert env.unwrapped.ale.getInt("max_num_frames_per_episode") == 108_000
+    assert env.unwrapped.ale.getFloat("repeat_action_probability") == 0.0
+    assert [one.func.__name__ for one in built.environment.training_wrappers] == ["LifeLoss", "SignOfReward"]
+    assert built.agent.learner.act(np.zeros((2, 84, 84, 4), np.uint8)).shape == (2, 4)
+    assert not config.checkpoint.save_replay
+    assert built.used["env"]["game"] == "breakout"
+    assert run_config("env=atari", "wrapper_training=none", "checkpoint=default").checkpoint.save_replay
+
+
 def test_settings_are_those_of_the_config() -> None:
     settings = build_settings(run_config("training.max_grad_norm=2.5", "seed=7", agent="ppo"))
     assert (settings.num_envs, settings.max_grad_norm, settings.seed) == (2, 2.5, 7)

@@ -1,0 +1,217 @@
+"""Atari games: what is shown of them, where they begin, what only learning is told, and being brought back."""
+
+import sys
+
+import gymnasium
+import numpy as np
+import pytest
+from ale_py.vector_env import AtariVectorEnv
+from gymnasium.wrappers import AtariPreprocessing
+
+from note_rl.collect.collector import Collector
+from note_rl.environments import EnvFactory, VectorEnvironment, for_evaluation, training_environments
+from note_rl.environments.atari import FireStart
+from note_rl.environments.atari_vector import AtariVector
+from note_rl.environments.gymnasium_vector import SeededVector
+from note_rl.environments.training_only import LifeLoss, SignOfReward
+from note_rl.errors import EnvironmentMismatchError, SettingsError
+from note_rl.policy import GreedyQPolicy
+from note_rl.replay.buffer import Parts, ReplayBuffer
+
+MODULE = "note_rl.environments.atari"
+NO_OP = 0
+
+
+def game(name="breakout", *, training=(), **kwargs):
+    return EnvFactory(f"{MODULE}:Atari/{name}-v0", kwargs, training_wrappers=training)
+
+
+def plain(name="Breakout", repeat_action_probability=0.0, **kwargs):
+    """The game as Gymnasium prepares it, without anything of ours."""
+    return AtariPreprocessing(
+        gymnasium.make(f"ALE/{name}-v5", frameskip=1, repeat_action_probability=repeat_action_probability), **kwargs
+    )
+
+
+@pytest.mark.parametrize("settings", [{"repeat_action_probability": 0.25}, {"frame_skip": 3, "screen_size": 42}])
+def test_frames_are_those_of_gymnasium_bit_for_bit(settings):
+    kwargs = {name: value for name, value in settings.items() if name != "repeat_action_probability"}
+    ours, theirs = game(fire_start=False, **settings)(), plain(**{**settings, **kwargs})
+    rng = np.random.default_rng(0)
+    np.testing.assert_array_equal(ours.reset(seed=7)[0], theirs.reset(seed=7)[0])
+    for _ in range(150):
+        action = int(rng.integers(4))
+        (obs, *rest, _), (expected, *expected_rest, _) = ours.step(action), theirs.step(action)
+        np.testing.assert_array_equal(obs, expected)
+        assert rest == expected_rest
+        if rest[1]:
+            break
+
+
+def test_fire_is_pressed_where_a_game_or_a_life_begins():
+    ours, theirs = game()(), plain()
+    theirs.reset(seed=3)
+    fire = theirs.unwrapped.get_action_meanings().index("FIRE")
+    np.testing.assert_array_equal(ours.reset(seed=3)[0], theirs.step(fire)[0])
+    lives = 5
+    while lives > 3:
+        obs, _, _, _, info = ours.step(NO_OP)
+        expected, *_, there = theirs.step(NO_OP)
+        if there["lives"] < lives:
+            expected, *_, there = theirs.step(fire)
+        np.testing.assert_array_equal(obs, expected)
+        assert info == there
+        lives = info["lives"]
+
+
+def test_games_without_that_button_begin_as_they_are():
+    ours, theirs = game("ms_pacman")(), plain("MsPacman")
+    assert isinstance(ours.env, FireStart)
+    np.testing.assert_array_equal(ours.reset(seed=1)[0], theirs.reset(seed=1)[0])
+
+
+def test_settings_reach_the_emulator():
+    env = game("pong", max_frames=40, noop_max=0, full_action_space=True, repeat_action_probability=0.5)()
+    assert env.action_space.n == 18
+    assert env.unwrapped.ale.getFloat("repeat_action_probability") == 0.5
+    env.reset(seed=0)
+    truncated = [env.step(NO_OP)[3] for _ in range(9)]
+    assert truncated == [False] * 8 + [True]  # 4 frames of FIRE before them
+    assert game("pong", frame_skip=2)().metadata["render_fps"] == 30
+
+
+def doing_nothing(envs, num_steps):
+    """The steps of so many, or of an episode, and the episodes that ended in them."""
+    collector = Collector(envs, GreedyQPolicy(), np.random.default_rng(0))
+    return collector.collect(lambda obs: np.zeros((len(obs), envs.action_space.n)), num_steps)
+
+
+TRAINED = game(training=(LifeLoss, SignOfReward))
+
+
+def test_a_lost_life_ends_what_is_learned_and_not_the_game():
+    """Doing nothing loses a life every 24 steps, and the game with the fifth."""
+    steps, episodes = doing_nothing(VectorEnvironment([TRAINED()], 0), 120)
+    assert np.flatnonzero(steps.terminated).tolist() == [23, 47, 71, 95, 119]
+    assert np.flatnonzero(steps.ended).tolist() == [119]
+    assert [one.length for one in episodes] == [120]
+
+
+def test_rewards_are_counted_as_they_are_and_learned_from_by_their_sign():
+    factory = game("ms_pacman", training=(LifeLoss, SignOfReward))
+    both = (VectorEnvironment([made()], 0) for made in (factory, for_evaluation(factory)))
+    (steps, episodes), (raw, expected) = (doing_nothing(envs, None) for envs in both)
+    assert set(np.unique(steps.reward)) == {0.0, 1.0}
+    assert raw.reward.max() == 10.0
+    assert episodes == expected
+    assert episodes[0].return_ == raw.reward.sum() > steps.reward.sum()
+
+
+@pytest.mark.parametrize("vector", [False, True])
+def test_games_are_brought_back_in_their_second_life(vector):
+    sticky = {"repeat_action_probability": 0.25}
+
+    def made():
+        if vector:
+            return training_environments(game(**sticky), 2, seed=4)
+        factory = game(training=(LifeLoss, SignOfReward), **sticky)
+        return VectorEnvironment([factory() for _ in range(2)], seed=4)
+
+    envs, rng = made(), np.random.default_rng(1)
+    lives = 0
+    while lives < 4:
+        lives += int(envs.step(rng.integers(4, size=2))[3].sum()) if not vector else 1 / 10
+    state = envs.get_state()
+    again = made()
+    assert again.set_state(state)
+    for _ in range(40):
+        action = rng.integers(4, size=2)
+        for one, other in zip(envs.step(action), again.step(action), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_ale_steps_games_together_with_the_same_frames():
+    envs, theirs = AtariVector("breakout", 2, noop_max=0, fire_start=False), plain(noop_max=0)
+    obs, _ = envs.reset(seed=[5, 6], options={"reset_mask": np.ones(2, np.bool_)})
+    np.testing.assert_array_equal(obs[1], theirs.reset(seed=6)[0])
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        action = int(rng.integers(4))
+        obs, reward, terminated, _, _ = envs.step(np.array([1, action]))
+        expected, gain, done, *_ = theirs.step(action)
+        np.testing.assert_array_equal(obs[1], expected)
+        assert (reward[1], terminated[1]) == (gain, done)
+        if done:
+            break
+
+
+def test_ale_presses_fire_for_those_who_do_nothing():
+    """Else the second ball would never come."""
+    envs = AtariVector("breakout", 1)
+    envs.reset(seed=[0], options={"reset_mask": np.ones(1, np.bool_)})
+    ended = [bool(envs.step(np.array([NO_OP]))[2][0]) for _ in range(130)]
+    assert True in ended
+
+
+def test_several_games_are_stepped_by_ale_where_nothing_is_for_training_only():
+    envs = training_environments(game("pong"), 2, seed=0)
+    assert type(envs) is SeededVector
+    assert type(envs.env) is AtariVector
+    assert isinstance(training_environments(game("pong", training=(SignOfReward,)), 2, seed=0), VectorEnvironment)
+
+
+def test_a_factory_of_ales_own_vector_is_used_with_its_number_of_games():
+    def make():
+        return AtariVectorEnv("pong", 3, stack_num=1, num_threads=1)
+
+    envs = training_environments(make, None, seed=0)
+    assert len(envs) == 3
+    assert envs.step(np.zeros(3, np.int64))[2].shape == (3, 1, 84, 84)
+    with pytest.raises(EnvironmentMismatchError, match="num_envs=2, but env is a vector environment of 3"):
+        training_environments(make, 2, seed=0)
+
+
+def test_a_million_transitions_take_seven_gigabytes():
+    steps, _ = doing_nothing(VectorEnvironment([TRAINED() for _ in range(2)], 0), 130)
+    buffer = ReplayBuffer(2000, Parts(frame_stack=4))
+    for _ in range(8):
+        buffer.add(steps)
+    assert steps.ended.any()
+    assert len(buffer) == 2000
+    assert buffer.ring.nbytes / 2000 < 7200
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (lambda: game("pongg"), "Did you mean: `pong`"),
+        (lambda: game("Pong"), "Did you mean: `pong`"),
+        (lambda: game("pong", frameskip=4), "frameskip=4 would skip frames a second time"),
+        (
+            lambda: EnvFactory(f"{MODULE}:Atari/pong-v0", wrappers=[AtariPreprocessing]),
+            "through AtariPreprocessing already",
+        ),
+        (lambda: EnvFactory("ale_py:ALE/Pong-v5", wrappers=[AtariPreprocessing]), "Disable frame-skipping"),
+        (lambda: game("pong", colour=True), "unexpected keyword argument 'colour'"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(given, said):
+    with pytest.raises(EnvironmentMismatchError, match=said):
+        given()()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("noop_max", -1), ("frame_skip", 0), ("screen_size", 0), ("repeat_action_probability", 1.5), ("max_frames", 0)],
+)
+def test_values_out_of_range_are_refused(name, value):
+    with pytest.raises(SettingsError, match=name):
+        game(**{name: value})()
+
+
+@pytest.mark.parametrize("missing", ["ale_py", "cv2"])
+def test_the_extra_is_named_where_it_is_missing(monkeypatch, missing):
+    monkeypatch.delitem(sys.modules, MODULE)
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(EnvironmentMismatchError, match=rf"no module named '{missing}' .*note-rl\[atari\]"):
+        game("pong")()
