@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -56,6 +58,12 @@ def test_the_values_before_and_after_each_step_are_asked_for_together(monkeypatc
     np.testing.assert_allclose(sample.extras["value_old"], [[0.0, 10.0, 20.0, 30.0]])
     # reward + .5 * V(next frame) - V(frame): 0 + 5 - 0, 1 + 10 - 10, 2 + 15 - 20, 3 + 17.5 - 30
     np.testing.assert_allclose(sample.extras["advantage"], [[5.0, 1.0, -3.0, -9.5]])
+
+
+def test_the_future_of_a_task_that_is_over_counts_for_nothing():
+    taken = replace(steps(0, 3), terminated=np.array([[False], [True], [False]]), ended=np.ones((3, 1), bool))
+    sample = Rollout(taken, gamma=0.5).gather(np.array([[0, 1, 2]]), np.zeros(1, bool))
+    assert sample.discount.tolist() == [[0.5, 0.0, 0.5]]  # the last one ended by a limit of time
 
 
 def test_another_reward_goes_into_the_advantages():
