@@ -73,6 +73,7 @@ def _ours(part: str, contender: str) -> Callable[[int], object]:
     from note_rl.collect.evaluation import random_actions
     from note_rl.environments import EnvFactory, training_environments
     from note_rl.environments.training_only import LifeLoss, SignOfReward
+    from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
     from note_rl.settings import ReplaySettings, RolloutSettings, Settings
 
     training = () if contender == "ale" else (LifeLoss, SignOfReward)
@@ -89,7 +90,8 @@ def _ours(part: str, contender: str) -> Callable[[int], object]:
     if part != "ppo":
         rhythm = {"learning_starts": 160, "train_freq": 16, "gradient_steps": 4, "target_update_interval": 250}
         experience = ReplaySettings(capacity=10_000, batch_size=32, frame_stack=4, **rhythm)
-    agent.settings = Settings(experience=experience, policy=agent.default_policy(), num_envs=NUM_ENVS, seed=1)
+    policy = SoftmaxPolicy() if part == "ppo" else EpsGreedyQPolicy(0.05)
+    agent.settings = Settings(experience=experience, policy=policy, num_envs=NUM_ENVS, seed=1)
     if part == "act":
         greedy, starts = agent.greedy_in(envs.action_space), np.zeros(NUM_ENVS, np.bool_)
         return lambda steps: [greedy(envs.obs, starts) for _ in range(steps // NUM_ENVS)]
