@@ -67,7 +67,7 @@ def make_game(
     max_frames: int | None = 108_000,
     mode: int | None = None,
     difficulty: int | None = None,
-    render_mode: str | None = None,
+    render_mode: Any = None,
     frameskip: Any = None,
 ) -> Env:
     """Makes a game that shows grey frames, bytes [screen_size, screen_size], through Gymnasium's AtariPreprocessing.

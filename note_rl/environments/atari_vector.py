@@ -10,7 +10,7 @@ from gymnasium import spaces
 from note_rl.types import Array
 
 
-class AtariVector(AtariVectorEnv):  # type: ignore[misc]  # ALE's class is untyped
+class AtariVector(AtariVectorEnv):
     """Several games that show the same frames, bit for bit, as `note_rl.environments.atari.make_game`.
 
     Doing nothing at the start is drawn by ALE's random numbers, so games are others than those of single environments.
@@ -44,10 +44,17 @@ class AtariVector(AtariVectorEnv):  # type: ignore[misc]  # ALE's class is untyp
         super().__init__(
             game,
             num_envs,
-            **{"noop_max": noop_max, "use_fire_reset": fire_start, "frameskip": frame_skip, "stack_num": 1},
-            **{"img_height": screen_size, "img_width": screen_size, "reward_clipping": False},
-            **{"repeat_action_probability": repeat_action_probability, "full_action_space": full_action_space},
-            **{"max_num_frames_per_episode": max_frames, "num_threads": num_threads},
+            num_threads=num_threads,
+            max_num_frames_per_episode=max_frames,
+            repeat_action_probability=repeat_action_probability,
+            full_action_space=full_action_space,
+            img_height=screen_size,
+            img_width=screen_size,
+            stack_num=1,
+            frameskip=frame_skip,
+            noop_max=noop_max,
+            reward_clipping=False,
+            use_fire_reset=fire_start,
         )
         self.single_observation_space = spaces.Box(0, 255, (screen_size, screen_size), np.uint8)
         self.observation_space = gymnasium.vector.utils.batch_space(self.single_observation_space, num_envs)
@@ -56,7 +63,7 @@ class AtariVector(AtariVectorEnv):  # type: ignore[misc]  # ALE's class is untyp
         self._lives = np.zeros(num_envs, np.int64)  # [E]
         self._begins = np.zeros(num_envs, np.bool_)  # [E] whose next action begins a life
 
-    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begins games everywhere, or with a list of seeds [E] where `options["reset_mask"]` [E] says."""
         mask = (options or {}).get("reset_mask", np.ones(self.num_envs, np.bool_))
         if isinstance(seed, list):

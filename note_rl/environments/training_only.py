@@ -36,7 +36,7 @@ class RewardAsItIs(gymnasium.Wrapper[Any, Any, Any, Any]):
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """One step of the environment."""
         answer = self.env.step(action)
-        self._earned += float(np.sum(answer[1]))
+        self._earned += float(np.sum(np.asarray(answer[1], np.float64)))  # several agents: one each
         return answer
 
     def take(self) -> float:

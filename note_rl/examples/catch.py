@@ -16,7 +16,7 @@ _PIXELS = 12  # of a cell a side
 _MOST_BALLS = 10
 
 
-class Catch(gymnasium.Env[Array, int]):
+class Catch(gymnasium.Env[Array, Any]):
     """Balls fall one after the other, straight or aslant, and are to be caught at the bottom.
 
     A ball that is caught is worth 1, one that is missed takes a life. The game ends with the last life, or after ten

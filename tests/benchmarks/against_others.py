@@ -90,10 +90,10 @@ def _ratio(mine: Sequence[float], theirs: Sequence[float]) -> str:
     return f"{statistics.median(ratios):.2f} [{ratios[0]:.2f}, {ratios[-1]:.2f}]"
 
 
-def run_once(interpreter: str, contender: str, case: str) -> dict[str, float] | None:
-    """One measurement; None, with the reason printed, where it cannot be had."""
+def run_once(interpreter: str, contender: str, case: str, script: str = "contenders.py") -> dict[str, float] | None:
+    """One measurement, by a script beside this one; None, with the reason printed, where it cannot be had."""
     done = subprocess.run(
-        [interpreter, str(Path(__file__).with_name("contenders.py")), contender, case],
+        [interpreter, str(Path(__file__).with_name(script)), contender, case],
         capture_output=True,
         text=True,
         check=False,

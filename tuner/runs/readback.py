@@ -37,7 +37,7 @@ def used_config(config: RunConfig, environment: EnvFactory, agent: Any, optimize
             "num_envs": settings.num_envs,
             "kwargs": dict(environment.kwargs),
             "max_episode_steps": environment.max_episode_steps,
-            **({} if config.env.game is None else {"game": config.env.game}),
+            **({} if config.env.game is None else {"game": _game(environment.id, config.env.game)}),
         },
         "agent": _read(agent, config.agent),
         "network": _networks(agent, config.network),
@@ -64,6 +64,11 @@ def used_config(config: RunConfig, environment: EnvFactory, agent: Any, optimize
         "evaluation": asdict(config.evaluation),
         "checkpoint": asdict(config.checkpoint),
     }
+
+
+def _game(env_id: str, asked: str) -> str | None:
+    """The id is made of it; one that was changed in a resolved config, as a search would, has changed nothing."""
+    return asked if asked in env_id else None
 
 
 def _arguments(node: Mapping[str, Any]) -> JsonDict:

@@ -120,6 +120,8 @@ def test_atari_is_shown_in_four_frames_and_kept_out_of_checkpoints() -> None:
     assert built.agent.learner.act(np.zeros((2, 84, 84, 4), np.uint8)).shape == (2, 4)
     assert not config.checkpoint.save_replay
     assert built.used["env"]["game"] == "breakout"
+    other = build_run(replace(config, env=replace(config.env, game="pong")))
+    assert other.used["env"]["game"] is None, "its id is that of breakout"
     assert run_config("env=atari", "wrapper_training=none", "checkpoint=default").checkpoint.save_replay
 
 
