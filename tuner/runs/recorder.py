@@ -114,7 +114,8 @@ class RunRecorder:
 
     def add_episode(self, reward: float, step: int, at: float | None = None) -> None:
         """Keeps an episode in the history, and shows it."""
-        self._progress.episode_ended(self.history.add_episode(reward, step, at), len(self.history))
+        self.history.add_episode(reward, step, at)
+        self._progress.episode_ended(self.history.newest, len(self.history))
 
     def write(self) -> None:
         """Writes the history down."""
