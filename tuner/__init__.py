@@ -52,7 +52,7 @@ def train(
     from tuner.commands import train as command
     from tuner.commands.preflight import check_command
     from tuner.runs.progress import make_progress
-    from tuner.text.console import PlainConsole
+    from tuner.support.console import PlainConsole
 
     overrides = list(overrides)
     checked = check_command("train", overrides, config_dir)
@@ -84,7 +84,7 @@ def tune(
     from tuner.commands import tune as command
     from tuner.commands.preflight import check_command
     from tuner.errors import UserError
-    from tuner.text.console import PlainConsole
+    from tuner.support.console import PlainConsole
 
     overrides = list(overrides)
     checked = check_command("tune", overrides, config_dir)

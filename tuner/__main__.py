@@ -1,8 +1,21 @@
-"""`python -m tuner` is `tuner`."""
+"""`tuner` and `python -m tuner`: whatever is imported is imported in `main`, where Ctrl-C is dealt with."""
 
 import sys
 
-from tuner.entry import main
+from tuner.support.interrupts import begin_imports
+
+
+def main() -> int:
+    """Imports the command line and runs it.
+
+    Returns:
+        The exit status.
+    """
+    begin_imports()
+    from tuner.cli import main as run
+
+    return run()
+
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -29,12 +29,12 @@ from tuner.commands.preflight import Preflight, admit_groups, compose_or_explain
 from tuner.commands.tracebacks import describe_crash
 from tuner.config.composing import conf_folder, config_loader, prepare_hydra
 from tuner.errors import UserError
-from tuner.files import is_full
-from tuner.interrupts import EXIT_INTERRUPTED, begin_work
-from tuner.text.columns import width_of
-from tuner.text.names import did_you_mean
-from tuner.text.passwords import hidden, without_password
-from tuner.text.plain_text import MAX_MESSAGE, message_of, one_line, plain
+from tuner.support.columns import width_of
+from tuner.support.files import is_full
+from tuner.support.interrupts import EXIT_INTERRUPTED, begin_work
+from tuner.support.names import did_you_mean
+from tuner.support.passwords import hidden, without_password
+from tuner.support.plain_text import MAX_MESSAGE, message_of, one_line, plain
 from tuner.trial.context import TrialContext, current_trial
 
 if TYPE_CHECKING:

@@ -122,7 +122,7 @@ def storage_state(url: str) -> str:
     """
     from tuner.study.storage.opening import IN_MEMORY, answers, file_of
     from tuner.study.storage.store import StudyStore
-    from tuner.text.passwords import shown
+    from tuner.support.passwords import shown
 
     if url in IN_MEMORY:
         return "in memory"

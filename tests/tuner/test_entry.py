@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tuner import entry, interrupts
+from tuner import __main__ as entry
+from tuner.support import interrupts
 
 ROOT = Path(__file__).parents[2]
 

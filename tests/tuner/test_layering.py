@@ -19,9 +19,9 @@ ROOMS = {
         *("rl", "rl_pytorch", "agents", "examples"),
     ),
     "tuner": (
-        *("errors", "interrupts", "text", "files"),
+        *("errors", "support"),
         *("trial", "config", "results", "checking", "trackers", "runs", "reporting", "executors", "study", "finders"),
-        *("sweeper", "doctor", "commands", "cli", "entry", "__main__"),
+        *("sweeper", "doctor", "commands", "cli", "__main__"),
     ),
 }
 # One line each, for paths that the manuals, README or conf/ name: what they hand on, and nobody inside uses them.
@@ -36,7 +36,7 @@ DOORS = {
     "note_rl.parallel_finder": "tuner.finders",
 }
 # What Hydra discovers: every Hydra application imports it, so it imports from `tuner` only inside its functions.
-PLUGIN = "tuner/plugins/hydra_plugins/tuner_sweeper.py"
+PLUGIN = "tuner/sweeper/plugin/hydra_plugins/tuner_sweeper.py"
 
 # Third parties with a home: nobody else imports them.
 HOMES = {
@@ -55,11 +55,10 @@ HOMES = {
         "tuner/runs/build.py",
         "tuner/commands/",
         "tuner/sweeper/",
-        "tuner/plugins/",
     ),
     "omegaconf": (
         *("tuner/cli.py", "tuner/config/", "tuner/checking/", "tuner/runs/build.py", "tuner/runs/checks.py"),
-        *("tuner/commands/", "tuner/sweeper/", "tuner/plugins/"),
+        *("tuner/commands/", "tuner/sweeper/"),
     ),
     "torch": (
         "note_rl/rl_pytorch.py",
@@ -104,7 +103,7 @@ def room_of(module: str) -> str:
 
 
 MODULES = {module_of(name): path for name, path in FILES.items() if name != PLUGIN}
-INNER = [module for module in MODULES if module not in (*ROOMS, *DOORS, "tuner.plugins.hydra_plugins")]
+INNER = [module for module in MODULES if module not in (*ROOMS, *DOORS, "tuner.sweeper.plugin.hydra_plugins")]
 
 
 def test_every_module_stands_in_a_room() -> None:

@@ -29,7 +29,7 @@ def test_the_wheel_holds_both_packages_and_every_file_of_conf(wheel: zipfile.Zip
 
 def test_the_wheel_says_what_it_is(wheel: zipfile.ZipFile) -> None:
     (info,) = {name.partition("/")[0] for name in wheel.namelist() if ".dist-info/" in name}
-    assert "tuner = tuner.entry:main" in wheel.read(f"{info}/entry_points.txt").decode()
+    assert "tuner = tuner.__main__:main" in wheel.read(f"{info}/entry_points.txt").decode()
     metadata = wheel.read(f"{info}/METADATA").decode()
     assert "License-Expression: Apache-2.0" in metadata
     assert {

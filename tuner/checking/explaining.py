@@ -14,8 +14,8 @@ from note_rl.support.spelling import nearest
 from tuner.config.composing import BUILT_MAPPINGS, HYDRA_KEYS, compose, config_loader
 from tuner.config.signatures import signature_of
 from tuner.errors import UserError
-from tuner.text.names import one_of
-from tuner.text.passwords import without_password
+from tuner.support.names import one_of
+from tuner.support.passwords import without_password
 
 
 def parse_overrides(overrides: Sequence[str], loader: ConfigLoaderImpl | None = None) -> list[Override]:

@@ -11,7 +11,7 @@ from tuner.config.networks import CRITIC, Networks
 from tuner.config.paths import get_path, targets_in
 from tuner.config.signatures import Signature, signature_of
 from tuner.errors import UserError
-from tuner.text.names import did_you_mean
+from tuner.support.names import did_you_mean
 from tuner.trial.messages import JsonDict
 
 Choices = Callable[[str], Sequence[str]]

@@ -14,7 +14,7 @@ from tuner.runs.build import check_trackers
 from tuner.runs.checks import resolve
 from tuner.runs.comparison import ARMS, AdaptiveComparison, Scores, what_is_compared
 from tuner.runs.folders import check_same
-from tuner.text.console import PlainConsole
+from tuner.support.console import PlainConsole
 
 
 def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:

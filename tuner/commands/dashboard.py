@@ -10,8 +10,8 @@ from tuner.commands.report import require_studies
 from tuner.errors import UserError
 from tuner.study import StudyStore, fill_in_missing
 from tuner.study.storage.opening import check_url, open_storage
-from tuner.text.console import PlainConsole
-from tuner.text.passwords import shown
+from tuner.support.console import PlainConsole
+from tuner.support.passwords import shown
 
 
 def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:

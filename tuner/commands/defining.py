@@ -33,8 +33,8 @@ from tuner.study.sampling.samplers import (
 from tuner.study.space.space import Space
 from tuner.study.storage.opening import check_url
 from tuner.study.storage.store import BY_CHANCE
-from tuner.text.names import did_you_mean
-from tuner.text.passwords import command_line
+from tuner.support.names import did_you_mean
+from tuner.support.passwords import command_line
 from tuner.trial.messages import JsonDict
 
 _DOWNLOADED = "tuner.hub"

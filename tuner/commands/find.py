@@ -17,7 +17,6 @@ from tuner.commands.tune import typed_config_dir
 from tuner.commands.winner import TrainingConfigs
 from tuner.config.trust import remember
 from tuner.executors.base import Event, TrialProgress, TrialReported
-from tuner.files import atomic_write
 from tuner.finders.job import point_of
 from tuner.finders.study import FinderPlace
 from tuner.results.records import RunRecord
@@ -26,8 +25,9 @@ from tuner.runs.build import build_trackers
 from tuner.runs.checks import resolve
 from tuner.study import StudyListener, StudyStopped
 from tuner.study.run_registry import Run
-from tuner.text.console import PlainConsole
-from tuner.text.passwords import command_line
+from tuner.support.console import PlainConsole
+from tuner.support.files import atomic_write
+from tuner.support.passwords import command_line
 from tuner.trackers.base import TrackerGroup
 
 EXIT_STOPPED = 130

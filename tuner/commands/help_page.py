@@ -13,7 +13,7 @@ from tuner.commands.preflight import compose_or_explain
 from tuner.config.comments import Comments, comments_of
 from tuner.config.composing import HYDRA_KEYS, conf_folder, config_loader
 from tuner.config.overrides import to_hydra
-from tuner.text.columns import in_columns, wrapped_text
+from tuner.support.columns import in_columns, wrapped_text
 
 _NAMES: Final = 34
 """Columns of the settings."""

@@ -10,7 +10,7 @@ from tuner.results.records import STAGES, RunRecord, StudySummary
 from tuner.runs.folders import CONFIG_FILE, read_config
 from tuner.study import StudyStore, Winner, find_winner, home_of, recorded_home, summarise
 from tuner.study.storage.opening import IN_MEMORY, file_of
-from tuner.text.passwords import shown
+from tuner.support.passwords import shown
 from tuner.trial.messages import JsonDict
 
 DEFAULT_STORAGE: Final = "sqlite:///studies.db"

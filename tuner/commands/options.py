@@ -26,7 +26,7 @@ from tuner.runs.checks import resolve
 from tuner.study.space.describing import describe_values
 from tuner.study.space.leaves import leaves_of
 from tuner.study.space.space import Space
-from tuner.text.console import PlainConsole
+from tuner.support.console import PlainConsole
 from tuner.trial.messages import JsonDict
 
 _PARTS: Final = (

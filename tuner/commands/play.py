@@ -23,7 +23,7 @@ from tuner.runs.build import BuiltRun
 from tuner.runs.checkpoints import about_best
 from tuner.runs.checks import resolve
 from tuner.runs.trained import folder_of, load_run, weights_of
-from tuner.text.console import PlainConsole
+from tuner.support.console import PlainConsole
 from tuner.trial.folder import BEST_FILE
 
 __all__ = ["check", "check_kind", "load_run", "run"]

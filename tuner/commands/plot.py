@@ -18,7 +18,7 @@ from tuner.results.wording import counted, format_number
 from tuner.runs import folders as runs
 from tuner.runs.checks import resolve
 from tuner.runs.curves import CurveKind, read_curve
-from tuner.text.console import PlainConsole
+from tuner.support.console import PlainConsole
 
 
 def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:

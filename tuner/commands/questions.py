@@ -29,7 +29,7 @@ from tuner.results.wording import format_number
 from tuner.runs.build import build_settings
 from tuner.runs.checks import declared, resolve
 from tuner.runs.functions import is_function
-from tuner.text.names import did_you_mean
+from tuner.support.names import did_you_mean
 from tuner.trial.messages import JsonDict
 
 _METRICS: Mapping[str, Metric] = {"reward": "reward", "loss": "frozen_loss"}

@@ -15,8 +15,8 @@ from tuner.runs.build import check_trackers
 from tuner.runs.checks import resolve
 from tuner.study import StudyStore, fill_dashboard, home_of, summarise
 from tuner.study.storage.opening import IN_MEMORY, check_url, file_of, has_studies
-from tuner.text.console import PlainConsole
-from tuner.text.passwords import shown
+from tuner.support.console import PlainConsole
+from tuner.support.passwords import shown
 from tuner.trackers.wandb.report import publish_report
 
 

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any
 
 import note_rl
-from tuner.text.plain_text import MAX_TRACEBACK, describe_error, plain, traceback_of
+from tuner.support.plain_text import MAX_TRACEBACK, describe_error, plain, traceback_of
 
 _OURS = (str(Path(__file__).parents[1]), str(Path(note_rl.__file__ or "").parent))
 _STANDARD_LIBRARY = str(Path(traceback.__file__).parent)

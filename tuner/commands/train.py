@@ -15,7 +15,6 @@ from note_rl.support.threads import thread_variables
 from tuner.config.composing import RunConfig
 from tuner.config.vocabulary import speaking_of_settings
 from tuner.errors import UserError
-from tuner.files import atomic_write
 from tuner.results.objective import Mixed
 from tuner.results.wording import format_number, format_seconds
 from tuner.runs import folders as runs
@@ -28,8 +27,9 @@ from tuner.runs.progress import Progress, make_progress
 from tuner.runs.recorder import FunctionRecorder, RunRecorder
 from tuner.runs.threads import few_threads
 from tuner.runs.training import TrainOutcome, run_training
-from tuner.text.console import PlainConsole
-from tuner.text.plain_text import MAX_TRACEBACK, describe_error, traceback_of
+from tuner.support.console import PlainConsole
+from tuner.support.files import atomic_write
+from tuner.support.plain_text import MAX_TRACEBACK, describe_error, traceback_of
 from tuner.trackers.base import RunInfo, TrackerGroup
 from tuner.trackers.jsonl import JsonlTracker
 from tuner.trial.context import TrialContext

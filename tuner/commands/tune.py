@@ -19,7 +19,6 @@ from tuner.commands.planning import make_plan
 from tuner.commands.study_result import TuneResult
 from tuner.commands.winner import TrainingConfigs
 from tuner.executors.building import make_executor
-from tuner.files import atomic_write
 from tuner.reporting import FinalTable, write_page
 from tuner.results.findings import Finding
 from tuner.results.insights.failures import failed_runs
@@ -45,9 +44,10 @@ from tuner.study.storage.retries import STORAGE_ERRORS, explained
 from tuner.study.watching.display import study_display
 from tuner.study.watching.study_run import StudyRunListener
 from tuner.study.watching.tracking import TrackingListener
-from tuner.text.columns import width_of
-from tuner.text.console import PlainConsole
-from tuner.text.passwords import command_line
+from tuner.support.columns import width_of
+from tuner.support.console import PlainConsole
+from tuner.support.files import atomic_write
+from tuner.support.passwords import command_line
 from tuner.trackers.base import TrackerGroup
 
 EXIT_STOPPED = 130

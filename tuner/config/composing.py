@@ -251,7 +251,7 @@ def _said_by_file(file: str | None, key: str) -> object:
 
 def _offer_plugins() -> None:
     """Lets Hydra find the sweeper in a checkout that was not installed; an installation has it in `hydra_plugins`."""
-    plugins = Path(__file__).resolve().parents[1] / "plugins"
+    plugins = Path(__file__).resolve().parents[1] / "sweeper" / "plugin"
     if plugins.is_dir() and str(plugins) not in sys.path:
         sys.path.append(str(plugins))
 

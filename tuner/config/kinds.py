@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from note_rl.support.spelling import nearest
 from tuner.errors import UserError
-from tuner.text.names import one_of
+from tuner.support.names import one_of
 
 _MOST = 2**63
 """Whole numbers from here on fit into no array and no database."""

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from tuner.config.sources import Module, find_deepest, imported, last_name, locate, names_in, parse_module
 from tuner.errors import UserError
-from tuner.text.names import did_you_mean
+from tuner.support.names import did_you_mean
 
 
 @dataclass(frozen=True)

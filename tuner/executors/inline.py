@@ -17,7 +17,7 @@ from typing import Self
 from tuner.errors import UserError
 from tuner.executors.base import Event, Limits, TrialEnded, TrialFunction, TrialStarted, event_of
 from tuner.executors.leftovers import Leftovers
-from tuner.text.plain_text import describe_error, traceback_of
+from tuner.support.plain_text import describe_error, traceback_of
 from tuner.trial import folder as files
 from tuner.trial.context import TrialContext, set_current_trial
 from tuner.trial.messages import VERDICTS, Message, Outcome, Report, TrialResult, TrialSpec, Verdict

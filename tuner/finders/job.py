@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from tuner.files import atomic_write
+from tuner.support.files import atomic_write
 from tuner.trial.context import TrialContext
 from tuner.trial.folder import write_objective
 from tuner.trial.messages import JsonDict

@@ -20,7 +20,7 @@ from tuner.finders.comparison.rate_trials import RateCandidate, run_at_best_rate
 from tuner.finders.comparison.verdicts import Comparison
 from tuner.finders.study import FinderPlace
 from tuner.finders.subjects import LiveSubject, live_subject
-from tuner.text.names import did_you_mean
+from tuner.support.names import did_you_mean
 
 _METRICS: Mapping[str, Metric] = {"reward": "reward", "loss": "frozen_loss"}
 

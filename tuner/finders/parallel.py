@@ -19,7 +19,7 @@ from tuner.finders.comparison.verdicts import Comparison
 from tuner.finders.study import FinderPlace
 from tuner.finders.subjects import live_subject
 from tuner.results.wording import join_words
-from tuner.text.names import did_you_mean
+from tuner.support.names import did_you_mean
 
 _OF_THE_LOSS = ("gamma", "clip", "clip_value", "entropy_coef", "value_coef", "reward_scale", "alpha", "temperature")
 """Plain attributes that scale a loss wherever an agent has them."""

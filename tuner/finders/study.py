@@ -15,7 +15,6 @@ from tuner.executors.base import Executor
 from tuner.executors.building import make_executor
 from tuner.executors.local import pickle_function
 from tuner.executors.preload import Backend
-from tuner.files import parse_json
 from tuner.finders.job import FINDING_FILE, FinderJob, Measured, lines_of
 from tuner.results.protocol import StudySettings
 from tuner.results.records import RunRecord
@@ -24,6 +23,7 @@ from tuner.study.run_registry import Run
 from tuner.study.sweep.enumeration import enumeration, listed_space
 from tuner.study.sweep.study import Direction, SweepListener, SweepRunner
 from tuner.study.watching.tracking import TrackingListener
+from tuner.support.files import parse_json
 from tuner.trackers.base import Tracker
 from tuner.trial.context import TrialContext
 from tuner.trial.messages import JsonDict, Limits, Outcome

@@ -6,11 +6,11 @@ from typing import Any, Final
 
 from note_rl.support.files import atomic_target
 from tuner.errors import UserError
-from tuner.files import atomic_write
 from tuner.reporting.elements import figure
 from tuner.reporting.figures.curves import Chart, chart_figure
 from tuner.reporting.markup import tag
 from tuner.reporting.page import document
+from tuner.support.files import atomic_write
 
 _NEEDED: Final = {".png": ("matplotlib", "plot"), ".svg": ("matplotlib", "plot"), ".html": ("plotly", "report")}
 """By suffix, a package and the extra that brings it."""

@@ -3,7 +3,7 @@
 import html
 from collections.abc import Iterable
 
-from tuner.text.plain_text import printable
+from tuner.support.plain_text import printable
 
 
 class Html(str):

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Final
 
 from tuner.errors import UserError
-from tuner.files import atomic_write
 from tuner.reporting.embedding import as_packed_script, as_script_data, packed_figures
 from tuner.reporting.figures import parameters as parameter_figures
 from tuner.reporting.figures import scores as figures
@@ -21,6 +20,7 @@ from tuner.results.findings import Verdict
 from tuner.results.records import StudySummary
 from tuner.results.verdict import verdict
 from tuner.results.wording import describe_subject
+from tuner.support.files import atomic_write
 from tuner.trial.messages import JsonDict
 
 PAGE_FILE: Final = "report.html"

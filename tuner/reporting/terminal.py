@@ -16,7 +16,7 @@ from rich.text import Text
 from tuner.reporting.final import FinalTable
 from tuner.reporting.progress import RunningRun, StudyProgress
 from tuner.results.wording import format_number, format_seconds
-from tuner.text.console import PlainConsole
+from tuner.support.console import PlainConsole
 
 __all__ = ["FinalTable", "LiveTable", "progress_line", "render_progress"]
 

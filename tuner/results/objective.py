@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tuner.errors import UserError
 from tuner.results.records import Objective
-from tuner.text.names import did_you_mean
+from tuner.support.names import did_you_mean
 
 FloatArray = NDArray[np.float64]
 Curve = Sequence[tuple[float, float]]

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import yaml
 
 from note_rl.settings.signals import registered
-from tuner.files import atomic_write
+from tuner.support.files import atomic_write
 
 DECISIONS_FILE = "decisions.jsonl"
 REPLAY_FOLDER = "adapted"

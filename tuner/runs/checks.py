@@ -27,7 +27,7 @@ from tuner.errors import UserError
 from tuner.runs.build import build_environment, build_policy, build_settings
 from tuner.runs.functions import check_function, is_function
 from tuner.runs.pixels import check_network
-from tuner.text.names import did_you_mean
+from tuner.support.names import did_you_mean
 from tuner.trial.messages import JsonDict
 
 _DECLARED = frozenset(Declared.__annotations__)

@@ -11,13 +11,13 @@ import numpy as np
 from note_rl.collect.evaluation import random_policy_returns
 from tuner.config.composing import RunConfig
 from tuner.errors import UserError
-from tuner.files import atomic_write, parse_json
 from tuner.results.findings import MIN_SCORES_FOR_INTERVAL
 from tuner.results.objective import Mixed
 from tuner.results.protocol import penalty, seed_stream
 from tuner.results.statistics import Interval, difference_interval, iqm
 from tuner.runs.build import build_run
 from tuner.runs.probe import NUM_EPISODES
+from tuner.support.files import atomic_write, parse_json
 from tuner.trial.messages import JsonDict
 
 ARMS = ("adaptive", "frozen")

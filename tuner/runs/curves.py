@@ -11,7 +11,7 @@ import numpy as np
 from note_rl.training.plotting import moving_average
 from tuner.errors import UserError
 from tuner.results.learning_curves import Curve, FloatArray
-from tuner.text.names import did_you_mean
+from tuner.support.names import did_you_mean
 from tuner.trackers.history import HISTORY_FILE, HistoryRow, read_history
 from tuner.trackers.jsonl import read_metrics
 from tuner.trial.folder import read_reports

@@ -15,11 +15,11 @@ from tuner.config.composing import with_section_defaults
 from tuner.config.paths import config_difference, get_path, set_path
 from tuner.config.trust import admit, remember, trusted_modules
 from tuner.errors import UserError
-from tuner.files import atomic_write, parse_json
 from tuner.results.objective import STEP_TOLERANCE, missing_points
 from tuner.runs.checks import checked_run
 from tuner.runs.training import EARLY_STOPPING, TARGET_REWARD
-from tuner.text.names import did_you_mean
+from tuner.support.files import atomic_write, parse_json
+from tuner.support.names import did_you_mean
 from tuner.trackers.history import HISTORY_FILE, read_history
 from tuner.trackers.jsonl import SUMMARY_FILE
 from tuner.trial.folder import (

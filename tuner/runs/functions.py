@@ -16,7 +16,7 @@ from tuner.errors import UserError
 from tuner.results.objective import STEP_TOLERANCE
 from tuner.runs.build import build_function
 from tuner.runs.training import EvaluationPoint, TrainOutcome
-from tuner.text.plain_text import MAX_NAME, one_line
+from tuner.support.plain_text import MAX_NAME, one_line
 from tuner.trial.context import TrialContext, current_trial, set_current_trial
 from tuner.trial.messages import JsonDict
 from tuner.trial.reporter import Reporter

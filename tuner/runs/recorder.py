@@ -12,9 +12,9 @@ from types import FrameType
 from typing import Final
 
 from tuner.errors import UserError
-from tuner.files import atomic_write, parse_json, sweep_unfinished
 from tuner.runs.progress import Progress
 from tuner.runs.training import EVALUATION_METRIC, TrainOutcome
+from tuner.support.files import atomic_write, parse_json, sweep_unfinished
 from tuner.trackers.base import RunInfo, RunTracker, Tracker
 from tuner.trackers.history import HistoryTracker
 from tuner.trial.folder import (

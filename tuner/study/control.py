@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Protocol
 
 from tuner.errors import UserError
-from tuner.files import sweep_unfinished
+from tuner.support.files import sweep_unfinished
 
 LOCK_FILE = "controller.lock"
 LAST_RESORT_S = 5.0

@@ -7,7 +7,6 @@ from typing import Protocol
 
 from tuner.config.trust import remember
 from tuner.executors.base import Event, Executor, TrialBuilt, TrialEnded, TrialReported
-from tuner.files import sweep_unfinished
 from tuner.results.records import RunRecord
 from tuner.results.wording import counted
 from tuner.study.control import Interrupts, archive
@@ -18,6 +17,7 @@ from tuner.study.run_checks import is_of, likely_cause
 from tuner.study.run_registry import Run, RunEnd, RunRegistry
 from tuner.study.storage.disk import ended_by_full_disk
 from tuner.study.watching.listener import StudyListener
+from tuner.support.files import sweep_unfinished
 from tuner.trial import folder as files
 from tuner.trial.messages import Outcome, TrialResult, TrialSpec, Verdict
 

@@ -14,7 +14,7 @@ from tuner.study.space.space import Space
 from tuner.study.storage import store as attributes
 from tuner.study.storage.reading import read_records
 from tuner.study.storage.store import StudyStore
-from tuner.text.columns import in_columns
+from tuner.support.columns import in_columns
 
 _WHAT = {
     SCREEN: "configurations, sampled",

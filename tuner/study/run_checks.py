@@ -2,7 +2,7 @@
 
 from tuner.config.paths import get_path
 from tuner.study.run_registry import Run
-from tuner.text.plain_text import MAX_NAME, one_line
+from tuner.support.plain_text import MAX_NAME, one_line
 from tuner.trial.messages import JsonDict, TrialResult, TrialSpec
 
 

@@ -19,7 +19,7 @@ from tuner.study.storage.reading import RUN_ATTRIBUTE, START_ATTRIBUTE, read_rec
 from tuner.study.storage.store import StudyStore
 from tuner.study.sweep.job_registry import other_objectives
 from tuner.study.sweep.study import SWEEP_FOLDER, best_jobs, folder_of_sweep
-from tuner.text.passwords import hidden
+from tuner.support.passwords import hidden
 from tuner.trial.messages import JsonDict
 
 SEVERAL = "with several objectives a run that is behind in one may be ahead in another"

@@ -1,5 +1,5 @@
 """The Hydra sweeper `hydra/sweeper=optuna`: the jobs of any Hydra application as trials of a study.
 
 `settings` what the user set; `grammar` the search; `run` the controller's side; `job` what a trial's process runs. The
-class that Hydra finds is in `tuner/plugins`. Nothing is imported here, as each job's process imports this package.
+class that Hydra finds is in `plugin/`. Nothing is imported here, as each job's process imports this package.
 """

@@ -9,7 +9,7 @@ from hydra.core.utils import run_job, setup_globals
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf, flag_override, open_dict
 
-from tuner.text.passwords import shown, without_password
+from tuner.support.passwords import shown, without_password
 from tuner.trial.context import TrialContext
 from tuner.trial.folder import write_objective
 from tuner.trial.messages import JsonDict

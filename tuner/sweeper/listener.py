@@ -10,9 +10,9 @@ from tuner.results.records import RunRecord
 from tuner.results.wording import format_number
 from tuner.study.run_registry import Run
 from tuner.study.sweep.study import JobResult, SweepListener
+from tuner.support.plain_text import printable
 from tuner.sweeper.job import without_passwords
 from tuner.sweeper.results import RESULTS_FILE, results_of, write_results
-from tuner.text.plain_text import printable
 from tuner.trial.messages import Outcome
 
 _log = logging.getLogger(__name__)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import yaml
 
-from tuner.files import atomic_write
 from tuner.study.sweep.study import JobResult
+from tuner.support.files import atomic_write
 from tuner.trial.messages import JsonDict
 
 RESULTS_FILE = "optimization_results.yaml"

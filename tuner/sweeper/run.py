@@ -47,13 +47,13 @@ from tuner.study.guard import further_trials
 from tuner.study.sampling.samplers import SamplerFactory, require_packages
 from tuner.study.storage.store import BY_CHANCE
 from tuner.study.sweep.study import Sweep, SweepRunner, SweepSampler
+from tuner.support.names import did_you_mean
+from tuner.support.passwords import command_line
 from tuner.sweeper.grammar import SweepSpace, parse_sweep
 from tuner.sweeper.job import HydraApp, SweepJob
 from tuner.sweeper.listener import SweepLog
 from tuner.sweeper.results import results_of
 from tuner.sweeper.settings import SweepSettings, in_own_words, translate
-from tuner.text.names import did_you_mean
-from tuner.text.passwords import command_line
 from tuner.trial.messages import JsonDict
 
 _log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from tuner.errors import UserError
 from tuner.executors.gpus import GpuChoice
 from tuner.executors.local import Isolation
-from tuner.text.names import did_you_mean
+from tuner.support.names import did_you_mean
 from tuner.trial.messages import JsonDict, Limits
 
 Direction: TypeAlias = Literal["minimize", "maximize"]

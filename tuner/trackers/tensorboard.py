@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.config.paths import flatten
 from tuner.errors import UserError
-from tuner.text.plain_text import printable_copy
+from tuner.support.plain_text import printable_copy
 from tuner.trackers.base import RunInfo, Table
 from tuner.trial.messages import JsonDict
 

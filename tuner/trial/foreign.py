@@ -10,8 +10,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar, get_origin
 
-from tuner.files import parse_json
-from tuner.text.plain_text import printable
+from tuner.support.files import parse_json
+from tuner.support.plain_text import printable
 
 _T = TypeVar("_T")
 

@@ -12,7 +12,7 @@ import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal, TypeAlias, get_args
 
-from tuner.text.plain_text import MAX_NAME, MAX_REASON, MAX_TRACEBACK, plain
+from tuner.support.plain_text import MAX_NAME, MAX_REASON, MAX_TRACEBACK, plain
 from tuner.trial.foreign import build, parse_object
 from tuner.trial.outcomes import Outcome as Outcome  # an outcome is among what they say
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
-from tuner.files import sweep_unfinished
+from tuner.support.files import sweep_unfinished
 from tuner.trial import folder as files
 from tuner.trial import system
 from tuner.trial.dialogue import Dialogue, Turn

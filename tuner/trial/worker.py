@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NoReturn, TypeAlias
 
 from tuner.errors import UserError
-from tuner.text.plain_text import describe_error, message_of, traceback_of
+from tuner.support.plain_text import describe_error, message_of, traceback_of
 from tuner.trial import folder as files
 from tuner.trial import orphans
 from tuner.trial.context import ControllerConnection, TrialContext, current_trial, set_current_trial

@@ -52,5 +52,5 @@ def test_agrees_with_the_definition_over_several_episodes():
 
 
 def test_standardise():
-    result = standardise(np.array([[1.0, 3.0]]))
+    result = standardise(np.array([[1.0, 5.0]]))  # deviation 2, variance 4
     np.testing.assert_allclose(result, [[-1.0, 1.0]], rtol=1e-6)

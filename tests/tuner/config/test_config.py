@@ -13,7 +13,7 @@ from tuner.config.composing import RunConfig, compose, conf_folder, config_loade
 from tuner.config.signatures import Argument, class_constants, class_methods, signature_of
 from tuner.errors import UserError
 from tuner.runs.build import build_settings
-from tuner.text.names import did_you_mean
+from tuner.support.names import did_you_mean
 
 
 def run_config(**changes: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 from tests.tuner.executors.hostile_entries import LINES, RESULTS
 from tuner.executors.base import TrialEnded, TrialLogged, TrialReported
 from tuner.executors.inline import InlineExecutor
-from tuner.text.plain_text import MAX_NAME, MAX_REASON, MAX_TRACEBACK
+from tuner.support.plain_text import MAX_NAME, MAX_REASON, MAX_TRACEBACK
 from tuner.trial import Outcome, read_trial
 from tuner.trial.folder import OUTPUT_FILE
 

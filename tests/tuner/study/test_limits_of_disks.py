@@ -21,12 +21,12 @@ from tests.tuner.studies import FakeExecutor, journal, run_study, sqlite
 from tests.tuner.study.test_study import check_complete
 from tuner.errors import UserError
 from tuner.executors.base import Event
-from tuner.files import atomic_write, is_full, sweep_unfinished
 from tuner.reporting import write_page
 from tuner.study.control import sole_controller
 from tuner.study.storage.disk import ended_by_full_disk
 from tuner.study.storage.opening import has_studies, open_storage
 from tuner.study.storage.retries import StorageLostError
+from tuner.support.files import atomic_write, is_full, sweep_unfinished
 from tuner.trial.folder import acquire_lock, clear_unfinished
 from tuner.trial.messages import Outcome, TrialResult
 
@@ -81,7 +81,7 @@ def test_what_dead_processes_were_writing_is_removed_and_nothing_else(tmp_path: 
 
 def test_a_writer_killed_half_way_leaves_a_file_that_its_successors_remove(tmp_path: Path) -> None:
     script = (
-        "import os, signal, sys; from pathlib import Path; from tuner import files; "
+        "import os, signal, sys; from pathlib import Path; from tuner.support import files; "
         "os.fsync = lambda descriptor: os.kill(os.getpid(), signal.SIGKILL); "
         "files.atomic_write(Path(sys.argv[1]) / 'result.json', 'half')"
     )

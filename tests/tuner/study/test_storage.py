@@ -21,7 +21,7 @@ from tuner.errors import UserError
 from tuner.study import StudyStore
 from tuner.study.storage import opening as storage
 from tuner.study.storage.opening import file_of, open_storage, repair_journal
-from tuner.text.passwords import shown, without_password
+from tuner.support.passwords import shown, without_password
 
 
 def refusal(url: str) -> str:

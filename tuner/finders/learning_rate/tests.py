@@ -11,7 +11,7 @@ from tuner.finders.job import Measured
 from tuner.finders.learning_rate import range_test
 from tuner.finders.learning_rate.curves import RISE, Points, points_of
 from tuner.finders.subjects import Subject
-from tuner.text.names import did_you_mean
+from tuner.support.names import did_you_mean
 from tuner.trial.context import TrialContext
 from tuner.trial.messages import JsonDict
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import UserError
-from tuner.text.names import did_you_mean
+from tuner.support.names import did_you_mean
 
 
 def from_registry(package: str, cls: str, registry: str | None = None, **arguments: Any) -> Any:

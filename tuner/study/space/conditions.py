@@ -5,7 +5,7 @@ from typing import Protocol, TypeVar
 
 from tuner.errors import UserError
 from tuner.study.space.coordinates import Choices, Coordinate, label_of
-from tuner.text.names import did_you_mean
+from tuner.support.names import did_you_mean
 
 
 class Conditional(Protocol):

@@ -32,7 +32,7 @@ from tuner.study.space.conditions import check_conditions, in_order, is_active, 
 from tuner.study.space.coordinates import Bounds, Coordinate, Plain, as_number
 from tuner.study.space.describing import describe_values
 from tuner.study.space.leaves import leaves_of, parse_coordinate
-from tuner.text.names import did_you_mean
+from tuner.support.names import did_you_mean
 from tuner.trial.messages import JsonDict
 
 __all__ = ["Parameter", "Space", "get_path"]

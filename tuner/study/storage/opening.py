@@ -21,12 +21,12 @@ from sqlalchemy import Engine, create_engine, inspect
 from sqlalchemy.engine import make_url
 
 from tuner.errors import UserError
-from tuner.files import is_full
 from tuner.study.storage.connections import DatabaseConnections
 from tuner.study.storage.retries import RetryingStorage, cause_of
 from tuner.study.storage.soundness import check_tables, readable
-from tuner.text.names import did_you_mean
-from tuner.text.passwords import shown
+from tuner.support.files import is_full
+from tuner.support.names import did_you_mean
+from tuner.support.passwords import shown
 
 BUSY_TIMEOUT_S = 60
 JOURNAL_LOCK_GRACE_S = 5

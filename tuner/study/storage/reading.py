@@ -14,7 +14,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from tuner.results.objective import AUC, Final
 from tuner.results.records import RunRecord, Scalar
-from tuner.text.plain_text import MAX_REASON, plain
+from tuner.support.plain_text import MAX_REASON, plain
 from tuner.trial.messages import OUTPUT_FILE, JsonDict, Outcome
 
 RUN_ATTRIBUTE = "run"

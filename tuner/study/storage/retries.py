@@ -17,9 +17,9 @@ from optuna.trial import TrialState
 from sqlalchemy.engine import make_url
 
 from tuner.errors import UserError
-from tuner.files import is_full
 from tuner.study.storage.connections import DatabaseConnections, GivenUpError
-from tuner.text.passwords import hidden
+from tuner.support.files import is_full
+from tuner.support.passwords import hidden
 
 PATIENCE_S = 300.0
 """How long a study waits for its database. Runs under way wait with it, at their next report."""

@@ -18,8 +18,8 @@ from optuna.trial import FrozenTrial, TrialState
 
 from tuner.config.kinds import conform
 from tuner.errors import UserError
-from tuner.files import is_full, parse_json
 from tuner.study.storage.retries import cause_of, is_connection_lost
+from tuner.support.files import is_full, parse_json
 from tuner.trial.messages import JsonDict, Outcome
 
 _UNREADABLE = (

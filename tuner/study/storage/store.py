@@ -24,8 +24,8 @@ from tuner.study.storage.opening import open_storage
 from tuner.study.storage.presence import StorageFile
 from tuner.study.storage.retries import RetryingStorage
 from tuner.study.storage.soundness import check_study, readable
-from tuner.text.names import did_you_mean
-from tuner.text.passwords import shown
+from tuner.support.names import did_you_mean
+from tuner.support.passwords import shown
 from tuner.trial.messages import JsonDict
 
 FORMAT = 1

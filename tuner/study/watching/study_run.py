@@ -11,7 +11,7 @@ from tuner.study.errors import StudyStopped
 from tuner.study.run_registry import Run
 from tuner.study.storage.store import describe, settings_to_json
 from tuner.study.watching.listener import StudyListener
-from tuner.text.plain_text import message_of, one_line
+from tuner.support.plain_text import message_of, one_line
 from tuner.trackers.base import RunInfo, RunTracker, Table, Tracker
 from tuner.trial.messages import JsonDict, Outcome
 

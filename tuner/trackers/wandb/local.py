@@ -8,7 +8,7 @@ from typing import Final, Literal
 from urllib.parse import urlsplit
 
 from tuner.errors import UserError
-from tuner.files import atomic_write
+from tuner.support.files import atomic_write
 
 Mode = Literal["online", "offline", "disabled"]
 

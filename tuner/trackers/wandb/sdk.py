@@ -4,7 +4,7 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from tuner.text.plain_text import printable_copy
+from tuner.support.plain_text import printable_copy
 from tuner.trackers.base import Table
 
 if TYPE_CHECKING:

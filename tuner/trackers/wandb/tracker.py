@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tuner.text.plain_text import printable_copy
+from tuner.support.plain_text import printable_copy
 from tuner.trackers.background import BackgroundCalls
 from tuner.trackers.base import RunInfo, Table
 from tuner.trackers.wandb.local import RUN_ID_FILE, Mode, check_settings, resolve_mode, run_id_of

@@ -5,8 +5,8 @@ import io
 import pytest
 from rich.table import Table
 
-from tuner.text.columns import in_columns
-from tuner.text.console import PlainConsole
+from tuner.support.columns import in_columns
+from tuner.support.console import PlainConsole
 
 LONG = "words " * 40 + "/a/path/that/somebody/copies/from/here"
 

@@ -11,8 +11,8 @@ from tests.tuner.studies import definition
 from tuner.commands.tracebacks import describe_crash
 from tuner.errors import UserError
 from tuner.reporting.markup import tag
-from tuner.text.console import PlainConsole
-from tuner.text.plain_text import describe_error, one_line, plain, printable, printable_copy, traceback_of
+from tuner.support.console import PlainConsole
+from tuner.support.plain_text import describe_error, one_line, plain, printable, printable_copy, traceback_of
 
 HARMFUL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 ANYTHING = st.text(st.characters(codec=None), max_size=2000)

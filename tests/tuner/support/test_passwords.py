@@ -14,7 +14,7 @@ from tests.tuner.sweeper.test_plain_app import App
 from tuner.cli import main
 from tuner.errors import UserError
 from tuner.study.storage.opening import open_storage
-from tuner.text.passwords import command_line, hidden, shown, without_password
+from tuner.support.passwords import command_line, hidden, shown, without_password
 
 SECRET = "hunter2"
 AWKWARD = (

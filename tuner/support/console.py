@@ -6,7 +6,7 @@ from typing import Any, Final
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from tuner.text.plain_text import printable
+from tuner.support.plain_text import printable
 
 _UNLIMITED: Final = 100_000
 """Columns of what is no terminal: a line in a pipe or a file is as long as it comes, so that it can be copied."""

@@ -1,1 +1,0 @@
-"""Words: names that were probably meant, text from outside made fit to be shown, passwords left out."""
