@@ -95,13 +95,12 @@ class RunRecorder:
 
     def report(self, step: float, value: float) -> None:
         """Notes an evaluation."""
-        if step not in self._reported:
+        is_new = step not in self._reported
+        is_better = is_new and self._is_better(value)
+        if is_new:
             with (self._info.folder / REPORTS_FILE).open("ab", buffering=0) as file:
                 append_line(file, {"step": step, "value": value}, durable=True)
-            is_better = bool(self._reported) and value > max(self._reported.values())
             self._reported[step] = value
-        else:
-            is_better = False
         if not self._ended:  # the rest of the grid is no evaluation of its own
             self._progress.evaluated(step, value, is_better)
         self._stop_if_requested()
@@ -115,7 +114,8 @@ class RunRecorder:
 
     def add_episode(self, reward: float, step: int, at: float | None = None) -> None:
         """Keeps an episode in the history, and shows it."""
-        self._progress.episode_ended(self.history.add_episode(reward, step, at), len(self.history))
+        self.history.add_episode(reward, step, at)
+        self._progress.episode_ended(self.history.newest, len(self.history))
 
     def write(self) -> None:
         """Writes the history down."""
@@ -139,6 +139,10 @@ class RunRecorder:
     def _budget(self) -> int | None:
         """Environment steps that progress is shown in; None: it has none."""
         return int(self._info.config["training"]["total_steps"])
+
+    def _is_better(self, value: float) -> bool:
+        """Whether it is more than all that was reported before."""
+        return bool(self._reported) and value > max(self._reported.values())
 
     def _env_steps(self, fraction: float) -> int:
         return round(fraction * int(self._info.config.get("training", {}).get("total_steps", 0)))
@@ -203,6 +207,11 @@ class FunctionRecorder(RunRecorder):
 
     def _budget(self) -> None:
         """It counts no steps."""
+
+    def _is_better(self, value: float) -> bool:
+        """Whether more is better is for who tunes it to say."""
+        del value
+        return False
 
     def report(self, step: float, value: float) -> None:
         """Notes a report, at its share of the budget in steps."""

@@ -70,11 +70,16 @@ class HistoryTracker:
         """All rows so far, those of the continued file included."""
         return tuple(self._rows)
 
+    @property
+    def newest(self) -> HistoryRow:
+        """The last row, of which there is one."""
+        return self._rows[-1]
+
     def __len__(self) -> int:
         return len(self._rows)
 
-    def add_episode(self, reward: float, step: int, at: float | None = None) -> HistoryRow:
-        """Adds a finished episode; writes the file if it is time. Returns its row.
+    def add_episode(self, reward: float, step: int, at: float | None = None) -> None:
+        """Adds a finished episode; writes the file if it is time.
 
         Args:
             reward: the episode's return.
@@ -88,12 +93,10 @@ class HistoryTracker:
         best = max(self._rows[-1].best_reward, reward) if self._rows else reward
         mean = (sum(newest) + reward) / (len(newest) + 1)
         elapsed = self._time_before + (now if at is None else at) - self._started
-        row = HistoryRow(float(mean), float(best), float(reward), int(step), elapsed)
-        self._rows.append(row)
+        self._rows.append(HistoryRow(float(mean), float(best), float(reward), int(step), elapsed))
         self._unwritten = True
         if now - self._last_write >= self._write_interval_s:
             self.write()
-        return row
 
     def write(self) -> None:
         """Replaces the file by one with all rows. A disk that refuses is a warning, and training goes on."""

@@ -7,7 +7,7 @@ import pytest
 
 from note_rl.errors import CheckpointError, SettingsError
 from note_rl.learners.adjustable import OptimizerNumbers, learning_rates, with_learning_rates
-from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
+from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy, SquashedGaussianPolicy
 from note_rl.policy.noise import GaussianWhiteNoiseProcess
 from note_rl.replay.experience import Clock
 from note_rl.schedules import Linear
@@ -29,6 +29,9 @@ CASES = {
     ),
     "DDPG": ("Pendulum-v1", {"noise": GaussianWhiteNoiseProcess(0.1), **REPLAY}),
     "TD3": ("Pendulum-v1", {"noise": GaussianWhiteNoiseProcess(0.1), **REPLAY}),
+    "SAC": ("Pendulum-v1", {"policy": SquashedGaussianPolicy(), **REPLAY}),
+    "TRPO": ("CartPole-v1", {"policy": SoftmaxPolicy(), "rollout_steps": 16}),
+    "ACER": ("CartPole-v1", {"policy": SoftmaxPolicy(), "sequence_length": 16, "pool_size": 96}),
 }
 
 

@@ -27,6 +27,7 @@ RUN_GROUPS = (
     "adaptive",
     "tracker",
     "checkpoint",
+    "progress",
 )
 CHOICES = sorted(path.relative_to(CONF).with_suffix("").as_posix() for path in CONF.glob("*/*.yaml"))
 FUNCTIONS = ("function", "synthetic")  # agents that are none

@@ -281,7 +281,7 @@ def test_more_trials_may_bring_another_winner_and_nothing_is_run_twice(tmp_path:
     [
         (
             {"space": {"agent": SPACE["agent"]}},
-            "begun with another search space: buffer.batch_size was searched over 16 .. 64 (powers of 2), and is not",
+            "begun with another search space: buffer.batch_size was searched over 16 .. 256 (powers of 2), and is not",
         ),
         ({"config": {**CONFIG, "training": {"total_steps": 901}}}, "training.total_steps was 900 and is 901"),
         ({"config": {**CONFIG, "extra": 1}}, "extra is new"),
