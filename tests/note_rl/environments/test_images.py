@@ -105,6 +105,7 @@ def test_what_a_frame_ago_showed_is_remembered_by_a_stack(framework):
     assert agent.evaluate(20).returns.tolist() == [1.0] * 20
 
 
+@pytest.mark.usefixtures("eager_updates")
 def test_a_stack_goes_on_from_a_checkpoint_within_the_first_episode(framework, tmp_path):
     class Long(Picture):
         def step(self, action):
@@ -133,6 +134,7 @@ def test_a_stack_goes_on_from_a_checkpoint_within_the_first_episode(framework, t
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.usefixtures("eager_updates")
 def test_on_policy_agents_see_stacks_of_frames(framework):
     """Only a stack tells which side was bright a frame ago, as above; the discriminator of GAIL sees it as well."""
     seed_everything(0)
@@ -177,6 +179,7 @@ def test_convolutions_learn_to_point(framework):
     assert agent.evaluate(20).returns.tolist() == [2.0] * 20
 
 
+@pytest.mark.usefixtures("eager_updates")
 def test_an_actor_and_its_critic_see_pictures(framework):
     seed_everything(0)
     made = network(framework, hidden_sizes=(16,))
