@@ -1,12 +1,11 @@
 """Hydra's loader for a process that composes a dozen times: what it has read and merged before is not done again.
 
-A study composes its configuration to check it, to run it, and to say what must be typed to train its winner; reading
-and merging the same files each time was half of what a short study took.
+A study composes its configuration to check it, to run it, and to say what must be typed to train its winner. That was
+half of what a short study took, most of it reading and merging the same files.
 """
 
 import os
 import pickle
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
@@ -20,6 +19,7 @@ from omegaconf import DictConfig
 Version = tuple[str, int, int, int]
 """Path, time of change, size and number of a file: another one where any of what it says may have changed."""
 
+_MOST_MERGED = 256
 _read: dict[tuple[str, Version], bytes] = {}
 _merged: dict[tuple[tuple[str, Version | None], ...], bytes] = {}
 
@@ -34,26 +34,26 @@ class ConfigLoader(ConfigLoaderImpl):
             for source in self.repository.sources
         ]
 
-    def _compose_config_from_defaults_list(
-        self, defaults: Sequence[ResultDefault], repo: IConfigRepository
-    ) -> DictConfig:
+    def _compose_config_from_defaults_list(self, defaults: list[ResultDefault], repo: IConfigRepository) -> DictConfig:
         read = [(default, repo.load_config(str(default.config_path))) for default in defaults]
         if not all(_is_known(result) for _, result in read):
             return super()._compose_config_from_defaults_list(defaults, repo)
         key = tuple((repr(default), getattr(result, "version", None)) for default, result in read)
         if key not in _merged:
+            if len(_merged) >= _MOST_MERGED:
+                _merged.clear()
             _merged[key] = pickle.dumps(super()._compose_config_from_defaults_list(defaults, repo))
         found: DictConfig = pickle.loads(_merged[key])
         return found
 
 
-def _is_known(result: ConfigResult) -> bool:
+def _is_known(result: ConfigResult | None) -> bool:
     """Whether its version tells what is in it, or it comes with Hydra.
 
     That is not so of a folder that an override adds, which has sources of its own, and of what a program stores in
     Hydra's `ConfigStore`.
     """
-    return isinstance(result, _Result) or result.provider == "hydra"
+    return isinstance(result, _Result) or (result is not None and result.provider == "hydra")
 
 
 @dataclass
