@@ -12,6 +12,11 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 _STATE = tempfile.TemporaryDirectory(prefix="tuner-tests-state-")
 os.environ["XDG_STATE_HOME"] = _STATE.name
 
+# What XLA compiles in tests runs for a second: making it as fast as can be takes a quarter longer than making it.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
+
+os.fsync = lambda descriptor: None  # no test cuts the power, and waiting for a disk takes as long as many a test
+
 # Programs that tests start keep what they have compiled of these packages, which takes each of them half a second.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 

@@ -75,10 +75,11 @@ def examine(
     """
     here = {name: _TRY.format(name=name, more=_ASK.get(name, "")) for name in _IMPORTS if find_spec(name) is not None}
     tried = _tried({**here, "storage": _STORAGE}, threads or 1, storage, timeout_s)
+    distributions = metadata.packages_distributions()  # which reads the lists of files of all that is installed
     report = {
         "tuner": _tuner(),
         "python": f"{platform.python_version()} ({platform.python_implementation()}), {platform.platform()}",
-        "packages": {name: _state(name, tried) for name in _IMPORTS},
+        "packages": {name: _state(distributions.get(name, [name])[0], tried.get(name)) for name in _IMPORTS},
         "extras": dict(_extras()),
         "devices": _devices(tried),
         "trials": f"{parallel} at a time (executor.parallel), {threads or 1} thread(s) each (executor.threads)",
@@ -177,12 +178,11 @@ def _said(found: Mapping[str, Any]) -> str:
     return f"broken: {found['broken']}" if "broken" in found else ""
 
 
-def _state(name: str, tried: Mapping[str, Mapping[str, Any]]) -> str:
+def _state(distribution: str, found: Mapping[str, Any] | None) -> str:
     """`2.13.0`, `missing`, or `2.13.0, broken: ...`."""
-    if name not in tried:
+    if found is None:
         return "missing"
-    distributions = metadata.packages_distributions().get(name, [name])
-    return ", ".join(filter(None, [_version(distributions[0]) or "version unknown", _said(tried[name])]))
+    return ", ".join(filter(None, [_version(distribution) or "version unknown", _said(found)]))
 
 
 def _version(distribution: str) -> str:

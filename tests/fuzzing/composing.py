@@ -20,6 +20,7 @@ from hydra.core.override_parser.types import Override
 from hydra.plugins.config_source import ConfigResult, ConfigSource
 from omegaconf import DictConfig
 
+from tuner.config import composing
 from tuner.config.composing import conf_folder
 
 _CONF = str(conf_folder())
@@ -108,8 +109,15 @@ def _loading_once() -> Callable[[FileConfigSource, str], ConfigResult]:
 
 @contextmanager
 def reading_files() -> Iterator[None]:
-    """Within `remembering_files`: as Hydra does it."""
+    """Within `remembering_files`: as `tuner` does it."""
     with _composing_with(*_PLAIN):
+        yield
+
+
+@contextmanager
+def hydra_alone() -> Iterator[None]:
+    """Within `remembering_files`: as Hydra does it, without the loader of `tuner`."""
+    with reading_files(), mock.patch.object(composing, "ConfigLoader", ConfigLoaderImpl):
         yield
 
 

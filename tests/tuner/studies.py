@@ -1,14 +1,17 @@
 """Studies that take no time: synthetic learning curves with seed noise, and an executor without processes."""
 
-import json
+import multiprocessing
 import os
 import sys
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from multiprocessing import forkserver
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from optuna.samplers import RandomSampler
 
@@ -30,6 +33,7 @@ from tuner.study.space.space import Space
 from tuner.trial import folder as files
 from tuner.trial.messages import JsonDict, Limits, Outcome, TrialResult, TrialSpec, Verdict
 
+ROOT = Path(__file__).parents[2]
 CONFIG: JsonDict = {
     "seed": 0,
     "backend": {"name": "torch"},
@@ -218,16 +222,21 @@ def run_study(
 QUICK_PRUNING = Pruning(min_trials=4)
 
 
-def main() -> None:
-    """Runs a study in real processes; the arguments are a folder and JSON of the definition's changes."""
-    folder, changes = Path(sys.argv[1]), json.loads(sys.argv[2])
+def warm_processes() -> ForkServerContext:
+    """Makes processes that have imported what a study needs, which takes each of them longer than the study."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__, "alembic.command", "sqlalchemy.dialects.sqlite"])
+    with mock.patch.dict(os.environ, PYTHONPATH=str(ROOT)):
+        forkserver.ensure_running()
+    return context
+
+
+def run_in_processes(folder: Path, changes: JsonDict) -> None:
+    """Runs a study in real processes, as the only thing that this process does."""
+    os.chdir(ROOT)
     warnings.simplefilter("error")
     with LocalExecutor(parallel=2, limits=Limits(grace_s=5.0)) as executor:
         try:
             run_study(folder, executor, url=sqlite(folder), **changes)
         except StudyStopped:
             sys.exit(130)
-
-
-if __name__ == "__main__":
-    main()

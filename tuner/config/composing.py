@@ -22,6 +22,7 @@ from hydra.core.utils import setup_globals
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
+from tuner.config.loading import ConfigLoader
 from tuner.config.signatures import signature_of
 from tuner.errors import UserError, require
 from tuner.trial.messages import JsonDict
@@ -284,7 +285,7 @@ def _offer_plugins() -> None:
         sys.path.append(str(plugins))
 
 
-def config_loader(config_dir: str | Path | None = None) -> ConfigLoaderImpl:
+def config_loader(config_dir: str | Path | None = None) -> ConfigLoader:
     """Hydra's loader over conf/ and, if given, a user's own folder of groups.
 
     Raises:
@@ -297,7 +298,7 @@ def config_loader(config_dir: str | Path | None = None) -> ConfigLoaderImpl:
         if not folder.is_dir():
             raise UserError(f"--config-dir {config_dir}: there is no such folder")
         search_path.prepend("command-line", f"file://{folder}", SearchPathQuery(provider="schema"))
-    return ConfigLoaderImpl(search_path)
+    return ConfigLoader(search_path)
 
 
 def compose(loader: ConfigLoaderImpl, config_name: str, overrides: Sequence[str]) -> DictConfig:

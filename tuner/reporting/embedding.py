@@ -51,4 +51,4 @@ def as_script_data(content: object) -> Html:
 @lru_cache(maxsize=1)
 def as_packed_script(source: str) -> Html:
     """A script in a third of its room, which page.js unpacks and runs. The last is kept: each page has Plotly."""
-    return Html(base64.b64encode(gzip.compress(source.encode(), mtime=0)).decode())
+    return Html(base64.b64encode(gzip.compress(source.encode(), compresslevel=6, mtime=0)).decode())

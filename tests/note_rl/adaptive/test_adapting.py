@@ -166,6 +166,7 @@ MOVED_BY: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.usefixtures("eager_updates")
 @pytest.mark.parametrize("framework", frameworks())
 @pytest.mark.parametrize("moved_by", MOVED_BY)
 def test_the_users_optimizer_is_as_it_was_made_whatever_moves_its_rate(
@@ -174,7 +175,7 @@ def test_the_users_optimizer_is_as_it_was_made_whatever_moves_its_rate(
     def rate(agent: Any) -> float:
         return float(agent.learner.optimizer_numbers()[0].values["learning_rate"])
 
-    first = ppo(framework, **MOVED_BY[moved_by])
+    first = ppo(framework, **MOVED_BY[moved_by], num_epochs=1)
     rates = []
     update = first.learner.update
     first.learner.update = lambda sample, told: (rates.append(told), update(sample, told))[1]
@@ -183,7 +184,7 @@ def test_the_users_optimizer_is_as_it_was_made_whatever_moves_its_rate(
     assert len(set(moved)) == 2, "it was another one in each phase"
     assert rate(first) == 1e-3
     first.save(tmp_path / "first")
-    second = ppo(framework, **MOVED_BY[moved_by])
+    second = ppo(framework, **MOVED_BY[moved_by], num_epochs=1)
     second.restore(tmp_path / "first")
     trained(framework, second, 192)
     assert rate(second) == 1e-3

@@ -37,13 +37,13 @@ def test_prioritized_ppo_adjusts_batch_and_window(framework: Framework, pool: bo
 
     agent.window_size_func = window_size_func
     agent.adjust_func = lambda: agent.adjust_batch_size(
-        target_ess=0.9, batch_params={"min": 8, "max": 32, "align": 8}, lr_params={"min": 1e-4, "max": 1e-1}
+        target_ess=0.9, batch_params={"min": 8, "max": 16, "align": 8}, lr_params={"min": 1e-4, "max": 1e-1}
     )
     arguments = {"pool_network": True, "processes": 2, "parallel_store_and_training": False} if pool else {}
     agent.train(total_steps=256, p=0, jit_compile=False, **arguments)
     assert {one.parameter for one in agent.decisions} == {"batch_size", "learning_rate:0"}
     assert {one.signal for one in agent.decisions} == {"priority_ess"}
-    assert all(8 <= one.new <= 32 for one in agent.decisions if one.parameter == "batch_size")
+    assert all(8 <= one.new <= 16 for one in agent.decisions if one.parameter == "batch_size")
     assert removals
     assert all(isinstance(one, Removal) and 0 <= one <= 48 for one in removals)
 

@@ -113,11 +113,12 @@ def test_losses_against_a_slow_reference(framework, centralised):
 
 
 @FRAMEWORKS
+@pytest.mark.usefixtures("eager_updates")
 def test_each_is_trained_by_its_own_loss_with_its_own_optimizer(framework):
     agent, optimizers = maddpg(framework, CoordinationGame)
     before = [[framework.array(p) for p in group] for group in agent.param]
     optimizers[1] = framework.optimizers.sgd(agent.param[1], 1e-20)  # the second actor stands still, and it alone
-    agent.train(optimizer=optimizers, total_steps=64, **QUIETLY)
+    agent.train(optimizer=optimizers, total_steps=24, **QUIETLY)
     moved = [
         any(np.abs(framework.array(p) - old).max() > 1e-6 for p, old in zip(group, olds, strict=True))
         for group, olds in zip(agent.param, before, strict=True)
@@ -126,6 +127,7 @@ def test_each_is_trained_by_its_own_loss_with_its_own_optimizer(framework):
 
 
 @FRAMEWORKS
+@pytest.mark.usefixtures("eager_updates")
 def test_continuous_actions_in_lists(framework):
     inner = []
 
@@ -133,9 +135,9 @@ def test_continuous_actions_in_lists(framework):
         inner.append(Lists())
         return inner[-1]
 
-    agent, optimizers = maddpg(framework, make, noise=GaussianWhiteNoiseProcess(sigma=0.5))
+    agent, optimizers = maddpg(framework, make, noise=GaussianWhiteNoiseProcess(sigma=0.5), train_freq=32)
     result = agent.train(optimizer=optimizers, total_steps=64, **QUIETLY)
-    assert result.num_gradient_steps == 16
+    assert result.num_gradient_steps == 4
     taken = [action for env in inner for action in env.taken]
     assert all(first.shape == (1,) and second.shape == (2,) for first, second in taken)
     assert max(float(np.abs(first).max()) for first, _ in taken) <= 1.0
@@ -155,14 +157,15 @@ def test_two_groups_for_two_optimizers_and_a_policy_per_agent(framework):
 
 
 @FRAMEWORKS
+@pytest.mark.usefixtures("eager_updates")
 def test_in_two_halves_it_is_the_same(framework, tmp_path):
-    whole, optimizers = maddpg(framework, Unlike)
+    whole, optimizers = maddpg(framework, Unlike, num_updates=1)
     straight = whole.train(optimizer=optimizers, total_steps=64, **QUIETLY)
-    first, optimizers = maddpg(framework, Unlike)
+    first, optimizers = maddpg(framework, Unlike, num_updates=1)
     stop = LambdaCallback(on_phase_end=lambda n: setattr(first, "stop_training", n == 4))
     first.train(optimizer=optimizers, total_steps=64, callbacks=[stop], **QUIETLY)
     first.save(tmp_path / "half")
-    second, optimizers = maddpg(framework, Unlike, seed=9)
+    second, optimizers = maddpg(framework, Unlike, seed=9, num_updates=1)
     second.restore(tmp_path / "half")
     rest = second.train(optimizer=optimizers, total_steps=64, **QUIETLY)
     assert straight.returns[-len(rest.returns) :] == rest.returns
@@ -171,8 +174,9 @@ def test_in_two_halves_it_is_the_same(framework, tmp_path):
 
 
 @FRAMEWORKS
+@pytest.mark.usefixtures("eager_updates")
 def test_the_agents_own_reward_function_is_used_in_training_and_evaluation(framework):
-    agent, optimizers = maddpg(framework, CoordinationGame)
+    agent, optimizers = maddpg(framework, CoordinationGame, num_updates=1)
     agent.reward_done_func_ma = lambda rewards, dones: (rewards * 0 + 1, dones)
     assert agent.train(optimizer=optimizers, episodes=2, **QUIETLY).returns == [20.0, 20.0]
     assert agent.evaluate(1).returns.tolist() == [20.0]

@@ -50,6 +50,7 @@ def assert_same(one, other, **tolerance):
         np.testing.assert_allclose(values, other[name], err_msg=name, **tolerance)
 
 
+@pytest.mark.usefixtures("eager_updates")
 @pytest.mark.parametrize("name", ["dropout", "batch norm", "layer norm"])
 def test_acting_and_evaluating_change_nothing_and_are_the_same_twice(framework, name):
     agent = made(framework, LAYERS[name])
@@ -162,6 +163,7 @@ SEEN = {
 }
 
 
+@pytest.mark.usefixtures("eager_updates")
 @pytest.mark.parametrize("name", SEEN)
 def test_targets_are_worked_out_in_eval_mode(framework, name):
     seen = {}

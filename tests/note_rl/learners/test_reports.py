@@ -98,6 +98,7 @@ def test_a_group_that_waits_has_no_gradient_norm(framework):
 
 
 @FRAMEWORKS
+@pytest.mark.usefixtures("eager_updates")
 def test_soft_actor_critic_by_hand(framework):
     agent = framework.agents.SAC(hidden_size=(4,))
     agent.learner.prepare([framework.optimizers.adam(group, 1e-3) for group in agent.param], None, (), False)
@@ -115,6 +116,7 @@ def test_soft_actor_critic_by_hand(framework):
 
 
 @FRAMEWORKS
+@pytest.mark.usefixtures("eager_updates")
 def test_proximal_policy_optimisation_by_hand(framework):
     agent = framework.agents.PPO(2, (4,), 2, clip=0.1, env="CartPole-v1")
     batch = sample(1, 4, advantage=True, return_=True, value_old=True, log_prob_old=True)
@@ -131,6 +133,7 @@ def test_proximal_policy_optimisation_by_hand(framework):
 
 
 @FRAMEWORKS
+@pytest.mark.usefixtures("eager_updates")
 def test_q_learning_by_hand(framework):
     agent = framework.agents.DQN(2, (4,), 2, env="CartPole-v1")
     batch = sample(1, 4)

@@ -97,13 +97,8 @@ def make(framework, case, seed=3):
     return agent, framework.optimizers.adam(agent.param, 1e-2)
 
 
-KERAS = (
-    "replay",
-    "prioritized",
-    "rollout",
-    "trust_region",
-    "noise_in_the_loss",
-)  # the rest differs in NumPy only, and tracing is slow
+KERAS = ("prioritized", "trust_region", "noise_in_the_loss")  # test_training.py has plain DQN and PPO; the rest differs
+# in NumPy only, and tracing is slow
 
 
 @pytest.mark.parametrize(

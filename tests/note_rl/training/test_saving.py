@@ -17,6 +17,7 @@ from note_rl.training.saving import SavingOptions, SavingRecord
 from tests.note_rl.frameworks import frameworks
 from tests.note_rl.small_environments import Counting
 
+pytestmark = pytest.mark.usefixtures("eager_updates")
 FRAMEWORKS = pytest.mark.parametrize("framework", frameworks())
 
 

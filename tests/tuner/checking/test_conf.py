@@ -1,6 +1,10 @@
 """Every file of conf/ is composed and checked; every agent is built with both frameworks."""
 
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -94,19 +98,32 @@ def test_play_takes_a_run() -> None:
         composed("play", "run=''")
 
 
-@pytest.mark.parametrize("choice", CHOICES)
-def test_every_choice_composes(choice: str) -> None:
-    group, name = choice.split("/")
-    primary = "train" if group in (*RUN_GROUPS, "experiment") else "find" if group == "finder" else "tune"
-    needs = NEEDS.get(choice, "").split()
-    config = composed(primary, f"{group}={name}", *needs)
-    chosen = yaml.safe_load((CONF / f"{choice}.yaml").read_text()) or {}
-    if "@package _global_" in (CONF / f"{choice}.yaml").read_text().splitlines()[0]:
-        chosen = chosen.get(group, {})
-        config = {group: config.get(group, {})}
-    part = config[group]
-    assert isinstance(part, dict)
-    assert set(chosen) - {"defaults"} <= set(part)
+def command_lines() -> Iterator[Any]:
+    """Primary config, what is needed, and choices: composing is slow, so groups share a line, but for those that choose
+    of others themselves."""
+    sharing: dict[tuple[str, str, str], dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for choice in CHOICES:
+        group = choice.split("/")[0]
+        primary = "train" if group in (*RUN_GROUPS, "experiment") else "find" if group == "finder" else "tune"
+        alone = choice if group in ("agent", "experiment", "finder", "schedule") else ""
+        sharing[primary, NEEDS.get(choice, ""), alone][group].append(choice)
+    for (primary, needs, _), groups in sharing.items():
+        for several in zip_longest(*groups.values()):
+            choices = [choice for choice in several if choice]
+            yield pytest.param(primary, needs.split(), choices, id=" ".join(choices))
+
+
+@pytest.mark.parametrize(("primary", "needs", "choices"), list(command_lines()))
+def test_every_choice_composes(primary: str, needs: list[str], choices: list[str]) -> None:
+    config = composed(primary, *(choice.replace("/", "=") for choice in choices), *needs)
+    for choice in choices:
+        group = choice.split("/")[0]
+        text = (CONF / f"{choice}.yaml").read_text()
+        chosen, part = yaml.safe_load(text) or {}, config.get(group)
+        if "@package _global_" in text.splitlines()[0]:
+            chosen, part = chosen.get(group, {}), config.get(group, {})
+        assert isinstance(part, dict), choice
+        assert set(chosen) - {"defaults"} <= set(part), choice
 
 
 @pytest.mark.parametrize("backend", ["torch", "keras"])

@@ -17,7 +17,7 @@ from hydra.errors import MissingConfigException
 from omegaconf import OmegaConf
 
 from tests.fuzzing.answers import check_and_use, names_the_key
-from tests.fuzzing.composing import reading_files
+from tests.fuzzing.composing import hydra_alone
 from tests.fuzzing.damage import DAMAGES, READERS, Case, some_cases, try_case
 from tests.fuzzing.lines import STARTS, keys_of, some_lines
 from tests.fuzzing.world import LINES, make_world
@@ -73,7 +73,7 @@ def test_damaged_files_are_told_of_and_left_alone(world: Path, tmp_path: Path, m
 def test_composing_quickly_composes_the_same() -> None:
     starts = [(command, start) for command, starts in STARTS.items() for start in starts[:2]]
     lines = [(command, [*start, "hydra.job.name=x"]) for command, start in starts]
-    with reading_files():
+    with hydra_alone():
         slowly = [compose(config_loader(), command, overrides) for command, overrides in lines]
     for (command, overrides), expected in zip(lines, slowly, strict=True):
         for _ in range(2):

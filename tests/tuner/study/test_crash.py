@@ -4,8 +4,6 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +13,7 @@ import psutil
 import pytest
 
 from tests.tuner.entries import synthetic_curve
-from tests.tuner.studies import CONFIG, definition, run_study, sqlite
+from tests.tuner.studies import CONFIG, definition, run_in_processes, run_study, sqlite, warm_processes
 from tuner.executors.local import LocalExecutor
 from tuner.results.objective import Mixed
 from tuner.results.records import RunRecord
@@ -24,13 +22,39 @@ from tuner.study.runner import PROBE
 from tuner.trial import folder as files
 from tuner.trial.messages import Limits, Outcome
 
-ROOT = Path(__file__).parents[3]
 NUM_TRIALS = 12
 SLOW = {**CONFIG, "sleep_s": 0.02}
 STAGES = ("screen", "confirm", "test")
 
 
-Start = Callable[..., subprocess.Popen[bytes]]
+class Controller:
+    """A process that runs a study; what is asked of it is named as in `subprocess.Popen`."""
+
+    def __init__(self, folder: Path, changes: dict[str, Any]) -> None:
+        arguments = (folder, {"num_trials": NUM_TRIALS, **changes})
+        self._process = warm_processes().Process(target=run_in_processes, args=arguments)
+        self._process.start()
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid
+
+    def poll(self) -> int | None:
+        return self._process.exitcode
+
+    def wait(self) -> int | None:
+        self._process.join()
+        return self._process.exitcode
+
+    def send_signal(self, number: int) -> None:
+        if self.pid is not None and self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+Start = Callable[..., Controller]
 
 
 @pytest.fixture
@@ -38,8 +62,8 @@ def start() -> Iterator[Start]:
     """The same command, again and again."""
     processes = []
 
-    def start(folder: Path, **changes: Any) -> subprocess.Popen[bytes]:
-        processes.append(_start(folder, **changes))
+    def start(folder: Path, **changes: Any) -> Controller:
+        processes.append(Controller(folder, changes))
         return processes[-1]
 
     yield start
@@ -48,18 +72,7 @@ def start() -> Iterator[Start]:
         process.wait()
 
 
-def _start(folder: Path, **changes: Any) -> subprocess.Popen[bytes]:
-    command = [
-        sys.executable,
-        "-m",
-        "tests.tuner.studies",
-        str(folder),
-        json.dumps({"num_trials": NUM_TRIALS, **changes}),
-    ]
-    return subprocess.Popen(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
-
-
-def until(process: subprocess.Popen[bytes], condition: Callable[[], bool]) -> None:
+def until(process: Controller, condition: Callable[[], bool]) -> None:
     while not condition():
         assert process.poll() is None, "it ended too soon"
         time.sleep(0.05)
@@ -114,7 +127,7 @@ def test_killing_the_controller_at_random_moments_loses_and_repeats_nothing(
     finished: dict[tuple[str, int], RunRecord] = {}
     for _ in range(4):
         process = start(tmp_path, config=SLOW)
-        time.sleep(rng.uniform(0.5, 2.0))
+        time.sleep(rng.uniform(0.2, 1.2))
         process.send_signal(signal.SIGKILL)
         process.wait()
         for run in runs_in(tmp_path):

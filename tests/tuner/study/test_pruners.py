@@ -1,6 +1,5 @@
 """Every pruner of conf/pruner: it ends hopeless runs early, and the best of the search is not among them."""
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,6 @@ from tuner.runs.build import build_node
 from tuner.runs.checks import resolve
 from tuner.study import quiet_optuna
 from tuner.trial.messages import Outcome
-
-
-@pytest.fixture(autouse=True)
-def _quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No power cut is tested here."""
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
 def study(folder: Path, *overrides: str, **changes: Any) -> StudySummary:

@@ -1,7 +1,6 @@
 """Every sampler of conf/sampler on the synthetic hill: what it is chosen for can be seen in what it draws."""
 
 import math
-import os
 import statistics
 from pathlib import Path
 from typing import Any
@@ -28,12 +27,6 @@ HILL: JsonDict = {
     "gamma": {"low": 0.8, "high": 0.9999, "transform": "one_minus"},
     "batch_size": {"low": 8, "high": 1024, "transform": "power_of_two"},
 }
-
-
-@pytest.fixture(autouse=True)
-def _quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No power cut is tested here."""
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
 def factory(*overrides: str) -> Any:

@@ -1,6 +1,5 @@
 """Storages: what is opened, repaired, refused, and left untouched."""
 
-import multiprocessing
 import os
 import random
 import sqlite3
@@ -16,7 +15,7 @@ import sqlalchemy
 import sqlalchemy.exc
 from optuna.storages._rdb.models import BaseModel
 
-from tests.tuner.studies import FakeExecutor, run_study
+from tests.tuner.studies import FakeExecutor, run_study, warm_processes
 from tuner.errors import UserError
 from tuner.study import StudyStore
 from tuner.study.storage import opening as storage
@@ -286,6 +285,6 @@ def test_a_database_that_another_process_is_making_is_waited_for(
 
 
 def test_several_processes_can_make_the_same_database(tmp_path: Path) -> None:
-    with multiprocessing.get_context("spawn").Pool(4) as pool:
+    with warm_processes().Pool(4) as pool:
         urls = [f"sqlite:///{tmp_path}/{number}.db" for number in range(3) for _ in range(4)]
         assert pool.map(open_and_close, urls, chunksize=1) == ["study"] * 12

@@ -38,12 +38,6 @@ from tuner.trial import folder as files
 from tuner.trial.messages import JsonDict, Limits, Outcome, TrialResult, TrialSpec
 
 
-@pytest.fixture(autouse=True)
-def _quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No power cut is tested here, and thousands of records are written."""
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-
-
 def asha() -> SuccessiveHalvingPruner:
     return SuccessiveHalvingPruner(min_resource=1, reduction_factor=3)
 

@@ -4,6 +4,7 @@
 """
 
 import json
+import math
 import shutil
 import sqlite3
 import time
@@ -188,7 +189,7 @@ _COLLISIONS = ("already exists", "database is locked")  # SQLite waits for no lo
 
 def _connect(url: str) -> RDBStorage:
     """Connects, and makes the tables of a new database; of two processes that do so at once, one has to try again."""
-    deadline = time.monotonic() + _BEING_MADE_S
+    deadline = math.inf  # of a machine that is busy, the first try alone may take longer
     while True:
         try:
             return _opened(url)
@@ -196,6 +197,7 @@ def _connect(url: str) -> RDBStorage:
             collided = isinstance(error, sqlalchemy.exc.IntegrityError) or any(one in str(error) for one in _COLLISIONS)
             if not collided or time.monotonic() > deadline:
                 raise
+            deadline = min(deadline, time.monotonic() + _BEING_MADE_S)
             time.sleep(_PAUSE_S)
 
 
