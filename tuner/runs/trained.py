@@ -1,22 +1,18 @@
-"""Agents that runs have left behind, and how they act."""
+"""Agents that runs have left behind."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import numpy as np
-
-from note_rl.adaptive.scheduled import ScheduledValues
-from note_rl.collect.acting import PolicyRunner
-from note_rl.environments.frames import FrameStack
-from note_rl.policy import exploration
-from note_rl.types import Array, BoolArray
+from note_rl.collect.predicting import Exploring
 from tuner.config.composing import RunConfig
 from tuner.runs import folders as runs
-from tuner.runs.build import BuiltRun, TrainableAgent, build_run
+from tuner.runs.build import BuiltRun, build_run
 from tuner.runs.checkpoints import best_of, checkpoint_of
 from tuner.trial.folder import BEST_FILE
+
+__all__ = ["BEST", "LAST", "Exploring", "folder_of", "load_run", "weights_of"]
 
 LAST: Final = "last"
 BEST: Final = "best"
@@ -62,36 +58,3 @@ def load_run(place: Path, trust: Sequence[str] = (), weights: str = LAST) -> Bui
     else:
         built.agent.restore(path)
     return built
-
-
-class Exploring:
-    """Acts as in training, at the end of its schedules.
-
-    Args:
-        agent: Of a run that is not trained any more.
-        action_space: Of one environment.
-        rng: Of exploration.
-    """
-
-    def __init__(self, agent: TrainableAgent, action_space: Any, rng: np.random.Generator) -> None:
-        settings = agent.settings
-        self._agent, self._action_space, self._rng = agent, action_space, rng
-        self._policy = exploration(settings.policy, None, per_agent=settings.multi_agent)
-        self._act = PolicyRunner(agent.learner, agent.obs_normaliser, settings.multi_agent)
-        self._frames = FrameStack(settings.experience.frame_stack)
-        self._is_bound = False
-
-    def __call__(self, obs: Array, starts: BoolArray) -> Array:
-        """Actions [E] or [E, A] for observations [E, *obs]; `starts` [E]: which are the first of their episode."""
-        if not self._is_bound:
-            self._bind(len(obs))
-        self._policy.reset(np.flatnonzero(starts))
-        answers = self._act(self._frames.show(obs, starts))
-        return self._policy.for_env(self._policy.select(answers, self._rng))
-
-    def _bind(self, num_envs: int) -> None:
-        self._policy.bind(self._action_space, num_envs)
-        ScheduledValues(self._agent.settings.schedules, self._policy, self._agent).move_to(1.0)
-        if hasattr(self._policy, "num_random_steps"):
-            self._policy.num_random_steps = 0  # these were at the beginning
-        self._is_bound = True
