@@ -22,6 +22,7 @@ from note_rl.settings.set_arguments import settings_from_set
 from note_rl.training.train_options import TrainOptions
 from note_rl.types import Update
 from tests.note_rl.samples import sample
+from tests.recorded import minari_dataset
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine, files_read_once, tuner
 from tests.tuner.test_layering import ROOMS
 from tuner.commands import COMMANDS
@@ -108,9 +109,21 @@ def names_in(cell: str) -> list[str]:
     return [name for name in quoted(re.sub(r"\(extra `\w+`\)", "", cell)) if re.fullmatch(r"\w+", name)]
 
 
+@pytest.fixture(scope="session")
+def datasets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the data sets lie that commands name."""
+    home = tmp_path_factory.mktemp("minari")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MINARI_DATASETS_PATH", str(home))
+        minari_dataset("cartpole/expert-v0", "CartPole-v1", lambda obs: int(obs[2] > 0), [70])
+        minari_dataset("pendulum/expert-v0", "Pendulum-v1", lambda obs: np.zeros(1, np.float32), [70])
+    return home
+
+
 @pytest.fixture
-def examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, datasets: Path) -> Iterator[Path]:
     """The working directory, with all that the documents' commands name."""
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(datasets))
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     shown = {path: code for document in DOCUMENTS for path, code in files_in(text_of(document)).items()}

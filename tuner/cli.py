@@ -52,6 +52,7 @@ Settings are KEY=VALUE, choices are GROUP=NAME:
   tuner tune agent=ppo                       a study; typed again, it goes on
   tuner find lr agent=ppo                    a learning rate to begin with
   tuner play runs/NAME                       watch what was learned
+  tuner export runs/NAME                     the policy as an ONNX model
   tuner plot runs/NAME runs/OTHER            learning curves
   tuner options ppo                          what can be told, and its range
   tuner doctor                               what is installed (tuner --version)

@@ -32,14 +32,19 @@ class Greedy:
             numbers.
         action_space: Of one environment.
         frame_stack: Frames that the agent is shown together.
+
+    Attributes:
+        policy: What chooses.
+        frame_stack: Frames shown together.
     """
 
     def __init__(self, act: Act, policy: Policy | None, action_space: Any, frame_stack: int = 1) -> None:
         self._act = act
-        self._policy = default_policy(action_space) if policy is None else policy
-        self._policy.use_space(action_space)
+        self.policy = default_policy(action_space) if policy is None else policy
+        self.policy.use_space(action_space)
         self._action_space = action_space
         self._answers_seen = False  # and found to fit
+        self.frame_stack = frame_stack
         self._frames = FrameStack(frame_stack)
 
     def __call__(self, obs: Array, starts: BoolArray) -> Array:
@@ -51,9 +56,9 @@ class Greedy:
         """
         answers = self._act(self._frames.show(obs, starts))
         if not self._answers_seen:
-            check_answers(answers, len(obs), self._policy, self._action_space)
+            check_answers(answers, len(obs), self.policy, self._action_space)
             self._answers_seen = True
-        return self._policy.greedy(answers)
+        return self.policy.greedy(answers)
 
 
 def evaluate(acting_in: ActingIn, env: EnvLike, num_episodes: int, seed: int) -> Evaluation:

@@ -6,13 +6,14 @@ import numpy as np
 
 from note_rl.environments import EnvLike, as_factory, flat_observations
 from note_rl.settings.demonstrations import Demonstrations
+from note_rl.settings.recordings import RecordedSteps
 from note_rl.types import Array
 
 
-def record(
+def recorded(
     choose: Callable[[Array], int | Array], env: EnvLike, num_episodes: int = 10, seed: int = 0
-) -> Demonstrations:
-    """What an expert sees and does in fresh environments.
+) -> RecordedSteps:
+    """The steps of an expert in fresh environments.
 
     Args:
         choose: The expert: action for one observation [*obs].
@@ -24,21 +25,30 @@ def record(
         NoteRLError: The environment cannot be made.
     """
     played = flat_observations(as_factory(env)())
-    seen: list[Array] = []
-    done: list[int | Array] = []
+    rows: list[tuple[Array, int | Array, float, Array, bool, bool]] = []
     try:
         for episode in range(num_episodes):
             obs, _ = played.reset(seed=seed + episode)
             over = False
             while not over:
-                seen.append(np.asarray(obs))
-                done.append(choose(seen[-1]))
-                obs, _, terminated, truncated, _ = played.step(done[-1])
+                seen = np.asarray(obs)
+                action = choose(seen)
+                obs, reward, terminated, truncated, _ = played.step(action)
                 over = terminated or truncated
+                rows.append((seen, action, float(reward), np.asarray(obs), bool(terminated), over))
     finally:
         played.close()
-    action = np.asarray(done)
-    return Demonstrations(np.stack(seen), action.astype(np.int32 if action.ndim == 1 else np.float32))
+    columns = [np.asarray(column) for column in zip(*rows, strict=True)]
+    columns[1] = columns[1].astype(np.int32 if columns[1].ndim == 1 else np.float32)
+    return RecordedSteps(*columns)
+
+
+def record(
+    choose: Callable[[Array], int | Array], env: EnvLike, num_episodes: int = 10, seed: int = 0
+) -> Demonstrations:
+    """What an expert sees and does in fresh environments; see `recorded`."""
+    steps = recorded(choose, env, num_episodes, seed)
+    return Demonstrations(steps.obs, steps.action)
 
 
 def cartpole_expert(num_episodes: int = 10, seed: int = 0) -> Demonstrations:
@@ -46,5 +56,14 @@ def cartpole_expert(num_episodes: int = 10, seed: int = 0) -> Demonstrations:
 
     It pushes towards the side that the pole leans and falls to, and a little back to the middle of the track.
     """
+    return record(_balancing, "CartPole-v1", num_episodes, seed)
+
+
+def cartpole_recording(num_episodes: int = 10, seed: int = 0) -> RecordedSteps:
+    """Whole steps of the expert of `cartpole_expert`."""
+    return recorded(_balancing, "CartPole-v1", num_episodes, seed)
+
+
+def _balancing(obs: Array) -> int:
     weights = np.array([0.1, 0.3, 1.0, 0.5])  # of position, velocity, angle, angular velocity
-    return record(lambda obs: int(weights @ obs > 0), "CartPole-v1", num_episodes, seed)
+    return int(weights @ obs > 0)

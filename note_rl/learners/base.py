@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from note_rl.errors import AgentContractError, CheckpointError, SettingsError
 from note_rl.learners.adjustable import OptimizerNumbers
+from note_rl.learners.exporting import ExportedPolicy, RunExported
 from note_rl.learners.gradient_noise import NoiseMoments
 from note_rl.learners.numpy_policy import Actor
 from note_rl.types import TRANSITION_COLUMNS, Array, FloatArray, Sample, Update
@@ -89,6 +91,21 @@ class Learner(Protocol):
 
     def copies_targets(self) -> bool:
         """Whether the agent's update_param() makes targets equal to what learns; changes nothing."""
+
+    def export(self, policy: ExportedPolicy, path: Path, file_format: str) -> RunExported:
+        """Writes the agent's policy alone, in a format that `check_format` has let pass.
+
+        Args:
+            policy: What it computes.
+            path: A file or folder that is not there yet.
+            file_format: Of those in `exporting.ExportFormat`.
+
+        Returns:
+            What was written, read again.
+
+        Raises:
+            AgentContractError: The format has no words for what action() does.
+        """
 
     def get_state(self) -> dict[str, Array]:
         """Returns parameters, targets and optimizer slots under stable names."""

@@ -13,6 +13,7 @@ from note_rl.settings.experience import (
     with_train_arguments,
 )
 from note_rl.settings.plateau import Plateau
+from note_rl.settings.recordings import RecordedSteps
 from note_rl.settings.replay import Hindsight, Priority, RolloutPriority, Window
 from note_rl.settings.settings import Budget, Settings
 from note_rl.settings.workers import WorkerSettings
@@ -25,6 +26,7 @@ __all__ = [
     "Hindsight",
     "Plateau",
     "Priority",
+    "RecordedSteps",
     "ReplaySettings",
     "RolloutPriority",
     "RolloutSettings",

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 from note_rl.errors import SettingsError
 from note_rl.settings.demonstrations import Demonstrations, Expert
 from note_rl.settings.fields import check_fields, documented, fields_of, like, setting
+from note_rl.settings.recordings import RecordedSteps, steps_or_dataset
 from note_rl.settings.replay import Hindsight, Priority, RolloutPriority, Window
 from note_rl.settings.window_functions import WindowFunction
 from note_rl.support.checking import (
@@ -95,10 +96,23 @@ class ReplaySettings:
     frame_stack: int = setting(
         1, Count(), text="Frames shown together; each is stored once and they are put together when sampled."
     )
+    dataset: RecordedSteps | str | None = setting(
+        None,
+        steps_or_dataset,
+        text="Recorded steps that the pool begins with: the id of a Minari data set, or a RecordedSteps; None: none.",
+    )
+    offline: bool = setting(
+        False,
+        flag,
+        text="Nothing is collected, and the pool is `dataset` as it is. Steps of the budget pass as if environments "
+        "were stepped, which only evaluation does.",
+    )
 
     def __post_init__(self) -> None:
         """Refuses values out of range and contradictions."""
         check_fields(self)
+        if self.offline and self.dataset is None:
+            raise SettingsError("offline=True learns from a data set alone, and there is none: give dataset=...")
         if self.batch_size > self.capacity:
             raise SettingsError(
                 f"batch/batch_size={self.batch_size} is more than the pool holds (pool_size/capacity={self.capacity}); "
@@ -134,6 +148,9 @@ _NAMES = {
     "trajectories": "TRL",
     "learned_reward": "IRL",
     "frame_stack": "frame_stack above 1",
+    "dataset": "dataset",
+    "window": "a window",
+    "offline": "offline",
 }
 _CONTRADICTIONS = (
     (
@@ -168,6 +185,17 @@ _CONTRADICTIONS = (
         "num_steps",
         "the reward of n steps cannot be learned from their ends; leave num_steps out",
     ),
+    (
+        "dataset",
+        "hindsight",
+        "a data set does not tell which goal each step achieved; leave HER out",
+    ),
+    (
+        "dataset",
+        "frame_stack",
+        "a data set holds what was seen, frames put together already; leave frame_stack out",
+    ),
+    ("offline", "window", "a data set is kept as it is; leave it out"),
 )
 
 
@@ -222,6 +250,8 @@ class RolloutSettings:
     )
     expert: Expert | None = like(ReplaySettings, "expert")
     frame_stack: int = like(ReplaySettings, "frame_stack")
+
+    offline: ClassVar[bool] = False  # goes with replay only
 
     def __post_init__(self) -> None:
         """Refuses values out of range and contradictions."""
@@ -284,6 +314,7 @@ class SequenceSettings:
     frame_stack: int = like(ReplaySettings, "frame_stack")
 
     # What goes with the other kinds only.
+    offline: ClassVar[bool] = False
     priority: ClassVar[None] = None
     hindsight: ClassVar[None] = None
     window: ClassVar[None] = None

@@ -91,6 +91,8 @@ class Settings:
             )
         if self.multi_agent:
             self._check_multi_agent()
+        if self.experience.offline:
+            self._check_offline()
         if self.adaptive is not None and not isinstance(self.adaptive, Adaptive):
             raise SettingsError(
                 "adaptive must be Adaptive(signals=[...], parameters={...}) of note_rl.settings, got "
@@ -112,6 +114,19 @@ class Settings:
                     f"1), got {schedule!r}"
                 )
 
+    def _check_offline(self) -> None:
+        excluded = {
+            "workers (collector)": self.workers is not None,
+            "criterion": self.criterion is not None,
+            'Plateau(by="episodes")': self.plateau is not None and self.plateau.by == "episodes",
+        }
+        for name, given in excluded.items():
+            if given:
+                raise SettingsError(
+                    f"offline and {name} cannot be combined: no episodes are played but for evaluation; leave one of "
+                    "them out"
+                )
+
     def _check_multi_agent(self) -> None:
         experience = self.experience
         if not isinstance(experience, ReplaySettings):
@@ -124,6 +139,7 @@ class Settings:
             "TRL": experience.trajectories,
             "IRL": experience.learned_reward,
             "frame_stack": experience.frame_stack > 1,
+            "dataset": experience.dataset is not None,
         }
         for name, given in excluded.items():
             if given:

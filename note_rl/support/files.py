@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,3 +25,23 @@ def atomic_target(path: Path) -> Iterator[Path]:
         with contextlib.suppress(OSError):
             aside.unlink()
         raise
+
+
+@contextlib.contextmanager
+def atomic_folder(path: Path) -> Iterator[Path]:
+    """The same for a folder: a path that does not exist yet, to be made a folder in a block.
+
+    One that is there is moved aside, and removed once the new one has its place. Readers that come in between find
+    none.
+    """
+    token = f"{os.getpid()}-{os.urandom(6).hex()}.aside"
+    aside, former = path.with_name(f".{path.name}.{token}"), path.with_name(f".{path.name}.former.{token}")
+    try:
+        yield aside
+        if path.exists():
+            path.rename(former)
+        aside.rename(path)
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+    shutil.rmtree(former, ignore_errors=True)

@@ -1,24 +1,33 @@
 """What both base classes share: settings, training, saving, evaluation. Delegation only."""
 
-from collections.abc import Callable
-from typing import Any
+import os
+from collections.abc import Callable, Mapping
+from operator import is_not
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
 
 from note_rl.collect.acting import PolicyRunner
 from note_rl.collect.contract import check_calls, check_made, check_parts
 from note_rl.collect.evaluation import ActingIn, Greedy, evaluate
+from note_rl.collect.predicting import Predictor
 from note_rl.collect.recipe import Rebuildable
-from note_rl.environments import EnvLike, check_same_spaces, for_evaluation
+from note_rl.environments import EnvLike, as_factory, check_same_spaces, for_evaluation
 from note_rl.environments.multi_agent import joint_environments
+from note_rl.errors import SettingsError
+from note_rl.learners.exporting import ExportedPolicy, ExportFormat
 from note_rl.learners.priorities import PrioritizedReplay
 from note_rl.learners.reports import Reports
 from note_rl.policy import Policy, exploration
 from note_rl.settings.set_arguments import settings_from_set, with_defaults
-from note_rl.support.checking import checked_arguments
+from note_rl.support.checking import OneOf, checked_arguments
 from note_rl.training.adjusting import Adjustable
 from note_rl.training.counts import Counted
+from note_rl.training.exporting import export_policy
 from note_rl.training.pictures import Pictured
 from note_rl.training.trainable import Trainable
-from note_rl.types import Evaluation
+from note_rl.types import Array, Evaluation
 
 
 class Agent(Trainable, Rebuildable, Counted, Adjustable, Pictured):
@@ -40,6 +49,7 @@ class Agent(Trainable, Rebuildable, Counted, Adjustable, Pictured):
         self.prioritized_replay = PrioritizedReplay()
         self._reports = Reports()
         self._set_arguments: dict[str, Any] = {}
+        self._predictor: tuple[Any, Predictor] | None = None  # with the environment and settings that it is for
         self._bookkeeping = frozenset({*vars(self), "stop_training"})  # attributes that no loss depends on
 
     def default_policy(self) -> Policy | None:
@@ -103,6 +113,8 @@ class Agent(Trainable, Rebuildable, Counted, Adjustable, Pictured):
                 HER: hindsight: True, "future", "final", "episode" or a `Hindsight`.
                 PR: prioritized replay (or rollout, with PPO), with initial_TD, alpha, beta, initial_ratio, lambda_.
                 TRL: triplets of one trajectory. MARL: several agents. IRL: learned reward; expert: demonstrations.
+                dataset: recorded steps that the pool begins with: the id of a Minari data set, or `RecordedSteps`.
+                offline: nothing is collected, what is learned from is the data set alone.
                 frame_stack: frames shown together. num_envs: environments stepped together, or "auto".
                 normalise_obs, normalise_reward: by running moments.
                 gamma, gae_lambda: replace the agent's own. max_grad_norm: global norm of gradients.
@@ -132,6 +144,73 @@ class Agent(Trainable, Rebuildable, Counted, Adjustable, Pictured):
         check_parts(self)
         check_calls(self, ("action",), self._multi_agent)
         return self._evaluate(self._seen_as_one(self._env_to_evaluate_in()), num_episodes, seed, acting_in)
+
+    def predict(
+        self,
+        observation: Any,
+        state: None = None,
+        episode_start: Array | bool | None = None,
+        deterministic: bool = True,
+    ) -> tuple[Array, None]:
+        """Actions for one observation, or for several stacked along a first axis; the form is Stable-Baselines3's.
+
+        Args:
+            observation: As `env` shows it, or [E, ...] of E of them.
+            state: There is none; only for the form of the call.
+            episode_start: Whether an observation is the first of its episode, one or [E]. Only an agent that is shown
+                several frames together needs it; None: the first call begins an episode, later ones go on with it.
+            deterministic: Without exploration, as agents are evaluated; False: exploring as at the end of training.
+
+        Returns:
+            An action, or [E, ...] actions, as `env.step` takes them; and None.
+
+        Raises:
+            EnvironmentMismatchError: Observations of another shape.
+            SettingsError: Several agents act, or exploration is asked for before set() was told any.
+        """
+        del state
+        if self._multi_agent:
+            raise SettingsError("predict() is for one agent, and several act in this environment: use greedy_in()")
+        purpose = (self.env, self.evaluation_env, self._settings)
+        if self._predictor is None or any(map(is_not, self._predictor[0], purpose)):
+            env = as_factory(self._env_to_evaluate_in())()
+            self._predictor = (purpose, Predictor(self, env, np.random.default_rng()))
+            env.close()
+        return self._predictor[1](observation, episode_start, deterministic), None
+
+    @checked_arguments(format=OneOf(get_args(ExportFormat)))
+    def export(
+        self, path: str | os.PathLike[str], format: ExportFormat = "onnx", about: Mapping[str, str] | None = None
+    ) -> ExportedPolicy:
+        """Writes the policy alone, for programs that act by it: no critics, no targets, nothing to train with.
+
+        Its input `observation` [B, *obs] is what environments show (one array: dictionaries are flattened, and frames
+        that are shown together are together), normalised inside where training did so. Its outputs are `action` [B] or
+        [B, *action], without exploration and as `env.step` takes it, and `scores` [B, ...], what action() answers:
+        values, probabilities, or numbers before they are brought into bounds. B may differ from call to call.
+
+        What was written is read again and compared with the agent in some observations before it takes its place.
+
+        Args:
+            path: A file, or for "saved_model" a folder; replaced in one move.
+            format: "onnx"; "torch", a program for `torch.export.load`, of an agent in PyTorch; "saved_model", for
+                `tf.saved_model.load`, of one in Keras.
+            about: Anything else that is worth knowing, kept in ONNX models and programs of PyTorch.
+
+        Returns:
+            What was written, in shapes and words.
+
+        Raises:
+            SettingsError: Several agents act, the format is another framework's, a package is missing, or the policy
+                chooses in a way of its own.
+            AgentContractError: action() does what the format has no words for.
+            NoteRLError: What was written does not act as the agent, or cannot be written.
+        """
+        check_parts(self)
+        check_calls(self, ("action",), self._multi_agent)
+        if self._multi_agent:
+            raise SettingsError("export() writes the policy of one agent, and several act in this environment")
+        return export_policy(self, self._env_to_evaluate_in(), Path(path), format, about or {})
 
     def _env_to_evaluate_in(self) -> Any:
         if self.evaluation_env is None:

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,20 +13,23 @@ from note_rl.adaptive.hyperparameters import Override, Places
 from note_rl.adaptive.measurements import Measurements
 from note_rl.collect.base import Collecting
 from note_rl.collect.choosing import check_same_spaces, make_collector, same_environments
+from note_rl.collect.datasets import read_dataset
+from note_rl.collect.recorded import RecordedCollector
 from note_rl.environments import holds_environments
 from note_rl.environments.normalise import RewardNormaliser
+from note_rl.errors import SettingsError
 from note_rl.learners.base import Learner
 from note_rl.policy import Policy
-from note_rl.replay.experience import Clock, Experience
+from note_rl.replay.experience import Clock, Experience, ReplayExperience
 from note_rl.replay.experience.making import agent_view, make_experience
 from note_rl.seeding import generator
-from note_rl.settings import Settings
+from note_rl.settings import RecordedSteps, Settings
 from note_rl.settings.adaptive import Adaptive
 from note_rl.training.plateau import PlateauWatch
 from note_rl.training.session import RecentReturns
 from note_rl.training.target_updates import with_target_updates
 from note_rl.training.train_options import same_pool
-from note_rl.types import Array, nested, under
+from note_rl.types import BEHAVIOUR, Array, Steps, nested, under
 
 _log = logging.getLogger(__name__)
 
@@ -147,8 +151,11 @@ class StateMaker:
         normaliser = RewardNormaliser() if self.settings.normalise_reward else None
         if normaliser is not None and self.agent.reward_moments:
             normaliser.set_state(self.agent.reward_moments)
-        collector = make_collector(self.agent, self.settings, self.policy, seed, exploring)
+        collector = self._collector(seed, exploring)
         experience = self._experience(collector, normaliser, sampling)
+        self._begin_with_dataset(experience, collector)
+        if self.agent.num_env_steps == 0:  # else what was restored knows of it
+            self._take_moments(collector, normaliser)
         return TrainingState(
             settings=self.settings,
             env=self.agent.env,
@@ -182,6 +189,8 @@ class StateMaker:
             experience.set_state(former.experience.get_state())
             if collector is not former.collector:
                 experience.interrupt()
+        else:
+            self._begin_with_dataset(experience, collector)
         adaptation = self._adaptation(collector, experience)
         if former.settings.adaptive == self.settings.adaptive:
             adaptation.take(former.adaptation.to_json())
@@ -204,10 +213,48 @@ class StateMaker:
         if former.env is self.agent.env and same_environments(former.settings, self.settings):
             former.collector.explore_with(self.policy, self.settings)
             return former.collector
-        made = make_collector(self.agent, self.settings, self.policy, seed, former.exploring)
+        made = self._collector(seed, former.exploring)
         check_same_spaces(former.collector, made)
         former.close()
         return made
+
+    def _collector(self, seed: int, exploring: np.random.Generator) -> Collecting:
+        if self.settings.experience.offline:
+            env, chosen = self.agent.env, self.settings.num_envs
+            num_envs = len(env) if isinstance(env, list | tuple) else chosen if isinstance(chosen, int) else 1
+            return RecordedCollector(self._recorded(num_envs), env, self.policy)
+        return make_collector(self.agent, self.settings, self.policy, seed, exploring)
+
+    @cached_property
+    def _recording(self) -> RecordedSteps | None:
+        """What the pool begins with; None: it is empty."""
+        dataset = getattr(self.settings.experience, "dataset", None)
+        return None if dataset is None else read_dataset(dataset, self.agent.env)
+
+    def _recorded(self, num_envs: int) -> Steps:
+        assert self._recording is not None
+        return self._recording.steps(num_envs)
+
+    def _begin_with_dataset(self, experience: Experience, collector: Collecting) -> None:
+        """Fills the pool with recorded steps, where there are any."""
+        if self._recording is not None:
+            assert isinstance(experience, ReplayExperience)
+            kept_besides = "its own answers" if BEHAVIOUR in self.agent.batch_attributes else "the goals it achieved"
+            if BEHAVIOUR in self.agent.batch_attributes or collector.goal_layout is not None:
+                raise SettingsError(
+                    f"{type(self.agent).__name__} keeps {kept_besides} with every step here, which a data set does not "
+                    "tell: leave dataset out"
+                )
+            experience.begin_with(self._recorded(collector.num_envs))
+
+    def _take_moments(self, collector: Collecting, normaliser: RewardNormaliser | None) -> None:
+        """Observations and rewards are normalised by what was recorded, before anything is learned from it."""
+        if self._recording is not None:
+            steps = self._recorded(collector.num_envs)
+            if self.settings.normalise_obs:
+                self.agent.obs_normaliser.update(steps.obs)
+            if normaliser is not None:
+                normaliser.update(steps, float(getattr(self.agent, "gamma", 1.0)))
 
     def _recent(self, returns: Iterable[float] = ()) -> RecentReturns:
         return RecentReturns(self.settings.trial_count, self.settings.criterion, returns)

@@ -86,6 +86,11 @@ class Trainable(Declared, Persistent):
     ) -> TrainResult:
         check_parts(self)
         options = train_options(arguments)
+        if budget.episodes is not None and self.settings.experience.offline:
+            raise SettingsError(
+                f"episodes={budget.episodes}: offline no episodes are played, but for evaluation; say how long by "
+                "total_steps"
+            )
         with on_the_console(options.p != 0):
             self._check_methods()
             saving = saving_options(self, options.save_data, options.parallel_training_and_save)

@@ -28,11 +28,14 @@ SMALL_STUDY = (
 )
 """A study of such runs, for agents that learn from replay."""
 _OFF_POLICY = ("buffer.learning_starts=64", "buffer.batch_size=16", "buffer.train_freq=8")
+_RECORDED = "{_target_: tests.recorded.pendulum_steps}"
 _ON_POLICY = ("env.num_envs=2", "buffer.num_steps=16", "buffer.batch_size=16", "buffer.num_epochs=2")
 SMALL_AGENTS = {
     "a2c": ("agent=a2c", "env.num_envs=2"),
     "a2c_continuous": ("agent=a2c_continuous", "env=pendulum", "env.num_envs=2"),
     "acer": ("agent=acer", "env.num_envs=2", "buffer.num_steps=10", "buffer.learning_starts=64"),
+    "bc": ("agent=bc", "buffer.dataset.num_episodes=1", "buffer.train_freq=20", "buffer.gradient_steps=2"),
+    "bc_continuous": ("agent=bc_continuous", "env=pendulum", f"buffer.dataset={_RECORDED}", "buffer.train_freq=80"),
     "dqn": ("agent=dqn", *_OFF_POLICY),
     "double_dqn": ("agent=double_dqn", *_OFF_POLICY),
     "dueling_dqn": ("agent=dueling_dqn", *_OFF_POLICY),

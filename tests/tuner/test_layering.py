@@ -62,6 +62,9 @@ HOMES = {
         *("tuner/cli.py", "tuner/config/", "tuner/checking/", "tuner/runs/build.py", "tuner/runs/checks.py"),
         *("tuner/commands/", "tuner/sweeper/"),
     ),
+    "onnx": ("note_rl/learners/",),
+    "onnxruntime": ("note_rl/learners/onnx_files.py",),
+    "minari": ("note_rl/collect/datasets.py",),
     "torch": (
         "note_rl/rl_pytorch.py",
         "note_rl/learners/pytorch/",

@@ -199,6 +199,26 @@ class PlayValues:
             require(plain, key, repr(name), f"the name of {what}, or null for none")
 
 
+@dataclass(frozen=True)
+class ExportValues:
+    """Of `tuner export`."""
+
+    run: str | None
+    format: str = "onnx"
+    file: str | None = None
+    weights: str = "last"
+    trust: str | Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuses what is no choice, and empty names."""
+        _require_folder("run", self.run)
+        require(self.weights in ("last", "best"), "weights", self.weights, "last or best")
+        known = ("onnx", "torch", "saved_model")
+        require(self.format in known, "format", repr(self.format), "onnx, torch or saved_model")
+        named = self.file is None or bool(self.file.strip("/ \n\0."))
+        require(named, "file", repr(self.file), "the name of a file, or null")
+
+
 @dataclass(frozen=True, kw_only=True)
 class PlayedEvaluation:
     """How `tuner play` acts; see `tuner.runs.acting`. None: as the run was evaluated."""

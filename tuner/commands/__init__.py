@@ -146,6 +146,14 @@ COMMANDS = {
             usage="RUN [KEY=VALUE ...]",
         ),
         Command(
+            "export",
+            "write a trained policy as ONNX and the like",
+            "export",
+            has_check=True,
+            positional="run",
+            usage="RUN [KEY=VALUE ...]",
+        ),
+        Command(
             "plot",
             "learning curves of runs and studies",
             "plot",

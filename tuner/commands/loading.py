@@ -7,7 +7,7 @@ from typing import Final
 from tuner.commands.study_result import StudyResult
 from tuner.errors import UserError
 from tuner.results.records import STAGES, RunRecord, StudySummary
-from tuner.runs.folders import CONFIG_FILE, read_config
+from tuner.runs.folders import CONFIG_FILE, has_run, read_config
 from tuner.study import StudyStore, Winner, find_winner, home_of, recorded_home, summarise
 from tuner.study.storage.opening import IN_MEMORY, file_of
 from tuner.support.passwords import shown
@@ -42,6 +42,13 @@ def study_at(place: str) -> Path | None:
     """The folder of the study that a word on the command line names, by its folder or name; None: it names none."""
     folders = (Path(place), *([] if "/" in place else [Path("studies") / place]))
     return next((folder for folder in folders if any((folder / stage).is_dir() for stage in STAGES)), None)
+
+
+def place_of(word: str, trust: tuple[str, ...]) -> Path:
+    """The folder or checkpoint that a word on the command line names: of a study, its winner's run of highest score."""
+    place = Path(word)
+    study = None if has_run(place) or place.is_file() else study_at(word)
+    return place if study is None else load(study, None, trust).best_run()
 
 
 def _storage_of(folder: Path) -> str:

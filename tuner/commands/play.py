@@ -13,7 +13,7 @@ from note_rl.environments import EnvFactory, for_evaluation
 from note_rl.errors import EnvironmentMismatchError, SettingsError
 from note_rl.support.threads import thread_variables
 from note_rl.training.film import FilmFile, film_writer
-from tuner.commands.loading import load, study_at
+from tuner.commands.loading import place_of
 from tuner.config.trust import trusted_modules
 from tuner.errors import UserError
 from tuner.results.wording import format_number
@@ -42,7 +42,7 @@ def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir
     if config.render == "human" and not _has_screen():
         raise UserError("render=human needs a screen, and there is none here: films are drawn without one")
     trust = trusted_modules(resolve(config).get("trust"))
-    place = _place_of(config.run, trust)
+    place = place_of(config.run, trust)
     runs.read_run(folder_of(place), trust)
     weights_of(place, config.weights)
 
@@ -56,7 +56,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         os.environ.setdefault(name, value)  # as in training
     console = PlainConsole()
     trust = trusted_modules(resolve(config).get("trust"))
-    place = _place_of(config.run, trust)
+    place = place_of(config.run, trust)
     films = _films(config, folder_of(place))
     played = load_run(place, trust, config.weights)
     evaluation = played.agent.evaluate(config.num_episodes, seed=config.seed, acting_in=_acting(config, played))
@@ -83,13 +83,6 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
 def _has_screen() -> bool:
     names = ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER")
     return not sys.platform.startswith("linux") or any(os.environ.get(name) for name in names)
-
-
-def _place_of(word: str, trust: tuple[str, ...]) -> Path:
-    """The folder or checkpoint that is played: of a study, the run of its winner with the highest score."""
-    place = Path(word)
-    study = None if runs.has_run(place) or place.is_file() else study_at(word)
-    return place if study is None else load(study, None, trust).best_run()
 
 
 def _acting(config: DictConfig, played: BuiltRun) -> ActingIn | None:

@@ -20,6 +20,7 @@ from note_rl.environments.in_process import as_stored
 from note_rl.environments.normalise import ObservationNormaliser
 from note_rl.errors import EnvironmentMismatchError, NoteRLError, say_once
 from note_rl.learners.base import Learner
+from note_rl.learners.exporting import ExportedPolicy, ExportFormat
 from note_rl.policy import Policy
 from note_rl.seeding import seed_everything
 from note_rl.settings import Settings
@@ -82,6 +83,11 @@ class TrainableAgent(Protocol):
 
     def restore_param(self, path: str | os.PathLike[str]) -> None:
         """See `note_rl.RL.restore_param`."""
+
+    def export(
+        self, path: str | os.PathLike[str], format: ExportFormat, about: Mapping[str, str] | None = None
+    ) -> ExportedPolicy:
+        """See `note_rl.RL.export`."""
 
     def note_evaluation(self, mean_return: float, at: int | None = None) -> None:
         """See `note_rl.RL.note_evaluation`."""

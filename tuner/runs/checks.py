@@ -11,6 +11,7 @@ from omegaconf.errors import (
 )
 
 from note_rl import policy as policies
+from note_rl.collect.datasets import check_dataset
 from note_rl.environments import flat_observations
 from note_rl.errors import NoteRLError
 from note_rl.learners.declarations import Declared, check_actions, check_settings
@@ -24,7 +25,7 @@ from tuner.config.ranges import check_ranges
 from tuner.config.signatures import class_constants, class_methods, signature_of
 from tuner.config.vocabulary import speaking_of_settings
 from tuner.errors import UserError
-from tuner.runs.build import build_environment, build_policy, build_settings
+from tuner.runs.build import build_environment, build_node, build_policy, build_settings
 from tuner.runs.functions import check_function, is_function
 from tuner.runs.pixels import check_network
 from tuner.support.names import did_you_mean
@@ -186,6 +187,7 @@ def check_run(resolved: JsonDict) -> None:
     _check_settings(run)
     _check_plateau(run)
     _check_environment(run)
+    _check_dataset(run)
 
 
 def resolve(config: DictConfig) -> JsonDict:
@@ -281,6 +283,15 @@ def _check_plateau(run: RunConfig) -> None:
             f"plateau.patience={patience} is never reached: evaluation.num_points={num_points} leaves {num_points - 1} "
             f"evaluations behind the first one; set evaluation.num_points={10 * patience} or so, or plateau=episodes"
         )
+
+
+def _check_dataset(run: RunConfig) -> None:
+    """The recorded steps that a pool begins with must be there, and from such an environment."""
+    if run.buffer.get("dataset") is None or not str(run.buffer["_target_"]).startswith(_FRAMEWORK_FREE):
+        return
+    dataset = build_node("buffer", run.buffer).dataset
+    with speaking_of_settings():
+        check_dataset(dataset, build_environment(run))
 
 
 def _check_noise(run: RunConfig) -> None:

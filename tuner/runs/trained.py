@@ -11,6 +11,8 @@ from tuner.runs.build import BuiltRun, build_run
 from tuner.runs.checkpoints import best_of, checkpoint_of
 from tuner.trial.folder import BEST_FILE
 
+__all__ = ["BEST", "LAST", "folder_of", "load_run", "weights_of"]
+
 LAST: Final = "last"
 BEST: Final = "best"
 

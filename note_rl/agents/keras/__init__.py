@@ -2,6 +2,7 @@
 
 from note_rl.agents.keras.a2c import A2C
 from note_rl.agents.keras.acer import ACER
+from note_rl.agents.keras.bc import BC
 from note_rl.agents.keras.ddpg import DDPG
 from note_rl.agents.keras.double_dqn import DoubleDQN
 from note_rl.agents.keras.dqn import DQN
@@ -13,4 +14,4 @@ from note_rl.agents.keras.sac import SAC
 from note_rl.agents.keras.td3 import TD3
 from note_rl.agents.keras.trpo import TRPO
 
-__all__ = ["A2C", "ACER", "DDPG", "DQN", "GAIL", "MADDPG", "PPO", "SAC", "TD3", "TRPO", "DoubleDQN", "DuelingDQN"]
+__all__ = ["A2C", "ACER", "BC", "DDPG", "DQN", "GAIL", "MADDPG", "PPO", "SAC", "TD3", "TRPO", "DoubleDQN", "DuelingDQN"]

@@ -1,6 +1,7 @@
 """The learner for agents written in Keras on TensorFlow."""
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -19,6 +20,7 @@ from note_rl.learners.base import (
 )
 from note_rl.learners.checks import SamplesApart, check_samples_apart
 from note_rl.learners.declarations import updates_itself
+from note_rl.learners.exporting import ExportedPolicy, RunExported
 from note_rl.learners.gradient_noise import NoiseMoments
 from note_rl.learners.keras.adjusted import Optimizers, numbers_of, with_learning_rates
 from note_rl.learners.keras.measuring import NoiseMeasurements
@@ -165,6 +167,13 @@ class KerasLearner:
         """Finds out what update_param() does; see `Learner.copies_targets`."""
         with self._measurements.undisturbed():
             return update_copies(VariablesOf(self.agent, self.groups), self.agent.update_param)
+
+    def export(self, policy: ExportedPolicy, path: Path, file_format: str) -> RunExported:
+        """Writes the policy alone; see `Learner.export`."""
+        from note_rl.learners.keras.exporting import exporter
+
+        with self._modes.evaluating():
+            return exporter(file_format)(self.agent, policy, path)
 
     def get_state(self) -> dict[str, Array]:
         """Returns every variable of the agent and every slot of its optimizers."""

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from note_rl.learners.base import (
 )
 from note_rl.learners.checks import SamplesApart, check_samples_apart
 from note_rl.learners.declarations import updates_itself
+from note_rl.learners.exporting import ExportedPolicy, RunExported
 from note_rl.learners.gradient_noise import NoiseMoments
 from note_rl.learners.losses import Losses, batch_attributes
 from note_rl.learners.numpy_policy import Actor
@@ -203,6 +205,13 @@ class PyTorchLearner:
         """Finds out what update_param() does; see `Learner.copies_targets`."""
         with self._measurements.undisturbed(), torch.no_grad():
             return update_copies(TensorsOf(self.agent, self.groups), self.agent.update_param)
+
+    def export(self, policy: ExportedPolicy, path: Path, file_format: str) -> RunExported:
+        """Writes the policy alone; see `Learner.export`."""
+        from note_rl.learners.pytorch.exporting import exporter
+
+        with self._modes.evaluating():
+            return exporter(file_format)(self.agent, policy, path)
 
     def get_state(self) -> dict[str, Array]:
         """Returns every tensor of the agent, every slot of its optimizers, and the state of torch's random numbers."""

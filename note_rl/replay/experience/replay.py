@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from note_rl.errors import AgentContractError
+from note_rl.errors import AgentContractError, SettingsError
 from note_rl.replay.buffer import Parts, ReplayBuffer
 from note_rl.replay.episodes import EpisodeIndex
 from note_rl.replay.experience.base import (
@@ -67,11 +67,32 @@ class ReplayExperience:
         wanted = wanted if remaining is None else min(wanted, remaining)
         return max(-(-wanted // num_envs), 1)
 
+    def begin_with(self, recorded: Steps) -> None:
+        """Fills the pool with steps that were not taken for it.
+
+        Raises:
+            SettingsError: There is no room for all of them, or there are too few to learn from.
+        """
+        number, settings = recorded.num_env_steps, self.settings
+        if number > settings.capacity:
+            raise SettingsError(
+                f"the data set holds {number} steps and the pool {settings.capacity}: set pool_size/capacity={number} "
+                "or more"
+            )
+        if settings.offline and number < settings.batch_size:
+            raise SettingsError(
+                f"the data set holds {number} steps, less than a minibatch (batch/batch_size={settings.batch_size}): "
+                "lower the batch"
+            )
+        self.buffer.add(recorded)
+
     def store(self, steps: Steps, num_rounds: int = 1) -> None:
-        """Adds the steps to the pool, and drops what the window leaves out."""
-        self.buffer.add(steps)
+        """Adds the steps to the pool, unless that is a data set alone, and drops what the window leaves out."""
         self._new_steps = steps.num_env_steps
         self._count(steps, num_rounds)
+        if self.settings.offline:
+            return
+        self.buffer.add(steps)
         window = self.settings.window
         if window is None:
             return

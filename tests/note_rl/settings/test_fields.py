@@ -108,7 +108,7 @@ NUMBER = {"max_grad_norm": 2, "seed": 3, "criterion": 1.0, "trial_count": 3, "po
 
 @pytest.mark.parametrize("name", [name for name in manual_names(REPLAY) if name not in manual_names(ROLLOUT)])
 def test_what_belongs_to_replay_is_refused_on_policy(name, caplog):
-    value = NUMBER.get(name, True if name in ("HER", "TRL") else 1)
+    value = NUMBER.get(name, "mine" if name == "dataset" else True if name in ("HER", "TRL", "offline") else 1)
     told = {"policy": SoftmaxPolicy(), "PPO": True, name: value}
     if name == "pool_size":
         assert settings_from_set(**told).experience == RolloutSettings()

@@ -15,7 +15,7 @@ from tuner.errors import UserError
 from tuner.runs.checks import check_config, resolve
 
 CONF = conf_folder()
-PRIMARY = ("train", "tune", "find", "compare", "play", "plot", "report", "dashboard", "options", "doctor")
+PRIMARY = ("train", "tune", "find", "compare", "play", "export", "plot", "report", "dashboard", "options", "doctor")
 RUN_GROUPS = (
     "agent",
     "backend",
@@ -40,6 +40,8 @@ NEEDS = {  # choices that fit only one agent, or ask for something
     "adaptive/ppo_kl": "agent=ppo",
     "adaptive/ess": "agent=prioritized_dqn",
     "agent/function": "agent._target_=tests.tuner.entries.train +agent.context=0",
+    "agent/bc_continuous": "env=pendulum buffer.dataset=mine",
+    "buffer/dataset": "buffer.dataset=mine",
     "buffer/rollout": "agent=ppo",
     "buffer/sequences": "agent=acer",
     "env/coordination": "agent=maddpg",
@@ -49,6 +51,8 @@ NEEDS = {  # choices that fit only one agent, or ask for something
     "schedule/linear_decay": "agent=ppo",
     "space/acer": "agent=acer",
     "space/a2c_continuous": "agent=a2c_continuous",
+    "space/bc": "agent=bc",
+    "space/bc_continuous": "agent=bc_continuous env=pendulum buffer.dataset=mine",
     "space/ddpg": "agent=ddpg",
     "space/ddpg_her": "agent=ddpg_her",
     "space/dueling_dqn": "agent=dueling_dqn",

@@ -1,0 +1,141 @@
+"""A trained agent as one uses it: observations in, actions out."""
+
+import copy
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector.utils import batch_space, iterate
+
+from note_rl.adaptive.scheduled import ScheduledValues, owners
+from note_rl.collect.acting import PolicyRunner
+from note_rl.collect.evaluation import Choose
+from note_rl.environments import Env, as_the_space_has_it, flat_observations
+from note_rl.environments.frames import FrameStack
+from note_rl.errors import EnvironmentMismatchError
+from note_rl.policy import exploration
+from note_rl.types import Array, BoolArray
+
+
+class Exploring:
+    """Acts as in training, at the end of the schedules of its policy.
+
+    Args:
+        agent: Whose policy is copied.
+        action_space: Of one environment.
+        rng: Of exploration.
+    """
+
+    def __init__(self, agent: Any, action_space: Any, rng: np.random.Generator) -> None:
+        settings = agent.settings
+        self._agent, self._action_space, self._rng = agent, action_space, rng
+        self._policy = copy.deepcopy(exploration(settings.policy, None, per_agent=settings.multi_agent))
+        agent.learner.actor.parameters_changed()  # by anybody, since it acted last
+        self._act = PolicyRunner(agent.learner, agent.obs_normaliser, settings.multi_agent)
+        self._frames = FrameStack(settings.experience.frame_stack)
+        self._is_bound = False
+
+    def __call__(self, obs: Array, starts: BoolArray) -> Array:
+        """Actions [E] or [E, A] for observations [E, *obs]; `starts` [E]: which are the first of their episode."""
+        if not self._is_bound:
+            self._bind(len(obs))
+        self._policy.reset(np.flatnonzero(starts))
+        answers = self._act(self._frames.show(obs, starts))
+        return self._policy.for_env(self._policy.select(answers, self._rng))
+
+    def _bind(self, num_envs: int) -> None:
+        self._policy.bind(self._action_space, num_envs)
+        schedules = self._agent.settings.schedules
+        of_the_policy = {name: schedule for name, schedule in schedules.items() if owners(self._policy, name)}
+        ScheduledValues(of_the_policy, self._policy, self._agent).move_to(1.0)
+        if hasattr(self._policy, "num_random_steps"):
+            self._policy.num_random_steps = 0  # these were at the beginning
+        self._is_bound = True
+
+
+class Predictor:
+    """Answers one observation or several, as they come from an environment, with actions as it takes them.
+
+    What training did to observations beyond the environment's wrappers (flattening, frames shown together,
+    normalisation) is done here.
+
+    Args:
+        agent: Who acts.
+        env: Whose observations and actions they are; it is not stepped, and may be closed.
+        rng: Of exploration.
+
+    Attributes:
+        observation_space, action_space: Of one observation, and one action.
+    """
+
+    def __init__(self, agent: Any, env: Env, rng: np.random.Generator) -> None:
+        self.observation_space, self.action_space = env.observation_space, env.action_space
+        self._agent, self._rng = agent, rng
+        self._name = "the environment" if env.spec is None else env.spec.id
+        self._flat = flat_observations(env)
+        self._acting: dict[bool, Choose] = {}  # by whether without exploration
+        self._num = 0  # observations in the last call
+
+    def __call__(self, observation: Any, episode_start: Array | bool | None, deterministic: bool) -> Array:
+        """Actions for one observation, or for several stacked along a first axis.
+
+        Args:
+            observation: Of `observation_space`, or [E, ...] of E of them.
+            episode_start: Which are the first of their episode, one or [E]; None: the first call begins one, later
+                ones go on with it.
+            deterministic: Without exploration; False: exploring as at the end of training.
+
+        Raises:
+            EnvironmentMismatchError: Observations of another shape.
+        """
+        obs, is_single = self._batch(observation)
+        if len(obs) != self._num:
+            self._num, self._acting = len(obs), {}
+        began = deterministic in self._acting
+        if not began:
+            self._acting[deterministic] = self._choosing(deterministic)
+        told = not began if episode_start is None else episode_start
+        starts = np.broadcast_to(np.asarray(told, np.bool_), (len(obs),)).copy()
+        actions = self._acting[deterministic](obs, starts)
+        actions = as_the_space_has_it(actions, self.action_space)
+        action: Array = actions[0] if is_single else actions
+        return action
+
+    def _choosing(self, deterministic: bool) -> Choose:
+        if deterministic:
+            greedy: Choose = self._agent.greedy_in(self.action_space)
+            return greedy
+        return Exploring(self._agent, self.action_space, self._rng)
+
+    def _batch(self, observation: Any) -> tuple[Array, bool]:
+        """Observations [E, *obs] as the agent sees them, and whether only one was given."""
+        leaf, shape = _leaf(self.observation_space), np.shape(_leaf_of(self.observation_space, observation))
+        if shape not in (leaf.shape, (*shape[:1], *(leaf.shape or ()))):
+            raise EnvironmentMismatchError(
+                f"an observation of {self._name} has the shape {list(leaf.shape or ())}, and several of them one axis "
+                f"more in front; this one has {list(shape)}"
+            )
+        is_single = shape == leaf.shape
+        if self._flat.observation_space is self.observation_space:
+            values = np.asarray(observation, leaf.dtype)
+            return (values[None] if is_single else values), is_single
+        assert isinstance(self._flat, gymnasium.ObservationWrapper)
+        whole = batch_space(self.observation_space, 1 if is_single else shape[0])
+        parts = [observation] if is_single else iterate(whole, observation)
+        return np.stack([self._flat.observation(part) for part in parts]), is_single
+
+
+def _leaf(space: spaces.Space[Any]) -> spaces.Space[Any]:
+    """The first array in observations that are several."""
+    while isinstance(space, spaces.Dict | spaces.Tuple):
+        space = next(iter(space.spaces.values())) if isinstance(space, spaces.Dict) else space.spaces[0]
+    return space
+
+
+def _leaf_of(space: spaces.Space[Any], observation: Any) -> Any:
+    """The value there."""
+    while isinstance(space, spaces.Dict | spaces.Tuple):
+        key: Any = next(iter(space.spaces)) if isinstance(space, spaces.Dict) else 0
+        space, observation = space.spaces[key], observation[key]
+    return observation

@@ -1,0 +1,162 @@
+"""A policy without exploration as a function of observations alone, to be written down for use elsewhere."""
+
+import importlib.util
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from gymnasium import spaces
+
+from note_rl.environments.normalise import ObservationNormaliser
+from note_rl.errors import AgentContractError, NoteRLError, SettingsError
+from note_rl.policy import GaussianPolicy, NoisyPolicy, Policy, PolicyPerEnvironment, SquashedGaussianPolicy
+from note_rl.types import Array, FloatArray
+
+ExportFormat = Literal["onnx", "torch", "saved_model"]
+INPUT, ACTION, SCORES = "observation", "action", "scores"
+"""Of an exported policy, by name."""
+
+_MOST_WORDS = 300
+_TOLERANCE = {"rtol": 1e-4, "atol": 1e-5}
+
+
+@dataclass(frozen=True)
+class GreedyRule:
+    """How answers [B, ...] of an agent become actions without exploration.
+
+    Attributes:
+        kind: "argmax", the number of the highest; "clip", the answers within bounds; "squash", tanh of them, scaled to
+            the bounds.
+        action_shape: Of one action; () for one of several.
+        first: Number of the first action, of which there is a choice.
+        low, high: Bounds of the numbers of an action, [A].
+        with_deviations: Whether an answer holds log deviations behind the means, which are left aside.
+    """
+
+    kind: Literal["argmax", "clip", "squash"]
+    action_shape: tuple[int, ...] = ()
+    first: int = 0
+    low: FloatArray = field(default_factory=lambda: np.zeros(0, np.float32))
+    high: FloatArray = field(default_factory=lambda: np.zeros(0, np.float32))
+    with_deviations: bool = False
+
+
+# By the method that chooses, so that a class with another one is not taken for what it inherits from.
+_NUMBERS: Mapping[Any, tuple[Literal["clip", "squash"], bool]] = {
+    NoisyPolicy.greedy: ("clip", False),
+    GaussianPolicy.greedy: ("clip", True),
+    SquashedGaussianPolicy.greedy: ("squash", True),
+}
+
+
+def greedy_rule(policy: Policy, action_space: Any) -> GreedyRule:
+    """What a policy does without exploration.
+
+    Raises:
+        SettingsError: It is known to the policy only.
+    """
+    if isinstance(policy, PolicyPerEnvironment):  # they act alike without exploration
+        policy = policy.policies[0]
+    chooses = type(policy).greedy
+    if isinstance(action_space, spaces.Discrete) and chooses is Policy.greedy:
+        return GreedyRule("argmax", first=int(action_space.start))
+    if isinstance(action_space, spaces.Box) and chooses in _NUMBERS:
+        kind, with_deviations = _NUMBERS[chooses]
+        low, high = (bound.reshape(-1).astype(np.float32) for bound in (action_space.low, action_space.high))
+        return GreedyRule(kind, action_space.shape, 0, low, high, with_deviations)
+    raise SettingsError(
+        f"{type(policy).__name__} chooses for {action_space} in a way that cannot be written down: known are policies "
+        "that take the highest score, NoisyPolicy, GaussianPolicy and SquashedGaussianPolicy"
+    )
+
+
+@dataclass(frozen=True)
+class ExportedPolicy:
+    """What an exported policy computes: action and scores of observations [B, *obs], which are normalised first.
+
+    Attributes:
+        obs_shape: Of one observation, frames that are shown together included.
+        obs_dtype: As NumPy names it.
+        scores_shape: Of what the agent's action() answers to one.
+        rule: From these answers to actions.
+        normaliser: Of observations; one that has seen nothing leaves them as they are.
+        about: What is worth knowing of it, in words, by name.
+    """
+
+    obs_shape: tuple[int, ...]
+    obs_dtype: str
+    scores_shape: tuple[int, ...]
+    rule: GreedyRule
+    normaliser: ObservationNormaliser
+    about: Mapping[str, str] = field(default_factory=dict)
+
+
+class RunExported(Protocol):
+    """What was written, read again."""
+
+    def __call__(self, obs: Array) -> tuple[Array, FloatArray]:
+        """Actions and scores of observations [B, *obs]."""
+
+
+Exporter = Callable[[Any, ExportedPolicy, Path], RunExported]
+"""Writes the policy of an agent to a file or folder, and reads it again."""
+
+_FORMATS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "torch": {"onnx": ("onnx", "onnxruntime", "onnxscript"), "torch": ()},
+    "keras": {"onnx": ("onnx", "onnxruntime"), "saved_model": ()},
+}
+
+
+def check_format(file_format: str, framework: str) -> None:
+    """Refuses a format in which a framework's agents cannot be written.
+
+    Args:
+        file_format: What was asked for.
+        framework: "torch" or "keras".
+
+    Raises:
+        SettingsError: It is another framework's, or a package for it is missing.
+    """
+    known = _FORMATS[framework]
+    if file_format not in known:
+        raise SettingsError(
+            f"format={file_format}: the policy of an agent in {framework} is written as {' or '.join(known)}"
+        )
+    for package in known[file_format]:
+        if importlib.util.find_spec(package) is None:
+            raise SettingsError(
+                f"format={file_format} needs {package}, which is not installed: pip install 'note-rl[export]'"
+            )
+
+
+def cannot_be_exported(agent: Any, file_format: str, error: Exception) -> AgentContractError:
+    """The error for a network that a format has no words for."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    said = lines[0] if lines else type(error).__name__
+    return AgentContractError(
+        f"action() of {type(agent).__name__} cannot be written as {file_format}: it must consist of tensor operations "
+        f"that are the same for every batch ({type(error).__name__}: {said[:_MOST_WORDS]})"
+    )
+
+
+def check_same(exported: tuple[Array, FloatArray], expected: tuple[Array, FloatArray]) -> None:
+    """Refuses an exported policy that does not act as the agent does.
+
+    Args:
+        exported: Its actions [B] or [B, ...], and scores [B, ...].
+        expected: Those of the agent.
+
+    Raises:
+        NoteRLError: They differ by more than single precision explains.
+    """
+    (action, scores), (wanted, answers) = exported, expected
+    same = scores.shape == answers.shape and np.allclose(scores, answers, **_TOLERANCE)
+    if wanted.dtype.kind == "f":
+        same = same and action.shape == wanted.shape and np.allclose(action, wanted, **_TOLERANCE)
+    if not same:
+        raise NoteRLError(
+            "the exported policy does not answer as the agent does, so it was not kept; is there something random in "
+            "action(), or something that depends on the whole batch?"
+        )

@@ -1,0 +1,68 @@
+"""`tuner export RUN`: what was learned, for programs that act by it."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from omegaconf import DictConfig
+from rich.markup import escape
+
+from note_rl.learners.exporting import ExportedPolicy, check_format
+from note_rl.support.threads import thread_variables
+from tuner.commands.loading import place_of
+from tuner.config.trust import trusted_modules
+from tuner.errors import UserError
+from tuner.runs import folders as runs
+from tuner.runs.checks import resolve
+from tuner.runs.functions import is_function
+from tuner.runs.trained import folder_of, load_run, weights_of
+from tuner.support.console import PlainConsole
+
+_NAMES: Final = {"onnx": "policy.onnx", "torch": "policy.pt2", "saved_model": "policy_saved_model"}
+
+
+def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
+    """Refuses a folder without a run whose policy can be exported."""
+    del folder, overrides, config_dir
+    if config.run is None:
+        raise UserError(f"name the folder of a run: tuner export RUN, such as {runs.newest() or 'runs/NAME'}")
+    trust = trusted_modules(resolve(config).get("trust"))
+    place = place_of(config.run, trust)
+    of_the_run = runs.read_run(folder_of(place), trust)
+    if is_function(of_the_run):
+        raise UserError(f"{folder_of(place)} is a run of a function, which has no policy")
+    check_format(config.format, of_the_run["backend"]["name"])
+    weights_of(place, config.weights)
+
+
+def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
+    """Exports, and says how to use it."""
+    del folder, overrides
+    for name, value in thread_variables(1).items():
+        os.environ.setdefault(name, value)  # as in training
+    place = place_of(config.run, trusted_modules(resolve(config).get("trust")))
+    path = folder_of(place) / (config.file or _NAMES[config.format])
+    trained = load_run(place, trusted_modules(resolve(config).get("trust")), config.weights)
+    about = {
+        "environment": trained.environment.id,
+        "num_env_steps": str(trained.agent.num_env_steps),
+        "weights": weights_of(place, config.weights).name,
+    }
+    policy = trained.agent.export(path, config.format, about)
+    console = PlainConsole()
+    console.print(f"policy of {policy.about['agent']} on {trained.environment.id}: {escape(str(path))}", soft_wrap=True)
+    console.print(_shapes(policy), soft_wrap=True)
+    return 0
+
+
+def _shapes(policy: ExportedPolicy) -> str:
+    rule = policy.rule
+    action = "int64" if rule.kind == "argmax" else "float32"
+    sizes = {
+        f"observation {policy.obs_dtype}": policy.obs_shape,
+        f"action {action}": rule.action_shape,
+        "scores float32": policy.scores_shape,
+    }
+    given, *gives = (escape(f"{name} {['batch', *shape]}".replace("'", "")) for name, shape in sizes.items())
+    return f"{given} -> {', '.join(gives)}"
