@@ -62,6 +62,7 @@ class Player:
         state: None = None,
         episode_start: Array | bool | None = None,
         deterministic: bool = True,
+        action_masks: Array | None = None,
     ) -> tuple[Array, None]:
         """Actions for one observation, or for several stacked along a first axis.
 
@@ -71,6 +72,7 @@ class Player:
             episode_start: Whether an observation is the first of its episode, one or [E]. Only an agent that is shown
                 several frames together needs it; None: the first call begins an episode, later ones go on with it.
             deterministic: Without exploration, as agents are evaluated; False: exploring as at the end of training.
+            action_masks: Which actions are allowed, [A] or [E, A], True where they are; None: all.
 
         Returns:
             An action, or [E, ...] actions, as `env.step` takes them; and None.
@@ -84,7 +86,8 @@ class Player:
             self._num, self._acting = len(obs), {}
         if deterministic not in self._acting:
             self._acting[deterministic] = _Greedily(self) if deterministic else _Exploring(self, self._rng)
-        actions = self._acting[deterministic](obs, episode_start)
+        masks = None if action_masks is None else np.asarray(action_masks, np.bool_).reshape(len(obs), -1)
+        actions = self._acting[deterministic](obs, episode_start, masks)
         actions = as_the_space_has_it(actions, self.action_space)
         return (actions[0] if is_single else actions), None
 
@@ -113,9 +116,9 @@ class _Greedily:
         self._choose: Greedy = player.run.agent.greedy_in(player.action_space)
         self._began = False
 
-    def __call__(self, obs: Array, episode_start: Array | bool | None) -> Array:
+    def __call__(self, obs: Array, episode_start: Array | bool | None, masks: BoolArray | None) -> Array:
         starts, self._began = _starts(len(obs), episode_start, self._began), True
-        return self._choose(obs, starts)
+        return self._choose(obs, starts, masks)
 
 
 class _Exploring:
@@ -125,9 +128,9 @@ class _Exploring:
         self._choose = Exploring(player.run.agent, player.action_space, rng)
         self._began = False
 
-    def __call__(self, obs: Array, episode_start: Array | bool | None) -> Array:
+    def __call__(self, obs: Array, episode_start: Array | bool | None, masks: BoolArray | None) -> Array:
         starts, self._began = _starts(len(obs), episode_start, self._began), True
-        return self._choose(obs, starts)
+        return self._choose(obs, starts, masks)
 
 
 def _starts(num: int, told: Array | bool | None, began: bool) -> BoolArray:

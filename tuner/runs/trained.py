@@ -81,12 +81,14 @@ class Exploring:
         self._frames = FrameStack(settings.experience.frame_stack)
         self._is_bound = False
 
-    def __call__(self, obs: Array, starts: BoolArray) -> Array:
-        """Actions [E] or [E, A] for observations [E, *obs]; `starts` [E]: which are the first of their episode."""
+    def __call__(self, obs: Array, starts: BoolArray, action_mask: BoolArray | None = None) -> Array:
+        """Actions [E] or [E, A]; see `note_rl.collect.evaluation.Greedy` for the arguments."""
         if not self._is_bound:
             self._bind(len(obs))
         self._policy.reset(np.flatnonzero(starts))
         answers = self._act(self._frames.show(obs, starts))
+        if action_mask is not None:
+            answers = self._policy.masked(answers, action_mask)
         return self._policy.for_env(self._policy.select(answers, self._rng))
 
     def _bind(self, num_envs: int) -> None:
