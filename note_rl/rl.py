@@ -36,6 +36,8 @@ class RL(Agent):
     - where samples are sequences (sequences=True), s is [B, T, *obs], a, r and d are [B, T], and `self.ended` [B, T] is
       1 where an episode ended: the class declares `batch_attributes = ("ended",)`. With "behaviour" in it, it finds
       what action() answered when it acted as `self.behaviour` [B, T, A];
+    - where the environment tells which actions it allows, `self.action_mask` and `self.next_action_mask` [B, A] are 1
+      for those that it allowed in s and in next_s, else 0; elsewhere they are None. Acting heeds them by itself;
     - optionally `self.prioritized_replay.update(TD)` or `.update(TD, ratio)` inside `__call__`: hands errors [B] (and
       probability ratios [B]) over, from which prioritized replay takes its priorities;
     - optionally `self.couples_samples = True`, where samples of a batch influence each other's loss on purpose: a loss

@@ -6,7 +6,7 @@ import numpy as np
 
 from note_rl.collect.acting import Act
 from note_rl.collect.base import Collecting
-from note_rl.collect.contract import check_answers
+from note_rl.collect.contract import check_allowed, check_answers
 from note_rl.collect.rows import Rows
 from note_rl.environments import Environments
 from note_rl.environments.frames import FrameStack
@@ -74,11 +74,17 @@ class Collector(Collecting):
             if not self._answers_seen:
                 check_answers(scores, self.num_envs, policy, envs.action_space)
                 self._answers_seen = True
+            mask = envs.action_mask
+            if mask is not None:
+                scores = policy.masked(scores, mask)
             action = policy.select(scores, self.rng)
+            if mask is not None:
+                check_allowed(action, mask, policy)
             log_prob = policy.log_prob(scores, action)
             obs, reward, next_obs, terminated, ended = envs.step(policy.for_env(action))
             answers = scores if self._keep_answers else None
-            row = (obs, action, reward, next_obs, terminated, ended, log_prob, envs.achieved_goal, answers)
+            further = (envs.achieved_goal, answers, mask, envs.next_action_mask)
+            row = (obs, action, reward, next_obs, terminated, ended, log_prob, *further)
             rows.add(row, envs.alive)
             self._earned.append(reward if envs.counted is None else envs.counted)
             self._starts = ended

@@ -12,7 +12,7 @@ from note_rl.errors import AgentContractError, SettingsError, about_shapes
 from note_rl.learners.declarations import has_loss, updates_itself
 from note_rl.learners.own_updates import check_own_update
 from note_rl.policy import Policy
-from note_rl.types import FloatArray
+from note_rl.types import Array, BoolArray, FloatArray
 
 _PARTS = {
     "env": "the environment: self.env = 'CartPole-v1', for example",
@@ -187,3 +187,16 @@ def check_answers(answers: FloatArray, num_envs: int, policy: Policy, action_spa
         f"action() returned {width} numbers per observation (the shape {list(answers.shape)}), but {expected} are what "
         f"{type(policy).__name__} takes for the actions {action_space}{hint}"
     )
+
+
+def check_allowed(action: Array, mask: BoolArray, policy: Policy) -> None:
+    """Refuses actions [E] that masks [E, A] forbid, from a policy that does not heed them.
+
+    Raises:
+        AgentContractError: Naming the policy and what it must do.
+    """
+    if not mask[np.arange(len(action)), action].all():
+        raise AgentContractError(
+            f"{type(policy).__name__} chose an action that the environment's action mask forbids: a policy of your own "
+            "must never choose where the score is -inf, or define masked(scores, mask) to its own taste"
+        )

@@ -1,5 +1,6 @@
 """Acting without exploration, evaluation on fresh environments, and the score of acting at random."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -15,8 +16,9 @@ from note_rl.support.checking import checked
 from note_rl.types import Array, BoolArray, Evaluation, FloatArray
 
 Act = Callable[[Array], FloatArray]
-# (what E environments show [E, *obs], whether it is the first of an episode [E]) -> actions [E] or [E, A]
-Choose = Callable[[Array, BoolArray], Array]
+# (what E environments show [E, *obs], whether it is the first of an episode [E]) -> actions [E] or [E, A]; where they
+# tell which actions they allow, and it takes a third argument: also that, [E, A]
+Choose = Callable[..., Array]
 ActingIn = Callable[[Any], Choose]
 """From the action space of an environment to how to act there."""
 
@@ -47,17 +49,20 @@ class Greedy:
         self.frame_stack = frame_stack
         self._frames = FrameStack(frame_stack)
 
-    def __call__(self, obs: Array, starts: BoolArray) -> Array:
+    def __call__(self, obs: Array, starts: BoolArray, action_mask: BoolArray | None = None) -> Array:
         """Actions [E] or [E, A].
 
         Args:
             obs: What the environments show. [E, *obs]
             starts: Whether that is the first observation of an episode. [E]
+            action_mask: Which actions are allowed there; None: all. [E, A]
         """
         answers = self._act(self._frames.show(obs, starts))
         if not self._answers_seen:
             check_answers(answers, len(obs), self.policy, self._action_space)
             self._answers_seen = True
+        if action_mask is not None:
+            answers = self.policy.masked(answers, action_mask)
         return self.policy.greedy(answers)
 
 
@@ -88,20 +93,27 @@ def random_policy_returns(env: EnvLike, num_episodes: int, seed: int) -> FloatAr
     envs = _fresh_environments(env, num_episodes, seed)
     choose = random_actions(envs.action_space, seed)
     try:
-        return _play(lambda obs, starts: choose(obs), envs, num_episodes).returns
+        return _play(lambda obs, starts, mask=None: choose(obs, mask), envs, num_episodes).returns
     finally:
         envs.close()
 
 
-def random_actions(space: Any, seed: int) -> Callable[[Array], Array]:
-    """Chooses any action, each equally likely, for observations [E, *obs]; what is chosen is counted from 0."""
+def random_actions(space: Any, seed: int) -> Callable[[Array, BoolArray | None], Array]:
+    """Chooses any allowed action, each equally likely; what is chosen is counted from 0.
+
+    Args:
+        space: Of one action.
+        seed: Of the choice.
+
+    Returns:
+        (observations [E, *obs], masks [E, A] of what is allowed or None) -> actions [E, ...].
+    """
     space.seed(int(generator(seed, "random policy").integers(2**31)))
     counted = isinstance(space, spaces.Discrete | spaces.MultiDiscrete) and np.any(space.start)
 
-    def choose(obs: Array) -> Array:
-        return np.stack(
-            [np.asarray(space.sample() - space.start if counted else space.sample()) for _ in range(len(obs))]
-        )
+    def choose(obs: Array, mask: BoolArray | None) -> Array:
+        drawn = [space.sample() if mask is None else space.sample(mask[i].astype(np.int8)) for i in range(len(obs))]
+        return np.stack([np.asarray(one - space.start if counted else one) for one in drawn])
 
     return choose
 
@@ -111,6 +123,14 @@ def _fresh_environments(env: EnvLike, num_episodes: int, seed: int) -> VectorEnv
     return VectorEnvironment([flat_observations(factory()) for _ in range(min(_MOST_AT_ONCE, num_episodes))], seed)
 
 
+def _takes_three(choose: Choose) -> bool:
+    try:
+        inspect.signature(choose).bind(None, None, None)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
 def _play(choose: Choose, envs: Environments, num_episodes: int) -> Evaluation:
     share = [num_episodes // len(envs) + (index < num_episodes % len(envs)) for index in range(len(envs))]
     returns: list[list[float]] = [[] for _ in range(len(envs))]
@@ -118,8 +138,10 @@ def _play(choose: Choose, envs: Environments, num_episodes: int) -> Evaluation:
     total = np.zeros(len(envs))
     steps = np.zeros(len(envs), np.int64)
     starts = np.ones(len(envs), np.bool_)
+    masked = envs.action_mask is not None and _takes_three(choose)
     while any(len(done) < wanted for done, wanted in zip(returns, share, strict=True)):
-        _, reward, _, _, starts = envs.step(choose(envs.obs, starts))
+        further = (envs.action_mask,) if masked else ()
+        _, reward, _, _, starts = envs.step(choose(envs.obs, starts, *further))
         total += reward if reward.ndim == 1 else reward.sum(axis=-1)
         steps += 1
         for index in np.flatnonzero(starts):

@@ -36,12 +36,14 @@ class Exploring:
         self._frames = FrameStack(settings.experience.frame_stack)
         self._is_bound = False
 
-    def __call__(self, obs: Array, starts: BoolArray) -> Array:
-        """Actions [E] or [E, A] for observations [E, *obs]; `starts` [E]: which are the first of their episode."""
+    def __call__(self, obs: Array, starts: BoolArray, action_mask: BoolArray | None = None) -> Array:
+        """Actions [E] or [E, A]; see `note_rl.collect.evaluation.Greedy` for the arguments."""
         if not self._is_bound:
             self._bind(len(obs))
         self._policy.reset(np.flatnonzero(starts))
         answers = self._act(self._frames.show(obs, starts))
+        if action_mask is not None:
+            answers = self._policy.masked(answers, action_mask)
         return self._policy.for_env(self._policy.select(answers, self._rng))
 
     def _bind(self, num_envs: int) -> None:
@@ -77,7 +79,13 @@ class Predictor:
         self._acting: dict[bool, Choose] = {}  # by whether without exploration
         self._num = 0  # observations in the last call
 
-    def __call__(self, observation: Any, episode_start: Array | bool | None, deterministic: bool) -> Array:
+    def __call__(
+        self,
+        observation: Any,
+        episode_start: Array | bool | None,
+        deterministic: bool,
+        action_masks: Array | None = None,
+    ) -> Array:
         """Actions for one observation, or for several stacked along a first axis.
 
         Args:
@@ -85,6 +93,7 @@ class Predictor:
             episode_start: Which are the first of their episode, one or [E]; None: the first call begins one, later
                 ones go on with it.
             deterministic: Without exploration; False: exploring as at the end of training.
+            action_masks: Which actions are allowed, [A] or [E, A]; None: all.
 
         Raises:
             EnvironmentMismatchError: Observations of another shape.
@@ -97,7 +106,8 @@ class Predictor:
             self._acting[deterministic] = self._choosing(deterministic)
         told = not began if episode_start is None else episode_start
         starts = np.broadcast_to(np.asarray(told, np.bool_), (len(obs),)).copy()
-        actions = self._acting[deterministic](obs, starts)
+        masks = () if action_masks is None else (np.asarray(action_masks, np.bool_).reshape(len(obs), -1),)
+        actions = self._acting[deterministic](obs, starts, *masks)
         actions = as_the_space_has_it(actions, self.action_space)
         action: Array = actions[0] if is_single else actions
         return action

@@ -196,7 +196,7 @@ def _fresh(agent: Any) -> VectorEnvironment:
 def _step_seconds(envs: Environments) -> float:
     """Of an environment step, resets included as they come."""
     choose = random_actions(envs.action_space, seed=0)
-    return _seconds(lambda: envs.step(choose(envs.obs)))
+    return _seconds(lambda: envs.step(choose(envs.obs, envs.action_mask)))
 
 
 def _seconds(call: Callable[[], object]) -> float:

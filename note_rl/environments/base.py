@@ -47,6 +47,14 @@ class Environments(Protocol):
     counted: FloatArray | None
     goal_layout: GoalLayout | None
 
+    @property
+    def action_mask(self) -> BoolArray | None:
+        """Which actions are allowed in what they show now, [E, A]; None: they do not tell, and all are."""
+
+    @property
+    def next_action_mask(self) -> BoolArray | None:
+        """The same for the next_obs of the last step."""
+
     def __len__(self) -> int:
         """E."""
 

@@ -21,12 +21,13 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
+from note_rl.environments.action_masks import ReadMasks, checked_masks, vector_mask_reader
 from note_rl.environments.base import AnyVectorEnv, as_the_space_has_it
 from note_rl.environments.goals import GoalLayout
 from note_rl.environments.in_process import as_stored, check_number
 from note_rl.errors import EnvironmentMismatchError
 from note_rl.seeding import integer
-from note_rl.types import Array, BoolArray, FloatArray
+from note_rl.types import ACTION_MASK, Array, BoolArray, FloatArray
 
 
 def foreign_environments(env: AnyVectorEnv, seed: int, goals: GoalLayout | None = None) -> "ForeignVector":
@@ -73,6 +74,9 @@ class ForeignVector(abc.ABC):
         self.goal_layout = goals
         self.achieved_goal: FloatArray | None = None
         self.alive: BoolArray | None = None
+        self.action_mask: BoolArray | None = None
+        self.next_action_mask: BoolArray | None = None
+        self._read_masks: ReadMasks | None = None
         self._has_goals = goals is not None
         if goals is not None:
             self.observation_space = spaces.Box(-np.inf, np.inf, (goals.obs_size + goals.goal_size,), np.float32)
@@ -93,10 +97,26 @@ class ForeignVector(abc.ABC):
         """All environments at the start of an episode."""
         seed = integer(self.seed, "environment", 0, 0)
         try:
-            obs, _ = self.env.reset(seed=seed)
+            obs, info = self.env.reset(seed=seed)
         except (TypeError, OverflowError):  # ALE's takes 31 bits
-            obs, _ = self.env.reset(seed=seed % 2**31)
+            obs, info = self.env.reset(seed=seed % 2**31)
+        self._begun(info, np.ones(len(self), np.bool_))
         return self._seen(obs)[0]
+
+    def _begun(self, info: Mapping[str, Any], mask: BoolArray) -> None:
+        """The environments in `mask` [E] have begun episodes, with this info."""
+        if self.action_mask is None:
+            self._read_masks = vector_mask_reader(self.env, info)
+        if self._read_masks is not None:
+            allowed = checked_masks(self._read_masks(info), ~mask, self.action_space)
+            before = allowed if self.action_mask is None else self.action_mask
+            self.action_mask = np.where(mask[:, None], allowed, before)
+
+    def _stepped(self, info: Mapping[str, Any], ended: BoolArray) -> None:
+        """All environments have taken a step, with this info, that ended the episodes in `ended` [E]."""
+        if self._read_masks is not None:
+            self.next_action_mask = checked_masks(self._read_masks(info), ended, self.action_space)
+            self.action_mask = self.next_action_mask
 
     @abc.abstractmethod
     def _move_on(self, obs: Array, achieved: FloatArray | None, ended: BoolArray, info: Mapping[str, Any]) -> Array:
@@ -125,6 +145,7 @@ class ForeignVector(abc.ABC):
             reward[~self.alive] = 0.0
             terminated &= self.alive
             ended &= self.alive
+        self._stepped(info, ended)
         previous = self.obs
         self.obs = self._move_on(obs, achieved, ended, info)
         self.achieved_goal = achieved
@@ -161,8 +182,20 @@ class _SameStep(ForeignVector):
     def _begin(self) -> Array:
         if not takes_seeds(self.env):
             return super()._begin()
-        obs, _ = self.env.reset(seed=_seeds(self.seed, np.zeros(len(self), np.int64), np.ones(len(self), np.bool_)))
+        everybody = np.ones(len(self), np.bool_)
+        obs, info = self.env.reset(seed=_seeds(self.seed, np.zeros(len(self), np.int64), everybody))
+        self._begun(info, everybody)
         return self._seen(obs)[0]
+
+    def _stepped(self, info: Mapping[str, Any], ended: BoolArray) -> None:
+        """It is told of the new episodes; of the last observations it stands in `final_info`, if at all."""
+        if self._read_masks is None:
+            return
+        self.action_mask = checked_masks(self._read_masks(info), np.zeros_like(ended), self.action_space)
+        last = info.get("final_info", {}).get(ACTION_MASK)
+        self.next_action_mask = np.where(
+            ended[:, None], checked_masks(last, np.ones_like(ended), self.action_space), self.action_mask
+        )
 
     def _move_on(self, obs: Array, achieved: FloatArray | None, ended: BoolArray, info: Mapping[str, Any]) -> Array:
         if not ended.any():
@@ -194,7 +227,8 @@ class _Disabled(ForeignVector):
     def _move_on(self, obs: Array, achieved: FloatArray | None, ended: BoolArray, info: Mapping[str, Any]) -> Array:
         if not ended.any():
             return obs
-        shown, _ = self.env.reset(options={"reset_mask": ended.copy()})
+        shown, info = self.env.reset(options={"reset_mask": ended.copy()})
+        self._begun(info, ended)
         return np.where(_rows(ended, obs), self._seen(shown)[0], obs)
 
 
@@ -226,7 +260,9 @@ class SeededVector(ForeignVector):
 
     def _restarted(self, mask: BoolArray, obs: Array | None) -> Array:
         """What is seen once the environments in `mask` [E] have begun the episodes of the numbers in `_episode`."""
-        shown, _ = self.env.reset(seed=_seeds(self.seed, self._episode, mask), options={"reset_mask": mask.copy()})
+        seeds = _seeds(self.seed, self._episode, mask)
+        shown, info = self.env.reset(seed=seeds, options={"reset_mask": mask.copy()})
+        self._begun(info, mask)
         self._length[mask] = 0
         seen = self._seen(shown)[0]
         return seen if obs is None else np.where(_rows(mask, obs), seen, obs)

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 from gymnasium import spaces
 
+from note_rl.environments.action_masks import action_masks
 from note_rl.environments.base import Env, as_the_space_has_it
 from note_rl.environments.goals import goal_layout, goal_wrapper
 from note_rl.environments.training_only import RewardAsItIs, is_over
@@ -58,18 +59,34 @@ class VectorEnvironment:
         self.counted: FloatArray | None = None  # [E] for the last step, where that is not what is learned from
         self._episode = [0] * len(self.envs)
         self._actions: list[list[Any]] = [[] for _ in self.envs]
-        first = [self._restart(index) for index in range(len(self.envs))]
+        first, infos = zip(*map(self._begin, range(len(self.envs))), strict=True)
         self.obs: Array = np.stack(first)  # [E, *obs], what each environment shows now
+        self._masks = action_masks(self.envs, infos)
 
     def __len__(self) -> int:
         """E."""
         return len(self.envs)
 
-    def _restart(self, index: int) -> Array:
+    @property
+    def action_mask(self) -> BoolArray | None:
+        """See `Environments`."""
+        return self._masks.now
+
+    @property
+    def next_action_mask(self) -> BoolArray | None:
+        """See `Environments`."""
+        return self._masks.after
+
+    def _begin(self, index: int) -> tuple[Array, dict[str, Any]]:
         self._actions[index].clear()
         seed = integer(self.seed, "environment", self._numbers[index], self._episode[index])
-        obs, _ = self.envs[index].reset(seed=seed)
-        return as_stored(obs)
+        obs, info = self.envs[index].reset(seed=seed)
+        return as_stored(obs), info
+
+    def _restart(self, index: int) -> Array:
+        obs, info = self._begin(index)
+        self._masks.begin(index, info)
+        return obs
 
     def _to_env(self, action: Array) -> list[Any]:
         """Actions in the form that each environment takes."""
@@ -86,9 +103,11 @@ class VectorEnvironment:
         terminated = np.zeros((num_envs, *self._per_agent), np.bool_)
         ended = np.zeros(num_envs, np.bool_)
         over = []
+        infos = []
         for index, one in enumerate(self._to_env(action)):
             next_obs[index], reward[index], done, truncated, info = self.envs[index].step(one)
             self._actions[index].append(one)
+            infos.append(info)
             if self._per_agent:
                 terminated[index] = done
                 done = terminated[index].all()
@@ -101,6 +120,7 @@ class VectorEnvironment:
         if self._goals:
             self.achieved_goal = np.stack([goal.achieved_goal for goal in self._goals])
         previous, self.obs = self.obs, next_obs
+        self._masks.step(infos, over)
         if over:
             ended[over] = True
             self.obs = next_obs.copy()
@@ -135,6 +155,7 @@ class VectorEnvironment:
             for action in taken.tolist() if self._action_start is not None else list(taken):
                 obs, _, terminated, truncated, info = env.step(action)
                 self._actions[index].append(action)
+                self._masks.replay(index, info, (terminated, truncated))
                 self.obs[index] = obs
                 if is_over(bool(np.all(terminated)), truncated, info):
                     self.obs[index] = self._restart(index)

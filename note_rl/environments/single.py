@@ -12,7 +12,7 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 from note_rl.environments.base import AnyVectorEnv, Env
 from note_rl.environments.gymnasium_vector import foreign_environments
 from note_rl.errors import EnvironmentMismatchError
-from note_rl.types import Array
+from note_rl.types import ACTION_MASK, Array, BoolArray
 
 
 def single_factory(env: AnyVectorEnv) -> Callable[[], Env]:
@@ -76,7 +76,7 @@ class FirstOfVector(gymnasium.Env[Array, Any]):
         """Begins everywhere; without a seed, from the next one."""
         super().reset(seed=seed)
         self._envs.restart(self._envs.seed + 1 if seed is None else seed)
-        return self._envs.obs[0], {}
+        return self._envs.obs[0], self._info(self._envs.action_mask)
 
     def step(self, action: Any) -> tuple[Array, float, bool, bool, dict[str, Any]]:
         """One step everywhere."""
@@ -84,7 +84,11 @@ class FirstOfVector(gymnasium.Env[Array, Any]):
         start: Any = space.start if isinstance(space, spaces.Discrete | spaces.MultiDiscrete) else 0
         own = np.asarray(action) - start if np.any(start) else np.asarray(action)
         _, reward, obs, terminated, ended = self._envs.step(np.stack([own] * len(self._envs)))
-        return obs[0], float(reward[0]), bool(terminated[0]), bool(ended[0] and not terminated[0]), {}
+        info = self._info(self._envs.next_action_mask)
+        return obs[0], float(reward[0]), bool(terminated[0]), bool(ended[0] and not terminated[0]), info
+
+    def _info(self, mask: BoolArray | None) -> dict[str, Any]:
+        return {} if mask is None else {ACTION_MASK: mask[0]}
 
     def close(self) -> None:
         """Closes the vector environment."""

@@ -131,7 +131,7 @@ def _apart(columns: Mapping[str, Array], scale: float) -> tuple[dict[str, Array]
         plain[name], other[name] = values, exchanged
         if name == "weights":
             other[name] = exchanged * (1 + 0.5 * sides)
-        elif not name.endswith(("obs", "action", BEHAVIOUR)) and np.issubdtype(values.dtype, np.floating):
+        elif not name.endswith(("obs", "action", "mask", BEHAVIOUR)) and np.issubdtype(values.dtype, np.floating):
             far = scale if name in ("reward", "return_", "value_old") else 0.5
             other[name] = (exchanged + far * sides).astype(values.dtype)
     return plain, other

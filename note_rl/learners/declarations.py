@@ -15,7 +15,7 @@ from note_rl.environments import Env, bounded_actions, num_discrete_actions
 from note_rl.errors import AgentContractError
 from note_rl.policy import Policy
 from note_rl.settings import ReplaySettings, RolloutSettings, SequenceSettings, Settings
-from note_rl.types import BEHAVIOUR
+from note_rl.types import ACTION_MASK, BEHAVIOUR, NEXT_ACTION_MASK
 
 ActionKind = Literal["discrete", "multi_discrete", "multi_binary", "continuous", "bounded"]
 Framework = Literal["keras", "torch", "none"]
@@ -48,6 +48,8 @@ class Declared:
         couples_samples: Samples of a batch influence each other's loss on purpose.
         normal_inputs: Standard normal numbers that the loss draws on: shapes for one sample, by name.
         groups_at_sync: Parameter groups that learn only in the steps that also move the targets.
+        action_mask, next_action_mask: While its loss is evaluated, 1 where an action was allowed in the observations of
+            the minibatch and in those that followed, else 0, [B, A]; None: the environment does not tell, and all are.
     """
 
     framework: ClassVar[Framework] = "none"
@@ -65,6 +67,8 @@ class Declared:
     couples_samples: bool = False
     normal_inputs: Mapping[str, tuple[int, ...]] = MappingProxyType({})
     groups_at_sync: Sequence[int] = ()
+    action_mask: Any = None
+    next_action_mask: Any = None
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         """Refuses declarations that mean nothing (AgentContractError)."""
@@ -124,6 +128,10 @@ _ROLLOUTS = "comes with PPO=True (buffer=rollout)"
 _ADVANTAGES = BatchAttribute(f"{_ROLLOUTS} and an agent that has value(s)", _from_rollouts)
 _EXPERT = BatchAttribute("comes with expert=... in set() (buffer.expert)", _from_an_expert)
 
+_MASK = BatchAttribute(
+    "comes with environments that tell which actions they allow, and is None elsewhere", lambda settings: True
+)
+
 BATCH_ATTRIBUTES: Mapping[str, BatchAttribute] = {
     "discount": BatchAttribute("comes with every minibatch", lambda settings: True),
     "log_prob_old": BatchAttribute(
@@ -136,6 +144,8 @@ BATCH_ATTRIBUTES: Mapping[str, BatchAttribute] = {
         "policy=softmax, or policy=gaussian where actions are numbers, without HER, TRL and MARL",
         _with_behaviour,
     ),
+    ACTION_MASK: _MASK,
+    NEXT_ACTION_MASK: _MASK,
     "ended": BatchAttribute("comes with sequences=True (buffer=sequences)", _from_sequences),
     "advantage": _ADVANTAGES,
     "return_": _ADVANTAGES,

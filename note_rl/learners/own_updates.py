@@ -20,8 +20,12 @@ class TrainingBatch:
     """What update() is given: the tensors of a minibatch as attributes.
 
     `obs`, `action`, `reward`, `next_obs`, `terminated` and `discount` are always there, [B, ...] each; what else there
-    may be stands in `note_rl.learners.declarations.BATCH_ATTRIBUTES`, such as `advantage`.
+    may be stands in `note_rl.learners.declarations.BATCH_ATTRIBUTES`, such as `advantage`. `action_mask` and
+    `next_action_mask` [B, A] are None where the environment does not tell which actions it allows.
     """
+
+    action_mask: Any = None
+    next_action_mask: Any = None
 
     def __init__(self, columns: Mapping[str, Any]) -> None:
         vars(self).update(columns)

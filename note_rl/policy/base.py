@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from note_rl.types import Array, FloatArray, IntArray
+from note_rl.types import Array, BoolArray, FloatArray, IntArray
 
 
 class Policy(ABC):
@@ -43,6 +43,13 @@ class Policy(ABC):
     def num_answers(self, action_space: Any) -> int | None:
         """How many numbers action() must give per observation; None: it is not known."""
         return None
+
+    def masked(self, scores: FloatArray, mask: BoolArray) -> FloatArray:
+        """The agent's answers [E, A] where only the actions in a mask [E, A] are allowed: -inf for all others.
+
+        The environment says which, and select() and greedy() never choose one of those.
+        """
+        return np.where(mask, scores, np.float32(-np.inf))
 
     @abstractmethod
     def select(self, scores: FloatArray, rng: np.random.Generator) -> Array:

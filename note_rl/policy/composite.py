@@ -11,7 +11,7 @@ from note_rl.policy.base import Policy
 from note_rl.policy.continuous import NoisyPolicy
 from note_rl.policy.discrete import GreedyQPolicy
 from note_rl.policy.noise import NoiseProcess
-from note_rl.types import Array, FloatArray, IntArray, nested_parts, under
+from note_rl.types import Array, BoolArray, FloatArray, IntArray, nested_parts, under
 
 
 class _Several(Policy):
@@ -59,6 +59,11 @@ class PolicyPerEnvironment(_Several):
     def num_answers(self, action_space: Any) -> int | None:
         """As many as the first of them takes: the agent answers all environments alike."""
         return self.policies[0].num_answers(action_space)
+
+    def masked(self, scores: FloatArray, mask: BoolArray) -> FloatArray:
+        """[E, A], each in its own way."""
+        pairs = enumerate(self.policies)
+        return np.concatenate([policy.masked(scores[i : i + 1], mask[i : i + 1]) for i, policy in pairs])
 
     def select(self, scores: FloatArray, rng: np.random.Generator) -> Array:
         """Actions [E] or [E, A]."""

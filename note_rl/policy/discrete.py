@@ -11,7 +11,7 @@ from note_rl.errors import AgentContractError, EnvironmentMismatchError, Setting
 from note_rl.policy.base import Policy
 from note_rl.policy.sampling import SMALLEST, OneOfEach, Switches, sample_cumulative, sample_rows
 from note_rl.support.checking import Number
-from note_rl.types import Array, FloatArray, IntArray
+from note_rl.types import Array, BoolArray, FloatArray, IntArray
 
 ClipRange = tuple[float, float]
 _FINITE = Number()
@@ -79,15 +79,28 @@ def _check_clip(clip: ClipRange) -> None:
 def _sample_boltzmann(scores: FloatArray, tau: float, clip: ClipRange, rng: np.random.Generator) -> IntArray:
     """One action per row with probability proportional to exp(score / tau)."""
     logits = np.clip(np.asarray(scores, np.float64) / tau, *clip)
-    return sample_rows(np.exp(logits - logits.max(axis=-1, keepdims=True)), rng)
+    shares = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    shares[np.isneginf(scores)] = 0.0  # what is not allowed, however the others are clipped
+    return sample_rows(shares, rng)
 
 
-def with_random_rows(action: IntArray, share: float, num_actions: int, rng: np.random.Generator) -> IntArray:
-    """The actions [E, ...], a share of them replaced by any action, each equally likely."""
+def with_random_rows(action: IntArray, share: float, scores: FloatArray, rng: np.random.Generator) -> IntArray:
+    """The actions [E, ...], a share of them replaced by any that is allowed, each equally likely.
+
+    Args:
+        action: Written to.
+        share: Between 0 and 1.
+        scores: -inf where an action is not allowed. [E, ..., A]
+        rng: Decides.
+    """
     explore = rng.random(action.shape) < share
     number = np.count_nonzero(explore)  # 0.1 us for a few actions; any() takes 2
     if number:
-        action[explore] = rng.integers(num_actions, size=number)
+        allowed = scores[explore] > -np.inf  # [number, A]
+        if allowed.all():
+            action[explore] = rng.integers(scores.shape[-1], size=number)
+        else:
+            action[explore] = sample_rows(allowed.astype(np.float64), rng)
     return action
 
 
@@ -109,7 +122,7 @@ class EpsGreedyQPolicy(DiscretePolicy):
 
     def select(self, scores: FloatArray, rng: np.random.Generator) -> Array:
         """Actions [E]."""
-        return with_random_rows(self.greedy(scores), self.eps, scores.shape[-1], rng)
+        return with_random_rows(self.greedy(scores), self.eps, scores, rng)
 
 
 class AdaptiveEpsGreedyPolicy(DiscretePolicy):
@@ -139,7 +152,7 @@ class AdaptiveEpsGreedyPolicy(DiscretePolicy):
 
     def select(self, scores: FloatArray, rng: np.random.Generator) -> Array:
         """Actions [E]; counts E steps."""
-        action = with_random_rows(self.greedy(scores), self.current_eps, scores.shape[-1], rng)
+        action = with_random_rows(self.greedy(scores), self.current_eps, scores, rng)
         self.num_steps += len(scores)
         return action
 
@@ -256,6 +269,12 @@ class SoftmaxPolicy(DiscretePolicy):
     def _choices(self, scores: FloatArray) -> OneOfEach | Switches | None:
         """Those that are made at once; None: one. Scores of several agents, which make one each, have an axis more."""
         return self._several if scores.ndim == 2 else None
+
+    def masked(self, scores: FloatArray, mask: BoolArray) -> FloatArray:
+        """Probabilities [E, A] under the condition that an allowed action is chosen, 0 for all others."""
+        shares = np.where(mask, np.maximum(scores, SMALLEST), 0.0)  # allowed ones stay possible, however unlikely
+        conditioned: FloatArray = (shares / shares.sum(axis=-1, keepdims=True)).astype(np.float32)
+        return conditioned
 
     def greedy(self, scores: FloatArray) -> Array:
         """The most likely actions, [E], or [E, D] of D choices."""

@@ -34,7 +34,7 @@ class GumbelSoftmaxPolicy(DiscretePolicy):
     def select(self, scores: FloatArray, rng: np.random.Generator) -> Array:
         """Actions [E], or [E, A] one-hot, for logits [E, A]."""
         perturbed = scores + rng.gumbel(size=scores.shape)
-        return self._as_action(with_random_rows(np.argmax(perturbed, axis=-1), self.eps, scores.shape[-1], rng), scores)
+        return self._as_action(with_random_rows(np.argmax(perturbed, axis=-1), self.eps, scores, rng), scores)
 
     def greedy(self, scores: FloatArray) -> Array:
         """The action of the highest logit."""
@@ -47,7 +47,7 @@ class GumbelSoftmaxPolicy(DiscretePolicy):
         """One-hot vectors [..., A] of the highest logits [..., A], a share `eps` of them of any action instead."""
         logits = np.asarray(logits)
         index = np.asarray(np.argmax(logits, axis=-1))  # of a single vector, too, something that can be written to
-        chosen = with_random_rows(index, self.eps, logits.shape[-1], self._own_generator())
+        chosen = with_random_rows(index, self.eps, logits, self._own_generator())
         one_hot: FloatArray = np.eye(logits.shape[-1])[chosen]
         return one_hot
 

@@ -69,7 +69,7 @@ class NStep:
             next_obs=ring.next_obs(last),
             terminated=terminated,
             discount=discount.astype(np.float32),
-            extras=ring.extras(slots),
+            extras=ring.extras(slots, last),
         )
 
     def _num_taken(self, ring: Ring, slots: IntArray) -> IntArray:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from note_rl.errors import CheckpointError
-from note_rl.types import EXTRAS, STEP_COLUMNS, Array, BoolArray, IntArray, Steps, nested, under
+from note_rl.types import EXTRAS, NEXT_ACTION_MASK, STEP_COLUMNS, Array, BoolArray, IntArray, Steps, nested, under
 
 
 class Ring:
@@ -99,9 +99,15 @@ class Ring:
         """What it saw next: [..., *obs]."""
         return self._fields["next_obs"][slots]
 
-    def extras(self, slots: IntArray) -> dict[str, Array]:
-        """Further fields by name."""
-        return {name: values[slots] for name, values in under(EXTRAS, self._fields).items()}
+    def extras(self, slots: IntArray, last: IntArray | None = None) -> dict[str, Array]:
+        """Further fields by name.
+
+        Args:
+            slots: Where transitions begin.
+            last: Where they end, which says what is allowed next; None: there, too.
+        """
+        ends = {NEXT_ACTION_MASK: slots if last is None else last}
+        return {name: values[ends.get(name, slots)] for name, values in under(EXTRAS, self._fields).items()}
 
     def has(self, name: str) -> bool:
         """Whether there is such a field or extra."""

@@ -151,6 +151,7 @@ class Agent(Trainable, Rebuildable, Counted, Adjustable, Pictured):
         state: None = None,
         episode_start: Array | bool | None = None,
         deterministic: bool = True,
+        action_masks: Array | None = None,
     ) -> tuple[Array, None]:
         """Actions for one observation, or for several stacked along a first axis; the form is Stable-Baselines3's.
 
@@ -160,6 +161,7 @@ class Agent(Trainable, Rebuildable, Counted, Adjustable, Pictured):
             episode_start: Whether an observation is the first of its episode, one or [E]. Only an agent that is shown
                 several frames together needs it; None: the first call begins an episode, later ones go on with it.
             deterministic: Without exploration, as agents are evaluated; False: exploring as at the end of training.
+            action_masks: Which actions are allowed, [A] or [E, A]; None: all.
 
         Returns:
             An action, or [E, ...] actions, as `env.step` takes them; and None.
@@ -176,7 +178,7 @@ class Agent(Trainable, Rebuildable, Counted, Adjustable, Pictured):
             env = as_factory(self._env_to_evaluate_in())()
             self._predictor = (purpose, Predictor(self, env, np.random.default_rng()))
             env.close()
-        return self._predictor[1](observation, episode_start, deterministic), None
+        return self._predictor[1](observation, episode_start, deterministic, action_masks), None
 
     @checked_arguments(format=OneOf(get_args(ExportFormat)))
     def export(

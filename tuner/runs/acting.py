@@ -50,10 +50,10 @@ class WithRandomActions:
         self._eps = eps
         self._rng = np.random.default_rng(seed)
 
-    def __call__(self, obs: Array, starts: BoolArray) -> Array:
-        """Actions [E] or [E, A] for observations [E, *obs]; `starts` [E]: which are the first of their episode."""
-        actions = np.array(self._greedy(obs, starts))
+    def __call__(self, obs: Array, starts: BoolArray, action_mask: BoolArray | None = None) -> Array:
+        """Actions [E] or [E, A]; see `note_rl.collect.evaluation.Greedy` for the arguments."""
+        actions = np.array(self._greedy(obs, starts, action_mask))
         drawn = self._rng.random(len(obs)) < self._eps
         if drawn.any():
-            actions[drawn] = self._random(obs)[drawn]
+            actions[drawn] = self._random(obs, action_mask)[drawn]
         return actions

@@ -56,6 +56,7 @@ class Player:
         state: None = None,
         episode_start: Array | bool | None = None,
         deterministic: bool = True,
+        action_masks: Array | None = None,
     ) -> tuple[Array, None]:
         """Actions for one observation, or for several stacked along a first axis; as `note_rl.RL.predict`.
 
@@ -65,6 +66,7 @@ class Player:
             episode_start: Whether an observation is the first of its episode, one or [E]. Only an agent that is shown
                 several frames together needs it; None: the first call begins an episode, later ones go on with it.
             deterministic: Without exploration, as agents are evaluated; False: exploring as at the end of training.
+            action_masks: Which actions are allowed, [A] or [E, A], True where they are; None: all.
 
         Returns:
             An action, or [E, ...] actions, as `env.step` takes them; and None.
@@ -74,6 +76,6 @@ class Player:
         """
         del state
         try:
-            return self._predict(observation, episode_start, deterministic), None
+            return self._predict(observation, episode_start, deterministic, action_masks), None
         except EnvironmentMismatchError as error:
             raise UserError(str(error)) from error

@@ -10,6 +10,7 @@ from typing import ClassVar
 import keras
 import tensorflow as tf
 
+from note_rl.agents.keras.choices import where_allowed
 from note_rl.agents.keras.layered import LayeredNetwork
 from note_rl.agents.keras.networks import MLP, MakeNetwork, soft_update
 from note_rl.agents.spaces import discrete_spaces
@@ -115,17 +116,19 @@ class ACER(RL):
         The policy's loss has the gradient that `policy_gradient` says, as f is multiplied by it. The critic's is
         (Q_ret - Q(s, a))^2 / 2.
         """
-        f = tf.nn.softmax(_of_steps(self.actor, s))  # [B, T, A], as all that is not summed over the actions
+        mask, next_mask = self.action_mask, self.next_action_mask
+        f = tf.nn.softmax(where_allowed(_of_steps(self.actor, s), mask))  # [B, T, A], as all that is not summed over A
         q = _of_steps(self.critic, s)
         q_chosen = _at(q, a)  # [B, T]
         with evaluating():
-            next_f, next_q = tf.nn.softmax(_of_steps(self.actor, next_s)), _of_steps(self.critic, next_s)
+            next_f = tf.nn.softmax(where_allowed(_of_steps(self.actor, next_s), next_mask))
+            next_q = _of_steps(self.critic, next_s)
         ratio = f / (self.behaviour + self.epsilon)
         next_value = tf.reduce_sum(next_f * next_q, axis=-1)
         q_ret = tf.stop_gradient(retrace(r, self.discount, self.ended, next_value, q_chosen, _at(ratio, a)))
         gradient = self.policy_gradient(f, q, a, ratio, q_ret)
         if self.trust_region:
-            average = tf.nn.softmax(_of_steps(self.average_actor, s))
+            average = tf.nn.softmax(where_allowed(_of_steps(self.average_actor, s), mask))
             gradient = within_trust_region(gradient, f, average, self.delta, self.epsilon)
         policy_loss = -tf.reduce_sum(tf.stop_gradient(gradient) * f, axis=-1)
         value_loss = 0.5 * tf.square(q_ret - q_chosen)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from note_rl.agents.keras.choices import choice_of
+from note_rl.agents.keras.choices import choice_of, where_allowed
 from note_rl.agents.keras.distributions import DiagonalGaussian, Distribution
 from note_rl.agents.keras.layered import LayeredNetwork, have_one_trunk, policy_and_value, through_one_trunk
 from note_rl.agents.keras.networks import MLP, MakeNetwork
@@ -105,28 +105,33 @@ class ActorCritic(RL):
         """V(s) [B]."""
         return self.critic(s)[:, 0]
 
-    def distribution(self, s: tf.Tensor) -> Distribution:
-        """pi(.|s), for each state of a batch."""
+    def distribution(self, s: tf.Tensor, action_mask: tf.Tensor | None = None) -> Distribution:
+        """pi(.|s), for each state of a batch; of the allowed actions, where a mask [B, A] is given."""
         outputs: tf.Tensor = self.actor(s)
         if self.choice is not None:
-            return self.choice.distribution(outputs)
+            return self.choice.distribution(where_allowed(outputs, action_mask))
         assert self.log_std is not None
         return DiagonalGaussian(outputs, tf.identity(self.log_std))
 
-    def log_prob_and_entropy(self, s: tf.Tensor, a: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def log_prob_and_entropy(
+        self, s: tf.Tensor, a: tf.Tensor, action_mask: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         """Log-probability of a in s [B], and the entropy of pi(.|s), [B] or the same number for all states."""
-        return self._log_prob_and_entropy(self.actor(s), a)
+        mask = self.action_mask if action_mask is None else action_mask  # the first is there in a loss, not in update()
+        return self._log_prob_and_entropy(self.actor(s), a, mask)
 
     def log_prob_entropy_and_value(self, s: tf.Tensor, a: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Both, and V(s) [B]; a trunk of policy and value is passed through once."""
         if not self.one_trunk:
             return (*self.log_prob_and_entropy(s, a), self.value(s))
         outputs, v = through_one_trunk(self.actor, self.critic, s)
-        return (*self._log_prob_and_entropy(outputs, a), v[:, 0])
+        return (*self._log_prob_and_entropy(outputs, a, self.action_mask), v[:, 0])
 
-    def _log_prob_and_entropy(self, outputs: tf.Tensor, a: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def _log_prob_and_entropy(
+        self, outputs: tf.Tensor, a: tf.Tensor, mask: tf.Tensor | None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         if self.choice is not None:
-            policy = self.choice.distribution(outputs)
+            policy = self.choice.distribution(where_allowed(outputs, mask))
             return policy.log_prob(a), policy.entropy()
         assert self.log_std is not None
         distance = (a - outputs) * tf.exp(-self.log_std)

@@ -10,6 +10,14 @@ from note_rl.agents.keras.distributions import Bernoulli, Categorical, Distribut
 from note_rl.agents.spaces import BinarySpaces, DiscreteSpaces, FactoredSpaces, PolicySpaces
 from note_rl.learners.numpy_policy import Activation, softmax_of_each
 
+NOT_ALLOWED = -1e9
+"""Value or logit of an action that the environment does not allow: finite, so that 0 times its logarithm is 0."""
+
+
+def where_allowed(values: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
+    """Values or logits of actions [..., A], far below all others where a mask [..., A] is 0; None: as they are."""
+    return values if mask is None else tf.where(mask < 0.5, NOT_ALLOWED, values)
+
 
 class Choice(ABC):
     """One way of choosing."""

@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from note_rl.agents.keras.choices import where_allowed
 from note_rl.agents.keras.dqn import DQN
 from note_rl.learners.keras.modes import evaluating
 
@@ -15,5 +16,5 @@ class DoubleDQN(DQN):
     def next_value(self, next_s: tf.Tensor) -> tf.Tensor:
         """Q_target(s', argmax_a Q(s', a)) [B] (the target of the paper's section on Double DQN)."""
         with evaluating():
-            chosen = tf.argmax(self.q_net(next_s), axis=1)  # [B]
+            chosen = tf.argmax(where_allowed(self.q_net(next_s), self.next_action_mask), axis=1)  # [B]
         return tf.gather(self.target_q_net(next_s), chosen, axis=1, batch_dims=1)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from note_rl.agents.keras.choices import where_allowed
 from note_rl.agents.keras.networks import MLP, MakeNetwork, soft_update
 from note_rl.agents.spaces import discrete_spaces
 from note_rl.environments import EnvLike
@@ -66,8 +67,8 @@ class DQN(RL):
         return self.q_net(s)
 
     def next_value(self, next_s: tf.Tensor) -> tf.Tensor:
-        """What the states that follow are worth [B]: max_a Q_target(s', a)."""
-        return tf.reduce_max(self.target_q_net(next_s), axis=1)
+        """What the states that follow are worth [B]: max_a Q_target(s', a), of the actions allowed there."""
+        return tf.reduce_max(where_allowed(self.target_q_net(next_s), self.next_action_mask), axis=1)
 
     def __call__(self, s: tf.Tensor, a: tf.Tensor, next_s: tf.Tensor, r: tf.Tensor, d: tf.Tensor) -> tf.Tensor:
         """Huber loss [B] between Q(s, a) and r + discount * next_value(s')."""

@@ -126,19 +126,21 @@ class TRPO(ActorCritic):
     def _improve_policy(self, batch: Any) -> tf.Tensor:
         """One natural gradient step; returns the negative surrogate that it reaches (section 6 and appendix C)."""
         with tf.GradientTape() as tape:
-            policy = self.distribution(batch.obs)
+            policy = self.distribution(batch.obs, batch.action_mask)
             surrogate = self._surrogate(policy, batch)
         self.report(entropy=policy.entropy())
         gradient = in_a_row(tape.gradient(surrogate, self.param[0], unconnected_gradients="zero"))
-        fisher = hessian_product(lambda: self._no_kl(batch.obs[:: self.fvp_every]), self.param[0], self.cg_damping)
+        fisher = hessian_product(lambda: self._no_kl(batch), self.param[0], self.cg_damping)
         direction = conjugate_gradient(fisher, gradient, self.cg_iterations, self.cg_tolerance)
         curvature = tf.reduce_sum(direction * fisher(direction))
         longest = tf.sqrt(2.0 * self.max_kl / (curvature + _SMALL)) * direction  # beta s
         return -self._search(batch, policy, surrogate, longest)
 
-    def _no_kl(self, s: tf.Tensor) -> tf.Tensor:
+    def _no_kl(self, batch: Any) -> tf.Tensor:
         """KL divergence of the policy from itself: 0, but its Hessian is the Fisher information."""
-        policy = self.distribution(s)
+        every = slice(None, None, self.fvp_every)
+        mask = None if batch.action_mask is None else batch.action_mask[every]
+        policy = self.distribution(batch.obs[every], mask)
         return tf.reduce_mean(policy.detached().kl(policy))
 
     def _surrogate(self, policy: Distribution, batch: Any) -> tf.Tensor:
@@ -168,7 +170,7 @@ class TRPO(ActorCritic):
             fraction = tf.where(number == 0, 1.0, self.line_search_shrink * fraction)
             for parameter, origin, step in zip(self.param[0], start, steps, strict=True):
                 parameter.assign(origin + fraction * tf.reshape(step, origin.shape))
-            policy = self.distribution(batch.obs)
+            policy = self.distribution(batch.obs, batch.action_mask)
             return number + 1, fraction, self._surrogate(policy, batch), tf.reduce_mean(before.kl(policy))
 
         def go_back() -> tuple[tf.Tensor, ...]:

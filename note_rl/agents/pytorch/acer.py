@@ -10,6 +10,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from note_rl.agents.pytorch.choices import where_allowed
 from note_rl.agents.pytorch.layered import LayeredNetwork
 from note_rl.agents.pytorch.networks import MLP, MakeNetwork, evaluating, indicators, soft_update
 from note_rl.agents.spaces import discrete_spaces
@@ -115,18 +116,20 @@ class ACER(RL_pytorch):
         The policy's loss has the gradient that `policy_gradient` says, as f is multiplied by it. The critic's is
         (Q_ret - Q(s, a))^2 / 2.
         """
-        f = _of_steps(self.actor, s).softmax(-1)  # [B, T, A], as all that is not summed over the actions
+        mask, next_mask = self.action_mask, self.next_action_mask
+        f = where_allowed(_of_steps(self.actor, s), mask).softmax(-1)  # [B, T, A], as all that is not summed over A
         q = _of_steps(self.critic, s)
         q_chosen = _at(q, a)  # [B, T]
         with torch.no_grad():
             with evaluating(self.actor, self.critic):
-                next_f, next_q = _of_steps(self.actor, next_s).softmax(-1), _of_steps(self.critic, next_s)
+                next_f = where_allowed(_of_steps(self.actor, next_s), next_mask).softmax(-1)
+                next_q = _of_steps(self.critic, next_s)
             ratio = f / (self.behaviour + self.epsilon)
             next_value = (next_f * next_q).sum(-1)
             q_ret = retrace(r, self.discount, self.ended, next_value, q_chosen, _at(ratio, a))
             gradient = self.policy_gradient(f, q, a, ratio, q_ret)
             if self.trust_region:
-                average = _of_steps(self.average_actor, s).softmax(-1)
+                average = where_allowed(_of_steps(self.average_actor, s), mask).softmax(-1)
                 gradient = within_trust_region(gradient, f, average, self.delta, self.epsilon)
         policy_loss = -(gradient * f).sum(-1)
         value_loss = 0.5 * (q_ret - q_chosen).square()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from note_rl.agents.pytorch.choices import choice_of
+from note_rl.agents.pytorch.choices import choice_of, where_allowed
 from note_rl.agents.pytorch.distributions import DiagonalGaussian, Distribution
 from note_rl.agents.pytorch.layered import LayeredNetwork, have_one_trunk, policy_and_value, through_one_trunk
 from note_rl.agents.pytorch.networks import MLP, MakeNetwork
@@ -108,28 +108,29 @@ class ActorCritic(RL_pytorch):
         v: Tensor = self.critic(s).squeeze(1)
         return v
 
-    def distribution(self, s: Tensor) -> Distribution:
-        """pi(.|s), for each state of a batch."""
+    def distribution(self, s: Tensor, action_mask: Tensor | None = None) -> Distribution:
+        """pi(.|s), for each state of a batch; of the allowed actions, where a mask [B, A] is given."""
         outputs: Tensor = self.actor(s)
         if self.choice is not None:
-            return self.choice.distribution(outputs)
+            return self.choice.distribution(where_allowed(outputs, action_mask))
         assert self.log_std is not None
         return DiagonalGaussian(outputs, self.log_std)
 
-    def log_prob_and_entropy(self, s: Tensor, a: Tensor) -> tuple[Tensor, Tensor]:
+    def log_prob_and_entropy(self, s: Tensor, a: Tensor, action_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Log-probability of a in s and the entropy of pi(.|s), [B] each."""
-        return self._log_prob_and_entropy(self.actor(s), a)
+        mask = self.action_mask if action_mask is None else action_mask  # the first is there in a loss, not in update()
+        return self._log_prob_and_entropy(self.actor(s), a, mask)
 
     def log_prob_entropy_and_value(self, s: Tensor, a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Both, and V(s), [B] each; a trunk of policy and value is passed through once."""
         if not self.one_trunk:
             return (*self.log_prob_and_entropy(s, a), self.value(s))
         outputs, v = through_one_trunk(self.actor, self.critic, s)
-        return (*self._log_prob_and_entropy(outputs, a), v.squeeze(1))
+        return (*self._log_prob_and_entropy(outputs, a, self.action_mask), v.squeeze(1))
 
-    def _log_prob_and_entropy(self, outputs: Tensor, a: Tensor) -> tuple[Tensor, Tensor]:
+    def _log_prob_and_entropy(self, outputs: Tensor, a: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         if self.choice is not None:
-            policy = self.choice.distribution(outputs)
+            policy = self.choice.distribution(where_allowed(outputs, mask))
             return policy.log_prob(a), policy.entropy()
         assert self.log_std is not None
         log_normal = -0.5 * ((a - outputs) * (-self.log_std).exp()).square() - self.log_std - _LOG_ROOT_2PI  # [B, A]

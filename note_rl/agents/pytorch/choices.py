@@ -12,6 +12,14 @@ from note_rl.agents.pytorch.networks import indicators
 from note_rl.agents.spaces import BinarySpaces, DiscreteSpaces, FactoredSpaces, PolicySpaces
 from note_rl.learners.numpy_policy import Activation, softmax_of_each
 
+NOT_ALLOWED = -1e9
+"""Value or logit of an action that the environment does not allow: finite, so that 0 times its logarithm is 0."""
+
+
+def where_allowed(values: Tensor, mask: Tensor | None) -> Tensor:
+    """Values or logits of actions [..., A], far below all others where a mask [..., A] is 0; None: as they are."""
+    return values if mask is None else values.masked_fill(mask < 0.5, NOT_ALLOWED)
+
 
 class Choice(ABC):
     """One way of choosing."""

@@ -2,6 +2,7 @@
 
 from torch import Tensor
 
+from note_rl.agents.pytorch.choices import where_allowed
 from note_rl.agents.pytorch.dqn import DQN
 from note_rl.agents.pytorch.networks import evaluating
 
@@ -17,6 +18,6 @@ class DoubleDQN(DQN):
     def next_value(self, next_s: Tensor) -> Tensor:
         """Q_target(s', argmax_a Q(s', a)) [B] (the target of the paper's section on Double DQN)."""
         with evaluating(self.q_net):
-            chosen = self.q_net(next_s).argmax(1, keepdim=True)  # [B, 1]
+            chosen = where_allowed(self.q_net(next_s), self.next_action_mask).argmax(1, keepdim=True)  # [B, 1]
         value: Tensor = self.target_q_net(next_s).gather(1, chosen).squeeze(1)
         return value

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from note_rl.agents.pytorch.choices import where_allowed
 from note_rl.agents.pytorch.networks import MLP, MakeNetwork, soft_update
 from note_rl.agents.spaces import discrete_spaces
 from note_rl.environments import EnvLike
@@ -68,8 +69,9 @@ class DQN(RL_pytorch):
         return q
 
     def next_value(self, next_s: Tensor) -> Tensor:
-        """What the states that follow are worth [B]: max_a Q_target(s', a)."""
-        return self.target_q_net(next_s).amax(1)  # type: ignore[no-any-return]  # torch types no call of a module
+        """What the states that follow are worth [B]: max_a Q_target(s', a), of the actions allowed there."""
+        q: Tensor = self.target_q_net(next_s)
+        return where_allowed(q, self.next_action_mask).amax(1)
 
     def __call__(self, s: Tensor, a: Tensor, next_s: Tensor, r: Tensor, d: Tensor) -> Tensor:
         """Huber loss [B] between Q(s, a) and r + discount * next_value(s')."""

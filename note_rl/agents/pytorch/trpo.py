@@ -127,8 +127,9 @@ class TRPO(ActorCritic):
 
     def _improve_policy(self, batch: Any) -> Tensor:
         """One natural gradient step; returns the negative surrogate that it reaches (section 6 and appendix C)."""
-        policy = self.distribution(batch.obs)
-        some = policy if self.fvp_every == 1 else self.distribution(batch.obs[:: self.fvp_every])
+        policy, every = self.distribution(batch.obs, batch.action_mask), slice(None, None, self.fvp_every)
+        mask = None if batch.action_mask is None else batch.action_mask[every]
+        some = policy if self.fvp_every == 1 else self.distribution(batch.obs[every], mask)
         kl = some.detached().kl(some).mean()  # 0 here, but its Hessian is the Fisher information
         surrogate = self._surrogate(policy, batch)
         self.report(entropy=policy.entropy())
@@ -164,7 +165,7 @@ class TRPO(ActorCritic):
         for _ in range(self.line_search_steps):
             for parameter, origin, step in zip(self.param[0], start, steps, strict=True):
                 parameter.copy_(origin + fraction * step.view_as(origin))
-            policy = self.distribution(batch.obs)
+            policy = self.distribution(batch.obs, batch.action_mask)
             reached, kl = self._surrogate(policy, batch), before.kl(policy).mean()
             if bool((reached > surrogate) & (kl <= self.max_kl)):
                 self._last_step.copy_(torch.stack([kl, kl.new_tensor(fraction)]))

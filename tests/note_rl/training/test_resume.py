@@ -13,6 +13,7 @@ from note_rl.seeding import seed_everything
 from note_rl.training.callbacks import LambdaCallback
 from note_rl.training.checkpoint import read_checkpoint
 from tests.note_rl.agents.test_several_choices import dials
+from tests.note_rl.environments.test_action_masks import Places
 from tests.note_rl.frameworks import frameworks
 
 PYTORCH = next(framework.values[0] for framework in frameworks() if framework.id == "pytorch")
@@ -41,6 +42,7 @@ CASES = {
     "environments_that_do_not_divide_a_phase": Case(
         "DQN", "CartPole-v1", {"policy": EpsGreedyQPolicy(0.2), "num_envs": 7, **REPLAY}
     ),
+    "masked": Case("DQN", Places, {"policy": EpsGreedyQPolicy(0.2), "num_steps": 3, "num_envs": 2, **REPLAY}),
     "rollout": Case(
         "PPO",
         "CartPole-v1",

@@ -1,0 +1,163 @@
+"""Which of several actions environments allow: told as `info["action_mask"]`, or by a method `action_masks()`."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
+
+from note_rl.environments.base import AnyVectorEnv, Env
+from note_rl.errors import EnvironmentMismatchError
+from note_rl.types import ACTION_MASK, BoolArray
+
+_METHOD = "action_masks"
+ReadMasks = Callable[[Mapping[str, Any]], Any]
+
+
+class AllAllowed:
+    """What E environments allow that never say it: everything. Told of each step by whoever steps them one by one.
+
+    Attributes:
+        now: Which actions are allowed in the observations that they show, [E, A]; None: all.
+        after: The same in those that followed the last step; the true last ones where an episode ended.
+    """
+
+    now: BoolArray | None = None
+    after: BoolArray | None = None
+
+    def step(self, infos: Sequence[Mapping[str, Any]], over: Sequence[int]) -> None:
+        """All environments have taken a step, with these infos [E]; episodes are over where the numbers say."""
+
+    def replay(self, index: int, info: Mapping[str, Any], ends: Sequence[Any]) -> None:
+        """An environment has taken a step by itself, to be brought back to where it was."""
+
+    def begin(self, index: int, info: Mapping[str, Any]) -> None:
+        """An environment has begun an episode."""
+
+
+class ActionMasks(AllAllowed):
+    """What E environments allow that say it.
+
+    Args:
+        readers: Of each environment; see `mask_reader`.
+        space: Of their actions.
+    """
+
+    now: BoolArray
+    after: BoolArray
+
+    def __init__(self, readers: Sequence[ReadMasks], space: Any) -> None:
+        self._readers = readers
+        self._space = space
+        self.now = np.ones((len(readers), space.n), np.bool_)
+        self.after = self.now
+
+    def step(self, infos: Sequence[Mapping[str, Any]], over: Sequence[int]) -> None:
+        """See `AllAllowed`."""
+        told = [read(info) for read, info in zip(self._readers, infos, strict=True)]
+        self.now = self.after = checked_masks(told, np.isin(np.arange(len(told)), over), self._space)
+
+    def replay(self, index: int, info: Mapping[str, Any], ends: Sequence[Any]) -> None:
+        """See `AllAllowed`."""
+        self._set(index, info, any(map(np.all, ends)))
+
+    def begin(self, index: int, info: Mapping[str, Any]) -> None:
+        """See `AllAllowed`."""
+        self._set(index, info, False)
+
+    def _set(self, index: int, info: Mapping[str, Any], over: bool) -> None:
+        self.now = self.now.copy()  # whoever was handed the former one keeps it as it was
+        self.now[index] = checked_masks([self._readers[index](info)], np.array([over]), self._space)[0]
+
+
+def action_masks(envs: Sequence[Env], infos: Sequence[Mapping[str, Any]]) -> AllAllowed:
+    """What environments allow that have just been reset.
+
+    Args:
+        envs: Single environments, whose spaces are alike.
+        infos: Of their first resets.
+
+    Raises:
+        EnvironmentMismatchError: Some say it and some do not.
+    """
+    readers = [mask_reader(env, info) for env, info in zip(envs, infos, strict=True)]
+    known = [reader for reader in readers if reader is not None]
+    if not known:
+        return AllAllowed()
+    if len(known) < len(readers):
+        raise EnvironmentMismatchError(
+            f"{len(known)} of {len(readers)} environments tell which actions they allow (info['action_mask'] or "
+            "action_masks()): either all of them must, or none"
+        )
+    masks = ActionMasks(known, envs[0].action_space)
+    for index, info in enumerate(infos):
+        masks.begin(index, info)
+    return masks
+
+
+def mask_reader(env: Env, info: Mapping[str, Any]) -> ReadMasks | None:
+    """How to read what an environment allows, from the info of each step; None: it never says.
+
+    Args:
+        env: A single environment.
+        info: Of its first reset.
+    """
+    if not isinstance(env.action_space, spaces.Discrete):
+        return None
+    if ACTION_MASK in info:
+        return lambda info: info.get(ACTION_MASK)
+    if not _has_method(env):
+        return None
+    method = env.get_wrapper_attr(_METHOD)
+    return lambda info: method()
+
+
+def vector_mask_reader(env: AnyVectorEnv, info: Mapping[str, Any]) -> ReadMasks | None:
+    """The same for a vector environment, whose masks are [E, A]."""
+    if not isinstance(env.single_action_space, spaces.Discrete):
+        return None
+    if ACTION_MASK in info:
+        return lambda info: info.get(ACTION_MASK)
+    inner: Any = env.unwrapped
+    if not isinstance(inner, SyncVectorEnv | AsyncVectorEnv):
+        method = getattr(inner, _METHOD, None)
+        return None if method is None else lambda info: method()
+    single = inner.env_fns[0]()
+    found = _has_method(single)
+    single.close()
+    return (lambda info: inner.call(_METHOD)) if found else None
+
+
+def _has_method(env: Any) -> bool:
+    return hasattr(env, "has_wrapper_attr") and bool(env.has_wrapper_attr(_METHOD))
+
+
+def checked_masks(told: Any, over: BoolArray, space: Any) -> BoolArray:
+    """What was told as truth values [E, A]; where an episode is over nothing need be allowed, and all counts as such.
+
+    Args:
+        told: [E, A] of any type; None: nothing.
+        over: Whether the episode has ended. [E]
+        space: Of one action, Discrete.
+
+    Raises:
+        EnvironmentMismatchError: Another shape, or an environment that goes on and allows nothing.
+    """
+    num_actions = int(space.n)
+    told = [None] * len(over) if told is None else told
+    rows = [np.zeros(num_actions, np.bool_) if row is None else np.asarray(row) for row in told]
+    if any(row.shape != (num_actions,) for row in rows) or len(rows) != len(over):
+        raise EnvironmentMismatchError(
+            f"an action mask (info['action_mask'] or action_masks()) must have one entry for each of the {num_actions} "
+            f"actions, True where it is allowed; got the shape {list(rows[0].shape)}"
+        )
+    masks = np.array(rows).astype(np.bool_)
+    nothing = ~masks.any(axis=1)
+    if (nothing & ~over).any():
+        raise EnvironmentMismatchError(
+            "an environment allows no action and yet goes on: its action mask (info['action_mask'] or action_masks()) "
+            "must be there after every reset and step, and hold True somewhere unless the episode has ended"
+        )
+    masks[nothing] = True
+    return masks
