@@ -81,7 +81,7 @@ def _ours(part: str, contender: str) -> Callable[[int], object]:
     envs = training_environments(factory, NUM_ENVS, 1)
     if part == "step":
         choose = random_actions(envs.action_space, 1)
-        return lambda steps: [envs.step(choose(envs.obs)) for _ in range(steps // NUM_ENVS)]
+        return lambda steps: [envs.step(choose(envs.obs, None)) for _ in range(steps // NUM_ENVS)]
     package = "pytorch" if contender == "torch" else "keras"
     agents, layered = (import_module(f"note_rl.agents.{package}{sub}") for sub in ("", ".layered"))
     network = partial(layered.layered_network, layers=NATURE, hidden_sizes=[512], shared=part == "ppo")
