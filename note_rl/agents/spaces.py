@@ -10,6 +10,7 @@ from gymnasium import spaces
 
 from note_rl.environments import Env, EnvLike, as_factory, bounded_actions, flat_observations, num_discrete_actions
 from note_rl.environments.frames import FEWEST_PIXELS, channels_first, stacked_shape
+from note_rl.environments.packing import observed_shape
 from note_rl.errors import EnvironmentMismatchError, say_once
 from note_rl.support.checking import Count
 from note_rl.types import FloatArray
@@ -198,4 +199,4 @@ def _box_spaces(env: Env, box: spaces.Box, frame_stack: int) -> ContinuousSpaces
 
 
 def _obs_shape(env: Env) -> tuple[int, ...]:
-    return tuple(env.observation_space.shape or ())
+    return observed_shape(env)

@@ -25,6 +25,7 @@ _AGENTS = ("A2C", "ACER", "DDPG", "DQN", "DoubleDQN", "DuelingDQN", "GAIL", "MAD
 _PARTS: Mapping[str, tuple[str, ...]] = {
     **{f"note_rl.agents.{package}": _AGENTS for package in ("keras", "pytorch")},
     **{f"note_rl.agents.{package}.networks": ("CNN", "MLP") for package in ("keras", "pytorch")},
+    **{f"note_rl.agents.{package}.encoded": ("encoded_network",) for package in ("keras", "pytorch")},
     **{f"note_rl.agents.{package}.layered": ("layered_network",) for package in ("keras", "pytorch")},
     **{f"note_rl.optimizers.{package}": ("adam", "adamw", "rmsprop", "sgd") for package in ("keras", "pytorch")},
     "note_rl.settings": (

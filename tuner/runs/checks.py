@@ -331,6 +331,6 @@ def _check_environment(run: RunConfig) -> None:
         if str(run.policy["_target_"]).startswith(_FRAMEWORK_FREE):
             build_policy(run).use_space(environment.action_space)
         if not run.training.multi_agent:
-            check_network(run, declared(run), flat_observations(environment).observation_space)
+            check_network(run, declared(run), flat_observations(environment))
     finally:
         environment.close()

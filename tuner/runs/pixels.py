@@ -5,8 +5,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from note_rl.agents.architecture import Architecture
+from note_rl.agents.encoders import encoded_plan
 from note_rl.agents.spaces import image_shape, looks_like_an_image
 from note_rl.environments.frames import stacked_shape
+from note_rl.environments.packing import observed_shape
 from note_rl.errors import SettingsError
 from note_rl.learners.declarations import Declared
 from tuner.config.composing import HYDRA_KEYS, RunConfig
@@ -15,16 +17,17 @@ from tuner.config.signatures import signature_of
 from tuner.errors import UserError
 
 _NETWORKS = "note_rl.agents."
+_ENCODED = ".encoded_network"
 _OF_THE_VALUE = ("shared", "value_head")
 
 
-def check_network(run: RunConfig, kind: type[Declared], space: Any) -> None:
+def check_network(run: RunConfig, kind: type[Declared], env: Any) -> None:
     """Refuses networks that cannot be what is meant; networks of the user's own know what they take.
 
     Args:
         run: Of one agent.
         kind: What the agent's class declares.
-        space: What it observes, one frame.
+        env: Of the run, with observations as one array.
 
     Raises:
         UserError: It is an MLP for images, which would train on single pixels without a notion of what is near what;
@@ -32,7 +35,12 @@ def check_network(run: RunConfig, kind: type[Declared], space: Any) -> None:
         note_rl.errors.EnvironmentMismatchError: It is for images, and they are none, or too small.
     """
     networks = Networks.from_section(run.network)
-    _check_network(run, networks.network, "network", space)
+    _check_network(run, networks.network, "network", env)
+    if str(networks.network["_target_"]).endswith(_ENCODED) and "bounded" in (kind.action_kinds or ()):
+        raise UserError(
+            f"network=dict encodes observations alone, and the critic of {kind.__name__} sees actions, too: choose "
+            "network=mlp, which takes all keys in a row"
+        )
     for name in _OF_THE_VALUE:
         if networks.network.get(name) and not kind.has_value_network:
             raise UserError(
@@ -40,7 +48,7 @@ def check_network(run: RunConfig, kind: type[Declared], space: Any) -> None:
                 f"alone, such as ppo and a2c, and {kind.__name__} is none: leave it out"
             )
     if networks.critic is not None:
-        _check_network(run, networks.critic, "network.critic", space)
+        _check_network(run, networks.critic, "network.critic", env)
         _check_critic(run, networks.network, kind)
 
 
@@ -53,13 +61,18 @@ def _check_critic(run: RunConfig, network: Mapping[str, Any], kind: type[Declare
                         "leave one of them out")  # fmt: skip
 
 
-def _check_network(run: RunConfig, node: Mapping[str, Any], path: str, space: Any) -> None:
-    target = str(node["_target_"])
-    shape = stacked_shape(tuple(space.shape), int(run.agent.get("frame_stack", 1)))
+def _check_network(run: RunConfig, node: Mapping[str, Any], path: str, env: Any) -> None:
+    target, space = str(node["_target_"]), env.observation_space
+    shape = stacked_shape(observed_shape(env), int(run.agent.get("frame_stack", 1)))
     if not target.startswith(_NETWORKS):
         return
     if target.endswith(".layered_network"):
         _check_layers(node, path, shape)
+    elif target.endswith(_ENCODED):
+        _check_encoders(node, path, shape)
+        if run.training.normalise_obs and any(part.is_image for part in getattr(shape, "parts", ())):
+            raise UserError("training.normalise_obs=true shifts and scales bytes, which network=dict divides by 255: "
+                            "leave it out")  # fmt: skip
     elif target.endswith(".CNN"):
         image_shape(shape)
     elif target.endswith(".MLP") and looks_like_an_image(tuple(space.shape), space.dtype):
@@ -68,6 +81,14 @@ def _check_network(run: RunConfig, node: Mapping[str, Any], path: str, space: An
             f"own, {math.prod(shape):,} in all, knowing nothing of neighbours: use network=cnn; for an MLP all the "
             "same, flatten them: '+wrapper.flat={_target_: gymnasium.wrappers.FlattenObservation, _partial_: true}'"
         )
+
+
+def _check_encoders(node: Mapping[str, Any], path: str, shape: tuple[int, ...]) -> None:
+    arguments = {key: value for key, value in node.items() if key not in (*HYDRA_KEYS, "encoders")}
+    try:
+        encoded_plan(shape, 1, node.get("encoders"), Architecture((), **arguments))
+    except SettingsError as error:
+        raise UserError(f"{path}.{error}") from error
 
 
 def _check_layers(node: Mapping[str, Any], path: str, shape: tuple[int, ...]) -> None:

@@ -11,6 +11,7 @@ import keras
 import tensorflow as tf
 
 from note_rl.agents.keras.choices import where_allowed
+from note_rl.agents.keras.encoded import EncodedNetwork
 from note_rl.agents.keras.layered import LayeredNetwork
 from note_rl.agents.keras.networks import MLP, MakeNetwork, soft_update
 from note_rl.agents.spaces import discrete_spaces
@@ -98,7 +99,7 @@ class ACER(RL):
             self.critic = make(spaces.obs_shape, spaces.num_actions)
             self.average_actor = make(spaces.obs_shape, spaces.num_actions)
         for net, output_gain in ((self.actor, 0.01), (self.critic, 1.0)):
-            if isinstance(net, MLP | LayeredNetwork):
+            if isinstance(net, MLP | LayeredNetwork | EncodedNetwork):
                 net.start_orthogonal(output_gain)
         soft_update(self.average_actor, self.actor, 1.0)
         self.param = [list(self.actor.trainable_variables), list(self.critic.trainable_variables)]

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from note_rl.agents.keras.choices import choice_of, where_allowed
 from note_rl.agents.keras.distributions import DiagonalGaussian, Distribution
+from note_rl.agents.keras.encoded import EncodedNetwork
 from note_rl.agents.keras.layered import LayeredNetwork, have_one_trunk, policy_and_value, through_one_trunk
 from note_rl.agents.keras.networks import MLP, MakeNetwork
 from note_rl.agents.spaces import any_spaces, num_outputs
@@ -83,7 +84,7 @@ class ActorCritic(RL):
             start = [initial_log_std] * num_outputs(spaces)
             self.log_std = tf.Variable(start, dtype=tf.float32) if self.choice is None else None
         for net, output_gain in ((self.actor, 0.01), (self.critic, 1.0)):
-            if isinstance(net, MLP | LayeredNetwork):
+            if isinstance(net, MLP | LayeredNetwork | EncodedNetwork):
                 net.start_orthogonal(output_gain)
         self.one_trunk = have_one_trunk(self.actor, self.critic)
         self.param = [list(self.actor.trainable_variables), list(self.critic.trainable_variables)]

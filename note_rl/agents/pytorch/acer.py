@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from note_rl.agents.pytorch.choices import where_allowed
+from note_rl.agents.pytorch.encoded import EncodedNetwork
 from note_rl.agents.pytorch.layered import LayeredNetwork
 from note_rl.agents.pytorch.networks import MLP, MakeNetwork, evaluating, indicators, soft_update
 from note_rl.agents.spaces import discrete_spaces
@@ -97,7 +98,7 @@ class ACER(RL_pytorch):
         self.critic = make(spaces.obs_shape, spaces.num_actions).to(device)
         self.average_actor = make(spaces.obs_shape, spaces.num_actions).to(device).requires_grad_(False)
         for net, output_gain in ((self.actor, 0.01), (self.critic, 1.0)):
-            if isinstance(net, MLP | LayeredNetwork):
+            if isinstance(net, MLP | LayeredNetwork | EncodedNetwork):
                 net.start_orthogonal(output_gain)
         soft_update(self.average_actor, self.actor, 1.0)
         self.param = [list(self.actor.parameters()), list(self.critic.parameters())]

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from note_rl.agents.pytorch.choices import choice_of, where_allowed
 from note_rl.agents.pytorch.distributions import DiagonalGaussian, Distribution
+from note_rl.agents.pytorch.encoded import EncodedNetwork
 from note_rl.agents.pytorch.layered import LayeredNetwork, have_one_trunk, policy_and_value, through_one_trunk
 from note_rl.agents.pytorch.networks import MLP, MakeNetwork
 from note_rl.agents.spaces import any_spaces, num_outputs
@@ -83,7 +84,7 @@ class ActorCritic(RL_pytorch):
         self.actor, self.critic = (network.to(device) for network in networks)
         self.one_trunk = have_one_trunk(self.actor, self.critic)
         for net, output_gain in ((self.actor, 0.01), (self.critic, 1.0)):
-            if isinstance(net, MLP | LayeredNetwork):
+            if isinstance(net, MLP | LayeredNetwork | EncodedNetwork):
                 net.start_orthogonal(output_gain)
         start = torch.full((num_outputs(spaces),), initial_log_std, device=device)
         self.log_std = start.requires_grad_() if self.choice is None else None

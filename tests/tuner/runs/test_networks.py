@@ -131,3 +131,35 @@ def test_a_winner_keeps_the_network_of_its_critic(tmp_path: Path) -> None:
     found = to_json(compose(config_loader(tmp_path), "train", ["experiment=winner", *configs.removals(wanted)]))
     assert found["network"] == wanted["network"]
     assert found["network"]["critic"]["hidden_sizes"] == [9]
+
+
+SIGNS = "env.id=tests.note_rl.dictionaries:NoteRLSigns-v0"
+
+
+def test_encoders_of_keys_reach_the_agent_and_are_played_again(tuner: CommandLine) -> None:
+    (tuner.folder / "mine" / "network").mkdir(parents=True)
+    (tuner.folder / "mine" / "network" / "camera.yaml").write_text(
+        "defaults: [dict]\nencoders: {image: {layers: [{conv: {filters: 2, size: 3}}, flatten]}, sign: null}\n"
+    )
+    kept = config_of(tuner, *PPO, SIGNS, "--config-dir", "mine", "network=camera", "network.hidden_sizes=[5]")
+    agent: Any = build_run(RunConfig.from_json(kept)).agent
+    assert widths(agent.actor) == [(2, 1, 3, 3), (5, 4 * 4 * 2 + 1), (4, 5)]
+    answer = tuner("play", "run", "num_episodes=1", "gif=null")
+    assert answer.status == 0, answer.errors
+
+
+ENCODERS = "network.encoders={image: {layers: [flatten]}, sign: null}"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("agent=dqn", SIGNS), "network.encoders=None must be a group with an entry for each of image, sign"),
+        (("agent=dqn", SIGNS, "network.encoders={image: null}"), "network.encoders has none for sign, which shows"),
+        (("agent=dqn", ENCODERS), "network.encoders (network=dict) are for observations that are dictionaries"),
+        (("agent=dqn", SIGNS, ENCODERS, "training.normalise_obs=true"), "which network=dict divides by 255"),
+        (("agent=sac", SIGNS.replace("Signs", "SignsOfNumbers"), ENCODERS), "the critic of SAC sees actions, too"),
+    ],
+)
+def test_encoders_that_do_not_fit_are_refused(tuner: CommandLine, words: tuple[str, ...], message: str) -> None:
+    assert message in tuner.refused("train", *SHORT, "network=dict", *words)

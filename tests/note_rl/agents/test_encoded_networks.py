@@ -1,0 +1,160 @@
+"""Observations that are dictionaries, with an encoder for each key, over both frameworks."""
+
+import copy
+import importlib
+import pickle
+from functools import partial
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from note_rl.agents.spaces import any_spaces
+from note_rl.environments import flat_observations
+from note_rl.environments.packing import PackedShape, observed_shape
+from note_rl.errors import SettingsError
+from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
+from note_rl.seeding import seed_everything
+from tests.note_rl.agents.test_layered_networks import copy_weights
+from tests.note_rl.dictionaries import Signs
+from tests.note_rl.frameworks import frameworks
+
+BOTH = pytest.mark.parametrize("framework", frameworks())
+ONCE = pytest.mark.parametrize("framework", frameworks()[:1])
+CONV = {"conv": {"filters": 4, "size": [3, 2], "stride": 2, "padding": "same"}}
+ENCODERS = {
+    "image": {"layers": [CONV, "flatten", {"dense": 5}]},
+    "kind": None,
+    "vector": {"hidden_sizes": [4], "activation": "tanh"},
+}
+
+
+class Shown(gymnasium.Env):
+    observation_space = spaces.Dict(
+        {
+            "image": spaces.Box(0, 255, (8, 9, 2), np.uint8),
+            "kind": spaces.Discrete(6),
+            "vector": spaces.Box(-1.0, 1.0, (3,), np.float32),
+        }
+    )
+    action_space = spaces.Discrete(3)
+
+
+def shape():
+    found = observed_shape(flat_observations(Shown()))
+    assert isinstance(found, PackedShape)
+    return found
+
+
+def made(package, encoders=ENCODERS, **arguments):
+    module = importlib.import_module(f"note_rl.agents.{package}.encoded")
+    return module.encoded_network(shape(), 3, encoders, **{"hidden_sizes": (7,), **arguments})
+
+
+def test_a_flat_observation_knows_where_its_keys_lie():
+    assert shape() == (8 * 9 * 2 + 6 + 3,)
+    assert [(part.key, part.first, part.end, part.is_image) for part in shape().parts] == [
+        ("image", 0, 144, True),
+        ("kind", 144, 150, False),
+        ("vector", 150, 153, False),
+    ]
+    for again in (pickle.loads(pickle.dumps(shape())), copy.deepcopy(shape())):
+        assert again == shape()
+        assert again.parts == shape().parts
+    assert not isinstance(any_spaces("CartPole-v1", "DQN", None, None).obs_shape, PackedShape)
+
+
+def test_both_frameworks_build_the_same():
+    first, second = made("pytorch"), made("keras")
+    # convolution, dense layer behind its 4 * 5 * 4 features, vector, joined 5 + 6 + 4, outputs
+    expected = (2 * 3 * 2 * 4 + 4) + (80 * 5 + 5) + (3 * 4 + 4) + (15 * 7 + 7) + (7 * 3 + 3)
+    assert sum(one.numel() for one in first.parameters()) == expected
+    assert sum(int(np.prod(one.shape)) for one in second.trainable_variables) == expected
+    for mine, theirs in zip((*first.encoders, first.joined), (*second.encoders, second.joined), strict=True):
+        if hasattr(mine, "plan"):
+            copy_weights(mine, theirs)
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.integers(256, size=(4, 144)), np.eye(6)[:4], rng.normal(size=(4, 3))], axis=1)
+    x = x.astype(np.float32)
+    with torch.no_grad():
+        ours = first(torch.from_numpy(x)).numpy()
+    np.testing.assert_allclose(second(x).numpy(), ours, rtol=1e-4, atol=1e-5)
+
+
+@BOTH
+def test_each_key_reaches_its_own_encoder_and_bytes_count_as_0_to_1(framework):
+    plain = {"image": {"layers": ["flatten"]}, "kind": None, "vector": None}
+    network = made(framework.package, plain, hidden_sizes=(1,), activation="linear")
+    weights = [np.full(values.shape, 1.0 if len(values.shape) > 1 else 0.0) for values in parameters(network)]
+    set_parameters(framework, network, weights)
+    x = np.zeros((2, 153), np.float32)
+    x[0, :144], x[1, 146], x[1, 150:] = 51.0, 1.0, [0.25, 0.5, -2.0]
+    outputs = framework.array(network(tensor(framework, x)))
+    np.testing.assert_allclose(outputs, [[144 * 0.2] * 3, [1.0 + 0.25 + 0.5 - 2.0] * 3], rtol=1e-5)
+
+
+def parameters(network):
+    return list(network.parameters()) if hasattr(network, "parameters") else network.trainable_variables
+
+
+def set_parameters(framework, network, values):
+    for parameter, numbers in zip(parameters(network), values, strict=True):
+        if framework.package == "pytorch":
+            parameter.data.copy_(torch.from_numpy(numbers))
+        else:
+            parameter.assign(numbers.astype(np.float32))
+
+
+def tensor(framework, values):
+    if framework.package == "pytorch":
+        return torch.from_numpy(values)
+    import tensorflow as tf
+
+    return tf.constant(values)
+
+
+@ONCE
+@pytest.mark.parametrize(
+    ("encoders", "message"),
+    [
+        ({**ENCODERS, "imgae": None}, r"encoders has imgae, which observations do not; did you mean image\?"),
+        ({"image": None, "kind": None}, r"encoders has none for vector, which shows the shape \[3\]: add one such as"),
+        (None, "must be a group with an entry for each of image, kind, vector"),
+        ({**ENCODERS, "vector": {"layer": []}}, r"encoders.vector has no layer; did you mean layers\?"),
+        ({**ENCODERS, "vector": 64}, "encoders.vector=64 must be a group such as"),
+        ({**ENCODERS, "image": {"layers": [CONV]}}, r"encoders.image\..* put flatten at the end of layers"),
+        ({**ENCODERS, "vector": {"layers": [CONV]}}, r"encoders.vector.layers.0 \(conv\) gets the shape \[3\]"),
+    ],
+)
+def test_what_does_not_fit_is_refused(framework, encoders, message):
+    with pytest.raises(SettingsError, match=message):
+        made(framework.package, encoders)
+
+
+@ONCE
+def test_observations_that_are_no_dictionaries_are_refused(framework):
+    network = partial(importlib.import_module("note_rl.agents.pytorch.encoded").encoded_network, encoders={})
+    with pytest.raises(SettingsError, match=r"see an array of the shape \[4\]: choose network=mlp"):
+        framework.agents.DQN(env="CartPole-v1", network=network)
+
+
+@pytest.mark.parametrize(
+    ("framework", "name"),
+    [pytest.param(*one.values, name, id=f"{one.id}-{name}") for one in frameworks() for name in ("PPO", "DQN")],
+)
+def test_an_image_and_a_number_are_learned_from_together(framework, name):
+    module = importlib.import_module(f"note_rl.agents.{framework.package}.encoded")
+    layers = [{"conv": {"filters": 4, "size": 3, "stride": 3, "activation": "tanh"}}, "flatten"]
+    encoders = {"image": {"layers": layers}, "sign": None}
+    make = getattr(framework.agents, name)
+    seed_everything(0)
+    agent = make(env=Signs, network=partial(module.encoded_network, encoders=encoders, hidden_sizes=(16,)), gamma=0.0)
+    if name == "PPO":
+        agent.set(policy=SoftmaxPolicy(), rollout_steps=32, batch=64, num_epochs=8, PPO=True, num_envs=8, seed=0)
+    else:
+        agent.set(policy=EpsGreedyQPolicy(0.3), batch=64, train_freq=32, num_updates=16, num_envs=8, seed=0)
+    optimizer = framework.optimizers.adam(agent.param, 1e-2 if name == "DQN" else 3e-3)
+    agent.train(optimizer=optimizer, total_steps=3_000, p=0, jit_compile=False)
+    assert agent.evaluate(10).mean > 7.0  # of 8; a key alone gives 4
