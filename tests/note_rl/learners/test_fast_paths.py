@@ -11,13 +11,14 @@ from tests.note_rl.frameworks import frameworks
 
 pytestmark = pytest.mark.parametrize("framework", frameworks())
 
-ALGORITHMS = {
-    "DQN": (
-        lambda: EpsGreedyQPolicy(0.2),
-        ReplaySettings(capacity=500, batch_size=16, learning_starts=64, train_freq=16, gradient_steps=64),
-    ),
-    "PPO": (SoftmaxPolicy, RolloutSettings(num_steps=16, batch_size=16, num_epochs=4)),
-}
+ALGORITHMS = {"DQN": lambda: EpsGreedyQPolicy(0.2), "PPO": SoftmaxPolicy}
+
+
+def experience(framework, algorithm):
+    if algorithm == "PPO":
+        return RolloutSettings(num_steps=16, batch_size=16, num_epochs=4)
+    gradient_steps = 64 if framework.package == "pytorch" else 16  # PyTorch records where there are thousands to come
+    return ReplaySettings(capacity=500, batch_size=16, learning_starts=64, train_freq=16, gradient_steps=gradient_steps)
 
 
 def one_by_one():
@@ -33,8 +34,9 @@ def trained(framework, algorithm, fast):
     seed_everything(5)
     make = base if fast else type(f"Plain{algorithm}", (base,), {"acting_layers": lambda self: None})
     agent = make(hidden_size=(16,), env="CartPole-v1" if fast else one_by_one)
-    make_policy, experience = ALGORITHMS[algorithm]
-    agent.settings = Settings(experience=experience, policy=make_policy(), num_envs=4, seed=5)
+    agent.settings = Settings(
+        experience=experience(framework, algorithm), policy=ALGORITHMS[algorithm](), num_envs=4, seed=5
+    )
     optimizer = framework.optimizers.adam(agent.param, 3e-4)
     before = framework.parameters(agent)
     result = agent.train(optimizer=optimizer, total_steps=640, jit_compile="auto" if fast else False, p=0)

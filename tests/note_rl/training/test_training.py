@@ -86,10 +86,10 @@ def test_stopping_saving_and_going_on_elsewhere_changes_nothing(framework, make,
 @MAKERS
 def test_training_on_in_the_same_process_is_the_same_as_in_one_call(framework, make):
     whole, optimizer = make(framework)
-    straight = whole.train(optimizer=optimizer, total_steps=512, **quietly(framework))
+    straight = whole.train(optimizer=optimizer, total_steps=256, **quietly(framework))
     parts, optimizer = make(framework)
-    first = parts.train(optimizer=optimizer, total_steps=256, **quietly(framework))
-    second = parts.train(total_steps=512, **quietly(framework))
+    first = parts.train(optimizer=optimizer, total_steps=128, **quietly(framework))
+    second = parts.train(total_steps=256, **quietly(framework))
     assert first.returns + second.returns == straight.returns
     np.testing.assert_array_equal(framework.parameters(parts)[0], framework.parameters(whole)[0])
 
