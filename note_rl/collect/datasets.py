@@ -117,9 +117,9 @@ def _unknown(name: str) -> str:
     if near:
         told = f"did you mean {near[0]}?"
     elif there:
-        told = f"there is {', '.join(there[:_MOST_LISTED])}" + " and more" * (len(there) > _MOST_LISTED)
+        told = f"there is {', '.join(there[:_MOST_LISTED])}" + " and more" * (len(there) > _MOST_LISTED) + "."
     else:
-        told = "there is none yet"
+        told = "there is none yet."
     return f"there is no data set {name} in {home}: {told} `minari download {name}` fetches one that is published"
 
 

@@ -19,7 +19,7 @@ INPUT, ACTION, SCORES = "observation", "action", "scores"
 """Of an exported policy, by name."""
 
 _MOST_WORDS = 300
-_TOLERANCE = {"rtol": 1e-4, "atol": 1e-5}
+_RELATIVE, _ABSOLUTE = 1e-4, 1e-5  # tolerance
 
 
 @dataclass(frozen=True)
@@ -152,9 +152,9 @@ def check_same(exported: tuple[Array, FloatArray], expected: tuple[Array, FloatA
         NoteRLError: They differ by more than single precision explains.
     """
     (action, scores), (wanted, answers) = exported, expected
-    same = scores.shape == answers.shape and np.allclose(scores, answers, **_TOLERANCE)
+    same = scores.shape == answers.shape and np.allclose(scores, answers, _RELATIVE, _ABSOLUTE)
     if wanted.dtype.kind == "f":
-        same = same and action.shape == wanted.shape and np.allclose(action, wanted, **_TOLERANCE)
+        same = same and action.shape == wanted.shape and np.allclose(action, wanted, _RELATIVE, _ABSOLUTE)
     if not same:
         raise NoteRLError(
             "the exported policy does not answer as the agent does, so it was not kept; is there something random in "

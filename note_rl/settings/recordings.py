@@ -55,7 +55,7 @@ class RecordedSteps:
         length = len(self) // num_envs
         if not length:
             raise SettingsError(f"a recording of {len(self)} steps cannot be laid out for {num_envs} environments")
-        columns = {}
+        columns: dict[str, Any] = {}
         for one in fields(self):
             values = np.asarray(getattr(self, one.name))[: length * num_envs]
             columns[one.name] = values.reshape(num_envs, length, *values.shape[1:]).swapaxes(0, 1)

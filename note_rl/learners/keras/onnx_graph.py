@@ -210,8 +210,8 @@ def _concat(graph: _GraphWriter, operation: Any) -> None:
 def _split(graph: _GraphWriter, operation: Any) -> None:
     axis, tensor = operation.inputs
     names = [f"part_{len(graph.nodes)}_{index}" for index in range(len(operation.outputs))]
-    settings = {"axis": int(graph.known(axis)), "num_outputs": len(names)}
-    graph.nodes.append(helper.make_node("Split", [graph.name_of(tensor)], names, **settings))
+    inputs, at = [graph.name_of(tensor)], int(graph.known(axis))
+    graph.nodes.append(helper.make_node("Split", inputs, names, axis=at, num_outputs=len(names)))
     graph.give(operation, *names)
 
 
@@ -234,7 +234,8 @@ def _strided_slice(graph: _GraphWriter, operation: Any) -> None:
     masks = {name: operation.get_attr(f"{name}_mask") for name in _MASKS}
     rank = operation.inputs[0].shape.rank
     slices: list[tuple[int, int, int, int]] = []  # axis, begin, end, stride
-    gone, new = [], []
+    gone: list[int] = []
+    new: list[int] = []
     axis = 0
     for number in range(len(begin)):
         bit = 1 << number

@@ -52,8 +52,8 @@ def _write_onnx(agent: Any, policy: ExportedPolicy, path: Path) -> RunExported:
 def _write_program(agent: Any, policy: ExportedPolicy, path: Path) -> RunExported:
     with _quietly(), path.open("wb") as file:
         torch.export.save(_program(agent, policy, "torch"), file, extra_files={_ABOUT: json.dumps(dict(policy.about))})
-    with _quietly(), path.open("rb") as file:
-        read = torch.export.load(file).module()
+    with _quietly(), path.open("rb") as written:
+        read = torch.export.load(written).module()
 
     def run(obs: Array) -> tuple[Array, FloatArray]:
         action, scores = read(torch.from_numpy(obs))

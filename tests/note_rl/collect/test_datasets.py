@@ -108,7 +108,7 @@ def test_returns_of_several_steps_stop_where_an_episode_does(home: Path, num_env
 
 
 def test_what_does_not_fit_or_is_not_there_is_said(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(SettingsError, match=r"there is no data set counted/al-v0 in .*: there is none yet `minari do"):
+    with pytest.raises(SettingsError, match=r"there is no data set counted/al-v0 in .*: there is none yet. `minari d"):
         check_dataset("counted/al-v0", "Counted-v0")
     counted()
     with pytest.raises(SettingsError, match=r"there is no data set counted/al-v0 in .*: did you mean counted/all-v0\?"):
