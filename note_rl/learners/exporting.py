@@ -11,7 +11,14 @@ from gymnasium import spaces
 
 from note_rl.environments.normalise import ObservationNormaliser
 from note_rl.errors import AgentContractError, NoteRLError, SettingsError
-from note_rl.policy import GaussianPolicy, NoisyPolicy, Policy, PolicyPerEnvironment, SquashedGaussianPolicy
+from note_rl.policy import (
+    GaussianPolicy,
+    NoisyPolicy,
+    Policy,
+    PolicyPerEnvironment,
+    SoftmaxPolicy,
+    SquashedGaussianPolicy,
+)
 from note_rl.types import Array, FloatArray
 
 ExportFormat = Literal["onnx", "torch", "saved_model"]
@@ -44,6 +51,7 @@ class GreedyRule:
 
 
 # By the method that chooses, so that a class with another one is not taken for what it inherits from.
+_HIGHEST = (Policy.greedy, SoftmaxPolicy.greedy)  # of one choice
 _NUMBERS: Mapping[Any, tuple[Literal["clip", "squash"], bool]] = {
     NoisyPolicy.greedy: ("clip", False),
     GaussianPolicy.greedy: ("clip", True),
@@ -60,7 +68,7 @@ def greedy_rule(policy: Policy, action_space: Any) -> GreedyRule:
     if isinstance(policy, PolicyPerEnvironment):  # they act alike without exploration
         policy = policy.policies[0]
     chooses = type(policy).greedy
-    if isinstance(action_space, spaces.Discrete) and chooses is Policy.greedy:
+    if isinstance(action_space, spaces.Discrete) and chooses in _HIGHEST:
         return GreedyRule("argmax", first=int(action_space.start))
     if isinstance(action_space, spaces.Box) and chooses in _NUMBERS:
         kind, with_deviations = _NUMBERS[chooses]
