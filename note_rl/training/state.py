@@ -81,6 +81,7 @@ class TrainingState:
         return {
             "seed": self.seed,
             "clock": asdict(self.clock),
+            "ahead": self.experience.ahead,
             "recent": list(self.recent.returns),
             "plateau": self.plateau.to_json(),
             "adaptive": self.adaptation.to_json(),
@@ -105,6 +106,7 @@ class TrainingState:
                 "training goes on, but not bit for bit"
             )
         self.clock = Clock(**head["clock"])
+        self.experience.ahead = int(head.get("ahead", 0))
         self.recent.returns.clear()
         self.recent.returns.extend(head["recent"])
         if "plateau" in head:
@@ -187,6 +189,7 @@ class StateMaker:
         experience = self._experience(collector, normaliser, former.sampling)
         if same_pool(former.settings.experience, self.settings.experience):
             experience.set_state(former.experience.get_state())
+            experience.ahead = former.experience.ahead
             if collector is not former.collector:
                 experience.interrupt()
         else:

@@ -21,7 +21,7 @@ from tuner.config.paths import targets_in
 from tuner.config.signatures import home_of
 from tuner.errors import UserError
 
-_AGENTS = ("A2C", "ACER", "DDPG", "DQN", "DoubleDQN", "DuelingDQN", "GAIL", "MADDPG", "PPO", "SAC", "TD3", "TRPO")
+_AGENTS = ("A2C", "ACER", "BC", "DDPG", "DQN", "DoubleDQN", "DuelingDQN", "GAIL", "MADDPG", "PPO", "SAC", "TD3", "TRPO")
 _PARTS: Mapping[str, tuple[str, ...]] = {
     **{f"note_rl.agents.{package}": _AGENTS for package in ("keras", "pytorch")},
     **{f"note_rl.agents.{package}.networks": ("CNN", "MLP") for package in ("keras", "pytorch")},
@@ -40,7 +40,7 @@ _PARTS: Mapping[str, tuple[str, ...]] = {
     "note_rl.noise": ("GaussianWhiteNoiseProcess", "OrnsteinUhlenbeckProcess"),
     "note_rl.schedules": ("Constant", "Exponential", "Linear"),
     "note_rl.environments.training_only": ("LifeLoss", "SignOfReward"),
-    "note_rl.examples.experts": ("cartpole_expert",),
+    "note_rl.examples.experts": ("cartpole_expert", "cartpole_recording"),
     "gymnasium.wrappers": (
         *("AtariPreprocessing", "ClipAction", "ClipReward", "FlattenObservation", "FrameStackObservation"),
         *("GrayscaleObservation", "MaxAndSkipObservation", "NormalizeObservation", "NormalizeReward"),

@@ -68,9 +68,11 @@ class Experience(Protocol):
 
     Attributes:
         settings: Of the next phase: some of their numbers may be replaced between phases.
+        ahead: Environment steps, or episodes, beyond the last phase, which count for the next one.
     """
 
     settings: Any
+    ahead: int
 
     def phase_length(self, num_envs: int, remaining: int | None, collected: Sequence[Steps] = ()) -> int | None:
         """Steps per environment of the next round of collecting; None: until an episode ends.

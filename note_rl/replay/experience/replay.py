@@ -54,7 +54,7 @@ class ReplayExperience:
         self._rng = rng
         self._new_steps = 0
         self._num_due = 1  # times that `gradient_steps` are to be taken now
-        self._ahead = 0  # environment steps, or episodes, that count for the next phase
+        self.ahead = 0
         self._since_clearing = 0
         self._warned = False
 
@@ -62,7 +62,7 @@ class ReplayExperience:
         """What `train_freq` lacks of environment steps, rounded up to whole steps of all environments."""
         if self.settings.train_freq is None:
             return None
-        taken = self._ahead + sum(steps.num_env_steps for steps in collected)
+        taken = self.ahead + sum(steps.num_env_steps for steps in collected)
         wanted = self.settings.train_freq * (len(collected) + 1) - taken
         wanted = wanted if remaining is None else min(wanted, remaining)
         return max(-(-wanted // num_envs), 1)
@@ -108,9 +108,9 @@ class ReplayExperience:
         episodes = self.settings.train_freq is None
         new = int(steps.ended.sum()) if episodes else steps.num_env_steps
         per_phase = num_rounds * (self.settings.train_freq or 1)
-        self._num_due, self._ahead = divmod(self._ahead + new, per_phase)
+        self._num_due, self.ahead = divmod(self.ahead + new, per_phase)
         if self._num_due == 0:
-            self._num_due, self._ahead = 1, 0
+            self._num_due, self.ahead = 1, 0
 
     def interrupt(self) -> None:
         """The running episodes of the pool are over."""
@@ -144,7 +144,7 @@ class ReplayExperience:
         """How often `gradient_steps` are due, less what was due before learning started."""
         if self.settings.train_freq is None:
             return self._num_due
-        since = max(clock.num_env_steps - self._ahead - self.settings.learning_starts, 0)
+        since = max(clock.num_env_steps - self.ahead - self.settings.learning_starts, 0)
         return min(self._num_due, since // self.settings.train_freq + 1)
 
     def _ready(self, clock: Clock) -> bool:
@@ -218,15 +218,13 @@ class ReplayExperience:
         return max(1, min(largest, MAX_BLOCK_BYTES // max(self.settings.batch_size * per_transition, 1)))
 
     def get_state(self) -> dict[str, Array]:
-        """The pool, and how far it is to the next clearing and the next phase."""
-        counts = {"since_clearing": self._since_clearing, "ahead": self._ahead}
-        return {**self.buffer.get_state(), **{name: np.array(count, np.int64) for name, count in counts.items()}}
+        """The pool, and how far it is to the next clearing."""
+        return {**self.buffer.get_state(), "since_clearing": np.array(self._since_clearing, np.int64)}
 
     def set_state(self, state: Mapping[str, Array]) -> None:
         """Takes over a stored pool."""
         self.buffer.set_state(state)
         self._since_clearing = int(state.get("since_clearing", 0))
-        self._ahead = int(state.get("ahead", 0))
 
 
 def make_parts(settings: ReplaySettings, view: AgentView) -> Parts:

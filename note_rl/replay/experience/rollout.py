@@ -38,6 +38,8 @@ class RolloutExperience:
         AgentContractError: The agent lacks what the settings need.
     """
 
+    ahead = 0  # phases are whole rollouts
+
     def __init__(self, settings: RolloutSettings, view: AgentView, rng: np.random.Generator) -> None:
         self.settings = settings
         self._view = view

@@ -25,6 +25,8 @@ class SequenceExperience:
         rng: Draws numbers of steps, and sequences.
     """
 
+    ahead = 0  # phases are whole rollouts
+
     def __init__(self, settings: SequenceSettings, view: AgentView, rng: np.random.Generator) -> None:
         self.settings = settings
         reader = SequenceReader(settings.num_steps)

@@ -178,7 +178,7 @@ def test_offline_nothing_is_stepped_and_a_run_goes_on_exactly(home: Path, monkey
 
     whole, first, second = made(), made(), made()
     whole.train(adam(whole), total_steps=30, p=0)
-    assert (whole.num_env_steps, whole.num_gradient_steps, whole.num_episodes) == (30, 15, 0)
+    assert (whole.num_env_steps, whole.num_gradient_steps, whole.num_episodes) == (30, 18, 0)
     assert not stepped
     assert len(whole._trainer.experience.buffer) == 10
 

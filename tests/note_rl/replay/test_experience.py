@@ -94,16 +94,6 @@ def test_episodes_that_end_together_have_their_gradient_steps_each():
     assert sum(block.num_gradient_steps for block in experience.update_blocks(Clock(num_env_steps=6))) == 8
 
 
-def test_what_was_collected_beyond_a_phase_is_stored_and_may_be_missing():
-    first, second = (replay(batch_size=1, train_freq=16, gradient_steps=4) for _ in range(2))
-    first.store(steps(0, 3, 7))
-    state = first.get_state()
-    second.set_state(state)
-    assert second.phase_length(7, None) == first.phase_length(7, None) == 2  # 11 are lacking
-    second.set_state({name: values for name, values in state.items() if name != "ahead"})  # of an earlier version
-    assert second.phase_length(7, None) == 3
-
-
 def test_targets_are_updated_every_so_many_gradient_steps_across_phases():
     experience = replay(batch_size=1, gradient_steps=5, target_update_interval=4)
     experience.store(steps(0, 1))

@@ -3,6 +3,7 @@
 import gymnasium
 import numpy as np
 import pytest
+import torch
 
 from note_rl.agents.pytorch import DQN, PPO
 from note_rl.errors import EnvironmentMismatchError, SettingsError
@@ -10,6 +11,7 @@ from note_rl.policy import EpsGreedyQPolicy, GaussianPolicy
 
 
 def test_one_observation_or_several() -> None:
+    torch.manual_seed(7)
     agent = DQN(hidden_size=8)
     env = gymnasium.make("CartPole-v1")
     obs = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)

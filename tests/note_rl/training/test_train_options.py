@@ -66,6 +66,22 @@ def test_updates_per_environment_step_hold_for_any_number_of_environments(framew
 
 
 @ONCE
+@pytest.mark.parametrize("with_pool", [True, False])
+def test_what_was_collected_beyond_a_phase_counts_after_a_restart(framework, tmp_path, with_pool):
+    (whole, optimizer), (first, its), (second, others) = (dqn(framework, train_freq=16, num_envs=7) for _ in range(3))
+    whole.train(optimizer=optimizer, total_steps=280, p=0)
+    stop = LambdaCallback(on_phase_end=lambda phase, logs: setattr(first, "stop_training", logs["num_env_steps"] > 90))
+    first.train(optimizer=its, total_steps=280, callbacks=[stop], p=0)
+    assert first._trainer.experience.ahead == 98 % 16
+    first.save(tmp_path / "file", save_data=with_pool)
+    second.restore(tmp_path / "file")
+    second.train(optimizer=others, total_steps=280, p=0)
+    assert second.num_gradient_steps == whole.num_gradient_steps == 280 // 16 + 1  # the budget cuts the last short
+    states = [agent.learner.get_state() for agent in (whole, second)]
+    assert all((states[0][name] == states[1][name]).all() for name in states[0]) == with_pool
+
+
+@ONCE
 def test_a_number_of_processes_is_a_number_of_environments_if_nothing_else_says_it(framework):
     agent, optimizer = dqn(framework)
     assert agent.train(optimizer=optimizer, episodes=4, processes=4, p=0).episode_steps == [20] * 4

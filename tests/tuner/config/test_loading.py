@@ -36,6 +36,8 @@ def test_what_was_merged_before_composes_the_same() -> None:
 
 
 def test_nothing_is_read_or_merged_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_read", "_merged"):
+        monkeypatch.setattr(loading, name, {})  # earlier tests have read something, too
     compose(config_loader(), "train", ["env=acrobot"])
     before = len(loading._read), len(loading._merged)
     compose(config_loader(), "train", ["env=acrobot", "seed=4"])
