@@ -141,7 +141,7 @@ def test_the_same_command_adds_nothing_and_another_one_is_refused(swept: App) ->
     assert f"{NUM_TRIALS} are done" in swept(*SWEEP)
     assert len(swept.study("quadratic").trials) == NUM_TRIALS
     refused = swept(*SWEEP, "x=interval(-3,4)", status=1)
-    assert "x: high was 3.0 and is 4.0" in refused
+    assert "x was searched over -3 .. 3, and is now over -3 .. 4" in refused
     assert "hydra.sweeper.study_name=quadratic-2" in refused
     assert "Traceback" not in refused
     assert len(swept.study("quadratic").trials) == NUM_TRIALS
