@@ -43,6 +43,8 @@ def test_the_wheel_says_what_it_is(wheel: zipfile.ZipFile) -> None:
         "box2d",
         "robotics",
         "envpool",
+        "export",
+        "offline",
         "atari",
         "postgres",
         "samplers",
