@@ -9,7 +9,7 @@ import numpy as np
 from note_rl.errors import AgentContractError
 from note_rl.replay.hindsight import GoalFunctions
 from note_rl.settings.demonstrations import Demonstrations, Expert, as_demonstrations
-from note_rl.types import Array, FloatArray, Sample, Steps, Update
+from note_rl.types import Array, BoolArray, FloatArray, Sample, Steps, Update
 
 RewardFunction = Callable[[Array, Array, Array], FloatArray]
 
@@ -32,6 +32,12 @@ class Clock:
         passed = self.progress - beginning.progress
         done = self.num_gradient_steps - beginning.num_gradient_steps
         return done * (1.0 - self.progress) / passed if passed > 0 else 0.0
+
+    def sync_every(self, num_gradient_steps: int, every: int) -> BoolArray:
+        """Returns after which of the coming gradient steps targets move that move after every so many, [K]."""
+        done = self.num_gradient_steps + np.arange(num_gradient_steps + 1)
+        sync: BoolArray = np.diff(done // every) > 0
+        return sync
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -208,8 +208,7 @@ class ReplayExperience:
             sync = np.zeros(num_gradient_steps, np.bool_)
             sync[-1] = clock.num_env_steps // every > before
             return sync
-        done = clock.num_gradient_steps + np.arange(num_gradient_steps + 1)
-        return np.diff(done // (self.settings.target_update_interval or 1)) > 0
+        return clock.sync_every(num_gradient_steps, self.settings.target_update_interval or 1)
 
     def _max_block(self) -> int:
         """Gradient steps with which an update block is not too large for the memory nor, with priorities, too old."""

@@ -167,8 +167,7 @@ class RolloutExperience:
             sync = np.zeros(num_gradient_steps, np.bool_)
             sync[-1 if self.settings.target_kl is None else slice(per_epoch - 1, None, per_epoch)] = True
             return sync
-        done = clock.num_gradient_steps + np.arange(num_gradient_steps + 1)
-        return np.diff(done // every) > 0
+        return clock.sync_every(num_gradient_steps, every)
 
     def feedback(self, sample: Sample, update: Update) -> None:
         """New scores, and how far the policy has moved."""

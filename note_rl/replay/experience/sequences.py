@@ -8,7 +8,7 @@ from note_rl.replay.buffer import Parts, ReplayBuffer
 from note_rl.replay.experience.base import MAX_BLOCK_BYTES, AgentView, BatchTransform, Clock, ladder_chunks
 from note_rl.replay.readers import SequenceReader
 from note_rl.settings.experience import SequenceSettings
-from note_rl.types import Array, BoolArray, FloatArray, IntArray, Sample, Steps, Update
+from note_rl.types import Array, FloatArray, IntArray, Sample, Steps, Update
 
 
 class SequenceExperience:
@@ -76,13 +76,11 @@ class SequenceExperience:
 
     def _read(self, ages: IntArray, clock: Clock) -> Sample:
         """The sequences that begin at these ages [K, B]."""
-        slots, sync = self.buffer.ring.slots(ages), self._sync(len(ages), clock)
+        slots, sync = (
+            self.buffer.ring.slots(ages),
+            clock.sync_every(len(ages), self.settings.target_update_interval or 1),
+        )
         return self._transform.transformed(self.buffer.gather(slots, self._view.discount(), sync, self._rng), self._rng)
-
-    def _sync(self, num_gradient_steps: int, clock: Clock) -> BoolArray:
-        """After which of the coming gradient steps the targets are updated: [K]."""
-        done = clock.num_gradient_steps + np.arange(num_gradient_steps + 1)
-        return np.diff(done // (self.settings.target_update_interval or 1)) > 0
 
     def _max_block(self, batch_size: int) -> int:
         """Gradient steps with which an update block is not too large for the memory."""
