@@ -111,6 +111,16 @@ class Outcome(StrEnum):
             leaves_stacks=True,
         ),
     )
+    LOST = (
+        "lost",
+        Effects(
+            failed=True,
+            retried=True,
+            counts=Counts.ALWAYS,
+            remedy="machines left the cluster while it ran; executor.max_lost says how often a run may go on elsewhere",
+            remedy_first=True,
+        ),
+    )
     STOPPED = "stopped", Effects()
 
     _value_: str

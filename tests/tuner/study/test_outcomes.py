@@ -1,7 +1,6 @@
 """The table of outcomes, and that a study does with each end what its row says."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,6 +27,7 @@ ROWS = {
     "out_of_memory": (False, True, False, False, True, Counts.UNTIL_A_SUCCESS),
     "timed_out": (False, True, False, False, True, Counts.UNTIL_A_SUCCESS),
     "hung": (False, True, True, True, False, Counts.ALWAYS),
+    "lost": (False, True, True, False, False, Counts.ALWAYS),
     "stopped": (False, False, False, False, False, Counts.NEVER),
 }
 FAILED = [outcome for outcome in Outcome if outcome.effects.failed]
@@ -35,13 +35,17 @@ RETRIED = [outcome for outcome in FAILED if outcome.effects.retried]
 PENALISED = [outcome for outcome in FAILED if outcome.effects.penalised]
 
 
-def ends_so(outcome: Outcome, key: str = "screen/2", attempts: int = 99):
-    """One run ends so after four reports, or all do with `key` "": as often as said; others learn."""
+def ends_so(outcome: Outcome, key: str = "screen/2", attempts: int = 99, gives_up_after: int = RETRIES):
+    """One run ends so after four reports, or all do with `key` "": as often as said; others learn.
+
+    A run that loses its machine does so until its executor gives it up.
+    """
 
     def behave(spec: TrialSpec, attempt: int) -> Script:
         script = learn(spec, attempt)
         if key in ("", spec.key) and attempt <= attempts:
-            return Script(script.curve[:4], TrialResult(outcome, "so it is", seconds=1.0))
+            is_given_up = outcome is Outcome.LOST and attempt > gives_up_after
+            return Script(script.curve[:4], TrialResult(outcome, "so it is", seconds=1.0, deterministic=is_given_up))
         return script
 
     return behave
@@ -81,13 +85,9 @@ def test_a_retried_end_is_told_as_nothing_once_its_retries_are_used_up(tmp_path:
     assert (run.outcome, run.value, starts(executor)) == (outcome, None, 1 + RETRIES)
 
 
-@pytest.mark.parametrize("outcome", RETRIED)
-def test_an_end_that_uses_up_no_retry_is_retried_further(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outcome: Outcome
-) -> None:
-    monkeypatch.setattr(outcome, "effects", replace(outcome.effects, uses_retry=False))
-    executor = FakeExecutor(behave=ends_so(outcome, attempts=4))
-    run = run_study(tmp_path, executor, retries=0).stage("screen")[2]
+def test_a_run_that_loses_its_machine_uses_up_no_retry(tmp_path: Path) -> None:
+    executor = FakeExecutor(behave=ends_so(Outcome.LOST, attempts=4, gives_up_after=10))
+    run = run_study(tmp_path, executor, retries=0, max_failures=2).stage("screen")[2]
     assert (run.outcome, starts(executor)) == (Outcome.COMPLETE, 5)
 
 

@@ -1,0 +1,185 @@
+"""What is used of Ray: actors that are asked, and how it tells that one is lost."""
+
+import os
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+from tuner.errors import UserError
+from tuner.executors.ray.exchange import Order, SeatSettings
+from tuner.executors.ray.seat import Seat
+
+_MAX_REASON = 200
+_SHIPPED: Final = ("note_rl", "tuner")
+
+
+class SeatLostError(Exception):
+    """The actor or its machine is dead."""
+
+
+class SeatUnreachableError(Exception):
+    """The actor does not answer at the moment; what was asked of it may have been done or not."""
+
+
+class RemoteSeat:
+    """A seat somewhere in the cluster.
+
+    Args:
+        actor: Ray's handle.
+    """
+
+    def __init__(self, actor: Any) -> None:
+        self._actor = actor
+
+    def hello(self) -> Any:
+        """Asks where it is; it answers once it has a place."""
+        return self._actor.hello.remote()
+
+    def exchange(self, number: int, order: Order, timeout_s: float) -> Any:
+        """Asks what has happened; see `Seat.exchange`."""
+        return self._actor.exchange.remote(number, order, timeout_s)
+
+    def close(self) -> Any:
+        """Asks it to end its trial and to leave nothing behind."""
+        return self._actor.close.remote()
+
+    def kill(self) -> None:
+        """Ends its process, if it is within reach."""
+        import ray
+
+        ray.kill(self._actor, no_restart=True)
+
+
+class Cluster:
+    """A connection to Ray, and the seats made through it.
+
+    Args:
+        address: "auto", "host:port", or None to start Ray on this machine alone.
+        ship: Sends this project and the working directory to the machines.
+        settings: Of a seat.
+        resources: What a seat reserves: "CPU", "GPU" and the cluster's own.
+
+    Raises:
+        UserError: Ray is not installed, or not reached.
+    """
+
+    def __init__(self, address: str | None, ship: bool, settings: SeatSettings, resources: Mapping[str, float]) -> None:
+        self._settings = settings
+        self._resources = dict(resources)
+        self._is_ours = _connect(address)
+        self._environment: dict[str, Any] = {"env_vars": {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}}
+        if ship:
+            root = Path(__file__).parents[3]
+            self._environment |= {
+                "working_dir": str(Path.cwd()),
+                "py_modules": [str(root / name) for name in _SHIPPED],
+            }
+
+    def new_seat(self) -> RemoteSeat:
+        """Asks for a seat; it comes when there is room."""
+        import ray
+
+        others = {name: value for name, value in self._resources.items() if name not in {"CPU", "GPU"}}
+        actor = ray.remote(Seat).options(
+            num_cpus=self._resources["CPU"],
+            num_gpus=self._resources.get("GPU", 0.0),
+            resources=others,
+            max_restarts=0,
+            scheduling_strategy="SPREAD",
+            runtime_env=self._environment,
+        )
+        return RemoteSeat(actor.remote(self._settings))
+
+    def ready(self, asked: Sequence[Any], timeout_s: float) -> list[Any]:
+        """Those questions that are answered, or will never be; waits up to `timeout_s` seconds for the first one."""
+        import ray
+
+        if not asked:
+            time.sleep(timeout_s)
+            return []
+        if not ray.wait(list(asked), num_returns=1, timeout=timeout_s)[0]:
+            return []
+        answered: list[Any] = ray.wait(list(asked), num_returns=len(asked), timeout=0)[0]
+        return answered
+
+    def answer(self, asked: Any) -> Any:
+        """The answer to a question that is ready.
+
+        Raises:
+            SeatLostError: There will be none.
+            SeatUnreachableError: It did not come; the same question may be asked again.
+        """
+        import ray
+        from ray.exceptions import ActorUnavailableError, RayActorError
+
+        try:
+            return ray.get(asked)
+        except ActorUnavailableError as error:
+            raise SeatUnreachableError(_first_sentence(error)) from error
+        except RayActorError as error:
+            raise SeatLostError(_first_sentence(error)) from error
+
+    def shortage(self, num_seats: int, of_free: bool) -> str:
+        """What the cluster has too little of for so many seats; empty if there is enough.
+
+        Args:
+            num_seats: How many there should be.
+            of_free: Whether what others use counts as missing. A seat that has room and only takes its time to start
+                uses it already, so this is to be asked late.
+        """
+        import ray
+
+        free, whole = ray.available_resources(), ray.cluster_resources()
+        return ", ".join(
+            f"{value:g} {name} each ({free.get(name, 0.0):g} free of {whole.get(name, 0.0):g})"
+            for name, value in self._resources.items()
+            if whole.get(name, 0.0) < value * num_seats or (of_free and free.get(name, 0.0) < value)
+        )
+
+    def close(self) -> None:
+        """Leaves the cluster; one that was started here ends."""
+        import ray
+
+        if self._is_ours:
+            ray.shutdown()
+
+
+def check_installed() -> None:
+    """Refuses to go on without Ray.
+
+    Raises:
+        UserError: It is not installed.
+    """
+    if find_spec("ray") is None:
+        raise UserError("executor=ray needs Ray, which is not installed: pip install 'note-rl[ray]'")
+
+
+def _connect(address: str | None) -> bool:
+    """Whether the connection was made here, and was not there already."""
+    check_installed()
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # the announced default: GPUs are not hidden
+    import ray
+
+    if ray.is_initialized():
+        return False
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level="ERROR", include_dashboard=None)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        raise UserError(
+            f"no Ray cluster is reached at executor.address={address}: {_first_sentence(error)}.\n"
+            "Start one with `ray start --head` here and `ray start --address=HOST:6379` on the other machines, or let "
+            "executor.address=null start Ray on this machine alone."
+        ) from error
+    finally:
+        signal.signal(signal.SIGTERM, handler)  # Ray sets one of its own, and a study has its own
+    return True
+
+
+def _first_sentence(error: BaseException) -> str:
+    line = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    return line.partition(". ")[0].rstrip(".:")[:_MAX_REASON]

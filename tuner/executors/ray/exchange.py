@@ -1,0 +1,83 @@
+"""What the controller and a seat say to each other. Values only; Ray pickles them, within one cluster of the user's."""
+
+from dataclasses import dataclass, field
+
+from tuner.executors.base import Event
+from tuner.executors.preload import Preload
+from tuner.executors.ray.folder_changes import Changes
+from tuner.trial.messages import Limits, Verdict
+
+
+@dataclass(frozen=True)
+class SeatSettings:
+    """What a seat is made of.
+
+    Attributes:
+        preload: What its fork server imports.
+        isolation: "forkserver" or "spawn".
+        limits: What a trial may use.
+        threads: Threads of a trial.
+        shared: The trial works in the study's own folder, which every machine has at the same path.
+        max_transfer_mb: How much a trial's folder may have changed between two exchanges, in MB (1e6 bytes).
+        lease_s: The seat leaves, and its trial with it, when it hears nothing of the controller for this long;
+            None: never, as nothing that it writes is seen by others.
+    """
+
+    preload: Preload
+    isolation: str
+    limits: Limits
+    threads: int
+    shared: bool
+    max_transfer_mb: float
+    lease_s: float | None
+
+
+@dataclass(frozen=True)
+class SeatInfo:
+    """Where a seat is, and what it runs with.
+
+    Attributes:
+        host: Name of the machine.
+        node: Ray's number of it.
+        pid: The actor's process.
+        versions: Of Python and the packages that results depend on, by name.
+    """
+
+    host: str
+    node: str
+    pid: int
+    versions: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Start:
+    """A trial to start.
+
+    Attributes:
+        spec: The text of its trial.json.
+        folder: The study's folder of it, absolute.
+        files: What is in that folder; empty if it is shared.
+        function: Cloudpickle of what to call; empty for the spec's entry.
+    """
+
+    spec: str
+    folder: str
+    files: Changes
+    function: bytes
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a seat is to do before it looks what has happened."""
+
+    start: Start | None = None
+    verdict: Verdict | None = None
+    stop: bool = False
+
+
+@dataclass(frozen=True)
+class Happened:
+    """What has happened at a seat, and how the trial's folder has changed."""
+
+    events: list[Event] = field(default_factory=list)
+    files: Changes = field(default_factory=dict)
