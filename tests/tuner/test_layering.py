@@ -64,6 +64,7 @@ HOMES = {
     ),
     "onnx": ("note_rl/learners/",),
     "onnxruntime": ("note_rl/learners/onnx_files.py",),
+    "ray": ("tuner/executors/ray/",),
     "minari": ("note_rl/collect/datasets.py",),
     "torch": (
         "note_rl/rl_pytorch.py",

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tuner.executors.building import make_executor
+from tuner.executors.building import count_seats, make_executor
 from tuner.runs.build import build_node
 from tuner.runs.functions import ENTRY as FUNCTION_ENTRY
 from tuner.study import StudyDefinition, StudyStore
@@ -37,7 +37,7 @@ def make_plan(definition: StudyDefinition, resolved: JsonDict, width: int | None
             measured = measure_speed(definition, executor, Path(folder) / "0")
         speed = None if measured is None else Speed(measured, "measured just now, one run alone")
     prunes = not str(resolved["pruner"]["_target_"]).endswith(".NopPruner")
-    return describe_plan(definition, int(resolved["executor"].get("parallel", 1)), speed, prunes, width)
+    return describe_plan(definition, count_seats(resolved["executor"]), speed, prunes, width)
 
 
 def _as_far_as_there_are_trials(definition: StudyDefinition, resolved: JsonDict) -> StudyDefinition:

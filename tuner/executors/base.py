@@ -23,6 +23,7 @@ __all__ = [
     "Event",
     "Executor",
     "Limits",
+    "Seats",
     "TrialBuilt",
     "TrialEnded",
     "TrialFunction",
@@ -89,6 +90,19 @@ _EVENTS: Mapping[type[Message], Callable[..., Event]] = {
 def event_of(key: str, message: Message) -> Event:
     """The event that a trial's message is."""
     return _EVENTS[type(message)](key, **vars(message))
+
+
+@dataclass(frozen=True)
+class Seats:
+    """How many trials there is room for at a time.
+
+    Attributes:
+        count: At least 1.
+        remark: What a plan should say of it; empty for nothing.
+    """
+
+    count: int
+    remark: str = ""
 
 
 class Executor(Protocol):

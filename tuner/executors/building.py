@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, closing
 from typing import Any
 
 from tuner.errors import UserError
-from tuner.executors.base import Executor
+from tuner.executors.base import Executor, Seats
 from tuner.runs.build import build_node
 
 _OFFERS = sorted(name for name in vars(Executor) if not name.startswith("_"))
@@ -45,3 +45,13 @@ def check_executor(node: Mapping[str, Any]) -> None:
     check_arguments = getattr(make.func, "check", None)  # one of the user's own may have none
     if check_arguments is not None:
         check_arguments(*make.args, **make.keywords)
+
+
+def count_seats(node: Mapping[str, Any]) -> Seats:
+    """How many trials the executor of a choice runs at a time, which a class may know better than its settings say."""
+    make = build_node("executor", {**node, "_partial_": True})
+    count = getattr(make.func, "count_seats", None)
+    if count is None:
+        return Seats(int(node.get("parallel", 1)))
+    seats: Seats = count(*make.args, **make.keywords)
+    return seats

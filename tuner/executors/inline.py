@@ -216,7 +216,7 @@ class _Turns:
             return TrialResult(Outcome.CRASHED, f"another process runs this trial in {self._folder}")
         try:
             files.clear_unfinished(self._folder)
-            self._events.append(TrialStarted(self.spec.key, os.getpid()))
+            self._events.append(TrialStarted(self.spec.key, os.getpid(), os.uname().nodename))
             began = time.monotonic()
             self._context = TrialContext(self.spec, self._folder, self, began)
             result = run_entry(self._context, self._find, began)

@@ -22,6 +22,7 @@ class RunningRun:
         progress: done part of its budget in [0, 1]; None before the first sign of life.
         value: what it reported last.
         seconds: since it started.
+        host: the other machine that it runs on; empty on this one.
     """
 
     label: str
@@ -29,6 +30,7 @@ class RunningRun:
     progress: float | None = None
     value: float | None = None
     seconds: float = 0.0
+    host: str = ""
 
 
 @dataclass(frozen=True)

@@ -138,6 +138,7 @@ def _running_table(running: Sequence[RunningRun]) -> Table:
             Text(done, justify="right"),
             Text(value),
             Text(format_seconds(run.seconds), style="dim"),
+            Text(f"on {run.host}" if run.host else "", style="dim", overflow="ellipsis", no_wrap=True),
         )
     return table
 

@@ -56,6 +56,7 @@ class RunRecord:
         scores: further measures of the same run under their names, for instance {"final": 500.0, "auc": 431.2}.
         used: share of its budget, of a run that ended by itself before that did and whose curve is held; None: as far
             as the curve goes.
+        host: the machine that it ran on, or ended on, if that was another one than the controller's.
     """
 
     number: int
@@ -71,6 +72,7 @@ class RunRecord:
     folder: str = ""
     scores: Mapping[str, float] = field(default_factory=dict)
     used: float | None = None
+    host: str = ""
 
     def objectives(self, others: Sequence["Objective"]) -> tuple[float, ...] | None:
         """The score and its values of these further objectives; None if one is missing."""
@@ -248,18 +250,22 @@ class StudySummary:
         return cls(**{**content, **lists, "runs": runs, "importance_over_time": moments, "others": others})
 
     def to_csv(self) -> str:
-        """All runs as CSV text, one line each; parameters as columns under their configuration paths."""
+        """All runs as CSV text, one line each; parameters as columns under their configuration paths.
+
+        The machine is named where a run was on another one than the controller's.
+        """
         paths = list(dict.fromkeys(path for run in self.runs for path in run.params))
         names = list(dict.fromkeys(name for run in self.runs for name in run.scores))
+        places = ["host"] if any(run.host for run in self.runs) else []
         fixed_columns = ("stage", "number", "label", "seed", "outcome", "value")
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        rows: list[tuple[Scalar, ...]] = [(*fixed_columns, *names, "seconds", *paths, "reason", "folder")]
+        rows: list[tuple[Scalar, ...]] = [(*fixed_columns, *names, "seconds", *paths, "reason", "folder", *places)]
         for run in self.runs:
             fixed = (run.stage, run.number, run.label, run.seed, run.outcome or "running", run.value)
             scores = [run.scores.get(name) for name in names]
             params = [run.params.get(path) for path in paths]
-            rows.append((*fixed, *scores, run.seconds, *params, run.reason, run.folder))
+            rows.append((*fixed, *scores, run.seconds, *params, run.reason, run.folder, *[run.host for _ in places]))
         writer.writerows([_cell(value) for value in row] for row in rows)
         return text.getvalue()
 

@@ -1,6 +1,7 @@
 """What can be told to be wrong with a composed configuration before anything runs, without importing a framework."""
 
 import importlib.util
+import re
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import (
@@ -31,6 +32,7 @@ from tuner.runs.pixels import check_network
 from tuner.support.names import did_you_mean
 from tuner.trial.messages import JsonDict
 
+_UNSET = re.compile(r"Environment variable '([^']+)' not found")
 _DECLARED = frozenset(Declared.__annotations__)
 _LEARNS_BY = frozenset({"__call__", "update"})  # the one or the other
 _FRAMEWORK_FREE = ("note_rl.settings.", "note_rl.policy.", "note_rl.noise.", "note_rl.schedules.")
@@ -199,6 +201,12 @@ def resolve(config: DictConfig) -> JsonDict:
     except (InterpolationKeyError, InterpolationResolutionError) as error:
         if isinstance(error.__cause__, NoteRLError | UserError):
             raise UserError(f"{error.full_key}: {error.__cause__}") from error
+        missing = _UNSET.search(str(error))
+        if missing:
+            raise UserError(
+                f"{error.full_key} is taken from the environment variable {missing[1]}, which is not set: "
+                f"export {missing[1]}=..."
+            ) from error
         raise UserError(f"{error.full_key} refers to something that is not there: {_first_line(error)}") from error
     except OmegaConfBaseException as error:
         raise UserError(f"{error.full_key}: {_first_line(error)}") from error

@@ -1,12 +1,13 @@
 """Brings the runs of a stage to their ends: starts processes, answers reports, judges ends, writes all of it down."""
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from tuner.config.trust import remember
-from tuner.executors.base import Event, Executor, TrialBuilt, TrialEnded, TrialReported
+from tuner.executors.base import Event, Executor, TrialBuilt, TrialEnded, TrialReported, TrialStarted
 from tuner.results.records import RunRecord
 from tuner.results.wording import counted
 from tuner.study.control import Interrupts, archive
@@ -183,7 +184,9 @@ class Dispatcher:
         run = self._active.get(event.key)
         if run is None:
             return
-        if isinstance(event, TrialReported):
+        if isinstance(event, TrialStarted):
+            run.host = "" if event.host == os.uname().nodename else event.host
+        elif isinstance(event, TrialReported):
             run.curve[event.step] = event.value
             self._executor.answer(run.key, self._answer(stage, run, event.step))
         elif isinstance(event, TrialBuilt):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from statistics import median
 
+from tuner.executors.base import Seats
 from tuner.results.protocol import StagePlan, plan_stages
 from tuner.results.records import CONFIRM, RACE, SCREEN, TEST
 from tuner.results.wording import format_number, format_seconds, join_words
@@ -57,7 +58,7 @@ def _identity(definition: StudyDefinition) -> dict[str, str]:
 
 
 def describe_plan(
-    definition: StudyDefinition, parallel: int, speed: Speed | None, prunes: bool = True, width: int | None = None
+    definition: StudyDefinition, seats: Seats, speed: Speed | None, prunes: bool = True, width: int | None = None
 ) -> str:
     """Stages, runs, seeds, rungs, environment steps and estimated minutes, as text for a terminal of that width."""
     settings = definition.settings
@@ -68,10 +69,11 @@ def describe_plan(
     parts = (
         _searched_rows(definition.space),
         [row for plan in stages for row in _stage_rows(plan)],
-        [_pruning_row(points, definition), _cost_row(sum(plan.env_steps for plan in stages), parallel, speed)],
+        [_pruning_row(points, definition), _cost_row(sum(plan.env_steps for plan in stages), seats.count, speed)],
+        [("machines", seats.remark)] if seats.remark else [],
     )
     lines = [f"study {definition.name}: {definition.subject}{framework}"]
-    for rows in parts:
+    for rows in filter(None, parts):
         lines += ["", *in_columns(rows, len("searched"), width)]
     return "\n".join(lines)
 

@@ -41,6 +41,9 @@ def run_probe(definition: StudyDefinition, executor: Executor, interrupts: Inter
             if result is not None:
                 if result.outcome is Outcome.STOPPED:
                     raise StudyStopped(0, interrupts.reason)
+                if result.outcome is Outcome.LOST and not result.deterministic:  # its machine's fault, not its own
+                    executor.start(spec, folder)
+                    continue
                 return _judge(result, scores, definition)
         if interrupts.requested:
             executor.stop_all()

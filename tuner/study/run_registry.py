@@ -48,6 +48,7 @@ class Run:
         rungs: Rungs whose scores are in the registry.
         attempts: Earlier ends of its process: crashes and stops.
         complaint: What is wrong with it although its process does not know.
+        host: The other machine that it runs on, or ran on last; empty on this one.
     """
 
     trial: optuna.Trial
@@ -61,6 +62,7 @@ class Run:
     rungs: set[int] = field(default_factory=set)
     attempts: list[JsonDict] = field(default_factory=list)
     complaint: str = ""
+    host: str = ""
 
     @property
     def number(self) -> int:
@@ -146,7 +148,8 @@ class RunRegistry(ABC):
 
     def note_attempt(self, run: Run, outcome: Outcome, reason: str, seconds: float) -> None:
         """Writes down that a process of the run ended, but not the run."""
-        run.attempts.append({"outcome": outcome.value, "reason": reason, "seconds": seconds})
+        attempt = {"outcome": outcome.value, "reason": reason, "seconds": seconds}
+        run.attempts.append({**attempt, "host": run.host} if run.host else attempt)
         run.trial.set_user_attr(ATTEMPTS_ATTRIBUTE, run.attempts)
 
     def report(self, run: Run, point: int, score: float) -> bool:
@@ -165,6 +168,8 @@ class RunRegistry(ABC):
         ended = {"reason": ending.reason, "seconds": round(ending.seconds, 3), "curve": packed_curve(run.points)}
         if ending.used < 1.0:
             ended["used"] = ending.used
+        if run.host:
+            ended["host"] = run.host
         run.trial.set_user_attr(OUTCOME_ATTRIBUTE, ending.outcome.value)
         run.trial.set_user_attr(ENDING_ATTRIBUTE, ended)
         if ending.outcome is Outcome.PRUNED:

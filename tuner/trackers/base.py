@@ -30,6 +30,7 @@ class RunInfo:
         job_type: what kind of run within the group: the stage.
         group_folder: where a tracker may keep files of all runs of the group side by side; None: in `folder`. It writes
             nowhere else unless it was given a directory of its own.
+        host: the machine that it runs on, if that is another one than this.
     """
 
     name: str
@@ -39,6 +40,7 @@ class RunInfo:
     tags: tuple[str, ...] = ()
     job_type: str = "train"
     group_folder: Path | None = None
+    host: str = ""
 
 
 @dataclass(frozen=True)

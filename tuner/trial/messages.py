@@ -175,15 +175,21 @@ class Limits:
 class Started:
     """The child holds the folder's lock and is about to call its entry.
 
+    Attributes:
+        pid: Its process, on its machine.
+        host: Name of that machine.
+
     Raises:
         ValueError: A number that no child can have: signals are sent to it.
     """
 
     pid: int
+    host: str = ""
 
     def __post_init__(self) -> None:
         if not 1 < self.pid <= MAX_COUNT:
             raise ValueError(f"{self.pid} is not the number of a trial's process")
+        object.__setattr__(self, "host", plain(self.host, MAX_NAME))
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ def _work(line: ControllerConnection, began: float) -> NoReturn:
     _limit_threads(spec.threads)
     context = TrialContext(spec, folder, line, began)
     signal.signal(signal.SIGTERM, lambda *_: line.end("stopped by SIGTERM"))
-    line.send(Started(os.getpid()))
+    line.send(Started(os.getpid(), os.uname().nodename))
     result = run_entry(context, lambda: _resolve(spec, function), began)
     _flush()
     files.write_result(folder, result)

@@ -98,6 +98,11 @@ TRAIN = {
     ),
     "a module that does not exist": (["agent._target_=my_agents.DQN"], "no module named 'my_agents' can be imported"),
     "a reference to nothing": (["schedule=linear_decay"], "schedule.clip.start refers to something that is not there"),
+    "an unset variable of the environment": (
+        ["optimizer.learning_rate=${oc.env:UNSET_HERE}"],
+        "optimizer.learning_rate is taken from the environment variable UNSET_HERE, which is not set: "
+        "export UNSET_HERE=...",
+    ),
     "an experiment of another agent": (["experiment=dqn_cartpole", "agent=ppo"], "unknown key buffer.capacity"),
     "unknown environment": (["env.id=CartPol-v1"], "Did you mean: `CartPole`?"),
     "an environment of one's own without its module": (

@@ -120,7 +120,10 @@ def command_lines() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("primary", "needs", "choices"), list(command_lines()))
-def test_every_choice_composes(primary: str, needs: list[str], choices: list[str]) -> None:
+def test_every_choice_composes(
+    primary: str, needs: list[str], choices: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DB_URL", "sqlite:///elsewhere.db")
     config = composed(primary, *(choice.replace("/", "=") for choice in choices), *needs)
     for choice in choices:
         group = choice.split("/")[0]

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,15 +12,23 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.tuner.chaos import Chaos, assert_equal
+from tests.tuner.executors.ray_cluster import ROOT, ClusterChaos, command_of, simulated_cluster
 from tests.tuner.studies import CONFIG, run_study, sqlite
-from tuner.executors.base import TrialEnded, TrialReported
+from tuner.executors.base import Event, TrialEnded, TrialReported
 from tuner.executors.local import LocalExecutor
 from tuner.executors.ray.executor import RayExecutor
 from tuner.trial import Limits, Outcome, TrialSpec
 
 pytestmark = [pytest.mark.cluster, pytest.mark.filterwarnings("ignore")]
 
-ROOT = Path(__file__).parents[3]
+DQN = (
+    *("agent=dqn", "sampler=random", "pruner=none", "tracker=jsonl", "executor.parallel=2"),
+    *("network.hidden_sizes=[16]", "training.total_steps=1500", "buffer.learning_starts=100"),
+    *("evaluation.num_points=6", "evaluation.num_episodes=4", "study.num_trials=2", "study.num_race_seeds=0"),
+    *("study.num_candidates=1", "study.num_select_seeds=1", "study.num_test_seeds=1"),
+    *("study.retries=100", "study.max_failures=100"),
+)
 
 
 @pytest.fixture(autouse=True)
@@ -31,19 +38,8 @@ def _nothing_left_behind() -> None:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    """A head that runs no trials, and two machines of one processor each."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(Path(__file__).parent))
-        patch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        patch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parent), str(ROOT)]))
-        from ray.cluster_utils import Cluster
-
-        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
-        for _ in range(2):
-            cluster.add_node(num_cpus=1)
+    with simulated_cluster() as cluster:
         yield cluster
-        cluster.shutdown()
 
 
 @pytest.fixture(params=["pull", "shared"])
@@ -53,15 +49,21 @@ def executor(cluster: Any, request: pytest.FixtureRequest) -> Iterator[RayExecut
         yield executor
 
 
-def run(executor: RayExecutor, folder: Path, entry: str, verdict: str = "continue", **config: object) -> Any:
-    spec = TrialSpec("study", "screen", 0, 11, config, entry=f"trial_entries:{entry}")
-    executor.start(spec, folder)
+def iter_events(executor: RayExecutor) -> Iterator[Event]:
+    """Until a trial ends."""
     while True:
         for event in executor.wait(60.0):
-            if isinstance(event, TrialReported):
-                executor.answer(event.key, verdict)  # type: ignore[arg-type]
+            yield event
             if isinstance(event, TrialEnded):
-                return event.result
+                return
+
+
+def run(executor: RayExecutor, folder: Path, entry: str, verdict: str = "continue", **config: object) -> Any:
+    executor.start(TrialSpec("study", "screen", 0, 11, config, entry=f"trial_entries:{entry}"), folder)
+    for event in iter_events(executor):
+        if isinstance(event, TrialReported):
+            executor.answer(event.key, verdict)  # type: ignore[arg-type]
+    return event.result
 
 
 def test_ends_are_what_they_are_on_this_machine(tmp_path: Path, executor: RayExecutor) -> None:
@@ -90,6 +92,23 @@ def test_ends_are_what_they_are_on_this_machine(tmp_path: Path, executor: RayExe
     ]
 
 
+def test_the_working_directory_is_sent_along(tmp_path: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "at_home.py").write_text("import helper\n\ndef entry(trial):\n    trial.report(1.0, helper.value)\n")
+    (tmp_path / "helper.py").write_text("value = 7.5\n")
+    (tmp_path / "studies").mkdir()
+    (tmp_path / "studies" / "large.npz").write_bytes(bytes(1000))
+    monkeypatch.chdir(tmp_path)
+    spec = TrialSpec("study", "screen", 0, 11, {}, entry="at_home:entry")
+    reports = []
+    with RayExecutor(1, address=cluster.address, ship=True) as executor:
+        executor.start(spec, tmp_path / "studies" / "0")
+        for event in iter_events(executor):
+            if isinstance(event, TrialReported):
+                reports.append(event.value)
+                executor.answer(event.key, "continue")
+    assert reports == [7.5]
+
+
 def told(summary: Any) -> list[Any]:
     return [(run.stage, run.number, run.seed, run.params, run.outcome, run.value, run.curve) for run in summary.runs]
 
@@ -114,34 +133,14 @@ def test_a_study_over_two_machines_equals_the_local_one(
     assert told(summary) == undisturbed
 
 
-def test_machines_and_actors_that_die_cost_nothing_but_time(
-    tmp_path: Path, cluster: Any, undisturbed: list[Any]
-) -> None:
-    over = threading.Event()
-    done = []
-
-    def disturb() -> None:
-        while not over.wait(4.0):
-            if len(done) % 2:
-                node = cluster.add_node(num_cpus=1)
-                cluster.remove_node(cluster.list_all_nodes()[1], allow_graceful=False)
-                done.append(node)
-            else:
-                seats = [process for process in psutil.process_iter() if "ray::Seat" in " ".join(_command(process))]
-                for process in seats[:1]:
-                    process.kill()
-                    done.append(process)
-
-    with RayExecutor(1, address=cluster.address, lost_after_s=5.0) as executor:
-        disturber = threading.Thread(target=disturb)
-        disturber.start()
-        try:
-            summary = run_study(tmp_path, executor, url=sqlite(tmp_path), config=SLOW, num_trials=6, retries=0)
-        finally:
-            over.set()
-            disturber.join()
-    assert len(done) >= 2
-    assert told(summary) == undisturbed
+def test_machines_seats_and_trials_that_die_cost_nothing_but_time(tmp_path: Path, cluster: Any) -> None:
+    alone = Chaos(tmp_path / "alone", DQN)
+    disturbed = ClusterChaos(cluster, tmp_path / "disturbed", DQN, seed=1)
+    alone.run()
+    kinds = ["trial", "node", "actor", "controller"]
+    assert disturbed.run(kinds, longest_wait_s=0.4) == []
+    assert_equal(disturbed, alone)
+    assert disturbed.counted.total() == len(kinds)
 
 
 def test_nothing_outlives_a_controller_that_is_killed(tmp_path: Path, cluster: Any) -> None:
@@ -166,14 +165,7 @@ def test_nothing_outlives_a_controller_that_is_killed(tmp_path: Path, cluster: A
     assert _ours() == []
 
 
-def _command(process: psutil.Process) -> list[str]:
-    try:
-        return list(process.cmdline())
-    except psutil.Error:
-        return []
-
-
 def _ours() -> list[list[str]]:
     """Seats, fork servers and trials."""
-    commands = [_command(process) for process in psutil.process_iter()]
+    commands = [command_of(process) for process in psutil.process_iter()]
     return [command for command in commands if any("ray::Seat" in part or "tuner.trial" in part for part in command)]

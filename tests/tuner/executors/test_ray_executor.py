@@ -1,14 +1,18 @@
 """The controller's side without a cluster: seats that answer, are out of reach, die, and come back late."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tuner.errors import UserError
-from tuner.executors.base import Event, TrialEnded, TrialReported, TrialStarted
+from tuner.executors.base import Event, Seats, TrialEnded, TrialReported, TrialStarted
+from tuner.executors.ray import cluster as cluster_module
 from tuner.executors.ray import executor as module
 from tuner.executors.ray.cluster import SeatLostError, SeatUnreachableError
 from tuner.executors.ray.exchange import Happened, Order, SeatInfo
@@ -275,3 +279,43 @@ def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("tuner.executors.ray.cluster.find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"pip install 'note-rl\[ray\]'"):
         RayExecutor.check()
+
+
+@pytest.mark.parametrize(
+    ("room", "count", "remark"),
+    [
+        (8, 4, "3 machines: room for 8, of which 4 are used (executor.parallel)"),
+        (3, 3, "3 machines: room for 3 of the 4 of executor.parallel"),
+        (0, 4, "3 machines: no machine has the 2 CPU, 0.5 GPU that one trial reserves; it would wait for one"),
+    ],
+)
+def test_a_plan_reckons_with_the_room_there_is(
+    room: int, count: int, remark: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "count_room", lambda address, reserved: (room, "3 machines"))
+    assert RayExecutor.count_seats(parallel=4, threads=2, gpus=0.5, lost_after_s=3.0) == Seats(count, remark)
+
+
+def test_room_is_counted_by_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    machines = [{"CPU": 7.0, "GPU": 1.0}, {"CPU": 3.0}, {"CPU": 64.0, "GPU": 0.5}, {"CPU": 9.0, "GPU": 9.0}]
+    nodes = [{"Alive": number < 3, "Resources": machine} for number, machine in enumerate(machines)]
+    fake = SimpleNamespace(
+        is_initialized=lambda: True, nodes=lambda: nodes, shutdown=lambda: pytest.fail("it was not ours")
+    )
+    monkeypatch.setitem(sys.modules, "ray", fake)
+    monkeypatch.setattr(cluster_module, "check_installed", lambda: None)
+    assert cluster_module.count_room("auto", {"CPU": 3, "GPU": 0.0}) == (2 + 1 + 21, "3 machines of the Ray cluster")
+    assert cluster_module.count_room("auto", {"CPU": 3, "GPU": 0.25})[0] == 2 + 0 + 2
+
+
+def test_code_cannot_be_sent_over_a_connection_that_was_there_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: True))
+    monkeypatch.setattr(cluster_module, "check_installed", lambda: None)
+    with pytest.raises(UserError, match="has connected to it already"):
+        RayExecutor(ship=True)
+
+
+def test_nothing_but_the_choice_imports_ray() -> None:
+    program = "import sys, tuner, note_rl, tuner.cli, tuner.executors.building; print('ray' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

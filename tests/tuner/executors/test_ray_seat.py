@@ -7,7 +7,7 @@ import pytest
 
 from tuner.executors.base import Event, TrialEnded, TrialReported
 from tuner.executors.preload import Preload
-from tuner.executors.ray.exchange import Order, SeatSettings, Start
+from tuner.executors.ray.exchange import Order, SeatSettings, TrialStart
 from tuner.executors.ray.folder_changes import Piece, apply_changes
 from tuner.executors.ray.seat import Seat
 from tuner.trial import Limits, Outcome, TrialSpec
@@ -34,7 +34,7 @@ def seats() -> Iterator[list[Seat]]:
 
 def start(entry: str, held: dict[str, Piece | None] | None = None) -> Order:
     spec = TrialSpec("study", "screen", 0, 11, {"learning_rate": 0.1}, entry=f"trial_entries:{entry}")
-    return Order(Start(spec.to_json(), "/not/here", held or {}, b""))
+    return Order(TrialStart(spec.to_json(), "/not/here", held or {}, b""))
 
 
 def test_a_trial_is_run_and_its_folder_arrives(scratch: Path, seats: list[Seat]) -> None:

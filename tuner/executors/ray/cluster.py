@@ -1,5 +1,6 @@
 """What is used of Ray: actors that are asked, and how it tells that one is lost."""
 
+import logging
 import os
 import signal
 import time
@@ -11,9 +12,15 @@ from typing import Any, Final
 from tuner.errors import UserError
 from tuner.executors.ray.exchange import Order, SeatSettings
 from tuner.executors.ray.seat import Seat
+from tuner.trial.messages import JsonDict
 
 _MAX_REASON = 200
 _SHIPPED: Final = ("note_rl", "tuner")
+_LEFT_AT_HOME: Final = (
+    *("studies", "runs", "outputs", "multirun", "wandb", ".git", ".venv", "venv", "__pycache__"),
+    *("*.db", "*.db-*", "*.journal", "*.mp4"),
+)
+"""Patterns, as of a .gitignore."""
 
 
 class SeatLostError(Exception):
@@ -69,14 +76,7 @@ class Cluster:
     def __init__(self, address: str | None, ship: bool, settings: SeatSettings, resources: Mapping[str, float]) -> None:
         self._settings = settings
         self._resources = dict(resources)
-        self._is_ours = _connect(address)
-        self._environment: dict[str, Any] = {"env_vars": {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}}
-        if ship:
-            root = Path(__file__).parents[3]
-            self._environment |= {
-                "working_dir": str(Path.cwd()),
-                "py_modules": [str(root / name) for name in _SHIPPED],
-            }
+        self._is_ours = _connect(address, _luggage() if ship else {})
 
     def new_seat(self) -> RemoteSeat:
         """Asks for a seat; it comes when there is room."""
@@ -89,7 +89,7 @@ class Cluster:
             resources=others,
             max_restarts=0,
             scheduling_strategy="SPREAD",
-            runtime_env=self._environment,
+            runtime_env={"env_vars": {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}},
         )
         return RemoteSeat(actor.remote(self._settings))
 
@@ -157,18 +157,63 @@ def check_installed() -> None:
         raise UserError("executor=ray needs Ray, which is not installed: pip install 'note-rl[ray]'")
 
 
-def _connect(address: str | None) -> bool:
+def count_room(address: str | None, resources: Mapping[str, float]) -> tuple[int, str]:
+    """How many seats the machines of a cluster have room for when nobody else uses them, and what it is called.
+
+    Args:
+        address: As of `Cluster`; of this machine alone nothing is started.
+        resources: What a seat reserves.
+    """
+    check_installed()
+    if address is None:
+        return int((os.cpu_count() or 1) // resources["CPU"]), "Ray on this machine alone"
+    is_ours = _connect(address)
+    import ray
+
+    try:
+        machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    finally:
+        if is_ours:
+            ray.shutdown()
+    wanted = {name: value for name, value in resources.items() if value}
+    found = sum(int(min(machine.get(name, 0.0) // value for name, value in wanted.items())) for machine in machines)
+    return found, f"{len(machines)} machine{'s' if len(machines) != 1 else ''} of the Ray cluster"
+
+
+def _luggage() -> JsonDict:
+    """What Ray sends to the machines: this project, and the working directory without what studies and runs wrote."""
+    root = Path(__file__).parents[3]
+    return {
+        "working_dir": str(Path.cwd()),
+        "py_modules": [str(root / name) for name in _SHIPPED],
+        "excludes": list(_LEFT_AT_HOME),
+    }
+
+
+def _connect(address: str | None, luggage: JsonDict | None = None) -> bool:
     """Whether the connection was made here, and was not there already."""
     check_installed()
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # the announced default: GPUs are not hidden
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")  # its paragraphs on dead workers: the loss is told here
     import ray
 
     if ray.is_initialized():
+        if luggage:
+            raise UserError(
+                "executor.ship=true sends code along when Ray is connected to, and this program has connected to it "
+                "already: call ray.init(runtime_env=...) yourself, or leave executor.ship out"
+            )
         return False
     handler = signal.getsignal(signal.SIGTERM)
     try:
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR", include_dashboard=None)
+        ray.init(
+            address=address,
+            runtime_env=luggage or None,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            include_dashboard=None,
+        )
     except (ConnectionError, ValueError, RuntimeError) as error:
         raise UserError(
             f"no Ray cluster is reached at executor.address={address}: {_first_sentence(error)}.\n"

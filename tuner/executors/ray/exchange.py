@@ -50,7 +50,7 @@ class SeatInfo:
 
 
 @dataclass(frozen=True)
-class Start:
+class TrialStart:
     """A trial to start.
 
     Attributes:
@@ -70,7 +70,7 @@ class Start:
 class Order:
     """What a seat is to do before it looks what has happened."""
 
-    start: Start | None = None
+    start: TrialStart | None = None
     verdict: Verdict | None = None
     stop: bool = False
 

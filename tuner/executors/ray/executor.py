@@ -10,12 +10,19 @@ from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeAlias, get_args
 
 from tuner.errors import UserError
-from tuner.executors.base import Event, TrialEnded, TrialFunction, TrialReported
+from tuner.executors.base import Event, Seats, TrialEnded, TrialFunction, TrialReported
 from tuner.executors.leftovers import Leftovers
 from tuner.executors.local import Isolation, LocalExecutor, pickle_function
 from tuner.executors.preload import Backend, Preload
-from tuner.executors.ray.cluster import Cluster, RemoteSeat, SeatLostError, SeatUnreachableError, check_installed
-from tuner.executors.ray.exchange import Happened, Order, SeatInfo, SeatSettings, Start
+from tuner.executors.ray.cluster import (
+    Cluster,
+    RemoteSeat,
+    SeatLostError,
+    SeatUnreachableError,
+    check_installed,
+    count_room,
+)
+from tuner.executors.ray.exchange import Happened, Order, SeatInfo, SeatSettings, TrialStart
 from tuner.executors.ray.folder_changes import FolderWatch, apply_changes
 from tuner.executors.ray.seat import versions
 from tuner.trial import folder as files
@@ -103,7 +110,7 @@ class RayExecutor:
         self._lease_s = lost_after_s / 2 if self._shared else 0.0  # how long a lost trial may still write to its folder
         lease_s = self._lease_s or None
         settings = SeatSettings(preload, isolation, self.limits, threads, self._shared, max_transfer_mb, lease_s)
-        self._cluster = Cluster(address, ship, settings, {"CPU": threads, "GPU": gpus, **(resources or {})})
+        self._cluster = Cluster(address, ship, settings, _reserved(threads, gpus, resources))
         self._places = [_Place(self._cluster.new_seat()) for _ in range(parallel)]
         self._events: deque[Event] = deque()
         self._losses: list[tuple[float, TrialEnded]] = []  # and when they may be told
@@ -154,6 +161,29 @@ class RayExecutor:
             )
         check_installed()
 
+    @staticmethod
+    def count_seats(
+        parallel: int = 1,
+        threads: int = 1,
+        gpus: float = 0.0,
+        resources: Mapping[str, float] | None = None,
+        address: str | None = "auto",
+        **_others: Any,
+    ) -> Seats:
+        """How many of the seats the cluster has room for, leaving out what others use of it; arguments as of the class.
+
+        Raises:
+            UserError: Ray is not installed, or not reached.
+        """
+        reserved = _reserved(threads, gpus, resources)
+        found, where = count_room(address, reserved)
+        if found >= parallel:
+            return Seats(parallel, f"{where}: room for {found}, of which {parallel} are used (executor.parallel)")
+        if found:
+            return Seats(found, f"{where}: room for {found} of the {parallel} of executor.parallel")
+        wanted = ", ".join(f"{value:g} {name}" for name, value in reserved.items() if value)
+        return Seats(parallel, f"{where}: no machine has the {wanted} that one trial reserves; it would wait for one")
+
     def __enter__(self) -> Self:
         return self
 
@@ -188,7 +218,7 @@ class RayExecutor:
         place = next((place for place in idle if place.info is not None), idle[0])
         place.key, place.folder = spec.key, folder
         held = {} if self._shared else FolderWatch(folder).changes()
-        self._ask(place, Order(start=Start(spec.to_json(), str(folder.absolute()), held, pickled)))
+        self._ask(place, Order(start=TrialStart(spec.to_json(), str(folder.absolute()), held, pickled)))
 
     def wait(self, timeout_s: float | None = None) -> list[Event]:
         """Returns what has happened, waiting for it up to `timeout_s` seconds; see `Executor.wait`."""
@@ -353,6 +383,11 @@ class RayExecutor:
         _logger.debug("a seat is replaced: %s", why)
         place.seat.kill()
         self._places[self._places.index(place)] = _Place(self._cluster.new_seat())
+
+
+def _reserved(threads: int, gpus: float, resources: Mapping[str, float] | None) -> dict[str, float]:
+    """What a seat takes of the cluster, by Ray's names."""
+    return {"CPU": threads, "GPU": gpus, **(resources or {})}
 
 
 @dataclass(eq=False)

@@ -1,5 +1,6 @@
 """The far end: an actor that runs one trial at a time on its machine."""
 
+import hashlib
 import os
 import platform
 import shutil
@@ -12,9 +13,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final, get_args
 
+import note_rl
+import tuner
 from tuner.executors.base import TrialEnded
 from tuner.executors.local import Isolation, LocalExecutor
-from tuner.executors.ray.exchange import Happened, Order, SeatInfo, SeatSettings, Start
+from tuner.executors.ray.exchange import Happened, Order, SeatInfo, SeatSettings, TrialStart
 from tuner.executors.ray.folder_changes import FolderWatch, apply_changes, size_of
 from tuner.trial import folder as files
 from tuner.trial.messages import Outcome, TrialResult, TrialSpec
@@ -92,7 +95,7 @@ class Seat:
         )
         return Happened([TrialEnded(self._key, TrialResult(Outcome.CRASHED, reason, deterministic=True))])
 
-    def _start(self, start: Start) -> None:
+    def _start(self, start: TrialStart) -> None:
         spec = TrialSpec.from_json(start.spec)
         self._key = spec.key
         if self._settings.shared:
@@ -114,8 +117,18 @@ class Seat:
 
 
 def versions(backend: str | None) -> dict[str, str]:
-    """Of what results depend on, by name."""
-    return {"python": platform.python_version(), **{name: _version(name) for name in (*_ALWAYS, *_PACKAGES[backend])}}
+    """Of what results depend on, by name; of this project a digest of its source, as checkouts share version numbers."""
+    packages = {name: _version(name) for name in (*_ALWAYS, *_PACKAGES[backend])}
+    return {"python": platform.python_version(), "note-rl": _digest(), **packages}
+
+
+def _digest() -> str:
+    found = hashlib.sha256()
+    for module in (note_rl, tuner):
+        root = Path(str(module.__file__)).parent
+        for path in sorted(root.rglob("*.py")):
+            found.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
+    return found.hexdigest()[:12]
 
 
 def _version(name: str) -> str:

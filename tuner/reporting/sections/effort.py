@@ -6,7 +6,7 @@ from tuner.reporting.elements import copied_command, figure, note, number_cell, 
 from tuner.reporting.markup import Html, join, tag
 from tuner.reporting.thinning import MOST_ROWS
 from tuner.results.findings import Finding
-from tuner.results.insights.effort import costs, ended_by_themselves, expected_best
+from tuner.results.insights.effort import costs, ended_by_themselves, expected_best, machines
 from tuner.results.insights.failures import failure_kinds
 from tuner.results.insights.method import checklist
 from tuner.results.records import STAGES, StudySummary
@@ -80,7 +80,23 @@ def cost_section(summary: StudySummary) -> Html:
         "have run at a time."
     )
     heads += ["environment steps"] if with_steps else []
-    return section("cost", "Cost", tag("p", whole), table("cost-table", heads, rows), _ended_by_themselves(summary))
+    tables = (table("cost-table", heads, rows), _machines(summary), _ended_by_themselves(summary))
+    return section("cost", "Cost", tag("p", whole), *tables)
+
+
+def _machines(summary: StudySummary) -> Html:
+    """Where the runs were, if not all here."""
+    rows = [
+        tag(
+            "tr",
+            text_cell(one.host or "the controller's own"),
+            number_cell(one.num_runs, str(one.num_runs)),
+            number_cell(one.num_failed, str(one.num_failed)),
+            number_cell(one.seconds, format_seconds(one.seconds)),
+        )
+        for one in machines(summary)
+    ]
+    return table("machine-table", ["machine", "runs that ended there", "failed", "time"], rows) if rows else Html("")
 
 
 def _ended_by_themselves(summary: StudySummary) -> Html:

@@ -76,6 +76,36 @@ def _fraction(run: RunRecord) -> float:
 
 
 @dataclass(frozen=True)
+class MachineShare:
+    """What one machine has done for a study.
+
+    Attributes:
+        host: Its name; empty for the controller's own.
+        num_runs: Runs that ended there.
+        num_failed: Of these, failed.
+        seconds: Summed over these runs, whose earlier attempts may have been elsewhere.
+    """
+
+    host: str
+    num_runs: int
+    num_failed: int
+    seconds: float
+
+
+def machines(summary: StudySummary) -> tuple[MachineShare, ...]:
+    """Where the runs ended, by name; empty where all did on the controller's machine."""
+    ended = [run for run in summary.runs if run.outcome is not None]
+    hosts = sorted({run.host for run in ended})
+    if hosts in ([], [""]):
+        return ()
+    runs_of = {host: [run for run in ended if run.host == host] for host in hosts}
+    return tuple(
+        MachineShare(host, len(runs), sum(run.failed for run in runs), sum(run.seconds for run in runs))
+        for host, runs in runs_of.items()
+    )
+
+
+@dataclass(frozen=True)
 class ExpectedBest:
     """The best score to be expected of a search of so many trials.
 

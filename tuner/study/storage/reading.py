@@ -96,6 +96,7 @@ def record_of(trial: FrozenTrial, stage: str, folder: Path, others: Sequence[str
         curve=curve,
         seconds=ending.get("seconds", 0.0),
         used=ending.get("used"),
+        host=str(ending.get("host", "")),
         folder=str(folder / stage / str(trial.number) if job is None else folder / job),
         scores={**scores, **dict(zip(others, values[1:], strict=False))},
     )

@@ -106,7 +106,7 @@ class LiveDisplay(StudyListener):
     def _update(self) -> None:
         now = time.monotonic()
         running = [
-            RunningRun(row.run.label, row.run.seed, row.progress, row.value, now - row.began)
+            RunningRun(row.run.label, row.run.seed, row.progress, row.value, now - row.began, row.run.host)
             for row in self._rows.values()
         ]
         self._table.update(self._tally.progress(self._title, self._schedule, running, now - self._began))

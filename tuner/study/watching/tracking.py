@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from tuner.executors.base import Event, TrialLogged, TrialReported
+from tuner.executors.base import Event, TrialLogged, TrialReported, TrialStarted
 from tuner.results.records import RunRecord
 from tuner.runs.recorder import REPORT_METRIC
 from tuner.study.run_registry import Run
@@ -30,17 +30,11 @@ class TrackingListener(StudyListener):
         self._runs: dict[str, RunTracker] = {}
         self._steps: dict[str, int] = {}
 
-    def on_start(self, run: Run) -> None:
-        """Opens the run; one that goes on after a crash is still open."""
-        if run.key not in self._runs:
-            name = f"{run.stage}/{run.number}" if run.label == f"trial {run.number}" else f"{run.key} ({run.label})"
-            tags = (run.stage, run.label)
-            info = RunInfo(name, self._study, run.config, run.folder, tags, run.stage, group_folder=self._folder)
-            self._runs[run.key] = self._tracker.start_run(info)
-
     def on_event(self, run: Run, event: Event) -> None:
-        """Passes measurements on."""
-        if isinstance(event, TrialLogged):
+        """Opens the run when it is known where it is, and passes measurements on."""
+        if isinstance(event, TrialStarted):
+            self._open(run)
+        elif isinstance(event, TrialLogged):
             self._log(run.key, event.step, event.metrics)
         elif isinstance(event, TrialReported):
             step = round(event.step * self._total_steps) if 0.0 < event.step <= 1.0 else round(event.step)
@@ -52,10 +46,22 @@ class TrackingListener(StudyListener):
             self._close(run.key, 1, {"outcome": Outcome.STOPPED.value, "reason": reason})
 
     def on_end(self, run: Run, record: RunRecord) -> None:
-        """Closes the run with what came of it."""
+        """Closes the run with what came of it, also one that ended before anybody heard of it."""
+        self._open(run)
         outcome = record.outcome or Outcome.CRASHED
         summary = {"outcome": outcome.value, "reason": record.reason, "value": record.value, **record.scores}
         self._close(run.key, 0 if outcome.effects.succeeded else 1, summary)
+
+    def _open(self, run: Run) -> None:
+        """One that goes on after a crash is still open."""
+        if run.key not in self._runs:
+            name = f"{run.stage}/{run.number}" if run.label == f"trial {run.number}" else f"{run.key} ({run.label})"
+            tags = (run.stage, run.label)
+            self._runs[run.key] = self._tracker.start_run(
+                RunInfo(
+                    name, self._study, run.config, run.folder, tags, run.stage, group_folder=self._folder, host=run.host
+                )
+            )
 
     def _log(self, key: str, step: int, metrics: dict[str, float]) -> None:
         """Trackers want steps that do not decrease; a run that went back to a checkpoint repeats some."""

@@ -26,6 +26,7 @@ from tuner.trackers.wandb.sdk import (
     wandb_errors,
 )
 from tuner.trackers.watchdog import kill_at_exit
+from tuner.trial.messages import JsonDict
 
 if TYPE_CHECKING:
     import wandb
@@ -90,7 +91,7 @@ class WandbRun:
         self._session = session
         self._calls = calls
         # A copy, as the caller may go on using its dictionary while the call waits; W&B takes no halves of characters.
-        self._slot = _Slot(replace(info, config=printable_copy(info.config)))
+        self._slot = _Slot(replace(info, config=printable_copy(_config_of(info))))
         if session.mode != "disabled" and calls.submit(lambda: session.open(self._slot)):
             session.runs_queued += 1
 
@@ -257,6 +258,11 @@ class _Session:
         if not self._leaving() and isinstance(error, lost_service_errors()):
             with suppress(*wandb_errors()):
                 wandb.teardown()  # or its hook would print a traceback at exit
+
+
+def _config_of(info: RunInfo) -> JsonDict:
+    """What W&B shows and compares runs by."""
+    return {**info.config, "host": info.host} if info.host else info.config
 
 
 def _first_line(error: Exception) -> str:

@@ -1,0 +1,101 @@
+"""A Ray cluster of several machines, simulated on this one, and a study over it whose machines die."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.tuner.chaos import STUDY, Chaos
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
+KINDS = ("node", "actor", "trial", "controller")
+
+
+@contextmanager
+def simulated_cluster(num_machines: int = 2, processors: int = 1) -> Iterator[Any]:
+    """A head that runs no trials, and machines that claim to have so many processors."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(HERE), str(ROOT)]))
+        from ray.cluster_utils import Cluster
+
+        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+        try:
+            for _ in range(num_machines):
+                cluster.add_node(num_cpus=processors)
+            yield cluster
+        finally:
+            cluster.shutdown()
+
+
+class ClusterChaos(Chaos):
+    """A study over a simulated cluster; machines, seats, trials and the controller are killed.
+
+    Args:
+        cluster: Where it runs.
+        folder: Where the command runs.
+        arguments: Of `tuner tune`.
+        seed: Of the disturbances.
+        tell: Told of each disturbance.
+    """
+
+    def __init__(
+        self,
+        cluster: Any,
+        folder: Path,
+        arguments: Sequence[str],
+        seed: int = 0,
+        tell: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        away = ("executor=ray", f"executor.address={cluster.address}", "executor.lost_after_s=5")
+        super().__init__(folder, (*away, *arguments), seed, tell)
+        self._cluster = cluster
+
+    def _strike(self, process: "Any", kind: str) -> bool:
+        if kind == "node":
+            machines = list(self._cluster.worker_nodes)
+            self._cluster.remove_node(self._dice.choice(machines), allow_graceful=False)
+            self._cluster.add_node(num_cpus=1)
+            return True
+        victims = {"actor": seats(), "trial": self._trials(), "controller": [psutil.Process(process.pid)]}[kind]
+        if victims:
+            victims[0].send_signal(signal.SIGKILL)
+        return bool(victims)
+
+    def _trials(self) -> list[psutil.Process]:
+        if not any((self.folder / "studies" / STUDY).glob("screen/*")):
+            return []  # what runs is the probe
+        found = [trial for seat in seats() for server in _children(seat) for trial in _children(server)]
+        self._dice.shuffle(found)
+        return found
+
+    def _living(self) -> list[psutil.Process]:
+        return [*super()._living(), *seats(), *self._trials()]
+
+
+def seats() -> list[psutil.Process]:
+    """The actors that hold executors."""
+    return [process for process in psutil.process_iter() if "ray::Seat" in " ".join(command_of(process))]
+
+
+def command_of(process: psutil.Process) -> list[str]:
+    """How it was started; empty for one that has ended."""
+    try:
+        return list(process.cmdline())
+    except psutil.Error:
+        return []
+
+
+def _children(process: psutil.Process) -> list[psutil.Process]:
+    try:
+        return [child for child in process.children() if "tuner.trial.warden" not in command_of(child)]
+    except psutil.Error:
+        return []
