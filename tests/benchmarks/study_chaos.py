@@ -10,6 +10,9 @@ rounds it runs to its end, and everything is checked.
 the same with real agents, an equal part of the rounds for each case: Ctrl-C, SIGTERM and `kill -9` of one of
 controller, fork server and trial, or of all of them at once. Each study is compared with one that was left alone:
 curves, scores and all that was learned have to be equal bit for bit, and no process may be left.
+
+`python -m tests.benchmarks.study_chaos ray [ROUNDS [CASE ...]]` (100; dqn-torch ppo-torch) does so with studies over
+two simulated machines of a Ray cluster: `kill -9` of machines, seats, trials and the controller.
 """
 
 import os
@@ -21,12 +24,15 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import psutil
 
 from tests.tuner.chaos import KINDS, Chaos, assert_equal
+from tests.tuner.executors.ray_cluster import KINDS as MACHINE_KINDS
+from tests.tuner.executors.ray_cluster import ClusterChaos, simulated_cluster
 from tuner.results.objective import Mixed
 from tuner.results.records import RunRecord
 from tuner.runs.simulator import Synthetic
@@ -138,17 +144,27 @@ REAL = {
 CASES = [f"{agent}-{backend}" for agent in REAL for backend in ("torch", "keras")]
 
 
-def disturb(case: str, rounds: int, folder: Path) -> tuple[Counter[str], int]:
-    """Runs a study alone and disturbed and compares; what was done to it, in how many sessions."""
+def disturb(
+    case: str, rounds: int, folder: Path, kinds: Sequence[str] = KINDS, over: Callable[..., Chaos] = Chaos
+) -> tuple[Counter[str], int]:
+    """Runs a study alone and disturbed and compares; what was done to it, in how many sessions.
+
+    Args:
+        case: Of `CASES`.
+        rounds: How many disturbances.
+        folder: For both.
+        kinds: What is done, at random.
+        over: Makes the disturbed study.
+    """
     agent, _, backend = case.partition("-")
     arguments = (*COMMON, *REAL[agent], f"backend={backend}")
     alone = Chaos(folder / f"{case}-alone", arguments)
     alone.run()
     seed = CASES.index(case)
-    waiting, counted, num_sessions = random.Random(seed).choices(KINDS, k=rounds), Counter[str](), 0
+    waiting, counted, num_sessions = random.Random(seed).choices(kinds, k=rounds), Counter[str](), 0
     for copy in range(rounds):  # a study that is over before is followed by another
         place = folder / f"{case}-disturbed-{copy}"
-        disturbed = Chaos(place, arguments, seed + copy, lambda line: print(f"{case} {line}", flush=True))
+        disturbed = over(place, arguments, seed + copy, lambda line: print(f"{case} {line}", flush=True))
         waiting = disturbed.run(waiting, longest_wait_s=3.0)
         assert_equal(disturbed, alone)
         counted += disturbed.counted
@@ -159,13 +175,15 @@ def disturb(case: str, rounds: int, folder: Path) -> tuple[Counter[str], int]:
     return counted, num_sessions
 
 
-def disturb_real_agents(rounds: int, cases: Sequence[str]) -> None:
-    """Disturbs a study of each and prints what was done."""
+def disturb_real_agents(
+    rounds: int, cases: Sequence[str], kinds: Sequence[str] = KINDS, over: Callable[..., Chaos] = Chaos
+) -> None:
+    """Disturbs a study of each and prints what was done; arguments as of `disturb`."""
     counted: Counter[str] = Counter()
     num_sessions, began = 0, time.monotonic()
     with tempfile.TemporaryDirectory() as name:
         for case in cases:
-            done, sessions = disturb(case, rounds // len(cases), Path(name))
+            done, sessions = disturb(case, rounds // len(cases), Path(name), kinds, over)
             counted += done
             num_sessions += sessions
     print(f"{counted.total()} disturbances {dict(counted)} in {num_sessions} sessions of {len(cases)} studies,")
@@ -176,6 +194,11 @@ def main() -> None:
     """Runs the rounds and prints what was done."""
     if sys.argv[1:2] == ["real"]:
         disturb_real_agents(int((sys.argv[2:] or [100])[0]), sys.argv[3:] or CASES)
+        return
+    if sys.argv[1:2] == ["ray"]:
+        with simulated_cluster() as cluster:
+            rounds, cases = int((sys.argv[2:] or [100])[0]), sys.argv[3:] or ["dqn-torch", "ppo-torch"]
+            disturb_real_agents(rounds, cases, MACHINE_KINDS, partial(ClusterChaos, cluster))
         return
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 50
     num_trials = int(sys.argv[2]) if len(sys.argv) > 2 else 200

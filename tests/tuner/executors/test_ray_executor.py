@@ -310,7 +310,8 @@ def test_room_is_counted_by_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_code_cannot_be_sent_over_a_connection_that_was_there_before(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: True))
-    monkeypatch.setattr(cluster_module, "check_installed", lambda: None)
+    for one in (module, cluster_module):
+        monkeypatch.setattr(one, "check_installed", lambda: None)
     with pytest.raises(UserError, match="has connected to it already"):
         RayExecutor(ship=True)
 

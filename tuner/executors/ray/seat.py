@@ -117,7 +117,7 @@ class Seat:
 
 
 def versions(backend: str | None) -> dict[str, str]:
-    """Of what results depend on, by name; of this project a digest of its source, as checkouts share version numbers."""
+    """Of what results depend on, by name; of this project a digest of its source, as checkouts share a number."""
     packages = {name: _version(name) for name in (*_ALWAYS, *_PACKAGES[backend])}
     return {"python": platform.python_version(), "note-rl": _digest(), **packages}
 
