@@ -26,7 +26,9 @@ class OutOfMemoryError(RuntimeError):
 
 def note(context: TrialContext, **values: object) -> None:
     """Leave something for the test to read."""
-    (context.folder / "note.json").write_text(json.dumps(values))
+    aside = context.folder / "note.aside"  # whoever waits for the note reads it as soon as it is there
+    aside.write_text(json.dumps(values))
+    aside.rename(context.folder / "note.json")
 
 
 def complete(context: TrialContext) -> None:
