@@ -12,6 +12,18 @@ os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the twins in Keras as slow that are said to be: tracing takes them several times as long."""
+    for item in items:
+        mark = item.get_closest_marker("slow_in_keras")
+        if mark is None or not isinstance(item, pytest.Function):
+            continue
+        params = item.callspec.params
+        if params["framework"].package == "keras" and (not mark.args or params["name"] in mark.args):
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _imported() -> None:
     """A seed does not reach a framework that is imported later: what is tested first would begin with other weights."""

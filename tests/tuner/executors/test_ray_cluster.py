@@ -133,11 +133,11 @@ def test_a_study_over_two_machines_equals_the_local_one(
     assert told(summary) == undisturbed
 
 
-def test_machines_seats_and_trials_that_die_cost_nothing_but_time(tmp_path: Path, cluster: Any) -> None:
+def test_machines_and_seats_that_die_cost_nothing_but_time(tmp_path: Path, cluster: Any) -> None:
     alone = Chaos(tmp_path / "alone", DQN)
     disturbed = ClusterChaos(cluster, tmp_path / "disturbed", DQN, seed=1)
     alone.run()
-    kinds = ["trial", "node", "actor", "controller"]
+    kinds = ["node", "actor"]
     assert disturbed.run(kinds, longest_wait_s=0.4) == []
     assert_equal(disturbed, alone)
     assert disturbed.counted.total() == len(kinds)
