@@ -173,9 +173,9 @@ class FakeCluster:
     def ready(self, asked: list[Any], timeout_s: float) -> list[Any]:
         wanted = set(map(id, asked))
         found = [seat for seat in self._ready if id(seat) in wanted]
-        self._ready = deque(seat for seat in self._ready if id(seat) not in wanted)
-        for seat in found:
-            seat.ready = self._ready
+        others = [seat for seat in self._ready if id(seat) not in wanted]
+        self._ready.clear()
+        self._ready.extend(others)
         return found
 
     def answer(self, seat: FakeSeat) -> Any:

@@ -9,6 +9,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ray.exceptions import (
+    ActorDiedError,
+    ActorUnavailableError,
+    ActorUnschedulableError,
+    LocalRayletDiedError,
+    ObjectLostError,
+    RayTaskError,
+    RuntimeEnvSetupError,
+)
 
 from tuner.errors import UserError
 from tuner.executors.base import Event, Seats, TrialEnded, TrialReported, TrialStarted
@@ -320,3 +329,32 @@ def test_nothing_but_the_choice_imports_ray() -> None:
     program = "import sys, tuner, note_rl, tuner.cli, tuner.executors.building; print('ray' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+def _refused_by_seat() -> BaseException:
+    return RayTaskError("exchange", "a traceback of pages", UserError("the folder cannot be written"))
+
+
+ANSWERS: dict[str, tuple[Callable[[], BaseException], type[Exception], str]] = {
+    "it may come back": (lambda: ActorUnavailableError("Socket closed. More.", None), SeatUnreachableError, "Socket"),
+    "it is dead": (ActorDiedError, SeatLostError, "The actor died"),
+    "it died with its answer": (lambda: ObjectLostError("ab", None, "here"), SeatLostError, "Failed to retrieve"),
+    "it cannot be made": (lambda: RuntimeEnvSetupError("no such file"), UserError, "no such file"),
+    "nowhere is room": (lambda: ActorUnschedulableError("no GPU"), UserError, "no GPU"),
+    "Ray has ended here": (LocalRayletDiedError, UserError, "the same command goes on"),
+    "it refuses": (_refused_by_seat, UserError, "^the folder cannot be written$"),
+}
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_what_ray_says_of_a_seat(answer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    make, kind, words = ANSWERS[answer]
+
+    def get(asked: Any) -> None:
+        raise make()
+
+    monkeypatch.setattr("ray.get", get)
+    cluster = object.__new__(cluster_module.Cluster)
+    with pytest.raises(kind, match=words) as told:
+        cluster.answer("asked")
+    assert type(told.value) is kind

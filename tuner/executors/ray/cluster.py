@@ -111,16 +111,28 @@ class Cluster:
         Raises:
             SeatLostError: There will be none.
             SeatUnreachableError: It did not come; the same question may be asked again.
+            UserError: No seat can be made so, the seat could not do what was asked, or the cluster is gone.
         """
         import ray
-        from ray.exceptions import ActorUnavailableError, RayActorError
+        from ray import exceptions as told
 
         try:
             return ray.get(asked)
-        except ActorUnavailableError as error:
+        except told.ActorUnavailableError as error:
             raise SeatUnreachableError(_first_sentence(error)) from error
-        except RayActorError as error:
+        except (told.RayActorError, told.ObjectLostError) as error:  # the latter: it answered, and died with the answer
             raise SeatLostError(_first_sentence(error)) from error
+        except (told.RuntimeEnvSetupError, told.ActorUnschedulableError) as error:
+            why = _first_sentence(error.error_message)
+            raise UserError(f"no machine of the cluster can take a seat as asked for: {why}") from error
+        except told.LocalRayletDiedError as error:
+            raise UserError(
+                f"Ray on this machine has ended ({_first_sentence(error)}): start it again; the same command goes on"
+            ) from error
+        except told.RayTaskError as error:
+            if isinstance(error.cause, UserError):
+                raise UserError(str(error.cause)) from error
+            raise
 
     def shortage(self, num_seats: int, of_free: bool) -> str:
         """What the cluster has too little of for so many seats; empty if there is enough.
@@ -225,6 +237,6 @@ def _connect(address: str | None, luggage: JsonDict | None = None) -> bool:
     return True
 
 
-def _first_sentence(error: BaseException) -> str:
+def _first_sentence(error: BaseException | str) -> str:
     line = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
     return line.partition(". ")[0].rstrip(".:")[:_MAX_REASON]
