@@ -4,6 +4,7 @@ The fields of each dataclass are the keys there are; `__post_init__` refuses wha
 from is in `tuner.config.composing`.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -11,6 +12,7 @@ from typing import Literal
 from tuner.errors import UserError, require
 from tuner.results.objective import make_metric, make_others
 from tuner.results.protocol import Pruning, StudySettings
+from tuner.results.wording import seconds_of
 from tuner.trial.messages import JsonDict
 
 
@@ -66,6 +68,8 @@ class StudyConfig(StudyPlace):
     num_test_seeds: int = StudySettings.num_test_seeds
     retries: int = StudySettings.retries
     max_failures: int = StudySettings.max_failures
+    budget: float | str | None = None
+    max_env_steps: float | None = None
     steps_per_second: float | None = StudySettings.steps_per_second
     pruning: JsonDict = field(default_factory=dict)
 
@@ -83,6 +87,8 @@ class StudyConfig(StudyPlace):
             metric=metric,
             others=tuple(others),
             num_race_seeds=0 if others else self.num_race_seeds,
+            budget_s=None if self.budget is None else seconds_of("study.budget", self.budget),
+            max_env_steps=_whole_steps(self.max_env_steps),
             pruning=PruningConfig(**self.pruning).settings() if self.pruning else Pruning(),
             **{name: getattr(self, name) for name in _SAME_NAMED},
         )
@@ -92,6 +98,14 @@ _SAME_NAMED = (
     *("num_trials", "num_race", "num_candidates", "num_select_seeds", "num_test_seeds", "over_seeds", "retries"),
     *("max_failures", "steps_per_second"),
 )
+
+
+def _whole_steps(value: float | None) -> int | None:
+    """5e6 is a number with a point to YAML, and as good a count as 5000000."""
+    if value is None:
+        return None
+    require(math.isfinite(value) and value == int(value), "study.max_env_steps", f"{value}", "a whole number, or null")
+    return int(value)
 
 
 def _require_folder(key: str, value: str | None) -> None:

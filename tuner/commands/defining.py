@@ -23,6 +23,7 @@ from tuner.runs.checks import check_kinds, checked_run, resolve
 from tuner.runs.functions import ENTRY as FUNCTION_ENTRY
 from tuner.runs.functions import function_name, is_function
 from tuner.study import StudyDefinition, quiet_optuna
+from tuner.study.budget import check_budget
 from tuner.study.sampling.samplers import (
     SamplerFactory,
     make_sampler,
@@ -52,6 +53,7 @@ def check_study(config: DictConfig, overrides: Sequence[str], config_dir: str | 
     check_workplace(resolved)
     if definition.others:
         _check_several(resolved, overrides)
+    check_budget(definition)
     _check_search(definition, resolved)
     _check_ends(definition)
 

@@ -125,6 +125,9 @@ class StudySettings:
         over_seeds: How scores over seeds decide in race and confirmation: mean, or worst (the worst seed counts).
         retries: How often a run that crashed is continued from its last checkpoint.
         max_failures: So many failures in a row end the study.
+        budget_s: Seconds that the study may take; None: as long as it takes. Screening ends when no more than what must
+            follow it still fits.
+        max_env_steps: Environment steps that all its runs may take, likewise.
         steps_per_second: Environment steps of one run per second that `plan=true` reckons with; None: as measured.
         pruning: When a run may be ended early.
     """
@@ -140,6 +143,8 @@ class StudySettings:
     over_seeds: str = "mean"
     retries: int = 1
     max_failures: int = 5
+    budget_s: float | None = None
+    max_env_steps: int | None = None
     steps_per_second: float | None = None
     pruning: Pruning = Pruning()
 
@@ -163,6 +168,9 @@ class StudySettings:
                 raise UserError(f"study.{name}={value} must be a whole number, at least {minimum}{remedy}")
         if self.steps_per_second is not None and not self.steps_per_second > 0.0:
             raise UserError(f"study.steps_per_second={self.steps_per_second} must be above 0, or null")
+        for name, bound in (("budget", self.budget_s), ("max_env_steps", self.max_env_steps)):
+            if bound is not None and not 0 < bound < math.inf:
+                raise UserError(f"study.{name}={bound:g} must be above 0, or null for no such bound")
         if self.over_seeds not in AGGREGATES:
             raise UserError(f"study.over_seeds={self.over_seeds} must be {' or '.join(AGGREGATES)}")
         if self.others and self.num_race_seeds:

@@ -1,9 +1,11 @@
 """How numbers, parameters and durations are written for people: shared by the verdict, the tables and the page."""
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tuner.errors import UserError
 from tuner.results.records import Scalar
 
 
@@ -48,6 +50,29 @@ def format_seconds(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60:02d} s"
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+_UNIT_S = {"s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d)\s*")
+
+
+def seconds_of(name: str, value: float | str) -> float:
+    """The seconds that a duration names: 90, "45s", "90min", "2h", "1h30m", "1.5 d".
+
+    Args:
+        name: Of the setting, for the complaint.
+        value: The duration; a number means seconds.
+
+    Raises:
+        UserError: It is none.
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    text = str(value)
+    parts = _DURATION.findall(text)
+    if not parts or _DURATION.sub("", text).strip():
+        raise UserError(f"{name}={value} is no duration: write 45s, 90min, 2h, 1h30m, or a number of seconds")
+    return sum(float(number) * _UNIT_S[unit] for number, unit in parts)
 
 
 def short_names(paths: Iterable[str]) -> dict[str, str]:

@@ -1,14 +1,15 @@
 """What a study will do and cost, said before it begins."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from statistics import median
 
 from tuner.executors.base import Seats
-from tuner.results.protocol import StagePlan, plan_stages
+from tuner.results.protocol import StagePlan, StudySettings, plan_stages
 from tuner.results.records import CONFIRM, RACE, SCREEN, TEST
 from tuner.results.wording import format_number, format_seconds, join_words
+from tuner.study.budget import affordable_trials
 from tuner.study.definition import StudyDefinition
 from tuner.study.space.describing import describe_values
 from tuner.study.space.space import Space
@@ -63,7 +64,14 @@ def describe_plan(
     """Stages, runs, seeds, rungs, environment steps and estimated minutes, as text for a terminal of that width."""
     settings = definition.settings
     total_steps = int(definition.config.get("training", {}).get("total_steps", 0))
-    stages = plan_stages(settings, definition.seed, total_steps)
+    run_s = None if speed is None else total_steps / speed.steps_per_second
+    num_trials = affordable_trials(definition, seats.count, run_s)
+    stages = [
+        replace(plan, num_configurations=num_trials, env_steps=num_trials * total_steps)
+        if plan.stage == SCREEN
+        else plan
+        for plan in plan_stages(settings, definition.seed, total_steps)
+    ]
     framework = f" ({definition.backend})" if definition.backend else ""
     points = settings.pruning.points(definition.num_points) if prunes and not definition.others else []
     parts = (
@@ -71,11 +79,24 @@ def describe_plan(
         [row for plan in stages for row in _stage_rows(plan)],
         [_pruning_row(points, definition), _cost_row(sum(plan.env_steps for plan in stages), seats.count, speed)],
         [("machines", seats.remark)] if seats.remark else [],
+        _budget_rows(settings, num_trials, speed),
     )
     lines = [f"study {definition.name}: {definition.subject}{framework}"]
     for rows in filter(None, parts):
         lines += ["", *in_columns(rows, len("searched"), width)]
     return "\n".join(lines)
+
+
+def _budget_rows(settings: StudySettings, num_trials: int, speed: Speed | None) -> list[tuple[str, str]]:
+    bounds = [] if settings.budget_s is None else [format_seconds(settings.budget_s)]
+    bounds += [] if settings.max_env_steps is None else [f"{settings.max_env_steps:,} environment steps"]
+    if not bounds:
+        return []
+    known = settings.budget_s is None or speed is not None
+    trials = (
+        f"{num_trials} of at most {settings.num_trials} trials fit if none is pruned" if known else "as many trials"
+    )
+    return [("budget", f"{join_words(bounds)}: {trials}{'' if known else ' as fit, which is known after the first'}")]
 
 
 def _stage_rows(plan: StagePlan) -> list[tuple[str, str]]:

@@ -5,7 +5,7 @@ of death and continued under the same number, so nothing is run twice and nothin
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -192,12 +192,26 @@ class RunRegistry(ABC):
 
 
 class ScreenRegistry(RunRegistry):
-    """Many configurations, sampled, on one seed."""
+    """Many configurations, sampled, on one seed.
+
+    Args:
+        study: Optuna's.
+        definition: The study.
+        seed: Of all runs.
+        num_distinct: How many different configurations there are; None: without end.
+        one_more: Whether there may be one more than so many; once it says no there are no more.
+    """
 
     def __init__(
-        self, study: optuna.Study, definition: StudyDefinition, seed: int, num_distinct: int | None = None
+        self,
+        study: optuna.Study,
+        definition: StudyDefinition,
+        seed: int,
+        num_distinct: int | None = None,
+        one_more: Callable[[int], bool] = lambda num_entered: True,
     ) -> None:
         super().__init__(study, SCREEN, definition)
+        self._one_more = one_more
         num_trials = definition.settings.num_trials
         self._total = num_trials if num_distinct is None else min(num_trials, num_distinct)
         # Samplers that know when there is nothing more to try say so in this way, meant for Optuna's own loop.
@@ -226,6 +240,9 @@ class ScreenRegistry(RunRegistry):
     def next_run(self) -> Run | None:
         """Samples the next configuration, up to the total."""
         if self._num_entered >= self._total:
+            return None
+        if not self._one_more(self._num_entered):
+            self._stop()
             return None
         run = self._run(self.study.ask())
         self._num_entered += 1

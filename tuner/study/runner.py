@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 
 import optuna
 from optuna.pruners import BasePruner, NopPruner
@@ -20,6 +21,7 @@ from tuner.results.selection import (
     rank_entrants,
     survivors,
 )
+from tuner.study.budget import Allowance
 from tuner.study.control import Interrupts, archive, sole_controller
 from tuner.study.definition import Candidate, StudyDefinition
 from tuner.study.dispatch import Dispatcher, Stage
@@ -67,6 +69,7 @@ class StudyRunner:
         self._pruner = NopPruner() if pruner is None or definition.others else pruner  # Optuna prunes by one value
         self._listener = listener or StudyListener()
         self._interrupts = Interrupts(store)
+        self._began = time.monotonic()
 
     def run(self) -> StudySummary:
         """Runs the study, or what is left of it.
@@ -89,28 +92,28 @@ class StudyRunner:
         return summarise(self._store, self._definition.name, self._definition.study_folder)
 
     def _run(self) -> None:
-        began = time.monotonic()
+        self._began = time.monotonic()
         definition = self._definition
         screen = self._store.open(definition.name, SCREEN, pruner=self._pruner, directions=definition.directions)
         ownership = Ownership(screen, definition.study_folder, self._store.file)
         with ownership.lease():
             self._begin(screen)
-            self._run_owned(screen, ownership, began)
+            self._run_owned(screen, ownership)
 
-    def _run_owned(self, screen: optuna.Study, ownership: Ownership, began: float) -> None:
+    def _run_owned(self, screen: optuna.Study, ownership: Ownership) -> None:
         try:
             self._run_stages(screen, ownership)
         except (*STORAGE_ERRORS, StorageLostError):
             raise  # nothing can be written down now
         except BaseException:
             with suppress(StorageLostError):
-                self._note_seconds(screen, began)
+                self._note_seconds(screen)
             raise
-        self._note_seconds(screen, began)
+        self._note_seconds(screen)
 
-    def _note_seconds(self, screen: optuna.Study, began: float) -> None:
-        spent = float(screen.user_attrs.get(attributes.SECONDS, 0.0)) + time.monotonic() - began
-        screen.set_user_attr(attributes.SECONDS, round(spent, 1))
+    def _note_seconds(self, screen: optuna.Study) -> None:
+        before = float(screen.user_attrs.get(attributes.SECONDS, 0.0))
+        screen.set_user_attr(attributes.SECONDS, round(before + time.monotonic() - self._began, 1))
 
     def _begin(self, study: optuna.Study) -> None:
         definition = self._definition
@@ -187,7 +190,11 @@ class StudyRunner:
         definition = self._definition
         seed = stage_seeds(definition.seed, SCREEN, 1)[0]
         distinct = num_distinct(study.sampler, definition.space)
-        registry = ScreenRegistry(study, definition, seed, distinct)
+        allowance = self._allowance(study)
+        possible = [number for number in (distinct, self._closed_at(study)) if number is not None]
+        registry = ScreenRegistry(
+            study, definition, seed, min(possible, default=None), partial(self._one_more, study, allowance)
+        )
         if registry.num_open or registry.num_entered < registry.total:
             study.set_user_attr(attributes.WINNER, None)  # more trials may bring another
             study.set_user_attr(attributes.FRONT, [])
@@ -202,9 +209,42 @@ class StudyRunner:
                 f"{registry.total} of the {distinct} points of the grid are tried; "
                 f"study.num_trials={distinct} tries all of them"
             )
-        judge, after = self._judge(study, registry)
+        judge, decide = self._judge(study, registry)
+
+        def after(record: RunRecord) -> None:
+            allowance.see(record)
+            if decide is not None:
+                decide(record)
+
+        for record in registry.records():  # a controller may have died between the last run that was needed and this
+            after(record)
         dispatcher.run_stage(Stage(registry, judge, after))
         return registry.records()
+
+    def _allowance(self, study: optuna.Study) -> Allowance:
+        before = float(study.user_attrs.get(attributes.SECONDS, 0.0))
+        parallel = self._executor.parallel
+        return Allowance(self._definition, parallel, lambda: before + time.monotonic() - self._began)
+
+    def _closed_at(self, study: optuna.Study) -> int | None:
+        """The trials after which an earlier session ended the stage, if the budget is still the same."""
+        closed = dict(study.user_attrs.get(attributes.CLOSED, {}))
+        num_trials = closed.pop("num_trials", None)
+        return num_trials if isinstance(num_trials, int) and closed == self._budget else None
+
+    @property
+    def _budget(self) -> dict[str, float | None]:
+        settings = self._definition.settings
+        return {"budget_s": settings.budget_s, "max_env_steps": settings.max_env_steps}
+
+    def _one_more(self, study: optuna.Study, allowance: Allowance, num_entered: int) -> bool:
+        """Whether one more trial fits the budget; if not, that is written down and told."""
+        if allowance.one_more(num_entered):
+            return True
+        study.set_user_attr(attributes.CLOSED, {"num_trials": num_entered, **self._budget})
+        self._listener.on_note(f"{allowance.why_not}, so no more than {num_entered} trials are screened")
+        self._listener.on_stage(SCREEN, num_entered, ())
+        return False
 
     def _records(self, stages: Iterable[str]) -> Iterator[RunRecord]:
         """What earlier sessions have done in these stages."""
@@ -230,9 +270,6 @@ class StudyRunner:
                 study.set_user_attr(attributes.RUNGS, about)
                 self._listener.on_note(describe_decisions(judge.decisions, judge.num_trials))
 
-        # A controller may have died between the last run that was needed and the decision.
-        for record in registry.records():
-            after(record)
         return judge, after
 
     def _run_seeds(

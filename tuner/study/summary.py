@@ -141,6 +141,8 @@ _SIZES = {
     "seeds per candidate": "num_select_seeds",
     "test seeds": "num_test_seeds",
     "environment steps per run": "total_steps",
+    "seconds in all": "budget_s",
+    "environment steps in all": "max_env_steps",
 }
 
 

@@ -149,6 +149,7 @@ def test_pruning_that_makes_no_sense_is_refused(changes: dict[str, object], why:
         {"num_test_seeds": 1.5},
         {"retries": -1},
         {"steps_per_second": 0.0},
+        {"max_env_steps": 0},
         {"num_race_seeds": -1},
         {"num_race": 1},
         {"over_seeds": "median"},

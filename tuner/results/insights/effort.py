@@ -52,7 +52,7 @@ def costs(summary: StudySummary) -> tuple[StageCost, ...]:
             continue
         steps = None
         if isinstance(total_steps, int | float) and not summary.is_sweep:
-            steps = round(sum(_fraction(run) for run in runs) * total_steps)
+            steps = round(sum(used_share(run) for run in runs) * total_steps)
         found.append(
             StageCost(
                 stage=stage,
@@ -68,7 +68,7 @@ def costs(summary: StudySummary) -> tuple[StageCost, ...]:
     return tuple(found)
 
 
-def _fraction(run: RunRecord) -> float:
+def used_share(run: RunRecord) -> float:
     """Part of its budget that a run has used: by its last report, unless that is held."""
     if run.used is not None:
         return run.used

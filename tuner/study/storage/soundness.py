@@ -36,6 +36,7 @@ _STUDY = {
     "winner": "str | None",
     "front": "list[str]",
     "seconds": "float",
+    "closed": "dict[str, int | float | None]",
     "rungs": "dict[str, Any]",
     "controller": "dict[str, str | int | float | None]",
     "sweep_folder": "str",

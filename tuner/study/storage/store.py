@@ -1,5 +1,6 @@
 """The studies of one storage: by name, with what is known of each beside its runs."""
 
+import math
 import platform
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -38,6 +39,8 @@ RUNGS = "rungs"
 WINNER = "winner"
 FRONT = "front"
 SECONDS = "seconds"
+CLOSED = "closed"
+"""Of a study with a budget: the trials after which the rest was left to the later stages, and which budget that was."""
 FACTS = "facts"
 BY_CHANCE = "order"
 """Fact of a study in which several trials ran at a time, in processes: which of them ends first is chance."""
@@ -269,6 +272,8 @@ def settings_to_json(definition: StudyDefinition) -> JsonDict:
         "num_test_seeds": settings.num_test_seeds,
         "total_steps": definition.config.get("training", {}).get("total_steps"),
         "min_trials_to_prune": settings.pruning.min_trials,
+        "budget_s": None if settings.budget_s is None else math.ceil(settings.budget_s),
+        "max_env_steps": settings.max_env_steps,
     }
 
 

@@ -1,0 +1,128 @@
+"""Budgets of time and of environment steps: screening ends when what must follow only just fits."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.tuner.studies import ControllerDied, FakeExecutor, definition, run_study
+from tuner.errors import UserError
+from tuner.results.records import RunRecord
+from tuner.results.wording import seconds_of
+from tuner.study import StudyListener
+from tuner.study.budget import Allowance, affordable_trials, check_budget
+from tuner.trial.messages import Outcome
+
+LATER = 2 * 2 + 2 * 2
+"""Runs of confirmation and test of these studies, which race nobody; each takes a second, and 900 steps."""
+
+
+class Notes(StudyListener):
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        self.totals: list[int] = []
+
+    def on_note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def on_stage(self, stage: str, num_runs: int, records: Any) -> None:
+        if stage == "screen":
+            self.totals.append(num_runs)
+
+
+def screened(summary: Any) -> int:
+    return len(summary.stage("screen"))
+
+
+@pytest.mark.parametrize("bound", [{"budget_s": 20.0}, {"max_env_steps": 20 * 900}])
+def test_what_is_left_beside_the_later_stages_is_screened(tmp_path: Path, bound: dict[str, Any]) -> None:
+    listener = Notes()
+    summary = run_study(tmp_path, listener=listener, num_trials=100, **bound)
+    assert screened(summary) == 20 - LATER
+    assert len(summary.runs) == 20
+    assert listener.totals == [100, 12]
+    (note,) = listener.notes
+    assert note.startswith("study.budget=20 s: what" if "budget_s" in bound else "study.max_env_steps=18000: what")
+    assert note.endswith("so no more than 12 trials are screened")
+
+
+def test_the_number_of_trials_is_a_bound_besides(tmp_path: Path) -> None:
+    assert screened(run_study(tmp_path, num_trials=5, budget_s=20.0)) == 5
+
+
+def test_as_many_are_screened_as_are_confirmed_however_small_the_budget(tmp_path: Path) -> None:
+    summary = run_study(tmp_path, num_trials=100, budget_s=0.5)
+    assert screened(summary) == 2
+    assert len(summary.stage("confirm")) == len(summary.stage("test")) == 4
+
+
+def test_a_stage_that_the_budget_ended_is_not_begun_again(tmp_path: Path) -> None:
+    with pytest.raises(ControllerDied):  # when all trials are screened, and some confirmed
+        run_study(tmp_path, FakeExecutor(die_after=12 * 20 + 30), num_trials=100, max_env_steps=18_000)
+    listener = Notes()
+    assert screened(run_study(tmp_path, listener=listener, num_trials=100, max_env_steps=18_000)) == 12
+    assert listener.totals == [12]
+
+
+def test_a_larger_budget_goes_on(tmp_path: Path) -> None:
+    assert screened(run_study(tmp_path, num_trials=100, max_env_steps=18_000)) == 12
+    summary = run_study(tmp_path, num_trials=100, max_env_steps=28 * 900)
+    assert screened(summary) == 20
+    assert {"screening trials": 100, "environment steps in all": 25_200}.items() <= summary.budget.items()
+
+
+def record(number: int, **changes: Any) -> RunRecord:
+    curve = ((1.0, 5.0),)
+    fields = {"outcome": Outcome.COMPLETE, "value": 1.0, "curve": curve, "seconds": 4.0, **changes}
+    return RunRecord(number, "screen", f"trial {number}", 0, {}, **fields)
+
+
+def test_pruned_runs_leave_steps_for_others(tmp_path: Path) -> None:
+    allowance = Allowance(definition(tmp_path, num_trials=100, max_env_steps=(LATER + 3) * 900), 1)
+    for number in range(2):
+        allowance.see(record(number, outcome=Outcome.PRUNED, value=None, curve=((0.25, 5.0),)))
+        allowance.see(record(number))  # seen before
+    assert allowance.one_more(2)  # half a run is used, and one more would be one and a half
+    assert allowance.one_more(3)  # one is under way
+    assert not allowance.one_more(4)
+
+
+def test_time_passes_while_nothing_ends(tmp_path: Path) -> None:
+    now = [0.0]
+    study = definition(tmp_path, num_trials=100, budget_s=4.0 * (LATER / 2) + 10.0)
+    allowance = Allowance(study, 2, lambda: now[0])
+    now[0] = 1000.0
+    assert allowance.one_more(7)  # how long a run takes is not known yet
+    allowance.see(record(0))
+    now[0] = 6.0
+    assert allowance.one_more(7)  # this run and four later ones in each of two slots, of four seconds each
+    now[0] = 6.1
+    assert not allowance.one_more(7)
+    assert allowance.why_not == "study.budget=26 s: what follows takes about 16 s"
+
+
+def test_what_fits_is_known_beforehand(tmp_path: Path) -> None:
+    study = definition(tmp_path, num_trials=100, budget_s=26.0)
+    assert affordable_trials(study, 2, 4.0) == 4  # ten seconds are left of 26, for two runs in each of two slots
+    assert affordable_trials(study, 2, None) == 100
+    assert affordable_trials(definition(tmp_path, num_trials=100, max_env_steps=18_000), 2, None) == 12
+
+
+def test_steps_that_not_even_the_fewest_runs_keep_to_are_refused(tmp_path: Path) -> None:
+    check_budget(definition(tmp_path, max_env_steps=10 * 900))
+    with pytest.raises(UserError, match=r"max_env_steps=8999 is too little: 10 runs of 900 steps.*which makes 9,000"):
+        check_budget(definition(tmp_path, max_env_steps=10 * 900 - 1))
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("45s", 45), ("90min", 5400), ("2h", 7200), ("1h30m", 5400), ("1.5 d", 129_600), (90, 90), (0.5, 0.5)],
+)
+def test_durations(text: str | float, seconds: float) -> None:
+    assert seconds_of("study.budget", text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "soon", "2 hours", "2h and more", "-2h", "h"])
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(UserError, match=r"study.budget=.* is no duration: write 45s"):
+        seconds_of("study.budget", text)

@@ -1,0 +1,127 @@
+"""A budget of time or of environment steps: screening goes on as long as what must follow it still fits.
+
+Race, confirmation and test are what makes the result worth having, so they are set aside first; what is left of the
+budget goes into screening. How long a run takes is known from those that are complete.
+"""
+
+import math
+import time
+from collections.abc import Callable
+
+from tuner.errors import UserError
+from tuner.results.insights.effort import used_share
+from tuner.results.protocol import plan_stages
+from tuner.results.records import SCREEN, RunRecord
+from tuner.results.wording import format_seconds
+from tuner.study.definition import StudyDefinition
+
+
+def check_budget(definition: StudyDefinition) -> None:
+    """Refuses environment steps that not even the fewest runs keep to.
+
+    Raises:
+        UserError: Says how many are needed.
+    """
+    most, total_steps = definition.settings.max_env_steps, _total_steps(definition)
+    if most is None:
+        return
+    later = _later_runs(definition)
+    fewest = min(definition.settings.num_candidates, definition.settings.num_trials) + sum(later)
+    if fewest * total_steps > most:
+        raise UserError(
+            f"study.max_env_steps={most} is too little: {fewest} runs of {total_steps:,} steps are the fewest of this "
+            f"study ({sum(later)} of them after screening), which makes {fewest * total_steps:,}; raise it, or lower "
+            "training.total_steps, study.num_test_seeds or study.num_candidates"
+        )
+
+
+def affordable_trials(definition: StudyDefinition, parallel: int, run_s: float | None) -> int:
+    """How many configurations can be screened within the budget if nothing is pruned; no more than asked for.
+
+    Args:
+        definition: The study.
+        parallel: Runs at a time.
+        run_s: Seconds of one run; None: not known.
+    """
+    settings, total_steps = definition.settings, _total_steps(definition)
+    bounds = [settings.num_trials]
+    if settings.max_env_steps is not None and total_steps:
+        bounds.append(settings.max_env_steps // total_steps - sum(_later_runs(definition)))
+    if settings.budget_s is not None and run_s:
+        bounds.append(int((settings.budget_s - _later_seconds(definition, parallel, run_s)) / run_s) * parallel)
+    return max(min(bounds), min(settings.num_candidates, settings.num_trials))
+
+
+class Allowance:
+    """Says whether one more configuration may be screened.
+
+    At least as many are as will be confirmed, whatever the budget says.
+
+    Args:
+        definition: The study.
+        parallel: Runs at a time.
+        spent_s: Tells the seconds that the study has taken so far, those of earlier sessions included.
+    """
+
+    def __init__(
+        self, definition: StudyDefinition, parallel: int, spent_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._definition = definition
+        self._settings = definition.settings
+        self._parallel = parallel
+        self._spent_s = spent_s
+        self._total_steps = _total_steps(definition)
+        self._seen: set[int] = set()
+        self._complete_s: list[float] = []
+        self._env_steps = 0.0
+        self._run_seconds = 0.0
+        self.why_not = ""
+
+    def see(self, record: RunRecord) -> None:
+        """Takes a screening run in that has ended; one that has not, or was seen before, changes nothing."""
+        if record.outcome is None or record.number in self._seen or record.stage != SCREEN:
+            return
+        self._seen.add(record.number)
+        self._env_steps += used_share(record) * self._total_steps
+        self._run_seconds += record.seconds
+        if record.complete:
+            self._complete_s.append(record.seconds)
+
+    def one_more(self, num_entered: int) -> bool:
+        """Whether one more fits, beside those that have been entered; if not, `why_not` says why in words."""
+        if num_entered >= self._settings.num_candidates:
+            self.why_not = self._want_of_steps(num_entered) or self._want_of_time()
+        return not self.why_not
+
+    def _want_of_steps(self, num_entered: int) -> str:
+        most = self._settings.max_env_steps
+        later = sum(_later_runs(self._definition)) * self._total_steps
+        under_way = (num_entered - len(self._seen)) * self._total_steps
+        if most is None or self._env_steps + under_way + self._total_steps + later <= most:
+            return ""
+        return f"study.max_env_steps={most}: what follows takes up to {later:,} of them"
+
+    def _want_of_time(self) -> str:
+        budget_s = self._settings.budget_s
+        if budget_s is None or not self._complete_s:
+            return ""
+        run_s = sum(self._complete_s) / len(self._complete_s)
+        later_s = _later_seconds(self._definition, self._parallel, run_s)
+        spent_s = max(self._spent_s(), self._run_seconds / self._parallel)  # a session that was killed noted nothing
+        if spent_s + run_s + later_s <= budget_s:
+            return ""
+        return f"study.budget={format_seconds(budget_s)}: what follows takes about {format_seconds(later_s)}"
+
+
+def _total_steps(definition: StudyDefinition) -> int:
+    return int(definition.config.get("training", {}).get("total_steps", 0))
+
+
+def _later_runs(definition: StudyDefinition) -> list[int]:
+    """Runs of each stage after screening."""
+    return [plan.num_runs for plan in plan_stages(definition.settings, definition.seed, 0) if plan.stage != SCREEN]
+
+
+def _later_seconds(definition: StudyDefinition, parallel: int, run_s: float) -> float:
+    """They run one stage after the other, none of them pruned."""
+    return sum(math.ceil(num_runs / parallel) for num_runs in _later_runs(definition)) * run_s
