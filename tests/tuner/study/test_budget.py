@@ -1,16 +1,19 @@
 """Budgets of time and of environment steps: screening ends when what must follow only just fits."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.tuner.studies import ControllerDied, FakeExecutor, definition, run_study
 from tuner.errors import UserError
+from tuner.reporting.progress import StudyProgress
 from tuner.results.records import RunRecord
 from tuner.results.wording import seconds_of
 from tuner.study import StudyListener
 from tuner.study.budget import Allowance, affordable_trials, check_budget
+from tuner.study.watching.display import LiveDisplay
 from tuner.trial.messages import Outcome
 
 LATER = 2 * 2 + 2 * 2
@@ -69,6 +72,16 @@ def test_a_larger_budget_goes_on(tmp_path: Path) -> None:
     summary = run_study(tmp_path, num_trials=100, max_env_steps=28 * 900)
     assert screened(summary) == 20
     assert {"screening trials": 100, "environment steps in all": 25_200}.items() <= summary.budget.items()
+
+
+def test_the_time_left_is_no_longer_than_the_budget(tmp_path: Path) -> None:
+    shown: list[StudyProgress] = []
+    table: Any = SimpleNamespace(update=shown.append, note=lambda text: None)
+    display = LiveDisplay(table, definition(tmp_path, num_trials=100, budget_s=50.0), 1)
+    display.on_stage("screen", 100, [record(number) for number in range(2)])
+    assert shown[-1].seconds_left == pytest.approx(50.0, abs=1.0)  # 98 trials and 8 later runs would take 424
+    display.on_stage("screen", 4, ())
+    assert shown[-1].seconds_left == pytest.approx(4.0 * (2 + LATER), abs=1.0)
 
 
 def record(number: int, **changes: Any) -> RunRecord:

@@ -109,4 +109,9 @@ class LiveDisplay(StudyListener):
             RunningRun(row.run.label, row.run.seed, row.progress, row.value, now - row.began, row.run.host)
             for row in self._rows.values()
         ]
-        self._table.update(self._tally.progress(self._title, self._schedule, running, now - self._began))
+        progress = self._tally.progress(self._title, self._schedule, running, now - self._began)
+        budget_s = self._settings.budget_s
+        if budget_s is not None and progress.seconds_left is not None:  # screening ends in time, whatever is planned
+            left = min(progress.seconds_left, max(0.0, budget_s - progress.seconds))
+            progress = replace(progress, seconds_left=left)
+        self._table.update(progress)
