@@ -30,10 +30,21 @@ def simulated_cluster(num_machines: int = 2, processors: int = 1) -> Iterator[An
         cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
         try:
             for _ in range(num_machines):
-                cluster.add_node(num_cpus=processors)
+                add_machine(cluster, processors)
             yield cluster
         finally:
             cluster.shutdown()
+
+
+def add_machine(cluster: Any, processors: int = 1) -> None:
+    """Ray gives up on one that takes more than 30 s to start, as it may beside other work; it is tried again."""
+    for attempt in range(3):
+        try:
+            cluster.add_node(num_cpus=processors)
+            return
+        except Exception as error:
+            if attempt == 2 or "timed out during startup" not in str(error):
+                raise
 
 
 class ClusterChaos(Chaos):
@@ -63,7 +74,7 @@ class ClusterChaos(Chaos):
         if kind == "node":
             machines = list(self._cluster.worker_nodes)
             self._cluster.remove_node(self._dice.choice(machines), allow_graceful=False)
-            self._cluster.add_node(num_cpus=1)
+            add_machine(self._cluster)
             return True
         victims = {"actor": seats(), "trial": self._trials(), "controller": [psutil.Process(process.pid)]}[kind]
         if victims:
