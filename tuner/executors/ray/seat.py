@@ -9,6 +9,7 @@ import tempfile
 import threading
 import time
 from contextlib import suppress
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Final, get_args
@@ -122,6 +123,7 @@ def versions(backend: str | None) -> dict[str, str]:
     return {"python": platform.python_version(), "note-rl": _digest(), **packages}
 
 
+@cache
 def _digest() -> str:
     found = hashlib.sha256()
     for module in (note_rl, tuner):
