@@ -55,6 +55,7 @@ class Outcome(StrEnum):
 
     COMPLETE = "complete", Effects(succeeded=True)
     PRUNED = "pruned", Effects(succeeded=True)
+    PAUSED = "paused", Effects(succeeded=True)
     CRASHED = (
         "crashed",
         Effects(
