@@ -15,14 +15,15 @@ import numpy as np
 
 from tuner.errors import UserError
 from tuner.results.objective import Metric
-from tuner.results.records import CONFIRM, RACE, SCREEN, TEST, RunRecord
+from tuner.results.evolution import Evolution
+from tuner.results.records import CONFIRM, EVOLVE, RACE, SCREEN, TEST, RunRecord
 from tuner.results.selection import AGGREGATES
 from tuner.results.statistics import spearman, spearman_bound
 
 STREAMS = ("tune", "select", "test")
 """The seed streams: of screening and race, confirmation, and test."""
 
-_STREAM_OF_STAGE = {SCREEN: "tune", RACE: "tune", CONFIRM: "select", TEST: "test"}
+_STREAM_OF_STAGE = {SCREEN: "tune", EVOLVE: "tune", RACE: "tune", CONFIRM: "select", TEST: "test"}
 _MOST_RACED = 8
 _SAMPLER_KEY = len(STREAMS)
 _DRAWS = 2**29
@@ -127,6 +128,7 @@ class StudySettings:
         max_failures: So many failures in a row end the study.
         steps_per_second: Environment steps of one run per second that `plan=true` reckons with; None: as measured.
         pruning: When a run may be ended early.
+        evolution: How a population of `num_trials` members evolves in place of screening; None: it does not.
     """
 
     metric: str = "mixed"
@@ -142,9 +144,18 @@ class StudySettings:
     max_failures: int = 5
     steps_per_second: float | None = None
     pruning: Pruning = Pruning()
+    evolution: Evolution | None = None
 
     def __post_init__(self) -> None:
         """Refuses counts that make no study."""
+        self._check_counts()
+        if self.evolution is not None:
+            self.evolution.check_size(self.num_trials)
+            if self.others or self.num_race_seeds:
+                key = "study.metric with several objectives" if self.others else "study.num_race_seeds"
+                raise UserError(f"{key} has no meaning with study.evolution: a population is compared by one score")
+
+    def _check_counts(self) -> None:
         for name, minimum in (
             ("num_trials", 1),
             ("num_race", 2),
@@ -253,6 +264,8 @@ class StagePlan:
 def plan_stages(settings: StudySettings, study_seed: int, total_steps: int) -> tuple[StagePlan, ...]:
     """What a study will do, stage by stage."""
     confirmed = min(settings.num_candidates, settings.num_trials)
+    if settings.evolution is not None:
+        return plan_evolution(settings, study_seed, total_steps)
     sizes = {
         SCREEN: (settings.num_trials, 1),
         **({RACE: (settings.num_raced, settings.num_race_seeds)} if settings.num_raced else {}),
@@ -262,6 +275,20 @@ def plan_stages(settings: StudySettings, study_seed: int, total_steps: int) -> t
     return tuple(
         StagePlan(stage, configurations, stage_seeds(study_seed, stage, seeds), configurations * seeds * total_steps)
         for stage, (configurations, seeds) in sizes.items()
+    )
+
+
+def plan_evolution(settings: StudySettings, study_seed: int, total_steps: int) -> tuple[StagePlan, ...]:
+    """What a study does in which a population evolves: its members together train as long as whole runs of all do."""
+    assert settings.evolution is not None
+    members, candidates = settings.num_trials, 2 * settings.num_candidates
+    evolve = StagePlan(
+        EVOLVE, members * settings.evolution.generations, stage_seeds(study_seed, EVOLVE, 1), members * total_steps
+    )
+    later = {CONFIRM: (candidates, settings.num_select_seeds), TEST: (3, settings.num_test_seeds)}
+    return evolve, *(
+        StagePlan(stage, count, stage_seeds(study_seed, stage, seeds), count * seeds * total_steps)
+        for stage, (count, seeds) in later.items()
     )
 
 

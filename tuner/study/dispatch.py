@@ -155,7 +155,7 @@ class Dispatcher:
                     return
                 run = entered
                 self._set_aside(run)
-            self._start(run)
+            self._start(registry, run)
 
     def _set_aside(self, run: Run) -> None:
         aside = archive(run.folder)
@@ -164,9 +164,10 @@ class Dispatcher:
                 f"{run.folder} held another run, which the storage does not know; it is now {aside.name}"
             )
 
-    def _start(self, run: Run) -> None:
+    def _start(self, registry: RunRegistry, run: Run) -> None:
         remember(run.config)
         self._active[run.key] = run
+        registry.make_ready(run)
         self._executor.start(self._spec(run), run.folder, self._definition.function)
         self._listener.on_start(run)
 
@@ -202,6 +203,8 @@ class Dispatcher:
 
     def _judge_end(self, stage: Stage, run: Run, result: TrialResult) -> None:
         """Closes the run, or sees to it that it goes on."""
+        if stage.judge is None and result.outcome is Outcome.PAUSED:
+            result = replace(result, outcome=Outcome.CRASHED, reason=likely_cause(result))  # nobody asked it to
         result = self._end_rules.review(run, result)
         seconds = result.seconds + sum(attempt["seconds"] for attempt in run.attempts)
         if result.outcome is Outcome.CRASHED and ended_by_full_disk(result):
@@ -221,8 +224,10 @@ class Dispatcher:
             self._retry_or_close(stage, run, result, seconds)
         elif result.outcome is Outcome.PRUNED:
             self._close(stage, run, RunEnd(Outcome.PRUNED, None, result.reason, seconds))
-        elif result.outcome is Outcome.COMPLETE:
+        elif result.outcome in (Outcome.COMPLETE, Outcome.PAUSED):
             ending = self._end_rules.complete(run, seconds)
+            if ending.outcome is Outcome.COMPLETE:
+                ending = replace(ending, outcome=result.outcome)
             self._close(stage, run, replace(ending, reason=ending.reason or result.reason, used=result.used))
         elif result.outcome.effects.penalised:
             self._close(stage, run, self._end_rules.penalised(run, result, seconds))

@@ -1,9 +1,11 @@
 """The studies of one storage: by name, with what is known of each beside its runs."""
 
+import json
 import platform
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 from types import TracebackType
@@ -36,6 +38,8 @@ SETTINGS = "settings"
 RANDOM_SCORE = "random_score"
 RUNGS = "rungs"
 WINNER = "winner"
+STATIC = "static"
+"""Of a population: the configuration that did not change, with which the winner is compared."""
 FRONT = "front"
 SECONDS = "seconds"
 FACTS = "facts"
@@ -200,6 +204,7 @@ def _check_ours(study: optuna.Study, url: str) -> JsonDict:
 
 def describe(definition: StudyDefinition) -> JsonDict:
     """What a study must not change while it goes on."""
+    evolution = definition.settings.evolution
     return {
         "format": FORMAT,
         "fingerprint": definition.space.fingerprint,
@@ -214,6 +219,7 @@ def describe(definition: StudyDefinition) -> JsonDict:
         "config": definition.judged_config(),
         "warm_start": list(definition.warm_start),
         "versions": versions(definition.backend),
+        **({} if evolution is None else {"evolution": {**asdict(evolution), "members": definition.settings.num_trials}}),
     }
 
 
@@ -260,10 +266,16 @@ def _followed(before: JsonDict, now: JsonDict, key: str) -> str:
 def settings_to_json(definition: StudyDefinition) -> JsonDict:
     """The sizes of the study as they are now; these may grow."""
     settings = definition.settings
+    if settings.evolution is None:
+        searched = {
+            "num_trials": settings.num_trials,
+            "num_entrants": settings.num_raced,
+            "num_race_seeds": settings.num_race_seeds,
+        }
+    else:
+        searched = {"members": settings.num_trials, "generations": settings.evolution.generations}
     return {
-        "num_trials": settings.num_trials,
-        "num_entrants": settings.num_raced,
-        "num_race_seeds": settings.num_race_seeds,
+        **searched,
         "num_candidates": settings.num_candidates,
         "num_select_seeds": settings.num_select_seeds,
         "num_test_seeds": settings.num_test_seeds,
@@ -279,11 +291,17 @@ def _check_continues(before: JsonDict, definition: StudyDefinition) -> None:
         raise UserError(f"study {definition.name} was begun with another search space: {_listed(changed)}.\n{remedy}")
     now = describe(definition)
     before = {"over_seeds": "mean", "others": [], **before}  # studies from before there was a choice
-    judged = ("seed", "metric", "others", "over_seeds")
+    judged = ("seed", "metric", "others", "over_seeds", "evolution")
+    before, now = ({"evolution": None, **one, **_plain(one.get("evolution"))} for one in (before, now))
     changed = [f"{key} was {before[key]} and is {now[key]}" for key in judged if before[key] != now[key]]
     changed += config_difference(*map(with_section_defaults, (before["config"], now["config"])))
     if changed:
         raise UserError(f"study {definition.name} was begun with other settings: {_listed(changed)}.\n{remedy}")
+
+
+def _plain(evolution: JsonDict | None) -> JsonDict:
+    """As it comes back from a storage."""
+    return {} if evolution is None else {"evolution": json.loads(json.dumps(evolution))}
 
 
 def _listed(lines: list[str], limit: int = 4) -> str:
