@@ -1,5 +1,6 @@
-"""The simulated agent under the path that configurations name; it lives in `tuner.runs.simulator`."""
+"""The simulated agents under the paths that configurations name; they live in `tuner.runs`."""
 
+from tuner.runs.drifting import Drifting
 from tuner.runs.simulator import Synthetic
 
-__all__ = ["Synthetic"]
+__all__ = ["Drifting", "Synthetic"]

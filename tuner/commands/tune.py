@@ -22,8 +22,10 @@ from tuner.executors.building import make_executor
 from tuner.reporting import FinalTable, write_page
 from tuner.results.findings import Finding
 from tuner.results.insights.failures import failed_runs
+from tuner.runs.adaptation import write_schedule
 from tuner.runs.build import build_trackers
 from tuner.runs.checks import resolve
+from tuner.runs.functions import is_function
 from tuner.study import (
     Listeners,
     StudyDefinition,
@@ -37,7 +39,7 @@ from tuner.study import (
     summarise,
 )
 from tuner.study.run_registry import Run
-from tuner.study.sampling.vetting import check_values
+from tuner.study.sampling.vetting import check_values, sound_schedule
 from tuner.study.storage.opening import has_studies
 from tuner.study.storage.ownership import refuse_another
 from tuner.study.storage.retries import STORAGE_ERRORS, explained
@@ -144,6 +146,9 @@ def _write_outputs(definition: StudyDefinition, store: StudyStore, configs: Trai
     """Writes down how to train the winner again, two ways; of several objectives, every member of the front too."""
     winner = _winner(definition, store)
     assert winner is not None, "the study came to its end"
+    if winner.schedule and not is_function(winner.config):
+        about = f"How values change in {winner.label} of study {definition.name}. To train so, train its configuration"
+        write_schedule(definition.study_folder, winner.schedule, about)
     overrides = configs.overrides_for(winner.config, winner.values)
     default = configs.overrides_for(definition.run_config({}, definition.seed), {})
     store.keep_fact(definition.name, "retrain", configs.command(overrides))
@@ -164,7 +169,9 @@ def _winner(definition: StudyDefinition, store: StudyStore, label: str | None = 
     if found is None:
         return None
     check_values(definition.space, found.values)
-    return replace(found, config=definition.run_config(found.values, int(found.config.get("seed", definition.seed))))
+    schedule = sound_schedule(found.schedule)
+    config = definition.run_config(found.values, int(found.config.get("seed", definition.seed)), schedule)
+    return replace(found, config=config, schedule=schedule)
 
 
 def _file_name(label: str) -> str:

@@ -14,8 +14,8 @@ from statistics import median_high, median_low
 import numpy as np
 
 from tuner.errors import UserError
-from tuner.results.objective import Metric
 from tuner.results.evolution import Evolution
+from tuner.results.objective import Metric
 from tuner.results.records import CONFIRM, EVOLVE, RACE, SCREEN, TEST, RunRecord
 from tuner.results.selection import AGGREGATES
 from tuner.results.statistics import spearman, spearman_bound
@@ -282,9 +282,8 @@ def plan_evolution(settings: StudySettings, study_seed: int, total_steps: int) -
     """What a study does in which a population evolves: its members together train as long as whole runs of all do."""
     assert settings.evolution is not None
     members, candidates = settings.num_trials, 2 * settings.num_candidates
-    evolve = StagePlan(
-        EVOLVE, members * settings.evolution.generations, stage_seeds(study_seed, EVOLVE, 1), members * total_steps
-    )
+    seeds = stage_seeds(study_seed, EVOLVE, members)
+    evolve = StagePlan(EVOLVE, settings.evolution.generations, seeds, members * total_steps)
     later = {CONFIRM: (candidates, settings.num_select_seeds), TEST: (3, settings.num_test_seeds)}
     return evolve, *(
         StagePlan(stage, count, stage_seeds(study_seed, stage, seeds), count * seeds * total_steps)

@@ -228,11 +228,6 @@ class StudySummary:
         return EVOLVE if self.stage(EVOLVE) else SCREEN
 
     @property
-    def first_stage(self) -> str:
-        """That which drew the configurations."""
-        return EVOLVE if self.stage(EVOLVE) else SCREEN
-
-    @property
     def weights(self) -> Mapping[str, float]:
         """Importances to put parameters in order by: none where chance alone explains all, as their order is noise."""
         told = any(share > self.importance_null.get(path, 0.0) for path, share in self.importances.items())
@@ -306,7 +301,13 @@ def _run_from(content: JsonDict) -> RunRecord:
     """A run from its JSON form; the fields were written by `StudySummary.to_json`."""
     outcome = content["outcome"]
     curve = tuple((float(step), float(value)) for step, value in content["curve"])
-    return RunRecord(**{**content, "outcome": None if outcome is None else Outcome(outcome), "curve": curve})
+    descent = content.get("descent")
+    read = {
+        "outcome": None if outcome is None else Outcome(outcome),
+        "curve": curve,
+        "descent": None if descent is None else Descent(**descent),
+    }
+    return RunRecord(**{**content, **read})
 
 
 def _cell(value: Scalar) -> str:

@@ -203,8 +203,6 @@ class Dispatcher:
 
     def _judge_end(self, stage: Stage, run: Run, result: TrialResult) -> None:
         """Closes the run, or sees to it that it goes on."""
-        if stage.judge is None and result.outcome is Outcome.PAUSED:
-            result = replace(result, outcome=Outcome.CRASHED, reason=likely_cause(result))  # nobody asked it to
         result = self._end_rules.review(run, result)
         seconds = result.seconds + sum(attempt["seconds"] for attempt in run.attempts)
         if result.outcome is Outcome.CRASHED and ended_by_full_disk(result):
@@ -213,8 +211,8 @@ class Dispatcher:
                 f"the disk is full, or a file on it may not grow: {run.key} could not write to {run.folder} "
                 f"({likely_cause(result)}).\nMake room; the same command goes on, and this run where it was."
             )
-        if result.outcome is Outcome.STOPPED and not self._interrupts.requested:
-            result = replace(result, outcome=Outcome.CRASHED, reason=likely_cause(result))  # nobody asked it to
+        if self._was_not_asked(stage, result.outcome):
+            result = replace(result, outcome=Outcome.CRASHED, reason=likely_cause(result))
         if run.complaint:
             self._close(stage, run, RunEnd(Outcome.CRASHED, None, run.complaint, seconds))
         elif result.outcome is Outcome.STOPPED:
@@ -224,15 +222,25 @@ class Dispatcher:
             self._retry_or_close(stage, run, result, seconds)
         elif result.outcome is Outcome.PRUNED:
             self._close(stage, run, RunEnd(Outcome.PRUNED, None, result.reason, seconds))
-        elif result.outcome in (Outcome.COMPLETE, Outcome.PAUSED):
-            ending = self._end_rules.complete(run, seconds)
-            if ending.outcome is Outcome.COMPLETE:
-                ending = replace(ending, outcome=result.outcome)
-            self._close(stage, run, replace(ending, reason=ending.reason or result.reason, used=result.used))
+        elif result.outcome.effects.scored:
+            self._close(stage, run, self._scored(run, result, seconds))
         elif result.outcome.effects.penalised:
             self._close(stage, run, self._end_rules.penalised(run, result, seconds))
         else:
             self._close(stage, run, RunEnd(result.outcome, None, result.reason, seconds))
+
+    def _was_not_asked(self, stage: Stage, outcome: Outcome) -> bool:
+        """Whether a run says that it was told to leave, and was not."""
+        if outcome is Outcome.STOPPED:
+            return not self._interrupts.requested
+        return outcome is Outcome.PAUSED and stage.judge is None
+
+    def _scored(self, run: Run, result: TrialResult, seconds: float) -> RunEnd:
+        """A run that has come to its end, or to the rung at which it pauses, by its curve."""
+        ending = self._end_rules.complete(run, seconds)
+        if ending.outcome is not Outcome.COMPLETE:
+            return ending
+        return replace(ending, outcome=result.outcome, reason=ending.reason or result.reason, used=result.used)
 
     def _retry_or_close(self, stage: Stage, run: Run, result: TrialResult, seconds: float) -> None:
         """An end that may have been the machine's doing."""

@@ -142,7 +142,7 @@ class RunRegistry(ABC):
     def next_run(self) -> Run | None:
         """Enters the next run; None if all are entered."""
 
-    def make_ready(self, run: Run) -> None:
+    def make_ready(self, run: Run) -> None:  # noqa: B027 - most runs begin with nothing
         """Puts into a run's folder what it begins with; called before each of its attempts."""
 
     @abstractmethod

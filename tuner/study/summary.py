@@ -19,8 +19,8 @@ from tuner.results.records import (
 )
 from tuner.results.wording import counted, join_words
 from tuner.study.definition import DEFAULT_LABEL
-from tuner.study.population.knobs import Schedule
 from tuner.study.importance import PERMUTATIONS, importances, over_time
+from tuner.study.population.knobs import Schedule
 from tuner.study.sampling.pruning import decisions_from_json, describe_decisions
 from tuner.study.space.describing import axis_kind, describe_values
 from tuner.study.storage import store as attributes
@@ -219,7 +219,7 @@ class Winner:
         label: "trial 7".
         values: Its searched values by config path.
         config: The whole run config.
-        schedule: How some of the values change while training goes on, by name: (environment steps, value from then on).
+        schedule: How some of the values change while training goes on: (environment steps, value from then on) by name.
     """
 
     label: str

@@ -83,8 +83,8 @@ def test_heirs_begin_with_the_parameters_they_inherit_and_differ_from_then_on(
         folder = tmp_path / name
         folder.mkdir()
         (folder / INHERITED_FILE).hardlink_to(source)
+        heir = PausingReporter(1 / 3, parent.reported)
         with pytest.raises(TrialInterrupted):  # at once, so that what is written is what was begun with
-            heir = PausingReporter(1 / 3, parent.reported)
             run_training(run_config(f"seed={seed}", agent=agent, backend=backend), folder, heir)
         begun, inherited = arrays_of(folder / CHECKPOINT_FILE), arrays_of(source)
         assert all(np.array_equal(begun[key], inherited[key]) for key in inherited if key.startswith("learner/"))

@@ -1,4 +1,4 @@
-"""A population that evolves: who is copied by whom, what is replayed, and that nothing of it depends on who is killed."""
+"""A population that evolves: who is copied by whom, what is replayed, and that kills change nothing of it."""
 
 import math
 from dataclasses import replace
@@ -100,7 +100,11 @@ def test_the_lowest_quarter_copies_the_highest_and_moves_by_a_factor() -> None:
     assert set(copied.values()) <= {2, 4}
     for one in found:
         factor = one.drawn["optimizer.learning_rate"] / now[one.parent].drawn["optimizer.learning_rate"]  # type: ignore[operator]
-        assert factor == (pytest.approx(0.8) if factor < 1 else pytest.approx(1.25)) if one.member in copied else factor == 1
+        assert (
+            factor == (pytest.approx(0.8) if factor < 1 else pytest.approx(1.25))
+            if one.member in copied
+            else factor == 1
+        )
 
 
 def test_what_is_decided_follows_from_scores_generation_member_and_seed_alone() -> None:
@@ -125,7 +129,9 @@ def test_equal_scores_copy_nothing() -> None:
 def test_patient_members_are_copied_by_hasty_ones_and_never_copy_from_these() -> None:
     evolution = Evolution(generations=8, frequencies=(1, 4))  # even members are hasty, odd ones patient
     scores = (1.0, 9.0, 2.0, 3.0, 5.0, 4.0, 6.0, 8.0)
-    hasty = {one.member: one.parent for one in breeding(evolution).next(3, standings(*scores)) if one.parent != one.member}
+    hasty = {
+        one.member: one.parent for one in breeding(evolution).next(3, standings(*scores)) if one.parent != one.member
+    }
     assert set(hasty) == {0}
     for seed in range(20):
         both = breeding(evolution, seed).next(4, standings(20.0, 9.0, 30.0, 3.0, 40.0, 4.0, 1.0, 8.0))
@@ -136,7 +142,10 @@ def test_patient_members_are_copied_by_hasty_ones_and_never_copy_from_these() ->
 
 def test_ranges_hold_and_whole_numbers_move() -> None:
     tree = {
-        "buffer": {"batch_size": {"low": 16, "high": 256, "transform": "power_of_two"}, "train_freq": {"low": 1, "high": 9}},
+        "buffer": {
+            "batch_size": {"low": 16, "high": 256, "transform": "power_of_two"},
+            "train_freq": {"low": 1, "high": 9},
+        },
         "agent": {"gamma": {"low": 0.9, "high": 0.9999, "transform": "one_minus"}},
     }
     batch, freq, gamma = (
@@ -155,7 +164,9 @@ def test_ranges_hold_and_whole_numbers_move() -> None:
 
 def test_a_schedule_holds_what_changed_and_from_where() -> None:
     config, space = CONFIG_8, definition(Path(), config=CONFIG_8).space
-    values = [{"optimizer.learning_rate": rate, "agent.gamma": 0.9, "buffer.batch_size": 32} for rate in (0.1, 0.1, 0.2)]
+    values = [
+        {"optimizer.learning_rate": rate, "agent.gamma": 0.9, "buffer.batch_size": 32} for rate in (0.1, 0.1, 0.2)
+    ]
     assert schedule_of(values, space, config, 4) == {"learning_rate": [[400.0, 0.2]]}
     assert set(knobs(space, config)) == {"learning_rate", "gamma", "batch_size"}
     assert set(knobs(space, {**config, "schedule": {"learning_rate": {}}})) == {"gamma", "batch_size"}
@@ -176,9 +187,9 @@ def test_every_generation_goes_on_from_where_it_was_paused(whole: Any) -> None:
         assert run.descent is not None
         last = run.descent.generation == GENERATIONS - 1
         assert run.outcome is (Outcome.COMPLETE if last else Outcome.PAUSED)
-        assert [step for step, _ in run.curve] == [
-            point / 8 for point in range(1, 2 * run.descent.generation + 3)
-        ], "the reports of all generations before are there"
+        assert [step for step, _ in run.curve] == [point / 8 for point in range(1, 2 * run.descent.generation + 3)], (
+            "the reports of all generations before are there"
+        )
         if run.descent.generation:
             parent = runs[run.descent.parent]  # type: ignore[index]
             assert parent.descent is not None
@@ -236,9 +247,7 @@ def by_place(summary: Any) -> dict[tuple[int, int], tuple[Any, ...]]:
     """By member and generation, whatever order the runs were started in: the parent's place, values and curve."""
     runs = summary.stage("evolve")
     places = {run.number: (run.descent.member, run.descent.generation) for run in runs}
-    return {
-        places[run.number]: (places.get(run.descent.parent), dict(run.params), run.seed, run.curve) for run in runs
-    }
+    return {places[run.number]: (places.get(run.descent.parent), dict(run.params), run.seed, run.curve) for run in runs}
 
 
 def test_a_member_that_fails_is_replaced_by_a_copy_of_a_good_one(tmp_path: Path) -> None:

@@ -138,9 +138,9 @@ def sample(distribution: BaseDistribution, rng: np.random.Generator) -> Scalar:
 
 
 def moved(parameter: Parameter, drawn: Scalar, rng: np.random.Generator) -> Scalar:
-    """A point 0.8 or 1.25 times as large, on the parameter's own scale and in its range; whole numbers move by 1 at least.
+    """A point 0.8 or 1.25 times as large, on the parameter's own scale and in its range.
 
-    An exponent of two goes one up or down.
+    Whole numbers move by 1 at least; an exponent of two goes one up or down.
     """
     distribution = parameter.distribution
     assert isinstance(distribution, FloatDistribution | IntDistribution)

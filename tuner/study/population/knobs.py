@@ -29,7 +29,7 @@ _NAMES: Final = {
     "buffer.priority.alpha": "alpha",
     "buffer.priority.beta": "per_beta",
 }
-"""Config path -> name in `note_rl.settings.Adaptive.schedule`; besides, every fractional number of the agent evolves."""
+"""Config path -> name in `note_rl.settings.Adaptive.schedule`; fractions of the agent evolve under their own names."""
 
 _OF_FUNCTIONS: Final = "agent.schedule"
 
@@ -89,7 +89,8 @@ def check_evolution(evolution: Evolution, space: Space, config: JsonDict) -> Non
     if total_steps < needed * evolution.generations:
         raise UserError(
             f"training.total_steps={total_steps} is too small for study.evolution.generations={evolution.generations}: "
-            f"a training phase takes {needed} environment steps, so at least {needed * evolution.generations} are needed"
+            f"a training phase takes {needed} environment steps, so at least {needed * evolution.generations} are "
+            "needed"
         )
 
 

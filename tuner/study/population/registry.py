@@ -93,7 +93,7 @@ class PopulationRegistry(RunRegistry):
         return (self._generation(run.number) + 1) / self.evolution.generations
 
     def next_run(self) -> Run | None:
-        """Enters the next member of the first generation that is not all entered; none before the last one has ended."""
+        """Enters the next member; of a generation only once all of the one before have ended."""
         if self._waiting:  # entered by a controller that died before it could start it
             self._waiting -= 1
             return self._run(self.study.ask())
@@ -116,7 +116,9 @@ class PopulationRegistry(RunRegistry):
     def tell(self, run: Run, ending: RunEnd) -> RunRecord:
         """Closes a run; what only the generation before was needed for is removed once all of its own are closed."""
         generation = self._generation(run.number)
-        share = RunEnd(ending.outcome, ending.value, ending.reason, ending.seconds, used=1.0 / self.evolution.generations)
+        share = RunEnd(
+            ending.outcome, ending.value, ending.reason, ending.seconds, used=1.0 / self.evolution.generations
+        )
         record = super().tell(run, share)
         self._take(self.study.get_trials(deepcopy=False)[run.number])
         nodes = self._tree[generation].values()
@@ -167,9 +169,7 @@ class PopulationRegistry(RunRegistry):
             begun = self._breeding.next(generation, standings)[member]
             parent = before[begun.parent].number
         about = {MEMBER_ATTRIBUTE: member, GENERATION_ATTRIBUTE: generation, PARENT_ATTRIBUTE: parent}
-        self.study.enqueue_trial(
-            dict(begun.drawn), user_attrs={**about, RUN_ATTRIBUTE: {"seed": self._seeds[member]}}
-        )
+        self.study.enqueue_trial(dict(begun.drawn), user_attrs={**about, RUN_ATTRIBUTE: {"seed": self._seeds[member]}})
         return self._run(self.study.ask())
 
     def _first(self, member: int) -> JsonDict:
@@ -249,4 +249,3 @@ class SegmentJudge:
 
     def catch_up(self, registry: RunRegistry, run: Run) -> None:
         """There is nothing to enter: a run tells its last report again when it goes on."""
-

@@ -19,6 +19,7 @@ from optuna.storages import BaseStorage, RDBStorage
 from tuner.config.composing import with_section_defaults
 from tuner.config.paths import config_difference
 from tuner.errors import UserError
+from tuner.results.protocol import StudySettings
 from tuner.results.records import SCREEN
 from tuner.study.definition import StudyDefinition
 from tuner.study.revision import code_revision
@@ -204,7 +205,6 @@ def _check_ours(study: optuna.Study, url: str) -> JsonDict:
 
 def describe(definition: StudyDefinition) -> JsonDict:
     """What a study must not change while it goes on."""
-    evolution = definition.settings.evolution
     return {
         "format": FORMAT,
         "fingerprint": definition.space.fingerprint,
@@ -219,8 +219,14 @@ def describe(definition: StudyDefinition) -> JsonDict:
         "config": definition.judged_config(),
         "warm_start": list(definition.warm_start),
         "versions": versions(definition.backend),
-        **({} if evolution is None else {"evolution": {**asdict(evolution), "members": definition.settings.num_trials}}),
+        **_about_population(definition.settings),
     }
+
+
+def _about_population(settings: StudySettings) -> JsonDict:
+    if settings.evolution is None:
+        return {}
+    return {"evolution": {**asdict(settings.evolution), "members": settings.num_trials}}
 
 
 def begin_or_continue(study: optuna.Study, definition: StudyDefinition, url: str) -> bool:
