@@ -22,6 +22,7 @@ from tuner.executors.building import make_executor
 from tuner.reporting import FinalTable, write_page
 from tuner.results.findings import Finding
 from tuner.results.insights.failures import failed_runs
+from tuner.results.records import EVOLVE
 from tuner.runs.adaptation import write_schedule
 from tuner.runs.build import build_trackers
 from tuner.runs.checks import resolve
@@ -51,6 +52,7 @@ from tuner.support.console import PlainConsole
 from tuner.support.files import atomic_write
 from tuner.support.passwords import command_line
 from tuner.trackers.base import TrackerGroup
+from tuner.trial.folder import CHECKPOINT_FILE
 
 EXIT_STOPPED = 130
 
@@ -224,12 +226,21 @@ def _commands(result: TuneResult) -> dict[str, str]:
     """What to type next; first what the verdict advises."""
     summary = result.summary
     whom = f"{summary.winner_label}, the best in score," if summary.front else "the winner"
+    own = next(
+        (
+            run.folder
+            for run in summary.stage(EVOLVE, summary.winner_label)
+            if (Path(run.folder) / CHECKPOINT_FILE).is_file()
+        ),
+        "",
+    )
     keeps = result.verdict.finding is Finding.DEFAULT_AS_GOOD and summary.winner_label != summary.default_label
     first = {"train the default, which is as good": result.default_command} if keeps else {}
     return {
         **first,
         f"train {whom} again": summary.retrain_command,
         "the same as a file": result.experiment_command,
+        **({"watch the population's own agent": f"tuner play {shlex.quote(own)}"} if own else {}),
     }
 
 

@@ -8,7 +8,10 @@ import yaml
 
 import tuner as package
 from tests.tuner.command_line import SMALL_AGENTS, CommandLine
+from tuner.reporting.page import make_figures, render_page
+from tuner.results.insights.descent import copies, line_of
 from tuner.results.records import Descent
+from tuner.results.verdict import verdict
 from tuner.trial.folder import read_reports
 
 SMALL = (
@@ -106,3 +109,32 @@ def test_what_makes_no_sense_is_refused_in_words(tuner: CommandLine, typed: tupl
     assert answer.status != 0
     assert words in " ".join(answer.errors.split())
     assert not (tuner.folder / "studies").exists()
+
+
+def test_the_page_shows_the_tree_and_what_changed(tuner: CommandLine) -> None:
+    tuner("tune", *DRIFTING, "study=pbt", "study.metric=final")
+    summary = package.load(tuner.folder / "studies/drifting").summary
+    drawn = make_figures(summary, verdict(summary))
+    joined = {trace["name"]: trace for trace in drawn["tree-figure"]["data"]}
+    assert len([place for place in joined["went on from"]["x"] if place is None]) == 56, "all but the first generation"
+    line = line_of(summary, summary.winner_label)
+    assert joined["the winner's line"]["y"][:-1] == [run.descent.member for run in line if run.descent]
+    rates = drawn["value-figure-0"]["data"][1]["y"][:-1:2]
+    assert len(rates) == 8
+    ranks = [run.params["agent.learning_rate"] for run in line]
+    assert sorted(range(8), key=lambda at: rates[at]) == sorted(range(8), key=lambda at: ranks[at])  # type: ignore[arg-type, return-value]
+    assert [trace["name"] for trace in drawn["replay-figure"]["data"]] == ["the schedule", "never changed", "default"]
+    assert 'id="population"' in render_page(summary)
+    assert len(copies(summary)) == sum(
+        run.params != summary.stage("evolve")[run.descent.parent].params
+        for run in summary.stage("evolve")
+        if run.descent and run.descent.parent is not None
+    )
+
+
+def test_the_populations_own_agent_plays(tuner: CommandLine) -> None:
+    answer = tuner("tune", *SMALL, *SMALL_AGENTS["dqn"], "~space.buffer")
+    line = answer.output.split("watch the population's own agent:\n")[1].split("\n")[0].split()
+    assert line[:2] == ["tuner", "play"]
+    played = tuner("play", line[2], "num_episodes=1")
+    assert (played.status, played.errors) == (0, "")
