@@ -1,6 +1,5 @@
-"""The simulated agents under the paths that configurations name; they live in `tuner.runs`."""
+"""The simulated agent under the path that configurations name; it lives in `tuner.runs.simulator`."""
 
-from tuner.runs.drifting import Drifting
 from tuner.runs.simulator import Synthetic
 
-__all__ = ["Drifting", "Synthetic"]
+__all__ = ["Synthetic"]

@@ -29,7 +29,7 @@ SEEDS = range(10**6, 10**6 + 5)
 def run(seed: int, members: int = 8, frequencies: tuple[int, ...] = (1,)) -> StudySummary:
     """One study."""
     config: JsonDict = {
-        "agent": {"_target_": "tuner.simulator.Drifting", "learning_rate": 1e-2, "schedule": {}},
+        "agent": {"_target_": "tuner.runs.drifting.Drifting", "learning_rate": 1e-2, "schedule": {}},
         "training": {"total_steps": 1600},
         "evaluation": {"num_points": 16},
     }
