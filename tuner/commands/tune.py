@@ -161,6 +161,8 @@ def _write_outputs(definition: StudyDefinition, store: StudyStore, configs: Trai
     others = tuple(member for member in found if member is not None and member.label != winner.label)
     for member, name in ((winner, "winner"), *((one, _file_name(one.label)) for one in (winner, *others) if others)):
         _write_experiment(definition, configs, member, name)
+    if summary.static_label is not None and (static := _winner(definition, store, summary.static_label)) is not None:
+        _write_experiment(definition, configs, static, "static")
     fill_dashboard(store, summary, folder)
     return TuneResult(summary, folder, (winner, *others))
 

@@ -267,7 +267,7 @@ def _population_details(summary: StudySummary, label: str, scores: dict[int, flo
         what = describe_params(summary.params_of(summary.static_label), summary.weights)
         details.append(
             f"The best configuration that never changed, {summary.static_label} ({what}), scores {static}: the "
-            f"schedule differs from it by {format_signed(difference.iqm)}{interval}."
+            f"schedule differs from it by {format_signed(difference.iqm)}{interval}. Its file is experiment=static."
         )
     return tuple(details)
 

@@ -78,6 +78,8 @@ def test_a_schedule_beats_the_default_where_the_best_rate_falls(tuner: CommandLi
     assert "The best configuration that never changed" in answer.output
     written = yaml.safe_load((tuner.folder / "studies/drifting/experiment/winner.yaml").read_text())
     assert written["agent"]["schedule"]["learning_rate"]
+    static = yaml.safe_load((tuner.folder / "studies/drifting/experiment/static.yaml").read_text())
+    assert static["agent"]["schedule"] == {}
     again = tuner("tune", *DRIFTING, "study=pbt", "study.metric=final")
     assert "nothing was left to run" in again.output
 
