@@ -103,7 +103,7 @@ class StudyTally:
     """Counts the runs of a study as they end. Taking one in costs the same, however many there are already."""
 
     def __init__(self) -> None:
-        self._stages = {stage: _StageTally(_Best() if stage in _DRAWING else _BestOverSeeds()) for stage in STAGES}
+        self._stages = {stage: _StageTally(_Best() if stage == SCREEN else _BestOverSeeds()) for stage in STAGES}
         self._failures: Counter[Outcome] = Counter()
         self._screened, self._complete = _Mean(), _Mean()
 

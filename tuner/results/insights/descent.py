@@ -17,7 +17,7 @@ def line_of(summary: StudySummary, label: str | None) -> tuple[RunRecord, ...]:
 
 
 def changing(summary: StudySummary) -> list[str]:
-    """Configuration paths whose values differ between a run and the one that it went on from."""
+    """The paths of parameters whose values differ between a run and the one that it went on from."""
     runs = {run.number: run for run in summary.stage(EVOLVE)}
     found: dict[str, None] = {}
     for run in runs.values():
