@@ -22,7 +22,7 @@ from note_rl.adaptive.smoothing import RunningMean
 from note_rl.adaptive.window import decide_trim
 from note_rl.replay.experience import Clock
 from note_rl.settings.adaptive import Adapt, Adaptive
-from note_rl.settings.adaptive_rules import WINDOW
+from note_rl.settings.adaptive_rules import RULES, WINDOW
 from note_rl.settings.signals import RegisteredSignal
 
 _OF_THE_AGENT = {"clip", "tau", "gamma", "kl_coefficient"}  # parameters that are attributes of it
@@ -108,7 +108,8 @@ class Adaptation:
     def attributes(self) -> list[str]:
         """Numbers of the agent that go into compiled code, beside those that have schedules."""
         adapted = {name for name, how in self.options.adapters().items() if self._may_change(how)}
-        chosen = sorted((adapted | self._repeated.parameters) & _OF_THE_AGENT)
+        repeated = {name for name in self._repeated.parameters if name not in RULES and name != WINDOW}
+        chosen = sorted(((adapted | self._repeated.parameters) & _OF_THE_AGENT) | repeated)
         hyperparameters = [hyperparameter for name in chosen for hyperparameter in hyperparameters_of(name, self.place)]
         hyperparameters += [adapter.hyperparameter for adapter in self._adapters.values() if adapter.moves]
         return sorted(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any, Protocol
 
 from note_rl.adaptive.scheduled import owners
@@ -10,6 +11,7 @@ from note_rl.learners.adjustable import LEARNING_RATE, OptimizerNumbers, numbere
 from note_rl.policy import Policy
 from note_rl.replay.experience import Experience
 from note_rl.replay.samplers import PrioritizedSampler
+from note_rl.settings.adaptive_rules import RULES
 from note_rl.settings.experience import ReplaySettings, SequenceSettings
 
 _OF_OPTIMIZERS = (LEARNING_RATE, "beta1", "beta2", "weight_decay")
@@ -205,7 +207,7 @@ def hyperparameters_of(name: str, place: Places) -> list[Hyperparameter]:
         return list(_of_optimizers(name, place.numbers))
     if name == "eps":
         return [_of_policy(name, place.policy)]
-    if name in _OF_AGENTS:
+    if name in _OF_AGENTS or name not in RULES:
         return [_of_agent(name, place.agent)]
     if name == "num_store":
         return [FunctionHyperparameter(name, place.num_store.read, place.num_store.write)]
@@ -220,10 +222,11 @@ def _of_policy(name: str, policy: Policy) -> Hyperparameter:
 
 
 def _of_agent(name: str, agent: Any) -> Hyperparameter:
-    for attribute in _OF_AGENTS[name]:
-        if hasattr(agent, attribute):
+    attributes = _OF_AGENTS.get(name, (name,))
+    for attribute in attributes:
+        if isinstance(getattr(agent, attribute, None), Real):
             return AttributeHyperparameter(name, [agent], attribute, of_agent=True)
-    asked = " or ".join(_OF_AGENTS[name])
+    asked = " or ".join(attributes)
     raise SettingsError(f"{name} is to be adapted, but {type(agent).__name__} has no attribute {asked}")
 
 

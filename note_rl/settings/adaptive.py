@@ -115,7 +115,7 @@ class Adaptive:
         cooldown: Decisions after a change in which a parameter stays as it is.
         kappa: Largest batch as a share of the effective number of transitions in the pool (law "cap").
         schedule: What is to be repeated of an earlier run, by parameter: pairs (environment steps, value from then on).
-            Nothing is measured then.
+            Nothing is measured then. Beside the parameters that can be adapted, any number of the agent may stand here.
     """
 
     mode: str = "control"
@@ -275,7 +275,8 @@ def of_manual(arguments: Mapping[str, Any], method: str) -> dict[str, Adapt]:
 
 def _check_schedule(name: str, steps: Any) -> None:
     parameter = name.partition(":")[0]
-    _one_of("schedule", parameter, (*RULES, WINDOW))
+    if parameter not in (*RULES, WINDOW) and not (parameter == name and name.isidentifier()):
+        raise SettingsError(f"schedule: {_unknown(parameter, (*RULES, WINDOW))}")
     try:
         ordered = [(-math.inf, 0.0), *((float(at), float(value)) for at, value in steps)]
     except (TypeError, ValueError):

@@ -13,7 +13,7 @@ from note_rl.settings import Settings
 from note_rl.support.checking import checked_arguments
 from note_rl.training.checkpoint import read_checkpoint, write_checkpoint
 from note_rl.training.plotting import History
-from note_rl.training.restoring import check_fits, check_whole, refusing_damage
+from note_rl.training.restoring import check_fits, check_whole, refusing_damage, reseeded
 from note_rl.training.saving import SavingOptions, SavingRecord, Snapshot
 from note_rl.training.trainer import Trainer
 from note_rl.types import Array, nested, under
@@ -95,10 +95,16 @@ class Persistent:
         write_checkpoint(path, snapshot.arrays, {**snapshot.head, "about": dict(about or {})})
 
     @checked_arguments()
-    def restore(self, path: str | os.PathLike[str]) -> None:
+    def restore(self, path: str | os.PathLike[str], reseed: int | None = None) -> None:
         """Takes over what save() wrote. Parameters at once, the rest when train() is called next.
 
         What set() was told by then must fit; what only train() or a later set() says is compared by train().
+
+        Args:
+            path: The file.
+            reseed: Training goes on with other random numbers: those of this seed and of the environment steps done by
+                then, in episodes that begin anew. Several agents that go on from one file differ so. None: bit for bit
+                as it would have gone on.
 
         Raises:
             CheckpointError: The file is damaged, foreign, from a newer version, of another agent, or was written under
@@ -119,6 +125,8 @@ class Persistent:
             self._trainer.close()
             self._trainer = None
         self._history, self._saving_record = history, saving_record
+        if reseed is not None and "trainer" in head:
+            head = {**head, "trainer": reseeded(head["trainer"], reseed)}
         self._restored = Snapshot(arrays, head) if "trainer" in head else None
 
     @checked_arguments()

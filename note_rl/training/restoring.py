@@ -10,6 +10,7 @@ import numpy as np
 from note_rl.errors import CheckpointError, NoteRLError
 from note_rl.replay.experience import Clock
 from note_rl.replay.frame_ring import FrameRing
+from note_rl.seeding import generator, integer
 from note_rl.settings import Settings
 from note_rl.settings.experience import ReplaySettings, RolloutSettings, SequenceSettings
 from note_rl.training.plateau import PlateauWatch
@@ -90,6 +91,22 @@ def _check_pool(arrays: Mapping[str, Array]) -> None:
 def _require(condition: bool, otherwise: str) -> None:
     if not condition:
         raise ValueError(otherwise)
+
+
+NEW_EPISODES = "new_episodes"
+"""Of a state of training whose environments do not go on where they were."""
+
+
+def reseeded(head: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """The same state of training, but with random numbers of its own from here on.
+
+    Args:
+        head: The trainer's part of a file.
+        seed: Root of the new random numbers; the environment steps done so far are part of it.
+    """
+    root = integer(seed, "reseeded", int(head["clock"]["num_env_steps"]))
+    random = {name: generator(root, name).bit_generator.state for name in ("exploration", "sampling")}
+    return {**head, "seed": root, "random": random, NEW_EPISODES: True}
 
 
 def check_fits(

@@ -26,6 +26,7 @@ from note_rl.seeding import generator
 from note_rl.settings import RecordedSteps, Settings
 from note_rl.settings.adaptive import Adaptive
 from note_rl.training.plateau import PlateauWatch
+from note_rl.training.restoring import NEW_EPISODES
 from note_rl.training.session import RecentReturns
 from note_rl.training.target_updates import with_target_updates
 from note_rl.training.train_options import same_pool
@@ -99,7 +100,9 @@ class TrainingState:
         normaliser = under("reward_normaliser", arrays)
         if self.reward_normaliser is not None and normaliser:
             self.reward_normaliser.set_state(normaliser)
-        if not self.collector.set_state(under("collector", arrays)):
+        if head.get(NEW_EPISODES):
+            self.experience.interrupt()
+        elif not self.collector.set_state(under("collector", arrays)):
             self.experience.interrupt()
             _log.warning(
                 "the environment did not come back to where it was (it is not deterministic given its seed): "

@@ -73,6 +73,9 @@ class ControllerDied(BaseException):
     """Stands for a kill -9 of the controller: nothing is caught, cleaned up or told."""
 
 
+_ENDS = {"prune": Outcome.PRUNED, "pause": Outcome.PAUSED, "stop": Outcome.STOPPED}
+
+
 class FakeExecutor:
     """Trials without processes, in strict turns. Reports are written to the folder as real children do.
 
@@ -80,10 +83,14 @@ class FakeExecutor:
         parallel: Trials at a time.
         behave: What they do.
         die_after: Raise `ControllerDied` after so many events.
+
+    Attributes:
+        tells_again: Whether trials that go on tell their last report again, as agents do.
     """
 
     def __init__(self, parallel: int = 1, behave: Behaviour = learn, die_after: int | None = None) -> None:
         self.parallel = parallel
+        self.tells_again = False
         self.limits: Limits | None = None
         self.started: list[TrialSpec] = []
         self.verdicts: list[tuple[str, float, Verdict]] = []
@@ -148,6 +155,11 @@ class FakeExecutor:
         yield TrialBuilt(spec.key, 0.01, spec.config if script.used is None else script.used)
         done = dict(files.read_reports(folder))
         for step, value in script.curve:
+            if step in done and step == max(done) and self.tells_again:
+                yield TrialReported(spec.key, step, done[step])
+                if (verdict := self._verdict.pop(spec.key)) != "continue":
+                    yield self._end(spec, folder, TrialResult(_ENDS[verdict], seconds=1.0))
+                    return
             if step in done:
                 continue
             if self._stopping:
@@ -160,7 +172,7 @@ class FakeExecutor:
             verdict = self._verdict.pop(spec.key)
             self.verdicts.append((spec.key, step, verdict))
             if verdict != "continue":
-                outcome = Outcome.PRUNED if verdict == "prune" else Outcome.STOPPED
+                outcome = _ENDS[verdict]
                 yield self._end(spec, folder, TrialResult(outcome, f"{outcome} at {step:g}", seconds=1.0))
                 return
         yield self._end(spec, folder, script.result)

@@ -11,6 +11,7 @@ from tuner.checking.section_types import (
     CompareValues,
     DashboardValues,
     DoctorValues,
+    EvolutionConfig,
     ExportValues,
     OptionsValues,
     PlayedEvaluation,
@@ -87,7 +88,13 @@ SCHEMAS: Mapping[str, Schema] = {
     "compare": Schema(CompareValues, SECTIONS, {**_RUN_PARTS, "executor": Part()}),
     "tune": Schema(
         TuneValues,
-        {**SECTIONS, **_STUDY_SECTIONS, "study": StudyConfig, "study.pruning": PruningConfig},
+        {
+            **SECTIONS,
+            **_STUDY_SECTIONS,
+            "study": StudyConfig,
+            "study.pruning": PruningConfig,
+            "study.evolution": EvolutionConfig,
+        },
         {**_RUN_PARTS, "sampler": Part(filled_in=("space",)), "pruner": Part(whole=True), "executor": Part()},
         free=("space",),
     ),

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from tuner.errors import UserError, require
+from tuner.results.evolution import Evolution
 from tuner.results.objective import make_metric, make_others
 from tuner.results.protocol import Pruning, StudySettings
 from tuner.results.wording import seconds_of
@@ -54,6 +55,20 @@ class PruningConfig:
 
 
 @dataclass(frozen=True)
+class EvolutionConfig:
+    """How a population evolves; ranges are those of `tuner.results.evolution.Evolution`."""
+
+    generations: int = Evolution.generations
+    share: float = Evolution.share
+    frequencies: Sequence[int] = Evolution.frequencies
+    resampled: float = Evolution.resampled
+
+    def settings(self) -> Evolution:
+        """The same, out of range refused."""
+        return Evolution(self.generations, self.share, tuple(self.frequencies), self.resampled)
+
+
+@dataclass(frozen=True)
 class StudyConfig(StudyPlace):
     """The study to be made: the fields of `tuner.results.protocol.StudySettings`, with several metrics."""
 
@@ -72,6 +87,7 @@ class StudyConfig(StudyPlace):
     max_env_steps: float | None = None
     steps_per_second: float | None = StudySettings.steps_per_second
     pruning: JsonDict = field(default_factory=dict)
+    evolution: JsonDict | None = None
 
     def __post_init__(self) -> None:
         """Refuses sizes and metrics that make no study."""
@@ -90,6 +106,7 @@ class StudyConfig(StudyPlace):
             budget_s=None if self.budget is None else seconds_of("study.budget", self.budget),
             max_env_steps=_whole_steps(self.max_env_steps),
             pruning=PruningConfig(**self.pruning).settings() if self.pruning else Pruning(),
+            evolution=None if self.evolution is None else EvolutionConfig(**self.evolution).settings(),
             **{name: getattr(self, name) for name in _SAME_NAMED},
         )
 

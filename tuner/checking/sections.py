@@ -81,7 +81,7 @@ def check_ranges_of(resolved: JsonDict, schema: Schema) -> None:
     """
     schema.values(**_values(resolved, schema))
     for path, section in schema.sections.items():
-        if _is_there(resolved, path):
+        if _is_there(resolved, path) and get_path(resolved, path) is not None:  # null: one that may be left out
             section(**get_path(resolved, path))  # type: ignore[arg-type]
 
 

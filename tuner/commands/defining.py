@@ -40,6 +40,7 @@ from tuner.trial.messages import JsonDict
 
 _DOWNLOADED = "tuner.hub"
 _DEFAULT = "default"
+_POPULATION = "population based training"
 _WARM_STARTS = {"off": [], "False": [], "on": [_DEFAULT], "True": [_DEFAULT]}  # YAML takes bare words for truth values
 
 
@@ -51,6 +52,8 @@ def check_study(config: DictConfig, overrides: Sequence[str], config_dir: str | 
     """
     definition, resolved = define(config, overrides, config_dir), resolve(config)
     check_workplace(resolved)
+    if definition.settings.evolution is not None:
+        _check_unused(overrides)
     if definition.others:
         _check_several(resolved, overrides)
     check_budget(definition)
@@ -88,6 +91,17 @@ def _check_search(definition: StudyDefinition, resolved: JsonDict) -> None:
     if _DOWNLOADED not in (resolved["sampler"]["_target_"], resolved["pruner"]["_target_"]):
         sampler, _ = search_parts(resolved)
         make_sampler(sampler, definition.seed, 0, definition.space)
+
+
+def _check_unused(overrides: Sequence[str]) -> None:
+    """Refuses what a population does not ask."""
+    for part in ("sampler", "pruner"):
+        typed = [one for one in overrides if one.partition("=")[0].partition(".")[0] == part]
+        if typed:
+            raise UserError(
+                f"{typed[0]} has no meaning with study=pbt, which draws its members at random and ends none of them "
+                "early; leave it out"
+            )
 
 
 def _check_several(resolved: JsonDict, overrides: Sequence[str]) -> None:
@@ -138,11 +152,13 @@ def define(config: DictConfig, overrides: Sequence[str] = (), config_dir: str | 
             return run_config_of(resolve(template))
 
     agent = function_name(run_config).lower()
+    settings = StudyConfig(**study).settings()
+    parts = {part: describe_part(resolved[part]) for part in ("sampler", "pruner")}
     found = StudyDefinition(
         name=study["name"] or _default_name(agent, run_config, study["size"], resolved["seed"]),
         config=run_config,
         space=Space.from_config(resolved["space"], run_config, _fixed(overrides)),
-        settings=StudyConfig(**study).settings(),
+        settings=settings,
         seed=resolved["seed"],
         agent=agent,
         folder=Path(study["folder"]),
@@ -150,8 +166,7 @@ def define(config: DictConfig, overrides: Sequence[str] = (), config_dir: str | 
         warm_start=_starts(resolved, run_config, config_dir),
         facts={
             "command": command_line(["tuner", "tune", *overrides]),
-            "sampler": describe_part(resolved["sampler"]),
-            "pruner": describe_part(resolved["pruner"]),
+            **(parts if settings.evolution is None else {"sampler": _POPULATION, "pruner": ""}),
             **({} if _in_fixed_order(resolved["executor"]) else {BY_CHANCE: "as trials end"}),
         },
     )

@@ -42,6 +42,8 @@ def make_plan(definition: StudyDefinition, resolved: JsonDict, width: int | None
 
 def _as_far_as_there_are_trials(definition: StudyDefinition, resolved: JsonDict) -> StudyDefinition:
     """The study without the trials that a grid or a list of choices does not have."""
+    if definition.settings.evolution is not None:
+        return definition
     with quiet_optuna():
         factory = build_node("sampler", {**resolved["sampler"], "_partial_": True})
     distinct = num_distinct(make_sampler(factory, definition.seed, 0, definition.space), definition.space)

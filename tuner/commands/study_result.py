@@ -15,7 +15,7 @@ from tuner.config.overrides import to_hydra
 from tuner.config.trust import admit
 from tuner.errors import UserError
 from tuner.results.findings import Verdict
-from tuner.results.records import CONFIRM, RACE, SCREEN, TEST, RunRecord, Scalar, StudySummary
+from tuner.results.records import STAGES, RunRecord, Scalar, StudySummary
 from tuner.results.verdict import verdict
 from tuner.results.wording import join_words
 from tuner.runs.functions import is_function
@@ -188,8 +188,7 @@ class StudyResult:
         kept = [run for run in runs if (Path(run.folder) / CHECKPOINT_FILE).is_file()]
         if not kept:
             raise UserError(self._why_no_agent(label, seed, runs))
-        stages = (SCREEN, RACE, CONFIRM, TEST)
-        best = max(kept, key=lambda run: (run.complete, stages.index(run.stage), self.summary.merit(run) or 0.0))
+        best = max(kept, key=lambda run: (run.complete, STAGES.index(run.stage), self.summary.merit(run) or 0.0))
         return Path(best.folder)
 
     def _labels(self) -> list[str]:

@@ -22,8 +22,11 @@ from tuner.executors.building import make_executor
 from tuner.reporting import FinalTable, write_page
 from tuner.results.findings import Finding
 from tuner.results.insights.failures import failed_runs
+from tuner.results.records import EVOLVE
+from tuner.runs.adaptation import write_schedule
 from tuner.runs.build import build_trackers
 from tuner.runs.checks import resolve
+from tuner.runs.functions import is_function
 from tuner.study import (
     Listeners,
     StudyDefinition,
@@ -37,7 +40,7 @@ from tuner.study import (
     summarise,
 )
 from tuner.study.run_registry import Run
-from tuner.study.sampling.vetting import check_values
+from tuner.study.sampling.vetting import check_values, sound_schedule
 from tuner.study.storage.opening import has_studies
 from tuner.study.storage.ownership import refuse_another
 from tuner.study.storage.retries import STORAGE_ERRORS, explained
@@ -49,6 +52,7 @@ from tuner.support.console import PlainConsole
 from tuner.support.files import atomic_write
 from tuner.support.passwords import command_line
 from tuner.trackers.base import TrackerGroup
+from tuner.trial.folder import CHECKPOINT_FILE
 
 EXIT_STOPPED = 130
 
@@ -144,6 +148,9 @@ def _write_outputs(definition: StudyDefinition, store: StudyStore, configs: Trai
     """Writes down how to train the winner again, two ways; of several objectives, every member of the front too."""
     winner = _winner(definition, store)
     assert winner is not None, "the study came to its end"
+    if winner.schedule and not is_function(winner.config):
+        about = f"How values change in {winner.label} of study {definition.name}. To train so, train its configuration"
+        write_schedule(definition.study_folder, winner.schedule, about)
     overrides = configs.overrides_for(winner.config, winner.values)
     default = configs.overrides_for(definition.run_config({}, definition.seed), {})
     store.keep_fact(definition.name, "retrain", configs.command(overrides))
@@ -154,6 +161,8 @@ def _write_outputs(definition: StudyDefinition, store: StudyStore, configs: Trai
     others = tuple(member for member in found if member is not None and member.label != winner.label)
     for member, name in ((winner, "winner"), *((one, _file_name(one.label)) for one in (winner, *others) if others)):
         _write_experiment(definition, configs, member, name)
+    if summary.static_label is not None and (static := _winner(definition, store, summary.static_label)) is not None:
+        _write_experiment(definition, configs, static, "static")
     fill_dashboard(store, summary, folder)
     return TuneResult(summary, folder, (winner, *others))
 
@@ -164,7 +173,9 @@ def _winner(definition: StudyDefinition, store: StudyStore, label: str | None = 
     if found is None:
         return None
     check_values(definition.space, found.values)
-    return replace(found, config=definition.run_config(found.values, int(found.config.get("seed", definition.seed))))
+    schedule = sound_schedule(found.schedule)
+    config = definition.run_config(found.values, int(found.config.get("seed", definition.seed)), schedule)
+    return replace(found, config=config, schedule=schedule)
 
 
 def _file_name(label: str) -> str:
@@ -217,12 +228,21 @@ def _commands(result: TuneResult) -> dict[str, str]:
     """What to type next; first what the verdict advises."""
     summary = result.summary
     whom = f"{summary.winner_label}, the best in score," if summary.front else "the winner"
+    own = next(
+        (
+            run.folder
+            for run in summary.stage(EVOLVE, summary.winner_label)
+            if (Path(run.folder) / CHECKPOINT_FILE).is_file()
+        ),
+        "",
+    )
     keeps = result.verdict.finding is Finding.DEFAULT_AS_GOOD and summary.winner_label != summary.default_label
     first = {"train the default, which is as good": result.default_command} if keeps else {}
     return {
         **first,
         f"train {whom} again": summary.retrain_command,
         "the same as a file": result.experiment_command,
+        **({"watch the population's own agent": f"tuner play {shlex.quote(own)}"} if own else {}),
     }
 
 

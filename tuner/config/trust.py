@@ -46,6 +46,7 @@ _PARTS: Mapping[str, tuple[str, ...]] = {
         *("GrayscaleObservation", "MaxAndSkipObservation", "NormalizeObservation", "NormalizeReward"),
         *("RescaleAction", "RescaleObservation", "ResizeObservation", "StickyAction", "TimeAwareObservation"),
     ),
+    "tuner.runs.drifting": ("Drifting",),
     "tuner.runs.progress": ("BarProgress", "LineProgress", "QuietProgress", "bar_or_lines"),
     "tuner.simulator": ("Synthetic",),
     "tuner.trackers.tensorboard": ("TensorBoardTracker",),

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tuner.results.findings import estimate
-from tuner.results.records import CONFIRM, RACE, SCREEN, TEST, RunRecord, StudySummary
+from tuner.results.records import CONFIRM, RACE, TEST, RunRecord, StudySummary
 from tuner.results.wording import describe_params, format_number, format_value, join_words, short_names
 
 TOP = 10
@@ -43,7 +43,7 @@ class FinalTable:
 
 def best_trials(summary: StudySummary, top: int) -> list[RunRecord]:
     """The best complete screening trials, the winner or the front first whatever their screening scores."""
-    complete = [run for run in summary.stage(SCREEN) if run.complete]
+    complete = [run for run in summary.stage(summary.first_stage) if run.complete]
     complete.sort(key=lambda run: (not _is_chosen(summary, run), -(summary.merit(run) or 0.0), run.number))
     return complete[:top]
 
@@ -83,7 +83,7 @@ def _trial_table(summary: StudySummary, best: Sequence[RunRecord], paths: Sequen
     stages = [stage for stage in (RACE, CONFIRM) if summary.stage(stage)]
     table = _table(f"Best trials by {summary.metric_name}")
     table.add_column("trial", no_wrap=True)
-    for name in (SCREEN, *(other.name for other in summary.others), *stages):
+    for name in (summary.first_stage, *(other.name for other in summary.others), *stages):
         table.add_column(name, justify="right", no_wrap=True)
     for path in paths:
         table.add_column(Text(all_names[path]), justify="right", no_wrap=True)

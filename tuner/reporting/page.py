@@ -9,15 +9,17 @@ from typing import Final
 from tuner.errors import UserError
 from tuner.reporting.embedding import as_packed_script, as_script_data, packed_figures
 from tuner.reporting.figures import parameters as parameter_figures
+from tuner.reporting.figures import population as population_figures
 from tuner.reporting.figures import scores as figures
 from tuner.reporting.figures import study as study_figures
 from tuner.reporting.markup import Html, join, tag
 from tuner.reporting.sections import effort as effort_sections
 from tuner.reporting.sections import front as front_section
 from tuner.reporting.sections import parameters as parameter_sections
+from tuner.reporting.sections import population as population_section
 from tuner.reporting.sections import results as sections
 from tuner.results.findings import Verdict
-from tuner.results.records import StudySummary
+from tuner.results.records import EVOLVE, StudySummary
 from tuner.results.verdict import verdict
 from tuner.results.wording import describe_subject
 from tuner.support.files import atomic_write
@@ -102,7 +104,11 @@ def make_figures(summary: StudySummary, found: Verdict) -> dict[str, JsonDict]:
         "curves-figure": figures.curves_figure(summary),
         "parallel-figure": study_figures.parallel_figure(summary),
         "expected-figure": study_figures.expected_figure(summary),
+        "tree-figure": population_figures.tree_figure(summary),
+        "replay-figure": population_figures.replay_figure(summary) if summary.stage(EVOLVE) else None,
     }
+    values = population_figures.value_figures(summary).values()
+    drawings |= {population_section.value_name(number): figure for number, figure in enumerate(values)}
     if not parameter_sections.importance_missing(summary):
         drawings["importance-figure"] = parameter_figures.importance_figure(summary)
         drawings["importance-time-figure"] = study_figures.importance_time_figure(summary)
@@ -113,17 +119,20 @@ def make_figures(summary: StudySummary, found: Verdict) -> dict[str, JsonDict]:
 
 def _main(summary: StudySummary, found: Verdict, drawings: dict[str, JsonDict]) -> Html:
     one_winner = not summary.others and not summary.is_sweep
-    parts = [
-        sections.header(summary),
-        sections.verdict_section(found),
-        sections.comparison_section(summary, found) if one_winner else "",
-        front_section.front_section(summary) if summary.others else "",
+    searched = [population_section.population_section(summary, drawings)] if summary.stage(EVOLVE) else [
         parameter_sections.safe_ranges_section(summary),
         parameter_sections.importance_section(summary),
         parameter_sections.parallel_section(summary, "parallel-figure" in drawings),
         sections.history_section(summary, "history-figure" in drawings),
         sections.curves_section(summary, "curves-figure" in drawings),
         effort_sections.expected_best_section(summary),
+    ]  # fmt: skip
+    parts = [
+        sections.header(summary),
+        sections.verdict_section(found),
+        sections.comparison_section(summary, found) if one_winner else "",
+        front_section.front_section(summary) if summary.others else "",
+        *searched,
         sections.trials_section(summary),
         effort_sections.failures_section(summary),
         effort_sections.reproduce_section(summary),

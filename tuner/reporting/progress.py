@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tuner.results.findings import Estimate, estimate
-from tuner.results.records import SCREEN, STAGES, RunRecord
+from tuner.results.records import EVOLVE, SCREEN, STAGES, RunRecord
 from tuner.results.wording import format_number, join_words
 from tuner.trial.messages import Outcome
 
@@ -96,6 +96,9 @@ class StudyProgress:
         return f"{format_number(self.best.iqm)}{interval} ({self.best_label}, {seeds})"
 
 
+_DRAWING = (SCREEN, EVOLVE)
+
+
 class StudyTally:
     """Counts the runs of a study as they end. Taking one in costs the same, however many there are already."""
 
@@ -112,10 +115,10 @@ class StudyTally:
         stage.add(run)
         if run.failed:
             self._failures[run.outcome] += 1
-        elif run.stage == SCREEN:
+        elif run.stage in _DRAWING:
             self._screened.add(run.seconds)
-        if run.complete:
-            self._complete.add(run.seconds)
+        if run.complete or (run.descent is not None and not run.failed):
+            self._complete.add(run.seconds / (run.used or 1.0))
 
     def progress(self, title: str, schedule: Schedule, running: Sequence[RunningRun], seconds: float) -> StudyProgress:
         """How far the study is.
@@ -163,7 +166,7 @@ class StudyTally:
         full = self._complete.value
         screened = self._screened.value if self._screened.count else full
         work = sum(
-            max(0, total - len(self._stages[stage].numbers)) * (screened if stage == SCREEN else full)
+            max(0, total - len(self._stages[stage].numbers)) * (screened if stage in _DRAWING else full)
             for stage, total in schedule.totals.items()
         )
         begun = sum((run.progress or 0.0) * full for run in running)

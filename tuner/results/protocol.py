@@ -14,15 +14,16 @@ from statistics import median_high, median_low
 import numpy as np
 
 from tuner.errors import UserError
+from tuner.results.evolution import Evolution
 from tuner.results.objective import Metric
-from tuner.results.records import CONFIRM, RACE, SCREEN, TEST, RunRecord
+from tuner.results.records import CONFIRM, EVOLVE, RACE, SCREEN, TEST, RunRecord
 from tuner.results.selection import AGGREGATES
 from tuner.results.statistics import spearman, spearman_bound
 
 STREAMS = ("tune", "select", "test")
 """The seed streams: of screening and race, confirmation, and test."""
 
-_STREAM_OF_STAGE = {SCREEN: "tune", RACE: "tune", CONFIRM: "select", TEST: "test"}
+_STREAM_OF_STAGE = {SCREEN: "tune", EVOLVE: "tune", RACE: "tune", CONFIRM: "select", TEST: "test"}
 _MOST_RACED = 8
 _SAMPLER_KEY = len(STREAMS)
 _DRAWS = 2**29
@@ -130,6 +131,7 @@ class StudySettings:
         max_env_steps: Environment steps that all its runs may take, likewise.
         steps_per_second: Environment steps of one run per second that `plan=true` reckons with; None: as measured.
         pruning: When a run may be ended early.
+        evolution: How a population of `num_trials` members evolves in place of screening; None: it does not.
     """
 
     metric: str = "mixed"
@@ -147,9 +149,29 @@ class StudySettings:
     max_env_steps: int | None = None
     steps_per_second: float | None = None
     pruning: Pruning = Pruning()
+    evolution: Evolution | None = None
 
     def __post_init__(self) -> None:
         """Refuses counts that make no study."""
+        self._check_counts()
+        self._check_bounds()
+        if self.evolution is not None:
+            self.evolution.check_size(self.num_trials)
+            if self.others or self.num_race_seeds:
+                key = "study.metric with several objectives" if self.others else "study.num_race_seeds"
+                raise UserError(f"{key} has no meaning with study.evolution: a population is compared by one score")
+
+    def _check_bounds(self) -> None:
+        for name, bound in (("budget", self.budget_s), ("max_env_steps", self.max_env_steps)):
+            if bound is not None and not 0 < bound < math.inf:
+                raise UserError(f"study.{name}={bound:g} must be above 0, or null for no such bound")
+            if bound is not None and self.evolution is not None:
+                raise UserError(
+                    f"study.{name} ends a search that may end anywhere, and study=pbt has its members and their "
+                    "steps: leave it out, or set study.num_trials and training.total_steps"
+                )
+
+    def _check_counts(self) -> None:
         for name, minimum in (
             ("num_trials", 1),
             ("num_race", 2),
@@ -168,9 +190,6 @@ class StudySettings:
                 raise UserError(f"study.{name}={value} must be a whole number, at least {minimum}{remedy}")
         if self.steps_per_second is not None and not self.steps_per_second > 0.0:
             raise UserError(f"study.steps_per_second={self.steps_per_second} must be above 0, or null")
-        for name, bound in (("budget", self.budget_s), ("max_env_steps", self.max_env_steps)):
-            if bound is not None and not 0 < bound < math.inf:
-                raise UserError(f"study.{name}={bound:g} must be above 0, or null for no such bound")
         if self.over_seeds not in AGGREGATES:
             raise UserError(f"study.over_seeds={self.over_seeds} must be {' or '.join(AGGREGATES)}")
         if self.others and self.num_race_seeds:
@@ -261,6 +280,8 @@ class StagePlan:
 def plan_stages(settings: StudySettings, study_seed: int, total_steps: int) -> tuple[StagePlan, ...]:
     """What a study will do, stage by stage."""
     confirmed = min(settings.num_candidates, settings.num_trials)
+    if settings.evolution is not None:
+        return plan_evolution(settings, study_seed, total_steps)
     sizes = {
         SCREEN: (settings.num_trials, 1),
         **({RACE: (settings.num_raced, settings.num_race_seeds)} if settings.num_raced else {}),
@@ -270,6 +291,19 @@ def plan_stages(settings: StudySettings, study_seed: int, total_steps: int) -> t
     return tuple(
         StagePlan(stage, configurations, stage_seeds(study_seed, stage, seeds), configurations * seeds * total_steps)
         for stage, (configurations, seeds) in sizes.items()
+    )
+
+
+def plan_evolution(settings: StudySettings, study_seed: int, total_steps: int) -> tuple[StagePlan, ...]:
+    """What a study does in which a population evolves: its members together train as long as whole runs of all do."""
+    assert settings.evolution is not None
+    members, candidates = settings.num_trials, 2 * settings.num_candidates
+    seeds = stage_seeds(study_seed, EVOLVE, members)
+    evolve = StagePlan(EVOLVE, settings.evolution.generations, seeds, members * total_steps)
+    later = {CONFIRM: (candidates, settings.num_select_seeds), TEST: (3, settings.num_test_seeds)}
+    return evolve, *(
+        StagePlan(stage, count, stage_seeds(study_seed, stage, seeds), count * seeds * total_steps)
+        for stage, (count, seeds) in later.items()
     )
 
 

@@ -19,10 +19,13 @@ Scalar = bool | int | float | str | None
 """A parameter value as it stands in a configuration."""
 
 SCREEN: Final = "screen"
+EVOLVE: Final = "evolve"
+"""In place of screening: a population that is compared, copied and changed while it trains."""
 RACE: Final = "race"
 CONFIRM: Final = "confirm"
 TEST: Final = "test"
-STAGES: Final = (SCREEN, RACE, CONFIRM, TEST)
+LATER_STAGES: Final = (RACE, CONFIRM, TEST)
+STAGES: Final = (SCREEN, EVOLVE, *LATER_STAGES)
 
 
 def numbers_among(values: Iterable[Scalar]) -> list[float]:
@@ -34,6 +37,21 @@ FORMAT_VERSION: Final = 1
 
 _FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """As spreadsheets have them; the last four are the wide forms of the first."""
+
+
+@dataclass(frozen=True)
+class Descent:
+    """Where a run of a population stands in its tree.
+
+    Attributes:
+        member: Counted from 0.
+        generation: Counted from 0.
+        parent: Number of the run whose state it went on from; None in the first generation.
+    """
+
+    member: int
+    generation: int
+    parent: int | None = None
 
 
 @dataclass(frozen=True)
@@ -57,6 +75,7 @@ class RunRecord:
         used: share of its budget, of a run that ended by itself before that did and whose curve is held; None: as far
             as the curve goes.
         host: the machine that it ran on, or ended on, if that was another one than the controller's.
+        descent: where it stands in the tree of a population; None elsewhere.
     """
 
     number: int
@@ -73,6 +92,7 @@ class RunRecord:
     scores: Mapping[str, float] = field(default_factory=dict)
     used: float | None = None
     host: str = ""
+    descent: Descent | None = None
 
     def objectives(self, others: Sequence["Objective"]) -> tuple[float, ...] | None:
         """The score and its values of these further objectives; None if one is missing."""
@@ -165,6 +185,7 @@ class StudySummary:
         sampler: who drew, with its settings.
         pruner: who could end runs early; empty if nobody.
         starts: label of a configuration that the search was started with -> what it is called.
+        static_label: of a population, label of the configuration that did not change with which the winner is compared.
         random_score: mean return of a random policy; None where there is no environment to measure one in.
         code: commit of the Git repository it was started in; empty if there was none.
     """
@@ -197,8 +218,14 @@ class StudySummary:
     pruner: str = ""
     code: str = ""
     starts: Mapping[str, str] = field(default_factory=dict)
+    static_label: str | None = None
     random_score: float | None = None
     default_command: str = ""
+
+    @property
+    def first_stage(self) -> str:
+        """The one in which configurations were drawn."""
+        return EVOLVE if self.stage(EVOLVE) else SCREEN
 
     @property
     def weights(self) -> Mapping[str, float]:
@@ -274,7 +301,13 @@ def _run_from(content: JsonDict) -> RunRecord:
     """A run from its JSON form; the fields were written by `StudySummary.to_json`."""
     outcome = content["outcome"]
     curve = tuple((float(step), float(value)) for step, value in content["curve"])
-    return RunRecord(**{**content, "outcome": None if outcome is None else Outcome(outcome), "curve": curve})
+    descent = content.get("descent")
+    read = {
+        "outcome": None if outcome is None else Outcome(outcome),
+        "curve": curve,
+        "descent": None if descent is None else Descent(**descent),
+    }
+    return RunRecord(**{**content, **read})
 
 
 def _cell(value: Scalar) -> str:

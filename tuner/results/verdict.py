@@ -14,7 +14,7 @@ from tuner.results.findings import MIN_SCORES_FOR_INTERVAL, Estimate, Finding, V
 from tuner.results.front_verdict import front_verdict
 from tuner.results.insights.failures import failed_tests, kinds_of
 from tuner.results.insights.noise import Noise, seed_noise
-from tuner.results.records import CONFIRM, RACE, SCREEN, TEST, StudySummary
+from tuner.results.records import CONFIRM, EVOLVE, RACE, TEST, StudySummary
 from tuner.results.statistics import difference_interval, iqm, probability_of_improvement
 from tuner.results.sweep_verdict import sweep_verdict
 from tuner.results.wording import counted, describe_params, format_number, format_signed, join_words
@@ -30,7 +30,7 @@ _PARTS = {
 def verdict(summary: StudySummary) -> Verdict:
     """Judges a study, finished or not."""
     label = summary.winner_label
-    if label is None and not any(run.complete for run in summary.stage(SCREEN)):
+    if label is None and not any(run.complete for run in summary.stage(summary.first_stage)):
         return _without_result(summary)
     if summary.others:
         return front_verdict(summary)
@@ -64,6 +64,7 @@ def _tested(summary: StudySummary, label: str, scores: dict[int, float]) -> Verd
         sentence="",
         details=(
             *_parts_details(summary, label),
+            *_population_details(summary, label, scores),
             *_optimism_details(tuning, winner),
             *_start_details(summary, label),
             *failed_tests(summary),
@@ -155,7 +156,7 @@ def _conclusion(difference: Estimate, improvement: float) -> tuple[Finding, str]
 
 def _without_result(summary: StudySummary) -> Verdict:
     """No screening trial has finished."""
-    screening = summary.stage(SCREEN)
+    screening = summary.stage(summary.first_stage)
     failed = [run for run in screening if run.failed]
     if not failed or len(failed) < len(screening):
         states = Counter("running" if run.outcome is None else run.outcome.replace("_", " ") for run in screening)
@@ -169,7 +170,11 @@ def _without_result(summary: StudySummary) -> Verdict:
 
 def _without_test(summary: StudySummary, unfinished: int) -> Verdict:
     """There are scores, but none that may be shown as a result."""
-    best = max((run for run in summary.stage(SCREEN) if run.complete), key=lambda run: run.score or 0.0, default=None)
+    best = max(
+        (run for run in summary.stage(summary.first_stage) if run.complete),
+        key=lambda run: run.score or 0.0,
+        default=None,
+    )
     label = summary.winner_label or (best.label if best else summary.default_label)
     tuning = _tuning_scores(summary, label)
     params = describe_params(summary.params_of(label), summary.weights)
@@ -193,7 +198,7 @@ def _scores(summary: StudySummary, stage: str, label: str | None) -> dict[int, f
 
 def _tuning_scores(summary: StudySummary, label: str) -> Estimate | None:
     """The scores that a configuration was chosen by: those of the last stage before the test that ran it."""
-    stages = (_scores(summary, stage, label) for stage in (CONFIRM, RACE, SCREEN))
+    stages = (_scores(summary, stage, label) for stage in (CONFIRM, RACE, summary.first_stage))
     return next((estimate([*scores.values()]) for scores in stages if scores), None)
 
 
@@ -241,6 +246,30 @@ def _start_details(summary: StudySummary, label: str) -> tuple[str, ...]:
     name = summary.starts[label]
     known = "the default configuration" if name == "default" else f"the configuration of experiment {name}"
     return (f"The winner was not found: it is {known}, which the search was started with (warm_start).",)
+
+
+def _population_details(summary: StudySummary, label: str, scores: dict[int, float]) -> tuple[str, ...]:
+    """What the population itself scored beside the replay of its history, and a schedule against no schedule."""
+    own = [run.score for run in summary.stage(EVOLVE, label) if run.score is not None]
+    if not own or summary.static_label is None:
+        return ()
+    replayed = estimate([*scores.values()])
+    details = [
+        f"The population's own score is {format_number(own[0])}, its schedule replayed from scratch on fresh seeds "
+        f"scores {replayed}: selection optimism {format_signed(own[0] - replayed.iqm)}."
+    ]
+    static_scores = _scores(summary, TEST, summary.static_label)
+    if static_scores:
+        difference, static = _difference(scores, static_scores), estimate([*static_scores.values()])
+        interval = ""
+        if difference.low is not None and difference.high is not None:
+            interval = f" [{format_signed(difference.low)}, {format_signed(difference.high)}]"
+        what = describe_params(summary.params_of(summary.static_label), summary.weights)
+        details.append(
+            f"The best configuration that never changed, {summary.static_label} ({what}), scores {static}: the "
+            f"schedule differs from it by {format_signed(difference.iqm)}{interval}. Its file is experiment=static."
+        )
+    return tuple(details)
 
 
 def _optimism_details(tuning: Estimate | None, winner: Estimate) -> tuple[str, ...]:

@@ -32,18 +32,29 @@ def write_adaptation(agent: Adapted, folder: Path) -> None:
     if agent.decisions:
         lines = [json.dumps(decision.to_json()) for decision in agent.decisions]
         atomic_write(folder / DECISIONS_FILE, "\n".join(lines) + "\n")
-    schedule = agent.adapted_schedule
-    if not schedule:
-        return
+    if agent.adapted_schedule:
+        about = f"What adaptation made of {folder.name}. To repeat that run, type what was typed then,"
+        write_schedule(folder, agent.adapted_schedule, about)
+
+
+def write_schedule(folder: Path, schedule: Mapping[str, Any], about: str) -> None:
+    """Writes a schedule as a choice of `adaptive`, which repeats it without measuring.
+
+    Args:
+        folder: Gets a sub-folder of configuration groups.
+        schedule: By parameter, which value holds from which environment step on.
+        about: For people: what it is, and what must be typed besides.
+    """
     path = folder / REPLAY_FOLDER / "adaptive" / "replay.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
     node = {"_target_": "note_rl.settings.Adaptive", "mode": "control", "schedule": dict(schedule)}
-    atomic_write(
-        path,
-        f"# What adaptation made of {folder.name}: (environment steps, value from then on). To repeat that run, type\n"
-        f"# what was typed then, with --config-dir {folder / REPLAY_FOLDER} adaptive=replay\n"
-        + yaml.safe_dump(node, sort_keys=False, default_flow_style=None),
+    lines = (
+        about,
+        f"with --config-dir {folder / REPLAY_FOLDER} adaptive=replay.",
+        "Pairs are (environment steps, value from then on).",
     )
+    title = "".join(f"# {line}\n" for line in lines)
+    atomic_write(path, title + yaml.safe_dump(node, sort_keys=False, default_flow_style=None))
 
 
 def describe_adaptation(folder: Path) -> list[str]:

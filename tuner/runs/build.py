@@ -75,7 +75,7 @@ class TrainableAgent(Protocol):
     def save(self, path: str | os.PathLike[str], save_data: bool) -> None:
         """See `note_rl.RL.save`."""
 
-    def restore(self, path: str | os.PathLike[str]) -> None:
+    def restore(self, path: str | os.PathLike[str], reseed: int | None = None) -> None:
         """See `note_rl.RL.restore`."""
 
     def save_param(self, path: str | os.PathLike[str], about: JsonDict | None = None) -> None:

@@ -11,7 +11,7 @@ from note_rl.types import Evaluation
 from tuner.errors import UserError
 from tuner.runs.adaptation import write_adaptation
 from tuner.runs.build import BuiltRun, TrainableAgent
-from tuner.trial.folder import BEST_FILE, CHECKPOINT_FILE
+from tuner.trial.folder import BEST_FILE, CHECKPOINT_FILE, INHERITED_FILE
 from tuner.trial.messages import JsonDict
 
 
@@ -58,15 +58,23 @@ class Checkpoint:
     def __init__(self, run: BuiltRun, path: Path, episodes: EpisodeLog | None = None) -> None:
         self._agent = run.agent
         self._settings = run.config.checkpoint
+        self._seed = run.config.seed
         self._path = path
         self._episodes = episodes
 
     def restore(self) -> bool:
-        """Takes over what an earlier attempt left; whether there was anything."""
+        """Takes over what an earlier attempt left, else what the run inherits; whether there was anything."""
         if not self._path.exists():
-            return False
+            return self._inherit()
         self._agent.restore(self._path)
         self._keep_older()  # it may have been killed before it could
+        return True
+
+    def _inherit(self) -> bool:
+        inherited = self._path.with_name(INHERITED_FILE)
+        if not inherited.exists():
+            return False
+        self._agent.restore(inherited, reseed=self._seed)
         return True
 
     def write(self) -> None:

@@ -24,7 +24,7 @@ from tuner.trial.reporter import Reporter
 ENTRY = "tuner.runs.functions:run_trial"
 """What a trial process calls."""
 
-_CHECKED_HERE = "tuner.simulator."
+_CHECKED_HERE = ("tuner.simulator.", "tuner.runs.drifting.")
 
 
 def is_function(config: Mapping[str, Any]) -> bool:

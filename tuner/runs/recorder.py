@@ -101,7 +101,7 @@ class RunRecorder:
             with (self._info.folder / REPORTS_FILE).open("ab", buffering=0) as file:
                 append_line(file, {"step": step, "value": value}, durable=True)
             self._reported[step] = value
-        if not self._ended:  # the rest of the grid is no evaluation of its own
+        if is_new and not self._ended:  # the rest of the grid is no evaluation of its own
             self._progress.evaluated(step, value, is_better)
         self._stop_if_requested()
 

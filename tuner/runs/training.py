@@ -104,7 +104,7 @@ def _trained(config: RunConfig, folder: Path, reporter: Reporter, episodes: Epis
         returns, stop_reason = _train(run, grid, MetricsLog(run, reporter, episodes))
         grid.hold(_why(stop_reason, run))
     except TrialInterrupted as interruption:
-        if interruption.outcome is Outcome.STOPPED:
+        if interruption.outcome in (Outcome.STOPPED, Outcome.PAUSED):
             checkpoint.write()
         raise
     assert not grid.missing(), "a run ends with all of its evaluations"
@@ -191,16 +191,26 @@ class EvaluationGrid(Callback):
         )
 
     def make_up(self) -> None:
-        """Evaluates what an earlier attempt has passed and not reported; of a new run, the weights it starts from."""
+        """Evaluates what an earlier attempt has passed and not reported; of a new run, the weights it starts from.
+
+        If everything is reported, the last point is told again: the answer may have been one that no attempt heard.
+        """
         missed = self.missing()
         if missed:
             self._evaluate(missed, self._run.agent.num_env_steps)
+        elif 0 < self._passed < self._num_points:
+            self._tell_again(self._passed / self._num_points)
         elif self._run.config.init is not None and not (self._run.agent.num_env_steps or self._reporter.reported):
             metrics = self._measured(self._num_points)
             self._reporter.log(0, metrics)
             self._reporter.note(
                 f"mean return {metrics[EVALUATION_METRIC]:.4g} with the weights of {self._run.config.init}"
             )
+
+    def _tell_again(self, fraction: float) -> None:
+        known = dict(self._reporter.reported)
+        if fraction in known:  # not under another budget
+            self._reporter.report(fraction, known[fraction])
 
     def missing(self) -> list[int]:
         """Points, counted from 1, that are passed and not reported."""

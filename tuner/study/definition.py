@@ -9,8 +9,9 @@ from typing import Any, Literal
 from tuner.errors import UserError
 from tuner.results.objective import Metric, make_metric, make_others, missing_points
 from tuner.results.protocol import StudySettings
-from tuner.results.records import Objective, RunRecord, Scalar
+from tuner.results.records import EVOLVE, SCREEN, Objective, RunRecord, Scalar
 from tuner.results.wording import describe_subject
+from tuner.study.population.knobs import Schedule, as_setting, check_evolution
 from tuner.study.space.space import Space
 from tuner.trial.messages import JsonDict
 
@@ -68,6 +69,8 @@ class StudyDefinition:
             raise UserError(f"study.name={self.name[:20]}... is too long for a folder: {_LONGEST_NAME} bytes at most")
         make_metric(self.settings.metric)
         make_others(self.settings.others, self.settings.metric)
+        if self.settings.evolution is not None:
+            check_evolution(self.settings.evolution, self.space, self.config)
         self.starts()
 
     def starts(self) -> dict[str, dict[str, Scalar]]:
@@ -134,8 +137,15 @@ class StudyDefinition:
         """The framework, for people."""
         return str(self.config.get("backend", {}).get("name", ""))
 
-    def run_config(self, values: JsonDict, seed: int) -> JsonDict:
-        """The config of one run: these values in place, and its own seed."""
+    @property
+    def first_stage(self) -> str:
+        """That which draws configurations."""
+        return SCREEN if self.settings.evolution is None else EVOLVE
+
+    def run_config(self, values: JsonDict, seed: int, schedule: Schedule | None = None) -> JsonDict:
+        """The config of one run: these values in place, how they change, and its own seed."""
+        if schedule:
+            values = {**values, **as_setting(schedule, self.config)}
         config = self.configure(values) if self.configure else self.space.apply(self.config, values)
         return {**copy.deepcopy(config), "seed": seed}
 
@@ -146,11 +156,19 @@ class StudyDefinition:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A configuration of a later stage: a screening run's, or the default one."""
+    """A configuration of a later stage: a screening run's, or the default one.
+
+    Attributes:
+        number: Of the run that it was drawn for.
+        label: What it is called.
+        values: By config path.
+        schedule: How some of them change while training goes on.
+    """
 
     number: int
     label: str
     values: JsonDict
+    schedule: Schedule = field(default_factory=dict)
 
     @classmethod
     def of(cls, screened: RunRecord, values: JsonDict) -> "Candidate":

@@ -155,7 +155,7 @@ class Dispatcher:
                     return
                 run = entered
                 self._set_aside(run)
-            self._start(run)
+            self._start(registry, run)
 
     def _set_aside(self, run: Run) -> None:
         aside = archive(run.folder)
@@ -164,9 +164,10 @@ class Dispatcher:
                 f"{run.folder} held another run, which the storage does not know; it is now {aside.name}"
             )
 
-    def _start(self, run: Run) -> None:
+    def _start(self, registry: RunRegistry, run: Run) -> None:
         remember(run.config)
         self._active[run.key] = run
+        registry.make_ready(run)
         self._executor.start(self._spec(run), run.folder, self._definition.function)
         self._listener.on_start(run)
 
@@ -210,8 +211,8 @@ class Dispatcher:
                 f"the disk is full, or a file on it may not grow: {run.key} could not write to {run.folder} "
                 f"({likely_cause(result)}).\nMake room; the same command goes on, and this run where it was."
             )
-        if result.outcome is Outcome.STOPPED and not self._interrupts.requested:
-            result = replace(result, outcome=Outcome.CRASHED, reason=likely_cause(result))  # nobody asked it to
+        if self._was_not_asked(stage, result.outcome):
+            result = replace(result, outcome=Outcome.CRASHED, reason=likely_cause(result))
         if run.complaint:
             self._close(stage, run, RunEnd(Outcome.CRASHED, None, run.complaint, seconds))
         elif result.outcome is Outcome.STOPPED:
@@ -221,13 +222,25 @@ class Dispatcher:
             self._retry_or_close(stage, run, result, seconds)
         elif result.outcome is Outcome.PRUNED:
             self._close(stage, run, RunEnd(Outcome.PRUNED, None, result.reason, seconds))
-        elif result.outcome is Outcome.COMPLETE:
-            ending = self._end_rules.complete(run, seconds)
-            self._close(stage, run, replace(ending, reason=ending.reason or result.reason, used=result.used))
+        elif result.outcome.effects.scored:
+            self._close(stage, run, self._scored(run, result, seconds))
         elif result.outcome.effects.penalised:
             self._close(stage, run, self._end_rules.penalised(run, result, seconds))
         else:
             self._close(stage, run, RunEnd(result.outcome, None, result.reason, seconds))
+
+    def _was_not_asked(self, stage: Stage, outcome: Outcome) -> bool:
+        """Whether a run says that it was told to leave, and was not."""
+        if outcome is Outcome.STOPPED:
+            return not self._interrupts.requested
+        return outcome is Outcome.PAUSED and stage.judge is None
+
+    def _scored(self, run: Run, result: TrialResult, seconds: float) -> RunEnd:
+        """A run that has come to its end, or to the rung at which it pauses, by its curve."""
+        ending = self._end_rules.complete(run, seconds)
+        if ending.outcome is not Outcome.COMPLETE:
+            return ending
+        return replace(ending, outcome=result.outcome, reason=ending.reason or result.reason, used=result.used)
 
     def _retry_or_close(self, stage: Stage, run: Run, result: TrialResult, seconds: float) -> None:
         """An end that may have been the machine's doing."""

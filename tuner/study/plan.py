@@ -7,7 +7,7 @@ from statistics import median
 
 from tuner.executors.base import Seats
 from tuner.results.protocol import StagePlan, StudySettings, plan_stages
-from tuner.results.records import CONFIRM, RACE, SCREEN, TEST
+from tuner.results.records import CONFIRM, EVOLVE, RACE, SCREEN, TEST
 from tuner.results.wording import format_number, format_seconds, join_words
 from tuner.study.budget import affordable_trials
 from tuner.study.definition import StudyDefinition
@@ -20,6 +20,7 @@ from tuner.support.columns import in_columns
 
 _WHAT = {
     SCREEN: "configurations, sampled",
+    EVOLVE: "parts of runs: members are compared behind each, the worst copy the best and change",
     RACE: "most promising, on further seeds until clearly worse",
     CONFIRM: "best of these, on fresh seeds",
     TEST: "winner and default configuration, on untouched seeds",
@@ -47,7 +48,7 @@ def remembered_speed(store: StudyStore, definition: StudyDefinition) -> Speed | 
         about = study.user_attrs.get(attributes.DEFINITION, {}) if study is not None else {}
         total_steps = about.get("config", {}).get("training", {}).get("total_steps")
         same = all(about.get(key) == value for key, value in _identity(definition).items())
-        if study is None or not same or not total_steps:
+        if study is None or not same or not total_steps or about.get("evolution"):  # whose runs are parts
             continue
         runs = read_records(study, SCREEN, definition.study_folder)
         speeds += [total_steps / run.seconds for run in runs if run.complete and run.seconds > 0.0]
@@ -73,7 +74,8 @@ def describe_plan(
         for plan in plan_stages(settings, definition.seed, total_steps)
     ]
     framework = f" ({definition.backend})" if definition.backend else ""
-    points = settings.pruning.points(definition.num_points) if prunes and not definition.others else []
+    prunes = prunes and not definition.others and settings.evolution is None
+    points = settings.pruning.points(definition.num_points) if prunes else []
     parts = (
         _searched_rows(definition.space),
         [row for plan in stages for row in _stage_rows(plan)],

@@ -15,7 +15,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from tuner.results.records import SCREEN, RunRecord
 from tuner.study.definition import DEFAULT_CANDIDATE, Candidate, StudyDefinition
-from tuner.study.sampling.vetting import check_values
+from tuner.study.sampling.vetting import check_values, sound_schedule
 from tuner.study.storage.reading import (
     ATTEMPTS_ATTRIBUTE,
     ENDING_ATTRIBUTE,
@@ -141,6 +141,9 @@ class RunRegistry(ABC):
     @abstractmethod
     def next_run(self) -> Run | None:
         """Enters the next run; None if all are entered."""
+
+    def make_ready(self, run: Run) -> None:  # noqa: B027 - most runs begin with nothing
+        """Puts into a run's folder what it begins with; called before each of its attempts."""
 
     @abstractmethod
     def _run(self, trial: optuna.Trial) -> Run:
@@ -297,8 +300,10 @@ class SeedRegistry(RunRegistry):
         elif self._wanted:
             number, seed = next(iter(self._wanted))
             candidate = self._wanted.pop((number, seed))
-            config = self._definition.run_config(candidate.values, seed)
+            config = self._definition.run_config(candidate.values, seed, candidate.schedule)
             about = {"label": candidate.label, "seed": seed, "values": candidate.values, "config": config}
+            if candidate.schedule:
+                about["schedule"] = candidate.schedule
             shown = {"configuration": candidate.label, **candidate.values}
             self.study.enqueue_trial({"candidate": number, "seed": seed}, user_attrs={**shown, RUN_ATTRIBUTE: about})
         else:
@@ -312,7 +317,8 @@ class SeedRegistry(RunRegistry):
         attempts = list(trial.user_attrs.get(ATTEMPTS_ATTRIBUTE, []))
         label, seed, values = (about[key] for key in ("label", "seed", "values"))
         check_values(self._definition.space, values)
-        config = self._definition.run_config(values, seed)  # that in the storage may be anybody's
+        schedule = sound_schedule(about.get("schedule", {}))
+        config = self._definition.run_config(values, seed, schedule)  # that in the storage may be anybody's
         return Run(trial, self.stage, label, seed, values, config, self._folder(trial), attempts=attempts)
 
 

@@ -11,7 +11,17 @@ from optuna.samplers import TPESampler
 
 from tuner.executors.base import Executor
 from tuner.results.protocol import stage_seeds
-from tuner.results.records import CONFIRM, RACE, SCREEN, STAGES, TEST, RunRecord, StudySummary
+from tuner.results.records import (
+    CONFIRM,
+    EVOLVE,
+    LATER_STAGES,
+    RACE,
+    SCREEN,
+    STAGES,
+    TEST,
+    RunRecord,
+    StudySummary,
+)
 from tuner.results.selection import (
     MIN_RACE_SEEDS,
     choose_candidates,
@@ -28,6 +38,8 @@ from tuner.study.dispatch import Dispatcher, Stage
 from tuner.study.end_rules import TrialEndRules
 from tuner.study.errors import StudyError
 from tuner.study.guard import further_trials
+from tuner.study.population.choosing import best_confirmed
+from tuner.study.population.registry import PopulationRegistry, SegmentJudge
 from tuner.study.probing import PROBE, run_probe
 from tuner.study.run_registry import RunRegistry, ScreenRegistry, SeedRegistry
 from tuner.study.sampling.pruning import RungJudge, decisions_from_json, decisions_to_json, describe_decisions
@@ -132,7 +144,16 @@ class StudyRunner:
         random_score = self._probe(screen)
         end_rules = TrialEndRules(self._definition, random_score)
         dispatcher = Dispatcher(end_rules, self._executor, self._interrupts, self._listener, ownership.heartbeat)
-        dispatcher.restore(self._records(STAGES))
+        dispatcher.restore(self._records((self._definition.first_stage, *LATER_STAGES)))
+        if settings.evolution is not None:
+            compared = self._evolve(screen, dispatcher)
+        else:
+            compared = self._select(screen, dispatcher)
+        self._run_seeds(dispatcher, TEST, [*compared, Candidate.default()], settings.num_test_seeds)
+
+    def _select(self, screen: optuna.Study, dispatcher: Dispatcher) -> list[Candidate]:
+        """Screens, races and confirms: the winner, of several objectives the front."""
+        settings = self._definition.settings
         screened = self._screen(screen, dispatcher)
         candidates = self._race(screen, dispatcher, screened)
         confirmed = self._run_seeds(
@@ -140,15 +161,35 @@ class StudyRunner:
         )
         winners = self._choose(confirmed, candidates)
         if not winners:
-            raise StudyError(
-                f"no candidate of study {self._definition.name} finished on another seed; "
-                "see the output of the runs of its stage confirm"
-            )
+            raise self._nothing_confirmed()
         if self._definition.others:
             screen.set_user_attr(attributes.FRONT, [winner.label for winner in winners])
         screen.set_user_attr(attributes.WINNER, winners[0].label)
-        compared = [*self._candidates(screen, winners), Candidate.default()]
-        self._run_seeds(dispatcher, TEST, compared, settings.num_test_seeds)
+        return self._candidates(screen, winners)
+
+    def _nothing_confirmed(self) -> StudyError:
+        return StudyError(
+            f"no candidate of study {self._definition.name} finished on another seed; "
+            "see the output of the runs of its stage confirm"
+        )
+
+    def _evolve(self, study: optuna.Study, dispatcher: Dispatcher) -> list[Candidate]:
+        """Has a population evolve: its best schedule and its best static configuration, each replayed and confirmed."""
+        settings, registry = self._definition.settings, PopulationRegistry(study, self._definition)
+        if registry.num_open or registry.num_entered < registry.total:
+            study.set_user_attr(attributes.WINNER, None)
+        self._listener.on_stage(EVOLVE, registry.total, (*registry.records(), *self._records(LATER_STAGES)))
+        dispatcher.run_stage(Stage(registry, SegmentJudge(registry)))
+        groups = [found[: settings.num_candidates] for found in (registry.schedules(), registry.statics())]
+        confirmed = self._run_seeds(
+            dispatcher, CONFIRM, [one for group in groups for one in group], settings.num_select_seeds
+        )
+        chosen = list(filter(None, (best_confirmed(group, confirmed, settings.over_seeds) for group in groups)))
+        if not chosen:
+            raise self._nothing_confirmed()
+        study.set_user_attr(attributes.STATIC, chosen[-1].label if len(chosen) > 1 else None)
+        study.set_user_attr(attributes.WINNER, chosen[0].label)
+        return chosen
 
     def _choose(self, confirmed: tuple[RunRecord, ...], candidates: tuple[RunRecord, ...]) -> tuple[RunRecord, ...]:
         """The winner; of several objectives all candidates that no other one beats."""
@@ -198,7 +239,7 @@ class StudyRunner:
         if registry.num_open or registry.num_entered < registry.total:
             study.set_user_attr(attributes.WINNER, None)  # more trials may bring another
             study.set_user_attr(attributes.FRONT, [])
-        self._listener.on_stage(SCREEN, registry.total, (*registry.records(), *self._records(STAGES[1:])))
+        self._listener.on_stage(SCREEN, registry.total, (*registry.records(), *self._records(LATER_STAGES)))
         if registry.num_entered > definition.settings.num_trials:
             self._listener.on_note(
                 f"{registry.num_entered} trials are there already; "
@@ -250,7 +291,8 @@ class StudyRunner:
         """What earlier sessions have done in these stages."""
         definition = self._definition
         for stage in stages:
-            if (study := self._store.find(definition.name, stage)) is not None:
+            kept_in = SCREEN if stage == EVOLVE else stage
+            if (study := self._store.find(definition.name, kept_in)) is not None:
                 yield from read_records(study, stage, definition.study_folder, definition.settings.others)
 
     def _judge(

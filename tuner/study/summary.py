@@ -1,16 +1,26 @@
 """What a storage knows of a study, as the records that tables, verdict and page are made from."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import optuna
 from optuna.study import StudyDirection
 
 from tuner.results.objective import make_metric, make_others
-from tuner.results.records import CONFIRM, SCREEN, STAGES, Objective, RunRecord, StudySummary
+from tuner.results.records import (
+    CONFIRM,
+    EVOLVE,
+    LATER_STAGES,
+    SCREEN,
+    Importances,
+    Objective,
+    RunRecord,
+    StudySummary,
+)
 from tuner.results.wording import counted, join_words
 from tuner.study.definition import DEFAULT_LABEL
 from tuner.study.importance import PERMUTATIONS, importances, over_time
+from tuner.study.population.knobs import Schedule
 from tuner.study.sampling.pruning import decisions_from_json, describe_decisions
 from tuner.study.space.describing import axis_kind, describe_values
 from tuner.study.storage import store as attributes
@@ -47,11 +57,16 @@ def summarise(store: StudyStore, name: str, folder: Path, *, thorough: bool = Fa
     metric = make_metric(definition["metric"])
     others = make_others(definition.get("others", ()), definition["metric"])
     names = [other.name for other in others]
-    runs = list(read_records(screen, SCREEN, folder, names))
-    for stage in STAGES[1:]:
+    evolves = bool(definition.get("evolution"))
+    runs = list(read_records(screen, EVOLVE if evolves else SCREEN, folder, names))
+    for stage in LATER_STAGES:
         study = store.find(name, stage)
         runs += read_records(study, stage, folder, names) if study is not None else ()
-    found = importances(screen, definition["space"], permutations=PERMUTATIONS if thorough else 0)
+    found = (
+        Importances()  # values change while members train: no score belongs to one of them
+        if evolves
+        else importances(screen, definition["space"], permutations=PERMUTATIONS if thorough else 0)
+    )
     return StudySummary(
         **_shared(screen),
         metric_name=metric.label,
@@ -60,12 +75,13 @@ def summarise(store: StudyStore, name: str, folder: Path, *, thorough: bool = Fa
         default_label=DEFAULT_LABEL,
         importances=found.shares,
         importance_null=found.null,
-        importance_over_time=over_time(screen, definition["space"], metric) if thorough else (),
+        importance_over_time=over_time(screen, definition["space"], metric) if thorough and not evolves else (),
         notes=_notes(screen, definition, runs),
         retrain_command=str(facts.get("retrain", "")),
         default_command=str(facts.get("default", "")),
         others=others,
         front=tuple(screen.user_attrs.get(attributes.FRONT, ())),
+        static_label=screen.user_attrs.get(attributes.STATIC),
         starts=_starts(screen),
         random_score=screen.user_attrs.get(attributes.RANDOM_SCORE),
         seconds=float(screen.user_attrs.get(attributes.SECONDS, 0.0)),
@@ -134,6 +150,8 @@ def _shared(study: optuna.Study) -> JsonDict:
 
 
 _SIZES = {
+    "members": "members",
+    "generations": "generations",
     "screening trials": "num_trials",
     "configurations raced": "num_entrants",
     "further seeds in the race": "num_race_seeds",
@@ -146,8 +164,16 @@ _SIZES = {
 }
 
 
+_ABOUT_POPULATION = (
+    "Members of the population have seeds of their own; what they scored is of agents that were chosen for it, and "
+    "stands beside the result, which are schedules replayed from scratch."
+)
+
+
 def _notes(study: optuna.Study, definition: JsonDict, runs: list[RunRecord]) -> tuple[str, ...]:
     notes = []
+    if definition.get("evolution"):
+        return (_ABOUT_POPULATION, *_order_note(study))
     if attributes.RUNGS in study.user_attrs:
         rungs = study.user_attrs[attributes.RUNGS]
         notes.append(describe_decisions(decisions_from_json(rungs["decisions"]), rungs["num_trials"]))
@@ -195,11 +221,13 @@ class Winner:
         label: "trial 7".
         values: Its searched values by config path.
         config: The whole run config.
+        schedule: How some of the values change while training goes on: (environment steps, value from then on) by name.
     """
 
     label: str
     values: JsonDict
     config: JsonDict
+    schedule: Schedule = field(default_factory=dict)
 
 
 def find_winner(store: StudyStore, name: str, label: str | None = None) -> Winner | None:
@@ -215,5 +243,5 @@ def find_winner(store: StudyStore, name: str, label: str | None = None) -> Winne
     for trial in confirmed.get_trials(deepcopy=False) if confirmed is not None else ():
         about: JsonDict = trial.user_attrs.get(RUN_ATTRIBUTE, {})
         if label is not None and about.get("label") == label:
-            return Winner(label, about["values"], about["config"])
+            return Winner(label, about["values"], about["config"], about.get("schedule", {}))
     return None

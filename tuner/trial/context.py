@@ -158,8 +158,8 @@ class TrialContext:
             value: The metric there.
 
         Raises:
-            TrialInterrupted: PRUNED or STOPPED as the controller says, STOPPED if it has gone, DIVERGED if the value
-                is not finite.
+            TrialInterrupted: PRUNED, PAUSED or STOPPED as the controller says, STOPPED if it has gone, DIVERGED if the
+                value is not finite.
             ValueError: The step is not finite, or larger than 2**31.
         """
         self._raise_again()
@@ -174,6 +174,8 @@ class TrialContext:
         verdict = self._line.wait_for_verdict()
         if verdict == "prune" and not self.remark:  # a run that has ended is not ended early
             self._interrupt(Outcome.PRUNED, f"pruned at step {step:g} with {self._recorded[step]:g}")
+        if verdict == "pause":
+            self._interrupt(Outcome.PAUSED, f"paused at step {step:g} with {self._recorded[step]:g}")
         if verdict == "stop":
             self._interrupt(Outcome.STOPPED, self._line.stop_reason)
 

@@ -19,7 +19,7 @@ from tuner.trial.outcomes import Outcome as Outcome  # an outcome is among what 
 JsonDict: TypeAlias = dict[str, Any]
 """A JSON object: strings to None, bool, int, float, str, lists and objects of these. The form of a composed config."""
 
-Verdict: TypeAlias = Literal["continue", "prune", "stop"]
+Verdict: TypeAlias = Literal["continue", "prune", "pause", "stop"]
 """The controller's answer to a report."""
 
 VERDICTS: tuple[str, ...] = get_args(Verdict)
@@ -37,7 +37,7 @@ class TrialInterrupted(BaseException):
     Not an `Exception`, as `KeyboardInterrupt` is not: an `except Exception` around a training step must not swallow it.
 
     Attributes:
-        outcome: PRUNED, STOPPED or DIVERGED.
+        outcome: PRUNED, PAUSED, STOPPED or DIVERGED.
         reason: One sentence for the user.
     """
 

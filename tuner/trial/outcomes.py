@@ -26,6 +26,7 @@ class Effects:
 
     Attributes:
         succeeded: The run came to a good end.
+        scored: What it has reported is its score.
         failed: Something is wrong with the run itself. One that is neither is continued when the study is.
         retried: It may be the doing of the machine or the environment: the run goes on from its last checkpoint.
         uses_retry: Going on uses up one of study.retries.
@@ -39,6 +40,7 @@ class Effects:
     """
 
     succeeded: bool = False
+    scored: bool = False
     failed: bool = False
     retried: bool = False
     uses_retry: bool = False
@@ -53,8 +55,9 @@ class Effects:
 class Outcome(StrEnum):
     """How a trial ended."""
 
-    COMPLETE = "complete", Effects(succeeded=True)
+    COMPLETE = "complete", Effects(succeeded=True, scored=True)
     PRUNED = "pruned", Effects(succeeded=True)
+    PAUSED = "paused", Effects(succeeded=True, scored=True)
     CRASHED = (
         "crashed",
         Effects(

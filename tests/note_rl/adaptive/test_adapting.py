@@ -413,12 +413,40 @@ def test_so_does_prioritized_replay_and_its_schedule_repeats_it(framework: Frame
         ({"signals": ["gradient_noise"], "parameters": {"clip": {}}}, "DQN has no attribute clip"),
         ({"signals": ["gradient_noise"], "parameters": {"alpha": {}}}, "alpha is to be adapted, which needs PR=True"),
         ({"schedule": {"clip": [[0, 0.1]]}}, "DQN has no attribute clip"),
-        ({"schedule": {"learning_rate": [[0, 0.1]]}}, "but of learning_rate there are learning_rate:0"),
+        ({"schedule": {"learning_rate:1": [[0, 0.1]]}}, "but of learning_rate there are learning_rate:0"),
+        ({"schedule": {"learning_rat": [[0, 0.1]]}}, "DQN has no attribute learning_rat"),
     ],
 )
 def test_what_is_not_there_is_refused_before_the_first_step(told: dict[str, Any], words: str) -> None:
     with pytest.raises(SettingsError, match=words):
         dqn(Framework("pytorch"), Adaptive(**told)).train(total_steps=64, p=0, callbacks=[LambdaCallback(**HOOKS)])
+
+
+@pytest.mark.parametrize(
+    ("framework", "jit"),
+    [(Framework("pytorch"), False), (Framework("pytorch"), "auto"), (Framework("keras"), False)],
+)
+def test_any_number_of_the_agent_and_the_rates_of_all_optimizers_can_be_repeated(
+    framework: Framework, jit: bool | str
+) -> None:
+    steps = {"entropy_coef": [[320, 0.5]], "gae_lambda": [[320, 0.5]], "learning_rate": [[320, 5e-3]]}
+    repeating = ppo(framework, Adaptive(schedule=steps))
+    repeating.train(total_steps=640, p=0, jit_compile=jit)
+    assert (repeating.entropy_coef, repeating.gae_lambda) == (0.0, 0.95), "the user's numbers are put back"
+    by_hand = ppo(framework, None)
+    by_hand.train(total_steps=320, p=0, jit_compile=False)
+    untouched = framework.parameters(by_hand)
+    by_hand.entropy_coef, by_hand.gae_lambda = 0.5, 0.5
+    for optimizer in [by_hand.optimizer] if framework.package == "keras" else by_hand.optimizer.param_groups:
+        if framework.package == "keras":
+            optimizer.learning_rate = 5e-3
+        else:
+            optimizer["lr"] = 5e-3
+    by_hand.train(total_steps=640, p=0, jit_compile=False)
+    expected = framework.parameters(by_hand)
+    assert not same(untouched, expected)
+    for one, other in zip(framework.parameters(repeating), expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize("framework", frameworks())

@@ -34,7 +34,7 @@ RUN_GROUPS = (
     "progress",
 )
 CHOICES = sorted(path.relative_to(CONF).with_suffix("").as_posix() for path in CONF.glob("*/*.yaml"))
-FUNCTIONS = ("function", "synthetic")  # agents that are none
+FUNCTIONS = ("drifting", "function", "synthetic")  # agents that are none
 NEEDS = {  # choices that fit only one agent, or ask for something
     "adaptive/ppo_ess": "agent=ppo",
     "adaptive/ppo_kl": "agent=ppo",
@@ -57,6 +57,7 @@ NEEDS = {  # choices that fit only one agent, or ask for something
     "space/bc_continuous": "agent=bc_continuous env=pendulum buffer.dataset=mine",
     "space/ddpg": "agent=ddpg",
     "space/ddpg_her": "agent=ddpg_her",
+    "space/drifting": "agent=drifting",
     "space/dueling_dqn": "agent=dueling_dqn",
     "space/gail": "agent=gail",
     "space/maddpg": "agent=maddpg",

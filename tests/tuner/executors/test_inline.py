@@ -65,7 +65,9 @@ def test_a_traceback_is_kept(driver, inline):
     assert 'raise KeyError("no such key")' in (driver.folder / "0" / OUTPUT_FILE).read_text()
 
 
-@pytest.mark.parametrize(("verdict", "outcome"), [("prune", Outcome.PRUNED), ("stop", Outcome.STOPPED)])
+@pytest.mark.parametrize(
+    ("verdict", "outcome"), [("prune", Outcome.PRUNED), ("pause", Outcome.PAUSED), ("stop", Outcome.STOPPED)]
+)
 def test_a_verdict_ends_a_trial_at_its_first_report(driver, inline, verdict, outcome):
     assert driver.run(inline, "complete", verdict).outcome is outcome
     assert read_trial(driver.folder / "0").reports == ((0.25, 2.5),)

@@ -120,6 +120,12 @@ def test_prune_verdict_prunes(driver, shared_executor):
     assert read_trial(driver.folder / "0").reports == ((0.25, 2.5),)
 
 
+def test_pause_verdict_pauses(driver, shared_executor):
+    result = driver.run(shared_executor, "wait_for_verdict", verdict="pause")
+    assert (result.outcome, result.outcome.effects.failed) == (Outcome.PAUSED, False)
+    assert (driver.folder / "0" / "checkpoint").read_text() == "paused"
+
+
 def test_stop_verdict_stops(driver, shared_executor):
     assert driver.run(shared_executor, "wait_for_verdict", verdict="stop").outcome is Outcome.STOPPED
     assert (driver.folder / "0" / "checkpoint").read_text() == "stopped"

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.errors import UserError
+from tuner.results.evolution import Evolution
 from tuner.results.objective import Final
 from tuner.results.protocol import (
     STREAMS,
@@ -247,3 +248,9 @@ def test_there_is_no_race_of_no_more_than_are_confirmed(sizes: dict[str, int]) -
     settings = StudySettings(num_race_seeds=2, num_candidates=3, **sizes)  # type: ignore[arg-type]
     assert settings.num_raced == 0
     assert [plan.stage for plan in plan_stages(settings, 0, 1000)] == ["screen", "confirm", "test"]
+
+
+@pytest.mark.parametrize("bound", [{"budget_s": 60.0}, {"max_env_steps": 10**6}])
+def test_a_population_has_no_budget(bound: dict[str, float]) -> None:
+    with pytest.raises(UserError, match="ends a search that may end anywhere"):
+        StudySettings(num_trials=8, evolution=Evolution(), **bound)  # type: ignore[arg-type]

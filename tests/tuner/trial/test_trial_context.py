@@ -55,7 +55,7 @@ def test_report_is_on_disk_before_it_is_answered(controller):
     assert controller.context.reported == [(1.0, 2.0)]
 
 
-@pytest.mark.parametrize("verdict", ["prune", "stop"])
+@pytest.mark.parametrize("verdict", ["prune", "pause", "stop"])
 def test_interruption_is_raised_again_until_the_entry_gives_in(controller, verdict):
     controller.say(verdict)
     with pytest.raises(TrialInterrupted):

@@ -105,7 +105,7 @@ def curves_section(summary: StudySummary, available: bool) -> Html:
 
 def trials_section(summary: StudySummary) -> Html:
     """The screening trials with their parameters, sortable by a click on a heading; of very many the best."""
-    runs = summary.stage(SCREEN)
+    runs = summary.stage(summary.first_stage)
     if not runs:
         return section("trials", "Trials", reason("No trial has been started."))
     names = short_names(dict.fromkeys(path for run in runs for path in run.params))

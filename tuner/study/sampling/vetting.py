@@ -37,6 +37,25 @@ def check_values(space: Space, values: Mapping[str, object]) -> None:
             ) from error
 
 
+def sound_schedule(schedule: object) -> dict[str, list[list[float]]]:
+    """A schedule as a storage holds it.
+
+    Raises:
+        UserError: It is none: pairs of numbers by name.
+    """
+    try:
+        if not isinstance(schedule, Mapping):
+            raise ValueError("it maps no names to pairs")
+        return {
+            str(name): [[as_number(at), as_number(value)] for at, value in steps] for name, steps in schedule.items()
+        }
+    except (TypeError, ValueError) as error:
+        raise UserError(
+            f"the storage holds a run whose schedule is none ({error}): somebody has edited it. Begin another study "
+            "with another study.name or storage.url"
+        ) from error
+
+
 def inside(subdir: str) -> str:
     """A folder in that of a sweep, as a storage names it.
 

@@ -13,7 +13,7 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from tuner.results.objective import AUC, Final
-from tuner.results.records import RunRecord, Scalar
+from tuner.results.records import Descent, RunRecord, Scalar
 from tuner.support.plain_text import MAX_REASON, plain
 from tuner.trial.messages import OUTPUT_FILE, JsonDict, Outcome
 
@@ -24,7 +24,15 @@ ATTEMPTS_ATTRIBUTE = "attempts"
 START_ATTRIBUTE = "warm_start"
 """Of a screening trial: what the configuration is called that the search was started with."""
 
-_OWN_ATTRIBUTES = frozenset({RUN_ATTRIBUTE, OUTCOME_ATTRIBUTE, ENDING_ATTRIBUTE, ATTEMPTS_ATTRIBUTE, START_ATTRIBUTE})
+MEMBER_ATTRIBUTE, GENERATION_ATTRIBUTE, PARENT_ATTRIBUTE = "member", "generation", "parent"
+"""Of a trial of a population: which member it is, in which generation, and the trial whose state it went on from."""
+
+_OWN_ATTRIBUTES = frozenset(
+    {
+        *(MEMBER_ATTRIBUTE, GENERATION_ATTRIBUTE, PARENT_ATTRIBUTE, RUN_ATTRIBUTE),
+        *(OUTCOME_ATTRIBUTE, ENDING_ATTRIBUTE, ATTEMPTS_ATTRIBUTE, START_ATTRIBUTE),
+    }
+)
 
 JOB_FOLDER = "subdir"
 """Of a job of a sweep, among what is known of its run: its folder in that of the sweep."""
@@ -97,9 +105,18 @@ def record_of(trial: FrozenTrial, stage: str, folder: Path, others: Sequence[str
         seconds=ending.get("seconds", 0.0),
         used=ending.get("used"),
         host=str(ending.get("host", "")),
+        descent=descent_of(attributes),
         folder=str(folder / stage / str(trial.number) if job is None else folder / job),
         scores={**scores, **dict(zip(others, values[1:], strict=False))},
     )
+
+
+def descent_of(attributes: JsonDict) -> Descent | None:
+    """Where a trial stands in the tree of a population; None elsewhere."""
+    member, generation = attributes.get(MEMBER_ATTRIBUTE), attributes.get(GENERATION_ATTRIBUTE)
+    if not isinstance(member, int) or not isinstance(generation, int):
+        return None
+    return Descent(member, generation, attributes.get(PARENT_ATTRIBUTE))
 
 
 def _as_scalar(value: object) -> Scalar:

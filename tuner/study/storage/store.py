@@ -1,10 +1,12 @@
 """The studies of one storage: by name, with what is known of each beside its runs."""
 
+import json
 import math
 import platform
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +20,7 @@ from optuna.storages import BaseStorage, RDBStorage
 from tuner.config.composing import with_section_defaults
 from tuner.config.paths import config_difference
 from tuner.errors import UserError
+from tuner.results.protocol import StudySettings
 from tuner.results.records import SCREEN
 from tuner.study.definition import StudyDefinition
 from tuner.study.revision import code_revision
@@ -37,6 +40,8 @@ SETTINGS = "settings"
 RANDOM_SCORE = "random_score"
 RUNGS = "rungs"
 WINNER = "winner"
+STATIC = "static"
+"""Of a population: the configuration that did not change, with which the winner is compared."""
 FRONT = "front"
 SECONDS = "seconds"
 CLOSED = "closed"
@@ -217,7 +222,14 @@ def describe(definition: StudyDefinition) -> JsonDict:
         "config": definition.judged_config(),
         "warm_start": list(definition.warm_start),
         "versions": versions(definition.backend),
+        **_about_population(definition.settings),
     }
+
+
+def _about_population(settings: StudySettings) -> JsonDict:
+    if settings.evolution is None:
+        return {}
+    return {"evolution": {**asdict(settings.evolution), "members": settings.num_trials}}
 
 
 def begin_or_continue(study: optuna.Study, definition: StudyDefinition, url: str) -> bool:
@@ -263,10 +275,16 @@ def _followed(before: JsonDict, now: JsonDict, key: str) -> str:
 def settings_to_json(definition: StudyDefinition) -> JsonDict:
     """The sizes of the study as they are now; these may grow."""
     settings = definition.settings
+    if settings.evolution is None:
+        searched = {
+            "num_trials": settings.num_trials,
+            "num_entrants": settings.num_raced,
+            "num_race_seeds": settings.num_race_seeds,
+        }
+    else:
+        searched = {"members": settings.num_trials, "generations": settings.evolution.generations}
     return {
-        "num_trials": settings.num_trials,
-        "num_entrants": settings.num_raced,
-        "num_race_seeds": settings.num_race_seeds,
+        **searched,
         "num_candidates": settings.num_candidates,
         "num_select_seeds": settings.num_select_seeds,
         "num_test_seeds": settings.num_test_seeds,
@@ -284,11 +302,17 @@ def _check_continues(before: JsonDict, definition: StudyDefinition) -> None:
         raise UserError(f"study {definition.name} was begun with another search space: {_listed(changed)}.\n{remedy}")
     now = describe(definition)
     before = {"over_seeds": "mean", "others": [], **before}  # studies from before there was a choice
-    judged = ("seed", "metric", "others", "over_seeds")
+    judged = ("seed", "metric", "others", "over_seeds", "evolution")
+    before, now = ({"evolution": None, **one, **_plain(one.get("evolution"))} for one in (before, now))
     changed = [f"{key} was {before[key]} and is {now[key]}" for key in judged if before[key] != now[key]]
     changed += config_difference(*map(with_section_defaults, (before["config"], now["config"])))
     if changed:
         raise UserError(f"study {definition.name} was begun with other settings: {_listed(changed)}.\n{remedy}")
+
+
+def _plain(evolution: JsonDict | None) -> JsonDict:
+    """As it comes back from a storage."""
+    return {} if evolution is None else {"evolution": json.loads(json.dumps(evolution))}
 
 
 def _listed(lines: list[str], limit: int = 4) -> str:

@@ -50,7 +50,7 @@ class LiveDisplay(StudyListener):
         self._table = table
         self._title = f"{definition.name}: {definition.subject}"
         self._settings = definition.settings
-        self._schedule = Schedule(SCREEN, self._planned(definition.settings.num_trials), parallel)
+        self._schedule = Schedule(definition.first_stage, self._planned(definition.settings.num_trials), parallel)
         self._began = time.monotonic()
         self._tally = StudyTally()
         self._rows: dict[str, _Row] = {}

@@ -9,7 +9,7 @@ from typing import Final
 
 import optuna
 
-from tuner.results.records import SCREEN, STAGES, RunRecord, StudySummary
+from tuner.results.records import LATER_STAGES, SCREEN, STAGES, RunRecord, StudySummary
 from tuner.results.verdict import verdict
 from tuner.study.storage import store as attributes
 from tuner.study.storage.store import StudyStore, quiet_optuna, study_name
@@ -69,7 +69,7 @@ def _study_note(summary: StudySummary, home: Path) -> str:
         parts += ["Go on with the study:", f"```sh\n{summary.study_command}\n```"]
     parts += [f"Everything is in `{home}`; `tuner report {summary.name}` writes its page."]
     if not summary.is_sweep:
-        listed = ", ".join(f"`{study_name(summary.name, stage)}`" for stage in STAGES[1:])
+        listed = ", ".join(f"`{study_name(summary.name, stage)}`" for stage in LATER_STAGES)
         parts += [f"These are the screening trials, on one seed. Later stages are {listed}."]
     return "\n\n".join([*parts, _SIGNATURE])
 

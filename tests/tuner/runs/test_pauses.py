@@ -1,0 +1,97 @@
+"""Runs that are paused at a rung, and what goes on from there: the same run, or another one that inherits it."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from note_rl.training.checkpoint import read_checkpoint
+from tests.tuner.runs.test_train import CASES, Reporter, run_config
+from tuner.runs.training import run_training
+from tuner.trial.folder import CHECKPOINT_FILE, INHERITED_FILE
+from tuner.trial.messages import Outcome, TrialInterrupted
+
+PARAMETERS = "learner/agent/"
+
+
+class PausingReporter(Reporter):
+    """Is told to pause at a rung, whenever that is reported."""
+
+    def __init__(self, rung: float | None, reported: list[tuple[float, float]] | None = None) -> None:
+        super().__init__()
+        self.rung = rung
+        self.reported = list(reported or ())
+
+    def report(self, step: float, value: float) -> None:
+        super().report(step, value)
+        if step == self.rung:
+            raise TrialInterrupted(Outcome.PAUSED, "a rung")
+
+
+def paused(folder: Path, rung: float, agent: str = "dqn", backend: str = "torch", *further: str) -> PausingReporter:
+    folder.mkdir(exist_ok=True)
+    reporter = PausingReporter(rung)
+    with pytest.raises(TrialInterrupted):
+        run_training(run_config(*further, agent=agent, backend=backend), folder, reporter)
+    return reporter
+
+
+def arrays_of(path: Path) -> dict[str, Any]:
+    arrays, head = read_checkpoint(path)
+    arrays = {name: values for name, values in arrays.items() if not name.startswith("history/")}  # which has times
+    return {**arrays, "clock": np.array(list(head["trainer"]["clock"].values()))}
+
+
+@pytest.mark.parametrize(("agent", "backend"), CASES)
+def test_a_run_that_was_paused_at_a_rung_is_the_one_that_was_not(tmp_path: Path, agent: str, backend: str) -> None:
+    config = run_config(agent=agent, backend=backend)
+    (tmp_path / "straight").mkdir()
+    straight = Reporter()
+    whole = run_training(config, tmp_path / "straight", straight)
+    reporter = paused(tmp_path / "paused", 1 / 3, agent, backend)
+    assert [step for step, _ in reporter.reported] == [1 / 3]
+    assert read_checkpoint(tmp_path / "paused" / CHECKPOINT_FILE)[1]["trainer"]["clock"]["num_env_steps"] >= 80
+    reporter.rung = None
+    rest = run_training(config, tmp_path / "paused", reporter)
+    assert reporter.reported == straight.reported
+    assert rest.num_gradient_steps == whole.num_gradient_steps
+    ends = [arrays_of(tmp_path / name / CHECKPOINT_FILE) for name in ("paused", "straight")]
+    assert ends[0].keys() == ends[1].keys()
+    assert [name for name in ends[0] if not np.array_equal(ends[0][name], ends[1][name])] == []
+
+
+def test_a_rung_that_was_reported_is_told_again_before_training_goes_on(tmp_path: Path) -> None:
+    """The controller may have died before it could say that the run is to pause there."""
+    reporter = paused(tmp_path, 1 / 3)
+    before = arrays_of(tmp_path / CHECKPOINT_FILE)
+    with pytest.raises(TrialInterrupted):
+        run_training(run_config(), tmp_path, reporter)
+    assert len(reporter.reported) == 1
+    after = arrays_of(tmp_path / CHECKPOINT_FILE)
+    assert [name for name in before if not np.array_equal(before[name], after[name])] == [], "not one step further"
+
+
+@pytest.mark.parametrize(("agent", "backend"), CASES)
+def test_heirs_begin_with_the_parameters_they_inherit_and_differ_from_then_on(
+    tmp_path: Path, agent: str, backend: str
+) -> None:
+    parent = paused(tmp_path / "parent", 1 / 3, agent, backend)
+    source = tmp_path / "parent" / CHECKPOINT_FILE
+    ends = []
+    for name, seed in (("first", 1), ("second", 2), ("first again", 1)):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / INHERITED_FILE).hardlink_to(source)
+        heir = PausingReporter(1 / 3, parent.reported)
+        with pytest.raises(TrialInterrupted):  # at once, so that what is written is what was begun with
+            run_training(run_config(f"seed={seed}", agent=agent, backend=backend), folder, heir)
+        begun, inherited = arrays_of(folder / CHECKPOINT_FILE), arrays_of(source)
+        assert all(np.array_equal(begun[key], inherited[key]) for key in inherited if key.startswith("learner/"))
+        heir.rung = 2 / 3
+        with pytest.raises(TrialInterrupted):
+            run_training(run_config(f"seed={seed}", agent=agent, backend=backend), folder, heir)
+        assert [step for step, _ in heir.reported] == [1 / 3, 2 / 3]
+        ends.append({key: value for key, value in arrays_of(folder / CHECKPOINT_FILE).items() if PARAMETERS in key})
+    assert any(not np.array_equal(ends[0][key], ends[1][key]) for key in ends[0])
+    assert all(np.array_equal(ends[0][key], ends[2][key]) for key in ends[0])

@@ -1,0 +1,71 @@
+"""How a population evolves: sizes, and what of them makes sense."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tuner.errors import UserError
+
+FIRST_COPIES = 2
+"""Generation at whose beginning members are first compared: scores of the first one are of agents that know nothing."""
+
+
+@dataclass(frozen=True)
+class Evolution:
+    """How a population evolves (Jaderberg et al. 2017); its size is the study's number of trials.
+
+    Attributes:
+        generations: Parts of equal length into which training is cut. Between two of them members are compared.
+        share: The lowest such share of members goes on from copies of the highest such share.
+        frequencies: Members are split into as many subpopulations; each is compared after every so many generations.
+            Patient ones keep what pays late: they are copied by hastier ones, and never copy from these (after
+            Doulazmi et al. 2025, who let several subpopulations evolve at different frequencies).
+        resampled: Share of a copy's parameters that is drawn anew; the others are multiplied by 0.8 or 1.25.
+    """
+
+    generations: int = 8
+    share: float = 0.25
+    frequencies: tuple[int, ...] = (1,)
+    resampled: float = 0.25
+
+    def __post_init__(self) -> None:
+        """Refuses what is no evolution."""
+        if self.generations <= FIRST_COPIES:
+            raise UserError(
+                f"study.evolution.generations={self.generations} must be at least {FIRST_COPIES + 1}: members are "
+                f"first compared after {FIRST_COPIES}, and something has to be trained behind that"
+            )
+        if not 0.0 < self.share <= 0.5:
+            raise UserError(f"study.evolution.share={self.share:g} must be above 0 and at most 0.5")
+        if not 0.0 <= self.resampled <= 1.0:
+            raise UserError(f"study.evolution.resampled={self.resampled:g} must lie in [0, 1]")
+        wrong = [one for one in self.frequencies if not 1 <= one < self.generations]
+        if not self.frequencies or wrong or len(set(self.frequencies)) < len(self.frequencies):
+            raise UserError(
+                f"study.evolution.frequencies={list(self.frequencies)} must be different numbers of generations, each "
+                f"from 1 to {self.generations - 1}, such as [1] or [1,4]"
+            )
+
+    def check_size(self, num_members: int) -> None:
+        """Refuses a population in which nobody could be copied.
+
+        Raises:
+            UserError: A subpopulation is too small.
+        """
+        fewest = num_members // len(self.frequencies)
+        if fewest * self.share < 1.0:
+            needed = len(self.frequencies) * -int(-1.0 // self.share)
+            parts = f"split into {len(self.frequencies)} subpopulations, " if len(self.frequencies) > 1 else ""
+            raise UserError(
+                f"study.num_trials={num_members} members, {parts}of which study.evolution.share={self.share:g} are "
+                f"replaced, is less than one: at least {needed} are needed"
+            )
+
+    def frequency_of(self, member: int) -> int:
+        """After how many generations a member is compared."""
+        return self.frequencies[member % len(self.frequencies)]
+
+    def compared(self, generation: int) -> Sequence[int]:
+        """The frequencies of the subpopulations that are compared at the beginning of a generation."""
+        if generation < FIRST_COPIES:
+            return ()
+        return [frequency for frequency in self.frequencies if generation % frequency == 0]

@@ -1,0 +1,77 @@
+"""A training run that takes no time and whose best learning rate falls while it learns: schedules beat constants.
+
+For trying out and testing what finds schedules (`tuner tune agent=drifting study=pbt executor=inline`). What a run has
+learned is its last report, so that a run goes on from the reports of another one as an agent does from a checkpoint.
+"""
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tuner.errors import require
+from tuner.trial.context import current_trial
+
+BEST = 100.0
+"""Score at the end of a run that has the best rate at every moment, without noise."""
+
+
+@dataclass(frozen=True)
+class Drifting:
+    """A synthetic learner. Called with a seed it learns, from where an earlier attempt stopped.
+
+    Each part of training adds to the score, the more the nearer the rate is to the best one of that moment.
+
+    Attributes:
+        learning_rate: Until the schedule says otherwise. The best one is 0.1 at the beginning.
+        drift: So many powers of ten lower it is at the end.
+        width: Powers of ten off the best rate at which a part adds exp(-1/2) of what it could.
+        noise: Standard deviation of what a part adds.
+        num_points: Reports of a run, and parts.
+        total_steps: Environment steps that a run stands for: the unit of the schedule.
+        schedule: By name (`learning_rate`), pairs (environment steps, value from then on).
+    """
+
+    learning_rate: float = 1e-2
+    drift: float = 2.0
+    width: float = 0.5
+    noise: float = 1.0
+    num_points: int = 16
+    total_steps: int = 1600
+    schedule: Mapping[str, Sequence[Sequence[float]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("learning_rate", "width"):
+            require(getattr(self, name) > 0.0, name, getattr(self, name), "above 0")
+        require(self.noise >= 0.0, "noise", self.noise, "at least 0")
+        require(self.num_points >= 1, "num_points", self.num_points, "at least 1")
+        unknown = [name for name in self.schedule if name != "learning_rate"]
+        require(not unknown, "schedule", ", ".join(unknown), "of learning_rate, the only number that may change")
+
+    def rate(self, step: float) -> float:
+        """The learning rate after so many environment steps."""
+        begun = [value for since, value in self.schedule.get("learning_rate", ()) if since <= step]
+        return begun[-1] if begun else self.learning_rate
+
+    def gain(self, point: int) -> float:
+        """What the part before a report adds without noise; points are counted from 0."""
+        best = -1.0 - self.drift * (point + 0.5) / self.num_points
+        off = (math.log10(self.rate(point * self.total_steps / self.num_points)) - best) / self.width
+        return BEST / self.num_points * math.exp(-0.5 * off**2)
+
+    def expected_score(self) -> float:
+        """The score at the end without noise."""
+        return sum(self.gain(point) for point in range(self.num_points))
+
+    def __call__(self, seed: int) -> float:
+        """Runs; without a run around it, returns the last score at once."""
+        trial = current_trial()
+        done = dict(trial.reported) if trial is not None else {}
+        if trial is not None and done:
+            trial.report(max(done), done[max(done)])  # the answer may have been one that no attempt heard
+        score = done[max(done)] if done else 0.0
+        for point in range(len(done), self.num_points):
+            score += self.gain(point) + self.noise * random.Random(f"{seed} {point}").gauss(0.0, 1.0)
+            if trial is not None:
+                trial.report((point + 1) / self.num_points, score)
+        return score
