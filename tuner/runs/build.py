@@ -6,7 +6,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 import gymnasium
@@ -23,7 +23,8 @@ from note_rl.learners.base import Learner
 from note_rl.learners.exporting import ExportedPolicy, ExportFormat
 from note_rl.policy import Policy
 from note_rl.seeding import seed_everything
-from note_rl.settings import Settings
+from note_rl.settings import Distributed, Settings
+from note_rl.training.callbacks import Callback
 from note_rl.training.film import FilmFile
 from note_rl.types import Evaluation, TrainResult
 from tuner.config.composing import BackendConfig, RunConfig
@@ -60,6 +61,9 @@ class TrainableAgent(Protocol):
         self, *, optimizer: Any, total_steps: int, callbacks: Any, jit_compile: bool | str, p: int
     ) -> TrainResult:
         """See `note_rl.RL.train`."""
+
+    def distributed_training(self, *, strategy: str, replicas: int, **train: Any) -> TrainResult:
+        """See `note_rl.RL_pytorch.distributed_training`; of agents in PyTorch alone."""
 
     def evaluate(self, num_episodes: int, *, seed: int, acting_in: ActingIn | None = None) -> Evaluation:
         """See `note_rl.RL.evaluate`."""
@@ -103,6 +107,7 @@ class BuiltRun:
         agent: With its settings assigned.
         optimizer: Of the agent's parameters.
         used: The values found in these objects, by config path.
+        together: The processes that take gradient steps together; None: one alone.
     """
 
     config: RunConfig
@@ -110,6 +115,21 @@ class BuiltRun:
     agent: TrainableAgent
     optimizer: Any
     used: JsonDict
+    together: Distributed | None = None
+
+    def train(self, callbacks: Sequence[Callback]) -> TrainResult:
+        """Trains the agent for what is left of the budget, with others if the configuration says so."""
+        training = self.config.training
+        together = {} if self.together is None else asdict(self.together)
+        train: Callable[..., TrainResult] = self.agent.distributed_training if together else self.agent.train
+        return train(
+            optimizer=self.optimizer,
+            total_steps=training.total_steps,
+            callbacks=callbacks,
+            jit_compile=training.jit_compile,
+            p=0,
+            **together,
+        )
 
     def try_out(self) -> None:
         """Lets the agent act once.
@@ -167,7 +187,8 @@ def build_run(config: RunConfig) -> BuiltRun:
         optimizer = _partial("optimizer", config.optimizer)(agent.param)
     except ValueError as error:  # what the framework finds out of range
         raise UserError(f"optimizer: {error}") from error
-    return BuiltRun(config, environment, agent, optimizer, used_config(config, environment, agent, optimizer))
+    used = used_config(config, environment, agent, optimizer)
+    return BuiltRun(config, environment, agent, optimizer, used, build_distributed(config))
 
 
 def _networks(config: RunConfig) -> dict[str, Callable[..., Any]]:
@@ -240,6 +261,22 @@ def build_settings(config: RunConfig) -> Settings:
         criterion=config.training.target_reward if config.training.target_by == "episodes" else None,
         schedules={name: _build(f"schedule.{name}", node) for name, node in config.schedule.items()},
     )
+
+
+def build_distributed(config: RunConfig) -> Distributed | None:
+    """The processes that take gradient steps together; None: one alone.
+
+    Raises:
+        UserError, note_rl.errors.NoteRLError: A value out of range, or what the backend cannot do.
+    """
+    if not config.strategy:
+        return None
+    if config.backend.name != "torch":
+        raise UserError(
+            "strategy=ddp is for agents in PyTorch: use backend=torch; strategies of tf.distribute are not there yet"
+        )
+    made: Distributed = _build("strategy", config.strategy)
+    return made
 
 
 def build_policy(config: RunConfig) -> Policy:

@@ -126,13 +126,7 @@ def _train(run: BuiltRun, grid: "EvaluationGrid", log: "MetricsLog") -> tuple[Se
         return (), "total_steps"
     if grid.target_reached:  # by an evaluation that an earlier attempt could not act upon
         return (), TARGET_REWARD
-    result = run.agent.train(
-        optimizer=run.optimizer,
-        total_steps=training.total_steps,
-        callbacks=[log, grid],
-        jit_compile=training.jit_compile,
-        p=0,
-    )
+    result = run.train([log, grid])
     if run.agent.num_env_steps >= training.total_steps:
         return result.returns, "total_steps"
     at_target = result.stop_reason == "criterion" or grid.target_reached
