@@ -11,7 +11,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,6 +29,10 @@ _BEAT_S = 1.0
 _HEADER = struct.Struct("!QQ")  # bytes of the JSON, 0: a sign of life; bytes of all arrays
 
 
+WhenLost = Callable[[str], None]
+"""Told once that the other end of a line is lost, and how; by any thread."""
+
+
 @dataclass(frozen=True)
 class Message:
     """What came: JSON-able values, and arrays by name."""
@@ -43,10 +47,12 @@ class Line:
     Args:
         connection: To the other end.
         name: Of the other end, as errors call it.
+        when_lost: Told if the other end is lost before this one is closed.
     """
 
-    def __init__(self, connection: socket.socket, name: str) -> None:
+    def __init__(self, connection: socket.socket, name: str, when_lost: WhenLost | None = None) -> None:
         self.name = name
+        self._when_lost = when_lost
         self._connection = connection
         self._inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._sending = threading.Lock()
@@ -63,7 +69,7 @@ class Line:
         Raises:
             PeerError: The other end is lost.
         """
-        whole = {name: np.ascontiguousarray(values) for name, values in (arrays or {}).items()}
+        whole = {name: np.asarray(values, order="C") for name, values in (arrays or {}).items()}
         layout = [[name, values.dtype.str, values.shape] for name, values in whole.items()]
         text = json.dumps([head, layout]).encode()
         size = sum(values.nbytes for values in whole.values())
@@ -71,7 +77,7 @@ class Line:
             with self._sending:
                 self._connection.sendall(_HEADER.pack(len(text), size) + text)
                 for values in whole.values():
-                    self._connection.sendall(values.reshape(-1).view(np.uint8))
+                    self._connection.sendall(values.reshape(-1).view(np.uint8).data)
         except OSError as error:
             self._lose("does not take any more" if isinstance(error, BlockingIOError) else "has ended")
             self.check()
@@ -90,9 +96,7 @@ class Line:
 
     def check(self) -> None:
         """Raises PeerError if the other end is lost by now; its last words are told."""
-        silent = time.monotonic() - self._heard
-        if self._end is None and silent > SILENCE_S:
-            self._lose(f"has not been heard of for {silent:.0f} s: it hangs, or its machine cannot be reached")
+        self._notice_silence()
         if self._end is not None:
             raise PeerError(f"{self.name} {self._end}")
 
@@ -110,9 +114,16 @@ class Line:
             self._connection.shutdown(socket.SHUT_RDWR)
         self._connection.close()
 
+    def _notice_silence(self) -> None:
+        silent = time.monotonic() - self._heard
+        if silent > SILENCE_S:
+            self._lose(f"has not been heard of for {silent:.0f} s: it hangs, or its machine cannot be reached")
+
     def _lose(self, how: str) -> None:
         if self._end is None:
             self._end = how
+            if self._when_lost is not None and not self._closed.is_set():
+                self._when_lost(f"{self.name} {how}")
 
     def _listen(self) -> None:
         try:
@@ -143,6 +154,7 @@ class Line:
 
     def _beat(self) -> None:
         while not self._closed.wait(_BEAT_S):
+            self._notice_silence()
             try:
                 with self._sending:
                     self._connection.sendall(_HEADER.pack(0, 0))

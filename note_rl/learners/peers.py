@@ -68,7 +68,8 @@ def share_of(sample: Sample, rank: int, size: int) -> Sample:
 def mapped(sample: Sample, function: Callable[[str, Array], Array]) -> Sample:
     """Returns a sample whose arrays are what a function makes of them, given their names."""
     arrays = {one.name: getattr(sample, one.name) for one in fields(sample) if one.name != "extras"}
+    made: dict[str, Any] = {name: function(name, values) for name, values in arrays.items() if values is not None}
     return Sample(
-        **{name: None if values is None else function(name, values) for name, values in arrays.items()},
+        **made,
         extras={name: function(name, values) for name, values in sample.extras.items()},
     )

@@ -19,19 +19,20 @@ def _at_least_two(name: str, value: Any) -> int:
 @documented
 @dataclass(frozen=True, kw_only=True)
 class Distributed:
-    """Processes among which each minibatch is dealt out; see `note_rl.RL_pytorch.distributed_training`."""
+    """Replicas to which each minibatch is dealt out; see distributed_training() of `RL_pytorch` and `RL`."""
 
-    strategy: Literal["ddp"] = setting(
+    strategy: Literal["ddp", "mirrored"] = setting(
         "ddp",
-        OneOf(("ddp",)),
+        OneOf(("ddp", "mirrored")),
         manual=None,
-        text="How gradients are exchanged: ddp, over torch.distributed.",
+        text="ddp: processes of agents in PyTorch, over torch.distributed; mirrored: devices of agents in Keras, by "
+        "tf.distribute.MirroredStrategy.",
     )
     replicas: int = setting(
         2,
         Described("2 or more", _at_least_two),
         manual=None,
-        text="Processes in all; the batch is a multiple of it.",
+        text="Processes or devices in all; the batch is a multiple of it.",
     )
 
     def __post_init__(self) -> None:

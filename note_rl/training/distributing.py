@@ -7,7 +7,8 @@ they find, and so all take the same step. What rank 0 decides, it decides alone.
 import logging
 import math
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields
 from typing import Any, Protocol
 
@@ -28,6 +29,7 @@ _log = logging.getLogger(__name__)
 # Parameters times batch. Measured on two cores: 0.3 million (64-64, 64) run at a fifth of the speed of one process, 17
 # million (256-256, 256) at 1.3 times its speed.
 _WORTH_SHARING = 10_000_000
+_LAST_WORDS_S = 1.0  # until a lost rank should be known as such
 _COMPARED_OFTEN = 100  # update blocks; later at every thousandth
 
 
@@ -54,6 +56,7 @@ class Leader:
         self._expected = 0.0
         self._num_blocks = 0
         self._numbers: dict[str, Any] = {}  # of the agent, as the others know them
+        self._of_optimizers: dict[str, float] = {}  # the same of its optimizers
 
     @property
     def _learner(self) -> Learner:
@@ -63,9 +66,9 @@ class Leader:
     def prepare(self, optimizer: Any, max_grad_norm: float | None, hyperparameters: Sequence[str], jit: Any) -> None:
         """Has all learners made ready; see `Learner.prepare`."""
         self._learner.join(self._group)
-        self._learner.prepare(optimizer, max_grad_norm, hyperparameters, jit)
         told = {"max_grad_norm": max_grad_norm, "hyperparameters": list(hyperparameters), "jit": jit}
-        self._tell({"do": "prepare", **told})
+        self._tell({"do": "prepare", **told})  # first: what is made in all of them is made together
+        self._learner.prepare(optimizer, max_grad_norm, hyperparameters, jit)
 
     def expect(self, num_gradient_steps: float) -> None:
         """See `Learner.expect`."""
@@ -86,11 +89,12 @@ class Leader:
         shares = [share_of(sample, rank, size) for rank in range(size)]
         if self._num_blocks == 0:
             self._tell_state()
+            self._of_optimizers = _numbers_of(self._learner)
             say_if_slower(self._agent, sample.reward.shape[1], size)
         numbers = plain_attributes(self._agent)
         head = {
             "do": "update",
-            "hyperparameters": {**_numbers_of(self._learner, hyperparameters), **hyperparameters},
+            "hyperparameters": {**self._changed_numbers(hyperparameters), **hyperparameters},
             "numbers": {name: value for name, value in numbers.items() if self._numbers.get(name) != value},
             "expected": self._expected,
             "compared": compared,
@@ -100,7 +104,8 @@ class Leader:
             line.send(head, _arrays_of(share))
         self._numbers = numbers
         self._num_blocks += 1
-        update = self._learner.update(shares[0], hyperparameters)
+        with _naming_the_lost(self._group):
+            update = self._learner.update(shares[0], hyperparameters)
         if update.diverged or not (compared or _hands_over(update)):
             return update
         answers = [line.receive() for line in self._group.lines]
@@ -115,10 +120,14 @@ class Leader:
     def give_up(self, error: BaseException) -> None:
         """Tells all who are still there why it ends."""
         for line in self._group.lines:
-            try:
+            with suppress(PeerError):
                 line.send({FAILED: in_short(error)})
-            except PeerError:
-                continue
+
+    def _changed_numbers(self, told: Mapping[str, float]) -> dict[str, float]:
+        """Returns what callbacks have made of the numbers of optimizers, but for those that are set for this update."""
+        numbers = _numbers_of(self._learner).items()
+        changed = {name: value for name, value in numbers if self._of_optimizers.get(name) != value}
+        return {name: value for name, value in changed.items() if not {name, name.partition(":")[0]} & set(told)}
 
     def _compares(self) -> bool:
         """Whether parameters of ranks are compared after the coming update block."""
@@ -165,7 +174,8 @@ def follow(agent: Any, optimizer: Any, group: Ranks) -> TrainResult:
     except PeerError:
         raise
     except BaseException as error:
-        line.send({FAILED: in_short(error)})
+        with suppress(PeerError):
+            line.send({FAILED: in_short(error)})
         raise
     finally:
         learner.join(Alone())
@@ -186,7 +196,8 @@ def _followed(agent: Any, optimizer: Any, group: Ranks) -> TrainResult:
             vars(agent).update(head["numbers"])
             learner.expect(head["expected"])
             group.reseed(integer(head["seed"], "rank", group.rank))
-            update = learner.update(_sample_of(arrays), head["hyperparameters"])
+            with _naming_the_lost(group):
+                update = learner.update(_sample_of(arrays), head["hyperparameters"])
             if not update.diverged and (head["compared"] or _hands_over(update)):
                 line.send({"sum": checksum(learner) if head["compared"] else None}, _rows(update))
         else:
@@ -255,14 +266,24 @@ def in_short(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
-def _numbers_of(learner: Learner, told: Mapping[str, float]) -> dict[str, float]:
-    """Returns the numbers of optimizers that nobody sets for this update: callbacks may have changed them."""
-    return {
-        numbered(name, index): value
-        for index, one in enumerate(learner.optimizer_numbers())
-        for name, value in one.values.items()
-        if name not in told and numbered(name, index) not in told
-    }
+@contextmanager
+def _naming_the_lost(group: Ranks) -> Iterator[None]:
+    """Around gradient steps: what fails because another rank is lost is a PeerError that names it."""
+    try:
+        yield
+    except PeerError:
+        raise
+    except Exception:
+        for line in group.lines:
+            if line.is_lost(_LAST_WORDS_S):
+                line.check()
+        raise
+
+
+def _numbers_of(learner: Learner) -> dict[str, float]:
+    """Returns the numbers of optimizers as they are named among the hyperparameters of an update."""
+    several = enumerate(learner.optimizer_numbers())
+    return {numbered(name, index): value for index, one in several for name, value in one.values.items()}
 
 
 def _arrays_of(sample: Sample) -> dict[str, Array]:

@@ -1,14 +1,12 @@
 """Processes that train together over torch.distributed: gloo between CPUs, NCCL where each has a GPU of its own."""
 
-import json
 import os
-import secrets
-import socket
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,11 +14,13 @@ import torch.distributed as dist
 from torch import Tensor
 
 from note_rl.errors import PeerError, SettingsError
+from note_rl.learners.calling import MOST_ANNOUNCED, lines_of
 from note_rl.learners.lines import Line
 
 _FORMING = timedelta(seconds=60)
 _LONGEST = timedelta(hours=1)  # of an exchange: whether the others live is found out otherwise, and sooner
 _LOOK = timedelta(seconds=1)
+_STARTING_S = 300.0  # in which a new process must have imported all that it needs
 _LAST_WORDS_S = 5.0  # until a lost rank should be known as such
 
 
@@ -46,7 +46,7 @@ class Group:
         """
         flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
         self._wait(dist.all_reduce(flat, group=self._group, async_op=True), flat.is_cuda)
-        parts = flat.div_(self.size).split([tensor.numel() for tensor in tensors])
+        parts = torch.split(flat.div_(self.size), [tensor.numel() for tensor in tensors])
         return [part.view(tensor.shape).to(tensor.dtype) for part, tensor in zip(parts, tensors, strict=True)]
 
     def reseed(self, seed: int) -> None:
@@ -139,12 +139,12 @@ def formed(store: Any, rank: int, size: int) -> Iterator[Group]:
 
 def new_store() -> Any:
     """Makes a store for `formed` in this process; its `port` is free."""
-    return dist.TCPStore("127.0.0.1", 0, is_master=True, timeout=_FORMING, wait_for_workers=False)
+    return dist.TCPStore("127.0.0.1", 0, is_master=True, timeout=_FORMING, wait_for_workers=False)  # type: ignore[attr-defined]
 
 
 def store_at(port: int, rank: int) -> Any:
     """Returns the store that another process of this machine has made, which is told that this rank is there."""
-    store = dist.TCPStore("127.0.0.1", port, is_master=False, timeout=_FORMING)
+    store = dist.TCPStore("127.0.0.1", port, is_master=False, timeout=_FORMING)  # type: ignore[attr-defined]
     store.set(f"ready/{rank}", "")
     return store
 
@@ -153,12 +153,15 @@ def wait_until_ready(store: Any, processes: Sequence["subprocess.Popen[bytes]"])
     """Waits until the processes of ranks 1, 2, ... are there.
 
     Raises:
-        PeerError: One has ended before.
+        PeerError: One has ended before, or takes minutes.
     """
+    deadline = time.monotonic() + _STARTING_S
     for rank, process in enumerate(processes, 1):
         while not store.check([f"ready/{rank}"]):
             if process.poll() is not None:
                 raise PeerError(f"rank {rank} has ended with exit code {process.returncode} before training began")
+            if time.monotonic() > deadline:
+                raise PeerError(f"rank {rank} was not ready to train within {_STARTING_S:.0f} s")
             time.sleep(0.02)
 
 
@@ -170,69 +173,23 @@ def _backend(processes_here: int) -> str:
 @contextmanager
 def _connected(given: Any) -> Iterator[Group]:
     ranks = None if given is None else dist.get_process_group_ranks(given)
-    backend = dist.get_backend(given)
+    backend: str = dist.get_backend(given)
     if "gloo" not in backend:
         backend = f"cpu:gloo,cuda:{backend}"
     own = dist.new_group(ranks, timeout=_LONGEST, backend=backend)
     if dist.get_rank(own) < 0:
         raise SettingsError("strategy: this process is not in the process group that it was given")
-    lines = _lines_to_others(own) if dist.get_rank(own) == 0 else [_line_to_first(own)]
-    group = Group(own, lines)
+    host = os.environ.get("MASTER_ADDR", "127.0.0.1")
+    group = Group(own, lines_of(dist.get_rank(own), dist.get_world_size(own), host, partial(_announced, own)))
     try:
         yield group
     finally:
         group.close()
 
 
-def _lines_to_others(group: Any) -> list[Line]:
-    """Tells the others where to call, and waits for their calls."""
-    size, host = dist.get_world_size(group), os.environ.get("MASTER_ADDR", "127.0.0.1")
-    here = host in ("127.0.0.1", "localhost")
-    token = secrets.token_hex(16)
-    with socket.create_server(("127.0.0.1" if here else "", 0)) as server:
-        server.settimeout(_FORMING.total_seconds())
-        _announced(group, json.dumps({"host": host, "port": server.getsockname()[1], "token": token}))
-        lines: dict[int, Line] = {}
-        while len(lines) < size - 1:
-            connection = server.accept()[0]
-            hello = _hello(connection)
-            if not secrets.compare_digest(str(hello.get("token", "")), token):
-                connection.close()
-                continue
-            lines[int(hello["rank"])] = Line(connection, f"rank {hello['rank']} (process {hello['process']})")
-    return [lines[rank] for rank in range(1, size)]
-
-
-def _hello(connection: socket.socket) -> dict[str, Any]:
-    """Returns what a caller says first, a line of JSON; nothing if it says something else."""
-    connection.settimeout(_LAST_WORDS_S)
-    read = b""
-    try:
-        while not read.endswith(b"\n") and len(read) < 1000:
-            byte = connection.recv(1)
-            if not byte:
-                return {}
-            read += byte
-        told = json.loads(read)
-    except (OSError, ValueError):
-        return {}
-    connection.settimeout(None)
-    return told if isinstance(told, dict) else {}
-
-
-def _line_to_first(group: Any) -> Line:
-    address = json.loads(_announced(group, None))
-    connection = socket.create_connection((address["host"], address["port"]), _FORMING.total_seconds())
-    connection.settimeout(None)
-    where = f"{os.getpid()} on {socket.gethostname()}"
-    hello = {"token": address["token"], "rank": dist.get_rank(group), "process": where}
-    connection.sendall(json.dumps(hello).encode() + b"\n")
-    return Line(connection, "rank 0")
-
-
 def _announced(group: Any, text: str | None) -> str:
     """Returns what rank 0 says to all."""
-    content = torch.zeros(1000, dtype=torch.uint8)
+    content = torch.zeros(MOST_ANNOUNCED, dtype=torch.uint8)
     if text is not None:
         content[: len(text)] = torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)
     first = dist.get_global_rank(group, 0)

@@ -20,7 +20,12 @@ def ends():
 
 def test_values_and_arrays_arrive_in_order(ends):
     first, second = ends
-    arrays = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "none": np.zeros((0, 4)), "flag": np.array([True])}
+    arrays = {
+        "a": np.arange(6, dtype=np.float32).reshape(2, 3),
+        "none": np.zeros((0, 4)),
+        "one": np.array(3),
+        "flag": np.array([True]),
+    }
     first.send({"do": "this", "number": 0.1 + 0.2, "nan": float("inf")}, arrays)
     first.send({"do": "that"}, {"turned": np.arange(6).reshape(2, 3).T})
     message = second.receive()

@@ -35,14 +35,14 @@ def test_two_replicas_train_as_one_and_go_on_after_a_stop(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("backend=keras",), "strategy=ddp is for agents in PyTorch: use backend=torch"),
+        (("backend=keras",), "strategy=ddp needs backend=torch; with backend=keras use strategy=mirrored"),
         (("buffer.batch_size=63",), "minibatches of 63 cannot be dealt out to 2 replicas evenly"),
         (
             ("strategy.replicas=1",),
             "strategy.replicas=1 is not possible: it must be a whole number of at least 2; one process trains with",
         ),
         (("agent=trpo",), "TRPO takes its steps by itself, in update()"),
-        (("strategy.strategy=horovod",), "strategy.strategy=horovod must be ddp"),
+        (("strategy.strategy=horovod",), "strategy.strategy=horovod must be ddp or mirrored"),
     ],
 )
 def test_what_cannot_be_shared_is_refused_before_anything_runs(
