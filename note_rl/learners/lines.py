@@ -26,7 +26,8 @@ SILENCE_S = 30.0
 FAILED = "failed"
 """Under this name a message holds the last words of an end that gives up."""
 _BEAT_S = 1.0
-_HEADER = struct.Struct("!QQ")  # bytes of the JSON, 0: a sign of life; bytes of all arrays
+_HEADER = struct.Struct("!QQ")  # bytes of the JSON, and of all arrays
+_ALIVE, _FAREWELL = _HEADER.pack(0, 0), _HEADER.pack(0, 1)  # no message
 
 
 WhenLost = Callable[[str], None]
@@ -47,7 +48,7 @@ class Line:
     Args:
         connection: To the other end.
         name: Of the other end, as errors call it.
-        when_lost: Told if the other end is lost before this one is closed.
+        when_lost: Told if the other end is lost, rather than closed.
     """
 
     def __init__(self, connection: socket.socket, name: str, when_lost: WhenLost | None = None) -> None:
@@ -59,6 +60,7 @@ class Line:
         self._heard = time.monotonic()
         self._end: str | None = None  # how the other end was lost
         self._closed = threading.Event()
+        self._farewell = False  # of the other end
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", math.ceil(SILENCE_S), 0))
         for work in (self._listen, self._beat):
             threading.Thread(target=work, name=f"line to {name}", daemon=True).start()
@@ -110,6 +112,9 @@ class Line:
     def close(self) -> None:
         """Ends the connection; the other end finds it ended."""
         self._closed.set()
+        if self._end is None:
+            with suppress(OSError), self._sending:
+                self._connection.sendall(_FAREWELL)
         with suppress(OSError):  # the other end was quicker
             self._connection.shutdown(socket.SHUT_RDWR)
         self._connection.close()
@@ -122,13 +127,15 @@ class Line:
     def _lose(self, how: str) -> None:
         if self._end is None:
             self._end = how
-            if self._when_lost is not None and not self._closed.is_set():
+            if self._when_lost is not None and not (self._farewell or self._closed.is_set()):
                 self._when_lost(f"{self.name} {how}")
 
     def _listen(self) -> None:
         try:
             while True:
-                text_size, size = _HEADER.unpack(self._read(_HEADER.size))
+                header = self._read(_HEADER.size)
+                self._farewell = header == _FAREWELL
+                text_size, size = _HEADER.unpack(header)
                 if text_size:
                     self._take(_message(self._read(text_size), self._read(size)))
                 self._heard = time.monotonic()
@@ -157,7 +164,7 @@ class Line:
             self._notice_silence()
             try:
                 with self._sending:
-                    self._connection.sendall(_HEADER.pack(0, 0))
+                    self._connection.sendall(_ALIVE)
             except OSError:
                 return
 

@@ -69,6 +69,7 @@ class Leader:
         told = {"max_grad_norm": max_grad_norm, "hyperparameters": list(hyperparameters), "jit": jit}
         self._tell({"do": "prepare", **told})  # first: what is made in all of them is made together
         self._learner.prepare(optimizer, max_grad_norm, hyperparameters, jit)
+        self._of_optimizers = self._of_optimizers or _numbers_of(self._learner)
 
     def expect(self, num_gradient_steps: float) -> None:
         """See `Learner.expect`."""
@@ -89,7 +90,6 @@ class Leader:
         shares = [share_of(sample, rank, size) for rank in range(size)]
         if self._num_blocks == 0:
             self._tell_state()
-            self._of_optimizers = _numbers_of(self._learner)
             say_if_slower(self._agent, sample.reward.shape[1], size)
         numbers = plain_attributes(self._agent)
         head = {
@@ -256,7 +256,7 @@ def checksum(learner: Learner) -> int:
     total = 0
     for name, values in sorted(learner.get_state().items()):
         if name.startswith("agent/"):
-            total = zlib.crc32(np.ascontiguousarray(values).reshape(-1).view(np.uint8), total)
+            total = zlib.crc32(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data, total)
     return total
 
 
@@ -294,7 +294,7 @@ def _arrays_of(sample: Sample) -> dict[str, Array]:
 
 def _sample_of(arrays: Mapping[str, Array]) -> Sample:
     columns = {name: values for name, values in arrays.items() if not name.startswith(f"{EXTRAS}/")}
-    return Sample(**columns, extras=under(EXTRAS, arrays))  # type: ignore[arg-type]
+    return Sample(**columns, extras=under(EXTRAS, arrays))
 
 
 def _hands_over(update: Update) -> bool:

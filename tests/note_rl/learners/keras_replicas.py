@@ -1,6 +1,6 @@
 """Trains agents alone and on two replicas of one CPU, in a process of its own: TensorFlow settles its devices once.
 
-python -m tests.note_rl.learners.keras_replicas FILE: what they came to, as .npz.
+python -m tests.note_rl.learners.keras_replicas FILE [further]: what they came to, as .npz; `further` takes a minute.
 """
 
 import math
@@ -72,13 +72,14 @@ def configured(folder):
         yield f"run {name}", np.concatenate([np.ravel(arrays_of_run[key]) for key in learned])
 
 
-def main(path):
+def main(path, further):
     first = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(first, [tf.config.LogicalDeviceConfiguration()] * 2)
     reduce = tf.distribute.ReductionToOneDevice()
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"], cross_device_ops=reduce)
     found = {"refusals": list(refusals(strategy))}
-    for make, options in ((dqn, {"pool_network": True, "processes": 2}), (ppo, {})):
+    pool = {"pool_network": True, "processes": 2} if further else {}
+    for make, options in ((dqn, pool), *([(ppo, {})] if further else [])):
         name = make.__name__
         seed_everything(0)
         alone, optimizer = make()
@@ -95,9 +96,10 @@ def main(path):
         found[f"{name} replica 0"], found[f"{name} replica 1"] = on_each(strategy, agent)
         if make is dqn:
             found["priorities"] = [one._trainer.experience.priorities() for one in (alone, agent)]
-    found |= dict(configured(Path(path).parent))
+    if further:
+        found |= dict(configured(Path(path).parent))
     np.savez(path, **found)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], sys.argv[2:] == ["further"])

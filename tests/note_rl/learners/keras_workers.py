@@ -57,11 +57,11 @@ def main(rank, addresses, folder, how):
         except PeerError as error:
             (folder / "said").write_text(str(error))
             os._exit(3)
-    result = model.distributed_training(optimizer=optimizer, strategy=strategy, num_episodes=5, pool_network=False, p=0)
+    result = model.distributed_training(optimizer=optimizer, strategy=strategy, num_episodes=8, pool_network=False, p=0)
     keep(folder / f"{rank}.npz", model, result)
     if rank == 0:
         alone, optimizer = made()
-        keep(folder / "alone.npz", alone, alone.train(optimizer=optimizer, episodes=5, jit_compile=False, p=0))
+        keep(folder / "alone.npz", alone, alone.train(optimizer=optimizer, episodes=8, jit_compile=False, p=0))
 
 
 if __name__ == "__main__":

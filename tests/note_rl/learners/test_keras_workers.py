@@ -41,6 +41,7 @@ def start(tmp_path):
         process.wait()
 
 
+@pytest.mark.slow
 def test_the_manuals_two_workers_take_the_steps_of_one(start, tmp_path):
     assert [process.wait(300) for process in start("train")] == [0, 0]
     first, second, alone = (np.load(tmp_path / f"{name}.npz") for name in ("0", "1", "alone"))

@@ -73,3 +73,19 @@ def test_silence_is_noticed_and_work_is_not_silence(monkeypatch):
     for one in (line, other, watching):
         one.close()
     mute.close()
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_who_waits_elsewhere_is_told_of_an_end_that_is_lost_but_not_of_one_that_is_closed(closed):
+    ours, theirs = socket.socketpair()
+    told = []
+    line, other = Line(ours, "rank 1", told.append), Line(theirs, "rank 0")
+    if closed:
+        other.close()
+    else:
+        theirs.shutdown(socket.SHUT_RDWR)
+    with pytest.raises(PeerError, match="rank 1 has ended"):
+        line.receive()
+    assert told == ([] if closed else ["rank 1 has ended"])
+    line.close()
+    other.close()
