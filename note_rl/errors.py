@@ -7,6 +7,7 @@ NoteRLError (ValueError)
 └── CheckpointError            a file that is damaged, foreign, from a newer version or of another agent
 DivergedError (ArithmeticError)   a loss that is not finite: the run cannot be saved by going on
 WorkerError (RuntimeError)        a worker process failed or died
+PeerError (RuntimeError)          a process that trains together with this one failed, died or fell silent
 """
 
 import logging
@@ -41,6 +42,10 @@ class DivergedError(ArithmeticError):
 
 class WorkerError(RuntimeError):
     """A worker process raised an exception, whose traceback is told, or died."""
+
+
+class PeerError(RuntimeError):
+    """A process that takes gradient steps together with this one has failed or died, or is silent; it is named."""
 
 
 def say_once(logger: logging.Logger, sentence: str) -> None:

@@ -8,12 +8,15 @@ an agent first learns or acts, so that users of PyTorch can do the same.
 from typing import Any
 
 from note_rl import policy
+from note_rl.collect.contract import check_parts
 from note_rl.errors import SettingsError
 from note_rl.learners.base import Learner
 from note_rl.policy import noise
 from note_rl.settings import Budget
 from note_rl.training.agent import Agent
+from note_rl.training.distributing import check_can_be_shared
 from note_rl.training.pickling import remade
+from note_rl.training.replicas import distributed_budget
 from note_rl.types import TrainResult
 
 
@@ -105,13 +108,57 @@ class RL(Agent):
             NoteRLError: Settings, environment and agent do not fit each other, or a file cannot be written.
             DivergedError: The loss became infinite or not a number.
         """
-        if train_loss is not None and not hasattr(train_loss, "update_state"):
-            raise SettingsError(
-                f"train_loss, the first argument, is a metric such as keras.metrics.Mean(), got {train_loss!r}; "
-                "an optimizer is given as optimizer=..."
-            )
-        metric = [] if train_loss is None else [_MetricUpdate(train_loss)]
-        return self._train(optimizer, Budget(total_steps=total_steps, episodes=episodes), options, metric)
+        return self._train(optimizer, Budget(total_steps=total_steps, episodes=episodes), options, _fed(train_loss))
+
+    def distributed_training(  # noqa: PLR0913 (the manuals' arguments)
+        self,
+        optimizer: Any = None,
+        strategy: Any = None,
+        episodes: int | None = None,
+        *,
+        train_loss: Any = None,
+        num_episodes: int | None = None,
+        total_steps: int | None = None,
+        **options: Any,
+    ) -> TrainResult:
+        """Trains as train() does, with each gradient step on all replicas of a strategy of `tf.distribute`.
+
+        Agent and optimizers are made within `strategy.scope()`. The batch that set() is told is that of all replicas
+        together; each takes its share of the rows, gradients are averaged and then clipped, so that the numbers are
+        those of train() up to rounding. XLA is left out, as it knows nothing of other devices. An agent that has
+        trained under a `MirroredStrategy` goes on so in train().
+
+        Under a `MultiWorkerMirroredStrategy` every process that TF_CONFIG names calls this with the same agent. The
+        first one does everything but a part of the gradients: it collects, samples, evaluates, logs and saves; the
+        others return when it has trained.
+
+        Args:
+            optimizer: See `train`.
+            strategy: A `tf.distribute.MirroredStrategy` or `MultiWorkerMirroredStrategy`.
+            episodes: See `train`.
+            train_loss: See `train`.
+            num_episodes: The same as `episodes`.
+            total_steps: See `train`.
+            **options: See `train`.
+
+        Raises:
+            NoteRLError: As train(), another strategy, or what several replicas cannot do together.
+            DivergedError: The loss became infinite or not a number.
+            PeerError: A process has failed or died, or is silent for half a minute; it is named.
+        """
+        from note_rl.learners.keras.replicated import is_of_several_processes
+        from note_rl.learners.keras.workers import joined
+
+        budget = distributed_budget(episodes, num_episodes, total_steps)
+        check_parts(self)
+        several = is_of_several_processes(strategy)
+        check_can_be_shared(self, self.settings, strategy.num_replicas_in_sync)
+        learner: Any = self.learner
+        learner.replicate(strategy)
+        if not several:
+            return self._train(optimizer, budget, options, _fed(train_loss))
+        with joined(strategy) as workers:
+            return self._train_as_one_of(workers, optimizer, budget, options, _fed(train_loss))
 
 
 def __getattr__(name: str) -> Any:
@@ -119,6 +166,16 @@ def __getattr__(name: str) -> Any:
         if not name.startswith("_") and hasattr(module, name):
             return getattr(module, name)
     raise AttributeError(f"module 'note_rl.rl' has no attribute {name!r}")
+
+
+def _fed(train_loss: Any) -> list["_MetricUpdate"]:
+    """Who feeds the metric that train() was given, if any (SettingsError: it is none)."""
+    if train_loss is not None and not hasattr(train_loss, "update_state"):
+        raise SettingsError(
+            f"train_loss, the first argument, is a metric such as keras.metrics.Mean(), got {train_loss!r}; "
+            "an optimizer is given as optimizer=..."
+        )
+    return [] if train_loss is None else [_MetricUpdate(train_loss)]
 
 
 class _MetricUpdate:

@@ -1,14 +1,31 @@
 """The base class of agents written in PyTorch."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import torch
+
+from note_rl.collect.contract import check_parts
 from note_rl.errors import SettingsError
 from note_rl.learners.base import Learner
+from note_rl.learners.pytorch.group import (
+    Group,
+    check_strategy,
+    formed,
+    joined,
+    new_store,
+    size_joined,
+    store_at,
+    wait_until_ready,
+)
 from note_rl.learners.pytorch.learner import PyTorchLearner
 from note_rl.learners.pytorch.tensors import named_tensors
 from note_rl.settings import Budget
 from note_rl.training.agent import Agent
+from note_rl.training.distributing import check_can_be_shared, follow
 from note_rl.training.pickling import state_of, take_state
+from note_rl.training.replicas import check_replicas, distributed_budget, pickled_to_follow, started
 from note_rl.types import TrainResult
 
 
@@ -63,3 +80,72 @@ class RL_pytorch(Agent):  # noqa: N801 (the manuals' name)
             DivergedError: The loss became infinite or not a number.
         """
         return self._train(optimizer, Budget(total_steps=total_steps, episodes=episodes), options)
+
+    def distributed_training(  # noqa: PLR0913 (the manuals' arguments, and where the others come from)
+        self,
+        optimizer: Any = None,
+        strategy: Any = "ddp",
+        episodes: int | None = None,
+        *,
+        num_episodes: int | None = None,
+        total_steps: int | None = None,
+        replicas: int | None = None,
+        **options: Any,
+    ) -> TrainResult:
+        """Trains as train() does, with gradients of replicas in several processes, over torch.distributed.
+
+        Rank 0 does everything but a part of the gradients: it collects, samples, evaluates, logs and saves. The batch
+        that set() is told is that of all replicas together; each takes its share of the rows, gradients are averaged
+        and then clipped, so that the numbers are those of train() up to rounding.
+
+        Under torchrun, every process calls this with the same agent, and those that do not lead return when rank 0 has
+        trained. Elsewhere the other processes are started here, on this machine, and end with the call.
+
+        Args:
+            optimizer: See `train`.
+            strategy: "ddp", or a process group that torch.distributed has been initialised with.
+            episodes: See `train`.
+            num_episodes: The same.
+            total_steps: See `train`.
+            replicas: Processes in all, where they are started here.
+            **options: See `train`.
+
+        Raises:
+            NoteRLError: As train(), or what several replicas cannot do together.
+            DivergedError: The loss became infinite or not a number.
+            PeerError: A rank has failed or died, or is silent for half a minute; it is named.
+        """
+        budget = distributed_budget(episodes, num_episodes, total_steps)
+        check_parts(self)
+        with self._ranks(strategy, replicas, optimizer) as group:
+            return self._train_as_one_of(group, optimizer, budget, options)
+
+    @contextmanager
+    def _ranks(self, strategy: Any, replicas: int | None, optimizer: Any) -> Iterator[Group]:
+        """The group of those that train together, in which this process has its rank."""
+        given = None if isinstance(strategy, str) else strategy
+        check_strategy(strategy)
+        size = size_joined(given)
+        if size is None:
+            size = check_replicas(replicas)
+            check_can_be_shared(self, self.settings, size)
+            content = pickled_to_follow(self, self._last_optimizer() if optimizer is None else optimizer)
+            store = new_store()
+            with started(content, size, store.port) as processes:
+                wait_until_ready(store, processes)
+                with formed(store, 0, size) as group:
+                    yield group
+            return
+        if replicas not in (None, size):
+            raise SettingsError(f"replicas={replicas}, but {size} processes were started: leave replicas out")
+        check_can_be_shared(self, self.settings, size)
+        with joined(given) as group:
+            yield group
+
+    def _follow(self, rank: int, size: int, port: int) -> None:
+        """Trains along in a process that another one has started; see `note_rl.training.replicas`."""
+        if next(tensor.is_cuda for _, tensor in named_tensors(self)):
+            self._move_to(f"cuda:{rank % torch.cuda.device_count()}")
+        torch.set_num_threads(max(torch.get_num_threads() // size, 1))
+        with formed(store_at(port, rank), rank, size) as group:
+            follow(self, self.optimizer, group)

@@ -12,7 +12,21 @@ from note_rl.learners.adjustable import OptimizerNumbers
 from note_rl.learners.exporting import ExportedPolicy, RunExported
 from note_rl.learners.gradient_noise import NoiseMoments
 from note_rl.learners.numpy_policy import Actor
+from note_rl.learners.peers import Peers
 from note_rl.types import TRANSITION_COLUMNS, Array, FloatArray, Sample, Update
+
+
+class TakesSteps(Protocol):
+    """What takes the gradient steps of training: a learner, or several of them together."""
+
+    def prepare(self, optimizer: Any, max_grad_norm: float | None, hyperparameters: Sequence[str], jit: Any) -> None:
+        """See `Learner.prepare`."""
+
+    def expect(self, num_gradient_steps: float) -> None:
+        """See `Learner.expect`."""
+
+    def update(self, sample: Sample, hyperparameters: Mapping[str, float]) -> Update:
+        """See `Learner.update`."""
 
 
 class Learner(Protocol):
@@ -44,6 +58,13 @@ class Learner(Protocol):
             max_grad_norm: Global norm that the gradients of each group are scaled down to; None: never.
             hyperparameters: Names of agent attributes whose values come with each update.
             jit: True, False or "auto": whether to compile the update; see `TrainOptions.jit_compile`.
+        """
+
+    def join(self, peers: Peers) -> None:
+        """Takes gradient steps together with these peers from the next prepare() on: samples are its share of them.
+
+        Raises:
+            AgentContractError: What the agent's networks do cannot be shared.
         """
 
     def expect(self, num_gradient_steps: float) -> None:

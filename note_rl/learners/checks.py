@@ -20,6 +20,11 @@ _ROUNDING = 10.0  # the same in units of what the order of samples changes, wher
 _RANDOM = 1e-2  # more than rounding: each sample has a random number of its own
 _AGAIN_AFTER = (100, 1000)  # gradient steps: at first, values hardly differ between states
 
+NORMALISED_APART = (
+    "the agent's networks normalise over the batch (batch normalisation), and each replica would do so over its own "
+    "rows only: use layer normalisation, or train() in one process"
+)
+
 # Columns of a minibatch [b, ...] -> losses [G] and their gradients along all parameters [G, P]
 Gradients = Callable[[Mapping[str, Array]], tuple[FloatArray, Sequence[FloatArray]]]
 
@@ -94,6 +99,30 @@ def check_samples_apart(gradients_of: Gradients, columns: Mapping[str, Array]) -
     for index in torn:
         found = [one[index] for one in gradients]
         _compare(found, again[index], turned[index], f" {index}" if len(again) > 1 else "", 2 * half)
+
+
+def check_is_a_mean(gradients_of: Gradients, columns: Mapping[str, Array]) -> None:
+    """Sees that the gradient of a minibatch is the mean of those of its halves, as replicas take it to be.
+
+    Args:
+        gradients_of: See `check_samples_apart`.
+        columns: The arrays of one minibatch, by name; [B, ...] each.
+
+    Raises:
+        AgentContractError: It is their sum, so that R replicas would take steps of 1 / R of the length.
+    """
+    half = len(columns["reward"]) // 2
+    if not half:
+        return
+    parts = (slice(0, 2 * half), slice(0, half), slice(half, 2 * half))
+    found = [gradients_of({name: values[rows] for name, values in columns.items()})[1] for rows in parts]
+    for whole, first, second in zip(*found, strict=True):
+        size, total = np.linalg.norm(whole), np.asarray(first, np.float64) + second
+        if np.linalg.norm(whole - total) <= _RANDOM * size < np.linalg.norm(whole - total / 2):
+            raise AgentContractError(
+                "a loss that __call__ returns is a sum over samples: replicas see a part of each minibatch, and what "
+                "they find is averaged; return the mean, or one loss per sample [B]"
+            )
 
 
 def _sum_of(found: Sequence[FloatArray]) -> tuple[float, float]:

@@ -5,6 +5,7 @@ from note_rl.settings import ReplaySettings, Settings
 
 from note_rl.settings.adaptive import Adaptive
 from note_rl.settings.demonstrations import Demonstrations
+from note_rl.settings.distributed import Distributed
 from note_rl.settings.experience import (
     ExperienceSettings,
     ReplaySettings,
@@ -22,6 +23,7 @@ __all__ = [
     "Adaptive",
     "Budget",
     "Demonstrations",
+    "Distributed",
     "ExperienceSettings",
     "Hindsight",
     "Plateau",

@@ -302,7 +302,8 @@ ELSEWHERE = {
     "train_loss": "it is for Keras agents; train() of PyTorch agents begins with the optimizer",
     "window_size_func": "it is a method or attribute of the agent: agent.window_size_func = lambda p: 1000",
     "window_size_fn": "it is a method or attribute of the agent: agent.window_size_fn = lambda p: 1000",
-    "strategy": "train() runs on one machine; distributed training is another thing",
+    "strategy": "train() takes its gradient steps alone: distributed_training(optimizer, strategy, ...) shares them",
+    "replicas": "train() takes its gradient steps alone: distributed_training(..., replicas=2) shares them",
 }
 
 

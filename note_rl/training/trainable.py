@@ -14,9 +14,11 @@ from note_rl.environments import EnvLike
 from note_rl.environments.frames import check_frame_stack
 from note_rl.errors import SettingsError
 from note_rl.learners.declarations import Declared, check_settings, updates_itself
+from note_rl.learners.peers import Alone
 from note_rl.settings import Budget, ReplaySettings, RolloutSettings, Settings
 from note_rl.support.checking import checked_arguments
 from note_rl.training.callbacks import Hooks
+from note_rl.training.distributing import Leader, Ranks, follow
 from note_rl.training.persistence import Persistent
 from note_rl.training.progress import ProgressLines, on_the_console
 from note_rl.training.saving import Saver, SavingOptions, saving_options
@@ -43,6 +45,7 @@ class Trainable(Declared, Persistent):
         self._device: str | None = None  # where set() had the parameters moved
         self._measured: tuple[Any, int] | None = None  # environment, and what num_envs="auto" is there
         self._adapted: tuple[Settings, Settings] | None = None  # what set() was told, and with train()'s arguments
+        self._leader: Leader | None = None  # while others take gradient steps along
 
     def _move_to(self, device: str) -> None:
         """Moves all parameters (SettingsError where that cannot be done)."""
@@ -101,6 +104,25 @@ class Trainable(Declared, Persistent):
                 hooks = Hooks([*callbacks, *options.callbacks, progress, *savers], self)
                 return trainer.run(budget, hooks, self._history, options.num_store)
 
+    def _train_as_one_of(
+        self, group: Ranks, optimizer: Any, budget: Budget, arguments: dict[str, Any], callbacks: Sequence[Any] = ()
+    ) -> TrainResult:
+        """Trains together with other ranks: the first leads, the others take its gradient steps along with it."""
+        if group.rank:
+            return follow(self, self._last_optimizer() if optimizer is None else optimizer, group)
+        self._leader = leader = Leader(self, group)
+        try:
+            result = self._train(optimizer, budget, arguments, callbacks)
+            leader.end(result)
+        except BaseException as error:
+            leader.give_up(error)
+            raise
+        finally:
+            self._leader = None
+            if self._learner is not None:
+                self._learner.join(Alone())
+        return result
+
     def _check_methods(self) -> None:
         """Refuses methods that cannot be called as training will call them (AgentContractError)."""
         check_calls(self, self._called(), self._multi_agent)
@@ -139,6 +161,7 @@ class Trainable(Declared, Persistent):
             optimizer = self._last_optimizer()
         self._move_as_told(settings)
         trainer = self._trainer_for(settings)
+        trainer.steps = self._leader or self.learner
         self.learner.actor.parameters_changed()  # by anybody, since it acted last
         trainer.prepare(optimizer, options.jit_compile)
         self.optimizer = optimizer

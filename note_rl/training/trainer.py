@@ -18,7 +18,7 @@ from note_rl.collect.contract import explaining_triplets
 from note_rl.collect.joining import joined, shares_of_ends
 from note_rl.errors import WorkerError
 from note_rl.learners.adjustable import LEARNING_RATE, numbered, of_the_agent
-from note_rl.learners.base import Learner, Staged
+from note_rl.learners.base import Learner, Staged, TakesSteps
 from note_rl.learners.reports import means_over
 from note_rl.policy import exploration
 from note_rl.replay.experience import Clock, Experience
@@ -45,6 +45,7 @@ class Trainer:
 
     Attributes:
         state: What training goes on from.
+        steps: Takes gradient steps: the learner, or those it trains together with, too.
         schedules: Values over progress.
         num_store: Rounds of collecting before each update block.
     """
@@ -56,6 +57,7 @@ class Trainer:
         policy = exploration(settings.policy, None, per_agent=settings.multi_agent)
         self.agent = agent
         self.learner = learner
+        self.steps: TakesSteps = learner
         self.schedules = ScheduledValues(settings.schedules, policy, agent)
         self.num_store = Override(1)
         make = StateMaker(agent, learner, settings, policy, self.num_store)
@@ -96,7 +98,7 @@ class Trainer:
         """Makes the learner ready; see `Learner.prepare`."""
         scaled = [LEARNING_RATE] * self.state.plateau.scales
         names = list(dict.fromkeys([*self.schedules.for_learner, *self.adaptation.attributes(), *scaled]))
-        self.learner.prepare(optimizer, self.settings.max_grad_norm, names, jit)
+        self.steps.prepare(optimizer, self.settings.max_grad_norm, names, jit)
         self._jit, self._expected = jit, list(of_the_agent(names))
         self.adaptation.bind()
 
@@ -214,7 +216,7 @@ class Trainer:
 
     def _learn(self, hyperparameters: Mapping[str, float], session: Session) -> float:
         """Mean loss over the gradient steps of this iteration; nan if there were none."""
-        self.learner.expect(self.clock.gradient_steps_to_come(session.beginning))
+        self.steps.expect(self.clock.gradient_steps_to_come(session.beginning))
         updates = []
         for drawn in self.experience.update_blocks(self.clock):
             sample = with_normal_inputs(drawn, self.agent, self.state.sampling)
@@ -233,7 +235,7 @@ class Trainer:
                 hooks("on_batch_begin", first + offset, session.logs())
         measurements.before_update(sample)
         with explaining_triplets(self.agent, self.settings.experience, first):
-            update = self.learner.update(sample, hyperparameters)
+            update = self.steps.update(sample, hyperparameters)
         self.collector.check()
         if update.diverged:
             raise diverged(first, update.loss)

@@ -75,6 +75,7 @@ _RUN_PARTS: Mapping[str, Part] = {
     "collector": Part(optional=True, whole=True),
     "adaptive": Part(optional=True, whole=True),
     "plateau": Part(optional=True, whole=True),
+    "strategy": Part(optional=True, whole=True),
     "progress": Part(optional=True, filled_in=("console",), whole=True),
     **{name: Part(several=True, filled_in=("env",), whole=True) for name in BUILT_MAPPINGS},
 }

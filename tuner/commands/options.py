@@ -31,7 +31,7 @@ from tuner.trial.messages import JsonDict
 
 _PARTS: Final = (
     *("agent", "optimizer", "network", "buffer", "policy", "noise", "schedule", "adaptive", "plateau"),
-    *("training", "evaluation", "env", "wrapper", "wrapper_training", "collector"),
+    *("training", "evaluation", "env", "wrapper", "wrapper_training", "collector", "strategy"),
 )
 _HEADS: Final = ("KEY=VALUE", "default", "range", "searched over", "what it is")
 _CHOSEN: Final = ("PPO", "sequences", "PR", "HER")

@@ -170,6 +170,7 @@ class RunConfig:
     schedule: dict[str, JsonDict] = field(default_factory=dict)
     adaptive: JsonDict = field(default_factory=dict)
     plateau: JsonDict = field(default_factory=dict)
+    strategy: JsonDict = field(default_factory=dict)
     tracker: dict[str, JsonDict] = field(default_factory=dict)
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
     init: str | None = None

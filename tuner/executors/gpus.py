@@ -53,19 +53,33 @@ def _no_gpu(asked: str) -> UserError:
     return UserError(f"{asked} asks for GPUs, and {why}: use executor.gpus=auto, which takes those there are")
 
 
-def gpu_variables(gpus: Sequence[str] | None, running: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """The environment variables that give the next trial the GPU that the fewest others have, the first of equals.
+def gpu_variables(
+    gpus: Sequence[str] | None, running: Iterable[Mapping[str, str]], per_trial: int = 1
+) -> dict[str, str]:
+    """The environment variables that give the next trial the GPUs that the fewest others have, the first of equals.
 
     Args:
         gpus: What `choose_gpus` has chosen.
         running: The environments of the trials that are running.
+        per_trial: How many it sees.
     """
     if gpus is None:
         return {}
     if not gpus:
         return {VISIBLE: ""}
-    num_trials = Counter(environment.get(VISIBLE) for environment in running)
-    return {VISIBLE: min(gpus, key=lambda gpu: num_trials[gpu]), _GROWTH: os.environ.get(_GROWTH, "true")}
+    num_trials = Counter(gpu for environment in running for gpu in environment.get(VISIBLE, "").split(","))
+    least_used = sorted(gpus, key=lambda gpu: num_trials[gpu])[:per_trial]
+    return {VISIBLE: ",".join(least_used), _GROWTH: os.environ.get(_GROWTH, "true")}
+
+
+def check_per_trial(per_trial: int, gpus: Sequence[str] | None) -> None:
+    """Refuses more GPUs for each trial than there are (UserError)."""
+    most = len(gpus or ())
+    if per_trial < 1 or (per_trial > 1 and per_trial > most):
+        raise UserError(
+            f"executor.gpus_per_trial={per_trial} must be at least 1, and no more than are dealt out: executor.gpus "
+            f"leaves {most}"
+        )
 
 
 def _visible_gpus() -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from typing import Literal, Self, TypeAlias, get_args
 from note_rl.support.threads import thread_variables
 from tuner.errors import UserError
 from tuner.executors.base import Event, TrialEnded, TrialFunction, event_of
-from tuner.executors.gpus import GpuChoice, choose_gpus, gpu_variables
+from tuner.executors.gpus import GpuChoice, check_per_trial, choose_gpus, gpu_variables
 from tuner.executors.leftovers import Leftovers
 from tuner.executors.preload import Backend, Preload
 from tuner.trial import orphans, system
@@ -46,7 +46,8 @@ class LocalExecutor:
         isolation: "forkserver", or "spawn" for a fresh interpreter per trial (seconds each).
         limits: What a trial may use.
         threads: Threads per trial, in place of `TrialSpec.threads`.
-        gpus: The GPUs dealt out: each trial sees the one that the fewest others have.
+        gpus: The GPUs dealt out: each trial sees those that the fewest others have.
+        gpus_per_trial: So many of them, for trials with a strategy.
 
     Raises:
         UserError: The backend is not installed, there is no such GPU, or a value is out of range.
@@ -60,12 +61,14 @@ class LocalExecutor:
         limits: Limits | None = None,
         threads: int | None = None,
         gpus: GpuChoice = "auto",
+        gpus_per_trial: int = 1,
     ) -> None:
-        self.check(parallel, backend, isolation, limits, threads, gpus)
+        self.check(parallel, backend, isolation, limits, threads, gpus, gpus_per_trial)
         self.parallel = parallel
         self.limits = limits or Limits()
         self._threads = threads
         self._gpus = choose_gpus(gpus)
+        self._gpus_per_trial = gpus_per_trial
         self._preload = backend if isinstance(backend, Preload) else Preload(backend)
         self._trials: dict[str, TrialProcess] = {}
         self._events: deque[Event] = deque()
@@ -90,6 +93,7 @@ class LocalExecutor:
         limits: Limits | None = None,
         threads: int | None = None,
         gpus: GpuChoice = "auto",
+        gpus_per_trial: int = 1,
     ) -> None:
         """Refuses what the constructor refuses, and starts nothing.
 
@@ -103,7 +107,7 @@ class LocalExecutor:
             raise UserError(f"executor.isolation must be forkserver or spawn, not {isolation!r}")
         if not isinstance(limits, Limits | None):
             raise UserError(f"executor.limits must be built by tuner.trial.messages.Limits, not {limits!r}")
-        choose_gpus(gpus)
+        check_per_trial(gpus_per_trial, choose_gpus(gpus))
         if not isinstance(backend, Preload):
             Preload(backend)
 
@@ -137,7 +141,8 @@ class LocalExecutor:
         self._leftovers.end_deserted()
         if self._threads is not None:
             spec = replace(spec, threads=self._threads)
-        gpu = gpu_variables(self._gpus, (trial.options.environment for trial in self._trials.values()))
+        running = (trial.options.environment for trial in self._trials.values())
+        gpu = gpu_variables(self._gpus, running, self._gpus_per_trial)
         environment = self._environment(spec.threads) | gpu
         pickled = function if isinstance(function, bytes) else pickle_function(function)
         options = ChildOptions(environment, self.limits, pickled)

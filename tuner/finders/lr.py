@@ -6,7 +6,7 @@ from typing import Any
 from note_rl.settings import RolloutSettings
 from tuner.errors import UserError
 from tuner.finders import plots
-from tuner.finders.arguments import check_call, train_options_of
+from tuner.finders.arguments import check_call, shared_by, train_options_of
 from tuner.finders.learning_rate.curves import Suggestion, normalised
 from tuner.finders.learning_rate.search import RateSearch, chosen_mode, search_rates
 from tuner.finders.learning_rate.tests import RateSettings
@@ -69,7 +69,7 @@ class LRFinder:
             end_lr: Last rate.
             episodes: Length of a training.
             total_steps: The same in environment steps, for metrics="return".
-            strategy: Distributed training; not in a finder.
+            strategy: "ddp", or a `Distributed` of note_rl.settings: each agent in PyTorch trains by several processes.
             metrics: loss, kl or return ("reward" is the same): see `RateSettings.mode`; auto: kl for agents that learn
                 from rollouts, else loss.
             **options: processes, processes_her, processes_pr, jit_compile of train(); num_seeds, num_rates, seed,
@@ -80,7 +80,7 @@ class LRFinder:
             UserError: A value out of range, or no run came to a good end.
         """
         check_call("LRFinder", strategy, train_loss)
-        train = train_options_of(options, pool_network, _SEARCH)
+        train = train_options_of(options, pool_network, _SEARCH) | shared_by(strategy)
         _check_numbers(N, window_size)
         settings = RateSettings(
             mode=metrics,

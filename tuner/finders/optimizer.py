@@ -6,7 +6,7 @@ from typing import Any
 from note_rl.optimizers.rates import Rates
 from note_rl.optimizers.recipe import recipe_of
 from tuner.errors import UserError
-from tuner.finders.arguments import check_call, train_options_of
+from tuner.finders.arguments import check_call, shared_by, train_options_of
 from tuner.finders.comparison.candidates import CandidateBudget, Metric
 from tuner.finders.comparison.comparison import (
     ComparisonPlots,
@@ -72,7 +72,7 @@ class OptFinder(ComparisonPlots):
             pool_network: As in train().
             episodes: How long each trains, for metrics="reward".
             total_steps: The same in environment steps; one of the two.
-            strategy: Distributed training; not in a finder.
+            strategy: "ddp", or a `Distributed` of note_rl.settings: each agent in PyTorch trains by several processes.
             metrics: reward: mean return of the episodes, over environment steps where total_steps is given; loss: mean
                 loss on fixed minibatches while each takes `num_gradient_steps` on frozen data.
             **options: num_seeds (3), seed (0), num_gradient_steps (200); num_rates (0): so many learning rates from a
@@ -84,7 +84,9 @@ class OptFinder(ComparisonPlots):
             UserError: A value out of range, or no run came to a good end.
         """
         check_call("OptFinder", strategy, train_loss)
-        train = train_options_of(options, pool_network, ("num_seeds", "seed", "num_gradient_steps", "num_rates"))
+        train = train_options_of(
+            options, pool_network, ("num_seeds", "seed", "num_gradient_steps", "num_rates")
+        ) | shared_by(strategy)
         if metrics not in _METRICS:
             raise UserError(f"metrics={metrics!r} must be reward or loss{did_you_mean(metrics, _METRICS)}")
         if metrics == "reward" and episodes is None and total_steps is None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from note_rl.errors import SettingsError
 from tuner.errors import UserError
-from tuner.finders.arguments import check_call, train_options_of
+from tuner.finders.arguments import check_call, shared_by, train_options_of
 from tuner.finders.comparison.candidates import CandidateBudget
 from tuner.finders.comparison.comparison import (
     ComparisonPlots,
@@ -87,7 +87,7 @@ class ParallelFinder(ComparisonPlots):
             processes: As in train().
             processes_her: As in train().
             processes_pr: As in train().
-            strategy: Distributed training; not in a finder.
+            strategy: "ddp", or a `Distributed` of note_rl.settings: each agent in PyTorch trains by several processes.
             episodes: How long each trains; one episode, if nothing is said.
             metrics: reward: mean return; loss: mean loss over training, for agents of the same loss only.
             jit_compile: As in train().
@@ -101,7 +101,7 @@ class ParallelFinder(ComparisonPlots):
         """
         check_call("ParallelFinder", strategy, train_loss)
         given = {"processes": processes, "processes_her": processes_her, "processes_pr": processes_pr}
-        train = train_options_of({**given, "jit_compile": jit_compile}, pool_network, ())
+        train = train_options_of({**given, "jit_compile": jit_compile}, pool_network, ()) | shared_by(strategy)
         if metrics not in ("reward", "loss"):
             raise UserError(f"metrics={metrics!r} must be reward or loss{did_you_mean(metrics, ('reward', 'loss'))}")
         if metrics == "loss":

@@ -23,13 +23,14 @@ from note_rl.learners.base import Learner
 from note_rl.learners.exporting import ExportedPolicy, ExportFormat
 from note_rl.policy import Policy
 from note_rl.seeding import seed_everything
-from note_rl.settings import Settings
+from note_rl.settings import Distributed, Settings
 from note_rl.training.film import FilmFile
 from note_rl.types import Evaluation, TrainResult
 from tuner.config.composing import BackendConfig, RunConfig
 from tuner.config.networks import Networks
 from tuner.config.vocabulary import about_part, speaking_of_settings
 from tuner.errors import UserError
+from tuner.runs.devices import check_backend, device_of, sharing_of
 from tuner.runs.quiet import quiet_import
 from tuner.runs.readback import used_config
 from tuner.trial.messages import JsonDict
@@ -60,6 +61,9 @@ class TrainableAgent(Protocol):
         self, *, optimizer: Any, total_steps: int, callbacks: Any, jit_compile: bool | str, p: int
     ) -> TrainResult:
         """See `note_rl.RL.train`."""
+
+    def distributed_training(self, *, strategy: Any, **arguments: Any) -> TrainResult:
+        """See `note_rl.RL_pytorch.distributed_training` and that of `note_rl.RL`."""
 
     def evaluate(self, num_episodes: int, *, seed: int, acting_in: ActingIn | None = None) -> Evaluation:
         """See `note_rl.RL.evaluate`."""
@@ -103,6 +107,7 @@ class BuiltRun:
         agent: With its settings assigned.
         optimizer: Of the agent's parameters.
         used: The values found in these objects, by config path.
+        sharing: With whom gradient steps are shared: arguments of distributed_training(); none: with nobody.
     """
 
     config: RunConfig
@@ -110,6 +115,7 @@ class BuiltRun:
     agent: TrainableAgent
     optimizer: Any
     used: JsonDict
+    sharing: Mapping[str, Any]
 
     def try_out(self) -> None:
         """Lets the agent act once.
@@ -155,19 +161,21 @@ def build_run(config: RunConfig) -> BuiltRun:
         note_rl.errors.NoteRLError: What the training core refuses.
     """
     import_framework(config.backend)
-    device = _device(config.backend)
+    device = device_of(config.backend)
     seed_everything(config.seed)
     environment = build_environment(config)
     _say_what_scores_are(config, environment)
     settings = build_settings(config)
-    make_agent = _partial("agent", config.agent)
-    agent = make_agent(env=environment, device=device, **_networks(config))
-    agent.settings = settings
-    try:
-        optimizer = _partial("optimizer", config.optimizer)(agent.param)
-    except ValueError as error:  # what the framework finds out of range
-        raise UserError(f"optimizer: {error}") from error
-    return BuiltRun(config, environment, agent, optimizer, used_config(config, environment, agent, optimizer))
+    sharing, scope = sharing_of(build_distributed(config))
+    with scope:
+        agent = _partial("agent", config.agent)(env=environment, device=device, **_networks(config))
+        agent.settings = settings
+        try:
+            optimizer = _partial("optimizer", config.optimizer)(agent.param)
+        except ValueError as error:  # what the framework finds out of range
+            raise UserError(f"optimizer: {error}") from error
+    used = used_config(config, environment, agent, optimizer)
+    return BuiltRun(config, environment, agent, optimizer, used, sharing)
 
 
 def _networks(config: RunConfig) -> dict[str, Callable[..., Any]]:
@@ -240,6 +248,19 @@ def build_settings(config: RunConfig) -> Settings:
         criterion=config.training.target_reward if config.training.target_by == "episodes" else None,
         schedules={name: _build(f"schedule.{name}", node) for name, node in config.schedule.items()},
     )
+
+
+def build_distributed(config: RunConfig) -> Distributed | None:
+    """The processes that take gradient steps together; None: one alone.
+
+    Raises:
+        UserError, note_rl.errors.NoteRLError: A value out of range, or what the backend cannot do.
+    """
+    if not config.strategy:
+        return None
+    made: Distributed = _build("strategy", config.strategy)
+    check_backend(made, config.backend)
+    return made
 
 
 def build_policy(config: RunConfig) -> Policy:
@@ -319,17 +340,3 @@ def _partial(path: str, node: Mapping[str, Any]) -> Callable[..., Any]:
     made = _build(path, {**node, "_partial_": True})
     assert isinstance(made, functools.partial)
     return made
-
-
-def _device(backend: BackendConfig) -> str:
-    """The device by the framework's name for it."""
-    if backend.device == "cpu":
-        return "cpu"
-    framework = importlib.import_module(backend.module)
-    if backend.name == "keras":
-        available, name = bool(framework.config.list_physical_devices("GPU")), "gpu"
-    else:
-        available, name = bool(framework.cuda.is_available()), "cuda"
-    if not available and backend.device == "cuda":
-        raise UserError(f"backend.device=cuda, but {backend.module} finds no GPU; use backend.device=cpu or auto")
-    return name if available else "cpu"

@@ -18,6 +18,7 @@ from note_rl.errors import NoteRLError
 from note_rl.learners.declarations import Declared, check_actions, check_settings
 from note_rl.policy.discrete import DiscretePolicy
 from note_rl.settings import Plateau
+from note_rl.training.distributing import check_can_be_shared
 from tuner.checking.schema import Schema, schema_of
 from tuner.checking.sections import Choices, check_parts, check_ranges_of, check_sections, left_out, refuse_missing
 from tuner.config.composing import BackendConfig, RunConfig, to_json
@@ -26,7 +27,7 @@ from tuner.config.ranges import check_ranges
 from tuner.config.signatures import class_constants, class_methods, signature_of
 from tuner.config.vocabulary import speaking_of_settings
 from tuner.errors import UserError
-from tuner.runs.build import build_environment, build_node, build_policy, build_settings
+from tuner.runs.build import build_distributed, build_environment, build_node, build_policy, build_settings
 from tuner.runs.functions import check_function, is_function
 from tuner.runs.pixels import check_network
 from tuner.support.names import did_you_mean
@@ -280,7 +281,10 @@ def _check_settings(run: RunConfig) -> None:
     ]
     if all(str(node["_target_"]).startswith(_FRAMEWORK_FREE) for node in nodes):
         with speaking_of_settings():
-            check_settings(declared(run), build_settings(run))
+            settings, together = build_settings(run), build_distributed(run)
+            check_settings(declared(run), settings)
+            if together is not None:
+                check_can_be_shared(declared(run), settings, together.replicas)
 
 
 def _check_plateau(run: RunConfig) -> None:

@@ -46,7 +46,7 @@ def check_function(config: Mapping[str, Any]) -> None:
     if "_target_" not in config["agent"]:
         raise UserError("agent has no _target_: it names the function, as my_package.my_module.train")
     parts = ("env", "network", "optimizer", "buffer", "policy", "noise", "wrapper", "wrapper_training")
-    for part in (*parts, "schedule", "adaptive", "plateau", "init"):
+    for part in (*parts, "schedule", "adaptive", "plateau", "strategy", "init"):
         if config.get(part):
             raise UserError(f"{part} has no meaning here: {function_name(config)} is a function and gets agent only")
     for name, kind in (("training", TrainingConfig), ("evaluation", EvaluationConfig)):

@@ -49,6 +49,7 @@ def used_config(config: RunConfig, environment: EnvFactory, agent: Any, optimize
         "schedule": {name: _read(settings.schedules[name], node) for name, node in config.schedule.items()},
         "adaptive": _read(settings.adaptive, config.adaptive),
         "plateau": _read(settings.plateau, config.plateau),
+        "strategy": _arguments(config.strategy),
         "wrapper": {name: _arguments(node) for name, node in config.wrapper.items()},
         "wrapper_training": {name: _arguments(node) for name, node in config.wrapper_training.items()},
         "training": {

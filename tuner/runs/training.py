@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import numpy as np
 from note_rl.seeding import integer
 from note_rl.training.callbacks import Callback, Logs
 from note_rl.training.counts import reported_by
+from note_rl.types import TrainResult
 from tuner.config.composing import RunConfig
 from tuner.config.vocabulary import speaking_of_settings
 from tuner.results.objective import missing_points
@@ -126,12 +127,14 @@ def _train(run: BuiltRun, grid: "EvaluationGrid", log: "MetricsLog") -> tuple[Se
         return (), "total_steps"
     if grid.target_reached:  # by an evaluation that an earlier attempt could not act upon
         return (), TARGET_REWARD
-    result = run.agent.train(
+    train: Callable[..., TrainResult] = run.agent.distributed_training if run.sharing else run.agent.train
+    result = train(
         optimizer=run.optimizer,
         total_steps=training.total_steps,
         callbacks=[log, grid],
         jit_compile=training.jit_compile,
         p=0,
+        **run.sharing,
     )
     if run.agent.num_env_steps >= training.total_steps:
         return result.returns, "total_steps"

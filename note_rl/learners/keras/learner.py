@@ -1,13 +1,14 @@
 """The learner for agents written in Keras on TensorFlow."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from note_rl.errors import SettingsError
+from note_rl.errors import AgentContractError, SettingsError
 from note_rl.learners.adjustable import LEARNING_RATE, OptimizerNumbers, minibatch_in_parts
 from note_rl.learners.base import (
     check_held,
@@ -18,7 +19,7 @@ from note_rl.learners.base import (
     parameter_groups,
     sample_columns,
 )
-from note_rl.learners.checks import SamplesApart, check_samples_apart
+from note_rl.learners.checks import NORMALISED_APART, SamplesApart, check_is_a_mean, check_samples_apart
 from note_rl.learners.declarations import updates_itself
 from note_rl.learners.exporting import ExportedPolicy, RunExported
 from note_rl.learners.gradient_noise import NoiseMoments
@@ -27,6 +28,7 @@ from note_rl.learners.keras.measuring import NoiseMeasurements
 from note_rl.learners.keras.methods import TracedMethods
 from note_rl.learners.keras.modes import Modes
 from note_rl.learners.keras.own_updates import OwnUpdateStep
+from note_rl.learners.keras.replicated import InReplicas, ReplicatedUpdate, check_made_within
 from note_rl.learners.keras.step import GradientStep, TensorFlowArithmetic
 from note_rl.learners.keras.update import CompiledUpdate
 from note_rl.learners.keras.variables import (
@@ -41,6 +43,7 @@ from note_rl.learners.keras.variables import (
 from note_rl.learners.losses import Losses
 from note_rl.learners.numpy_policy import Actor
 from note_rl.learners.own_updates import OwnUpdate
+from note_rl.learners.peers import Peers
 from note_rl.learners.targets import update_copies
 from note_rl.types import Array, FloatArray, Sample, Update
 
@@ -62,10 +65,32 @@ class KerasLearner:
         self._modes = Modes(agent, self.groups)
         self._call = TracedMethods(agent, self._modes)
         self._measurements = NoiseMeasurements(agent, self.groups, self._losses, self._modes)
-        make_step = self._own_update if updates_itself(type(agent)) else self._gradient_step
-        self._update = CompiledUpdate(
-            agent, self.groups, make_step, self._modes, on_compile=self._measurements.compile_noise
-        )
+        self._update = self._made(CompiledUpdate)
+        self._scope: Callable[[], AbstractContextManager[Any]] = nullcontext  # in which optimizers make their slots
+
+    def _made(self, kind: type[CompiledUpdate]) -> CompiledUpdate:
+        make_step = self._own_update if updates_itself(type(self.agent)) else self._gradient_step
+        compile_noise = self._measurements.compile_noise
+        return kind(self.agent, self.groups, make_step, self._modes, on_compile=compile_noise)
+
+    def replicate(self, strategy: Any) -> None:
+        """Takes gradient steps on all replicas of a strategy of tf.distribute from the next prepare() on.
+
+        Raises:
+            AgentContractError: The agent was made outside of it, or what its networks do cannot be shared.
+        """
+        if isinstance(self._update, ReplicatedUpdate) and self._update.strategy is strategy:
+            return
+        check_made_within(strategy, [parameter for group in self.groups for parameter in group], "the agent")
+        self.join(InReplicas(strategy))
+        update = self._made(ReplicatedUpdate)
+        assert isinstance(update, ReplicatedUpdate)
+        update.strategy, self._update, self._scope = strategy, update, strategy.scope
+
+    def join(self, peers: Peers) -> None:
+        """Refuses what cannot be shared; see `Learner.join`. Replicas of Keras agents are those of a strategy."""
+        if peers.size > 1 and self._modes.normalise_over_batches():
+            raise AgentContractError(NORMALISED_APART)
 
     def _gradient_step(self, optimizers: Optimizers, max_grad_norm: float | None) -> GradientStep:
         several = [optimizer for optimizer, _ in optimizers]
@@ -103,12 +128,16 @@ class KerasLearner:
             self._optimizers, self._losses.num_optimizers = optimizers, len(optimizers)
         for one, parameters in self._optimizers:
             if not one.built:
-                one.build(parameters)
+                with self._scope():
+                    one.build(parameters)
             if LEARNING_RATE in hyperparameters and not isinstance(one._learning_rate, keras.Variable):
                 raise SettingsError(
                     f"{type(one).__name__} was given a learning-rate schedule of its own, so a schedule for "
                     "learning_rate, or a plateau, cannot set it; give the optimizer a number"
                 )
+        if isinstance(self._update, ReplicatedUpdate):
+            for one, _ in self._optimizers:
+                check_made_within(self._update.strategy, [one.iterations], f"the optimizer {type(one).__name__}")
         self._update.prepare(self._optimizers, max_grad_norm, hyperparameters, jit)
 
     def expect(self, num_gradient_steps: float) -> None:
@@ -147,6 +176,8 @@ class KerasLearner:
         """Refuses losses in which samples influence each other, when it is time to look."""
         if self._samples_apart.due:
             check_samples_apart(self._measurements.gradients_of, first_minibatch(sample))
+            if isinstance(self._update, ReplicatedUpdate):
+                check_is_a_mean(self._measurements.gradients_of, first_minibatch(sample))
             self._samples_apart.passed()
 
     def loss_of(self, sample: Sample) -> FloatArray:

@@ -68,6 +68,10 @@ class Modes:
                     stack.enter_context(temporary_attributes(layer, {"call": _without_training(layer.call)}))
             yield
 
+    def normalise_over_batches(self) -> bool:
+        """Whether there are layers that normalise over the batch in train mode."""
+        return any(isinstance(layer, keras.layers.BatchNormalization) for layer in self._layers())
+
     def _learns(self, layer: Any) -> bool:
         return not layer.weights or any(identity(variable) in self._learning for variable in layer.trainable_variables)
 

@@ -9,6 +9,7 @@ from note_rl.errors import AgentContractError
 from note_rl.learners.keras.step import ReportedRow
 from note_rl.learners.losses import Losses
 from note_rl.learners.own_updates import OwnUpdate
+from note_rl.learners.peers import Alone, Peers
 
 
 class OwnUpdateStep:
@@ -38,6 +39,7 @@ class OwnUpdateStep:
         self._max_grad_norm = max_grad_norm
         self.refusal: AgentContractError | None = None
         self.reports = ReportedRow(0)
+        self.peers: Peers = Alone()  # agents that take their updates by themselves have no others
 
     def __call__(self, batch: Mapping[str, Any], sync: Any) -> dict[str, Any]:
         """Has the update taken, and returns its rows; see `GradientStep`."""

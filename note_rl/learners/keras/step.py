@@ -9,6 +9,7 @@ import tensorflow as tf
 from note_rl.errors import AgentContractError
 from note_rl.learners.adjustable import numbered
 from note_rl.learners.losses import NOT_IN_A_LOSS, Losses, without_gradient
+from note_rl.learners.peers import Alone, Peers
 from note_rl.learners.reports import GRADIENT_NORM, MOST_REPORTED
 
 
@@ -59,6 +60,24 @@ class ReportedRow:
         return tf.stack([*row, *[math.nan] * (self.width - len(row))])
 
 
+Gradients = dict[int, list[Any]]
+"""By parameter group."""
+
+
+def averaged(
+    peers: Peers, losses: Sequence[Any], told: Mapping[str, Any], gradients: Gradients
+) -> tuple[list[Any], dict[str, Any], Gradients]:
+    """Returns losses, means of what was reported, and gradients, of all replicas on average, in one exchange."""
+    means = {name: tf.reduce_mean(tf.cast(value, tf.float32)) for name, value in told.items()}
+    dense = {index: [tf.convert_to_tensor(gradient) for gradient in group] for index, group in gradients.items()}
+    found = iter(peers.mean([*losses, *means.values(), *(gradient for group in dense.values() for gradient in group)]))
+    return (
+        [next(found) for _ in losses],
+        {name: next(found) for name in means},
+        {index: [next(found) for _ in group] for index, group in dense.items()},
+    )
+
+
 class GradientStep:
     """Losses, gradients, clipping and the steps of the optimizers.
 
@@ -72,6 +91,7 @@ class GradientStep:
     Attributes:
         refusal: What the agent does wrong, if tracing has found that out; TensorFlow wraps errors beyond recognition.
         reports: Makes the row `reported`.
+        peers: Who takes the same steps, each along its share of the minibatches.
     """
 
     def __init__(
@@ -90,18 +110,21 @@ class GradientStep:
         self._at_sync: Sequence[int] = getattr(agent, "groups_at_sync", ())
         self.refusal: AgentContractError | None = None
         self.reports = ReportedRow(len(optimizers))
+        self.peers: Peers = Alone()
 
     def __call__(self, batch: Mapping[str, Any], sync: Any) -> dict[str, Any]:
         """Takes the step, and returns its rows: losses [G], `reported`, and td_error and ratio [B] if handed over.
 
         Args:
             batch: Columns by name, [B, ...].
-            sync: Whether targets are updated afterwards, [].
+            sync: Whether targets are updated afterwards, []; a plain truth value where each way is traced for itself.
         """
         everybody = range(len(self._groups))
         at_once = [index for index in everybody if index not in self._at_sync]
         if len(at_once) == len(self._groups):
             return self._step_of(everybody, batch)
+        if isinstance(sync, bool):
+            return self._step_of(everybody if sync else at_once, batch)
         rows: dict[str, Any] = tf.cond(  # each way for itself, so that no gradient is worked out in vain
             sync, lambda: self._step_of(everybody, batch), lambda: self._step_of(at_once, batch)
         )
@@ -121,7 +144,10 @@ class GradientStep:
                 raise
         if len(losses) == 1:
             learning = range(len(self._groups))
-        norms = self._follow(self._gradients(tape, losses, learning), learning)
+        gradients = self._gradients(tape, losses, learning)
+        if self.peers.size > 1:
+            losses, told, gradients = averaged(self.peers, losses, told, gradients)
+        norms = self._follow(gradients, learning)
         reported = self.reports({**told, **norms})
         rows = {
             "loss": tf.stack(self._losses.per_optimizer(losses)),

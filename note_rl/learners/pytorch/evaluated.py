@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from note_rl.learners.peers import Peers
 from note_rl.learners.pytorch.optimizer_step import Direction
 from note_rl.learners.pytorch.tensors import as_array
 from note_rl.types import FloatArray
@@ -44,6 +45,17 @@ def taken(evaluated: Evaluated) -> TakenStep:
     """Returns what remains of a step; see `TakenStep`."""
     losses = [None if loss is None else loss.detach() for loss in evaluated.losses]
     return TakenStep(losses, evaluated.td_error, evaluated.ratio, evaluated.reported)
+
+
+def averaged(evaluated: Evaluated, peers: Peers) -> Evaluated:
+    """Returns it with losses, reports and directions that are those of all replicas on average, in one exchange.
+
+    What was handed to the replay stays that of the rows at hand.
+    """
+    reported = {name: values.float().mean() for name, values in evaluated.reported.items()}
+    shared = evaluated._replace(td_error=None, ratio=None, reported=reported)
+    means = peers.mean([tensor.detach() for tensor in flattened(shared)])
+    return unflattened(means, form_of(shared))._replace(td_error=evaluated.td_error, ratio=evaluated.ratio)
 
 
 def without_history(reported: Mapping[str, Any]) -> dict[str, Tensor]:

@@ -21,13 +21,14 @@ from note_rl.learners.base import (
     sample_columns,
     temporary_attributes,
 )
-from note_rl.learners.checks import SamplesApart, check_samples_apart
+from note_rl.learners.checks import NORMALISED_APART, SamplesApart, check_is_a_mean, check_samples_apart
 from note_rl.learners.declarations import updates_itself
 from note_rl.learners.exporting import ExportedPolicy, RunExported
 from note_rl.learners.gradient_noise import NoiseMoments
 from note_rl.learners.losses import Losses, batch_attributes
 from note_rl.learners.numpy_policy import Actor
 from note_rl.learners.own_updates import OwnUpdate
+from note_rl.learners.peers import Peers
 from note_rl.learners.pytorch.adjusted import numbers_of, with_numbers
 from note_rl.learners.pytorch.arithmetic import TorchArithmetic
 from note_rl.learners.pytorch.evaluated import ReportedRows, TakenStep, WaitingLosses
@@ -119,6 +120,12 @@ class PyTorchLearner:
         self._modes.look_again()
         self._steps.prepare(self._optimizers, max_grad_norm, hyperparameters, jit)
 
+    def join(self, peers: Peers) -> None:
+        """Takes steps together with others from the next prepare() on; see `Learner.join`."""
+        if peers.size > 1 and self._modes.normalise_over_batches():
+            raise AgentContractError(NORMALISED_APART)
+        self._steps.peers = peers
+
     def expect(self, num_gradient_steps: float) -> None:
         """Hears that so many gradient steps are still to come; see `Learner.expect`."""
         self._steps.traces.expect(num_gradient_steps)
@@ -185,6 +192,8 @@ class PyTorchLearner:
             return
         if not self._modes.couple_samples():
             check_samples_apart(self._measurements.gradients_of, first_minibatch(sample))
+        if self._steps.peers.size > 1:
+            check_is_a_mean(self._measurements.gradients_of, first_minibatch(sample))
         self._samples_apart.passed()
 
     def loss_of(self, sample: Sample) -> FloatArray:

@@ -91,6 +91,11 @@ class Modes:
             for layer in network.modules()
         )
 
+    def normalise_over_batches(self) -> bool:
+        """Whether there are layers that normalise over the batch in train mode."""
+        self._look()
+        return any(isinstance(layer, _BatchNorm) for network in self._networks for layer in network.modules())
+
     def _look(self) -> None:
         """Finds the networks; their layers, if these are others than before."""
         networks = list(_networks_in(vars(self._agent).values()))

@@ -15,6 +15,12 @@ Direction = tuple[tuple[int, ...], list[Tensor]]
 """Which parameters have a gradient, by their position, and these gradients."""
 
 
+def present(gradients: Sequence[Tensor | None]) -> Direction:
+    """Returns the gradients that there are, with their positions."""
+    kept = tuple(index for index, gradient in enumerate(gradients) if gradient is not None)
+    return kept, [gradient for gradient in gradients if gradient is not None]
+
+
 class _Slots(NamedTuple):
     """What the kernel changes: parameters, their moments, and how often each was changed."""
 
@@ -48,30 +54,28 @@ class Stepper:
 
     def step(self, gradients: Sequence[Tensor | None], max_grad_norm: float | None) -> None:
         """Takes one step along the gradients, scaled down to a global norm if one is given."""
-        self.follow(self.direction(gradients, max_grad_norm)[0])
+        self.follow(self.scaled(present(gradients), max_grad_norm)[0])
 
-    def direction(
-        self, gradients: Sequence[Tensor | None], max_grad_norm: float | None
-    ) -> tuple[Direction, Tensor | None]:
-        """Returns what `follow` takes: the gradients that there are, clipped, in the memory layout of parameters.
+    def scaled(self, direction: Direction, max_grad_norm: float | None) -> tuple[Direction, Tensor | None]:
+        """Returns what `follow` takes: gradients, clipped, in the memory layout of parameters.
 
         And their norm before that, [], where they are clipped.
         """
-        kept = tuple(index for index, gradient in enumerate(gradients) if gradient is not None)
-        present = [self._laid_out(gradient, i) for i, gradient in enumerate(gradients) if gradient is not None]
+        kept, gradients = direction
+        ready = [self._laid_out(gradient, i) for i, gradient in zip(kept, gradients, strict=True)]
         norm = None
-        if max_grad_norm is not None and present:
-            norm = global_norm(present)
-            present = clipped(present, norm, max_grad_norm)
-        return (kept, present), norm
+        if max_grad_norm is not None and ready:
+            norm = global_norm(ready)
+            ready = clipped(ready, norm, max_grad_norm)
+        return (kept, ready), norm
 
     def follow(self, direction: Direction) -> None:
         """Takes one step."""
-        kept, present = direction
+        kept, gradients = direction
         if self._direct and self._slots_found(kept):
-            self._adam(kept, present)
+            self._adam(kept, gradients)
             return
-        for index, gradient in zip(kept, present, strict=True):
+        for index, gradient in zip(kept, gradients, strict=True):
             self.parameters[index].grad = gradient
         self.optimizer.step()
         for parameter in self.parameters:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from note_rl.errors import AgentContractError, say_once
 from note_rl.learners.own_updates import OwnUpdate
+from note_rl.learners.peers import Alone, Peers
 from note_rl.learners.pytorch.evaluated import TakenStep, without_history
 from note_rl.learners.pytorch.optimizer_step import Stepper
 from note_rl.learners.pytorch.steps import Optimizers
@@ -47,6 +48,7 @@ class OwnUpdates:
         self._optimizers: Optimizers = []
         self._max_grad_norm: float | None = None
         self._steppers: dict[int, Stepper] = {}  # of this update block, by optimizer
+        self.peers: Peers = Alone()  # agents that take their updates by themselves have no others
         self.traces = NoTraces()
 
     def prepare(

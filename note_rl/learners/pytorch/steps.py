@@ -11,8 +11,9 @@ from torch import Tensor
 from note_rl.errors import AgentContractError
 from note_rl.learners.adjustable import numbered
 from note_rl.learners.losses import NOT_IN_A_LOSS, Losses, batch_attributes
-from note_rl.learners.pytorch.evaluated import Evaluated, TakenStep, taken, without_history
-from note_rl.learners.pytorch.optimizer_step import Stepper
+from note_rl.learners.peers import Alone, Peers
+from note_rl.learners.pytorch.evaluated import Evaluated, TakenStep, averaged, taken, without_history
+from note_rl.learners.pytorch.optimizer_step import Stepper, present
 from note_rl.learners.pytorch.recording.traces import Traces
 from note_rl.learners.pytorch.snapshots import SELDOM
 from note_rl.learners.reports import GRADIENT_NORM
@@ -32,6 +33,7 @@ class GradientSteps:
 
     Attributes:
         traces: The recordings.
+        peers: Who takes the same steps, each along its share of the minibatches.
     """
 
     steps_between_copies = SELDOM
@@ -50,6 +52,7 @@ class GradientSteps:
         self._optimizers: Optimizers = []
         self._max_grad_norm: float | None = None
         self._steppers: list[Stepper] = []  # of this update block
+        self.peers: Peers = Alone()
         self.traces = Traces(agent, self._evaluate, undisturbed, self._groups_at_sync)
 
     def prepare(
@@ -58,7 +61,7 @@ class GradientSteps:
         """Takes the optimizers; see `Learner.prepare`. What `jit` means is told in `recording.traces`."""
         self._optimizers = optimizers
         self._max_grad_norm = max_grad_norm
-        self.traces.prepare(jit, hyperparameters, [max_grad_norm, *(optimizer for optimizer, _ in optimizers)])
+        self.traces.prepare(jit, hyperparameters, [max_grad_norm, self.peers, *(one for one, _ in optimizers)])
 
     def take(
         self,
@@ -87,6 +90,8 @@ class GradientSteps:
                 evaluated = replays(batch, due[k], quick)
             else:
                 evaluated = self._evaluate(dict(zip(columns, batch, strict=True)), due[k])
+            if self.peers.size > 1:
+                evaluated = self._clipped(averaged(evaluated, self.peers))
             step = taken(evaluated)
             if careful and not all(loss is None or math.isfinite(loss) for loss in step.losses):
                 yield step
@@ -109,7 +114,7 @@ class GradientSteps:
         raise AgentContractError(NOT_IN_A_LOSS)
 
     def _evaluate(self, batch: Mapping[str, Tensor], due: bool) -> Evaluated:
-        """Returns losses and gradients of a minibatch; changes no parameter.
+        """Returns losses and gradients of a minibatch, clipped unless those of peers come first; changes no parameter.
 
         Args:
             batch: Columns by name.
@@ -120,14 +125,18 @@ class GradientSteps:
         gradients = self._gradients(losses, due)
         if len(self._optimizers) == 1:
             gradients = [[gradient for group in gradients for gradient in group]]
-        reported = without_history(told)
-        directions = []
-        for index, (stepper, of_optimizer) in enumerate(zip(self._steppers, gradients, strict=True)):
-            direction, norm = stepper.direction(of_optimizer, self._max_grad_norm)
+        evaluated = Evaluated(list(losses), td_error, ratio, without_history(told), list(map(present, gradients)))
+        return self._clipped(evaluated) if self.peers.size == 1 else evaluated
+
+    def _clipped(self, evaluated: Evaluated) -> Evaluated:
+        """Returns it with directions that are scaled down to the norm that was asked for, and reports that norm."""
+        reported, directions = dict(evaluated.reported), []
+        for index, (stepper, one) in enumerate(zip(self._steppers, evaluated.directions, strict=True)):
+            direction, norm = stepper.scaled(one, self._max_grad_norm)
             directions.append(direction)
             if norm is not None:
                 reported[GRADIENT_NORM if len(self._steppers) == 1 else numbered(GRADIENT_NORM, index)] = norm
-        return Evaluated(list(losses), td_error, ratio, reported, directions)
+        return evaluated._replace(reported=reported, directions=directions)
 
     def _gradients(self, losses: list[Tensor], due: bool) -> list[list[Tensor | None]]:
         """Returns gradients per parameter group, along its own loss or the only one.

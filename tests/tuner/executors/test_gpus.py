@@ -11,7 +11,7 @@ import pytest
 from tuner.errors import UserError
 from tuner.executors import gpus
 from tuner.executors.base import TrialReported
-from tuner.executors.gpus import choose_gpus
+from tuner.executors.gpus import choose_gpus, gpu_variables
 from tuner.executors.local import LocalExecutor
 from tuner.executors.preload import Preload
 
@@ -70,6 +70,21 @@ def test_more_trials_than_gpus_share_them_evenly(driver, machine, monkeypatch):
     with LocalExecutor(parallel=4) as executor:
         seen = start(driver, executor, 0, 1, 2, 3)
     assert seen == [["0", "false"], ["1", "false"], ["0", "false"], ["1", "false"]]  # growth as the user has it
+
+
+def test_a_trial_may_be_given_several_which_others_use_least():
+    running = [{VISIBLE: "0,1"}, {VISIBLE: "2"}, {VISIBLE: "0"}]
+    assert gpu_variables(("0", "1", "2", "3"), running, 2)[VISIBLE] == "3,1"
+    assert gpu_variables(("0", "1", "2", "3"), [], 3)[VISIBLE] == "0,1,2"
+
+
+@pytest.mark.parametrize("per_trial", [0, 3])
+def test_no_more_for_each_trial_than_there_are(monkeypatch, per_trial):
+    monkeypatch.setenv(VISIBLE, "3,4")
+    with pytest.raises(
+        UserError, match=rf"executor.gpus_per_trial={per_trial} must be at least 1.*executor.gpus leaves 2"
+    ):
+        LocalExecutor.check(gpus_per_trial=per_trial)
 
 
 def test_a_trial_that_could_not_be_started_holds_none(driver, tmp_path, monkeypatch):

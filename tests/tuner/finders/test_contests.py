@@ -13,8 +13,10 @@ from note_rl.errors import SettingsError
 from note_rl.opt_finder import OptFinder
 from note_rl.optimizers.recipe import recipe_of
 from note_rl.parallel_finder import ParallelFinder
+from note_rl.settings import Distributed
 from tests.tuner.finders.agents import OtherQuadratic, inline, params, quadratic, small_dqn, small_ppo
 from tuner.errors import UserError
+from tuner.finders.arguments import check_call, shared_by, trained
 from tuner.finders.comparison.verdicts import compare
 from tuner.finders.study import FinderRun
 from tuner.study import StudyStore
@@ -193,3 +195,29 @@ def test_an_optimizer_is_made_again_with_all_its_groups() -> None:
     assert (first["lr"], second["lr"], second["betas"], first["weight_decay"]) == (0.5, 0.25, (0.1, 0.2), 0.125)
     assert all(one is other for one, other in zip(first["params"], twin.param[1], strict=True))
     assert second["params"][0] is twin.param[0][0]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "told"),
+    [
+        (None, {"by": "train"}),
+        ("ddp", {"by": "distributed_training", "strategy": "ddp", "replicas": 2}),
+        (Distributed(replicas=4), {"by": "distributed_training", "strategy": "ddp", "replicas": 4}),
+    ],
+)
+def test_runs_of_a_finder_are_shared_by_processes_where_a_strategy_is_given(
+    strategy: Any, told: dict[str, Any]
+) -> None:
+    class Told:
+        def train(self, **arguments: Any) -> dict[str, Any]:
+            return {"by": "train", **arguments}
+
+        def distributed_training(self, **arguments: Any) -> dict[str, Any]:
+            return {"by": "distributed_training", **arguments}
+
+    check_call("OptFinder", strategy, None)
+    assert trained(Told(), {"processes": 2, **shared_by(strategy)}, episodes=3) == {
+        "processes": 2,
+        "episodes": 3,
+        **told,
+    }

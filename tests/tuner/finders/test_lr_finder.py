@@ -140,7 +140,7 @@ def test_what_cannot_be_made_again_is_refused_by_name(tmp_path: Path) -> None:
         ({"metrics": "los"}, UserError, "'los' is unknown; did you mean loss"),
         ({"metrics": "return"}, UserError, "say for how long"),
         ({"num_seed": 2}, SettingsError, "num_seeds"),
-        ({"strategy": object()}, SettingsError, "leave strategy out"),
+        ({"strategy": object()}, SettingsError, "leave strategy out, or give an agent in PyTorch strategy='ddp'"),
         ({"train_loss": 3}, SettingsError, "train_loss is a metric"),
     ],
 )

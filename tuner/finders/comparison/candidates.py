@@ -11,6 +11,7 @@ from note_rl.training.callbacks import Callback, Logs
 from note_rl.training.frozen import FrozenData
 from tuner.config.composing import RunConfig
 from tuner.errors import UserError
+from tuner.finders.arguments import trained
 from tuner.finders.job import Measured
 from tuner.finders.subjects import ConfiguredSubject, LiveSubject, Subject
 from tuner.results.objective import AUC, Mixed
@@ -91,7 +92,7 @@ class CandidateTrial:
         context.built({})
         watch = _LossRecorder(self.budget, context)
         length = {"episodes": self.budget.episodes, "total_steps": self.budget.total_steps}
-        result = agent.train(optimizer=optimizer, **length, callbacks=[watch], p=0, **self.options)
+        result = trained(agent, self.options, optimizer=optimizer, **length, callbacks=[watch], p=0)
         rewards, ends = list(map(float, result.returns)), list(map(float, result.episode_steps))
         found = {"rewards": rewards, "losses": watch.losses, "seconds": result.seconds}
         found |= {"num_env_steps": result.num_env_steps, "num_gradient_steps": result.num_gradient_steps}

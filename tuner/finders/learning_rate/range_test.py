@@ -15,6 +15,7 @@ from note_rl.errors import DivergedError, SettingsError
 from note_rl.optimizers.rates import Rates
 from note_rl.training.callbacks import Callback, Logs
 from note_rl.training.frozen import FrozenData
+from tuner.finders.arguments import trained
 from tuner.finders.learning_rate.curves import has_diverged
 from tuner.trial.messages import JsonDict
 
@@ -96,7 +97,7 @@ def online_ramp(agent: Any, optimizer: Any, rates: Sequence[float], length: Leng
     agent.settings = replace(agent.settings, schedules={**agent.settings.schedules, "learning_rate": growth})
     watch = _RateRecorder(length)
     try:
-        agent.train(optimizer=optimizer, episodes=length.episodes, callbacks=[watch], p=0, **options)
+        trained(agent, options, optimizer=optimizer, episodes=length.episodes, callbacks=[watch], p=0)
     except DivergedError as error:
         watch.found["diverged"] = str(error)
     return watch.found

@@ -1,0 +1,146 @@
+"""The update of a Keras agent over the replicas of a strategy of tf.distribute, in one process."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from contextvars import copy_context
+from typing import Any
+
+import tensorflow as tf
+
+from note_rl.errors import AgentContractError, SettingsError
+from note_rl.learners.adjustable import of_the_agent
+from note_rl.learners.base import temporary_attributes
+from note_rl.learners.keras.adjusted import Optimizers, with_numbers
+from note_rl.learners.keras.snapshot import ParameterSnapshot
+from note_rl.learners.keras.update import CompiledUpdate
+from note_rl.learners.losses import batch_attributes
+
+_OF_ALL_ROWS = ("td_error", "ratio")
+
+
+class InReplicas:
+    """The replicas of a strategy, as each of them sees them while its step is traced; see `Peers`."""
+
+    rank = 0
+
+    def __init__(self, strategy: Any) -> None:
+        self.size: int = strategy.num_replicas_in_sync
+
+    def mean(self, tensors: Sequence[Any]) -> list[Any]:
+        """Returns the means over all replicas, in one exchange."""
+        flat = tf.concat([tf.reshape(tf.cast(tensor, tf.float32), [-1]) for tensor in tensors], 0)
+        flat = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.MEAN, flat)
+        parts = tf.split(flat, [tensor.shape.num_elements() for tensor in tensors])
+        return [
+            tf.cast(tf.reshape(part, tensor.shape), tensor.dtype) for part, tensor in zip(parts, tensors, strict=True)
+        ]
+
+
+class ReplicatedUpdate(CompiledUpdate):
+    """Takes the steps of an update block one after the other, each on all replicas; see `CompiledUpdate`.
+
+    XLA is left out: what replicas exchange cannot be within what it compiles.
+
+    Attributes:
+        strategy: Of tf.distribute.
+    """
+
+    strategy: Any = None
+    _syncing = False  # whether the step that is being traced also moves the targets
+
+    def prepare(
+        self, optimizers: Optimizers, max_grad_norm: float | None, hyperparameters: Sequence[str], jit: Any
+    ) -> None:
+        """Traces anew if anything is not as it was; see `Learner.prepare`."""
+        super().prepare(optimizers, max_grad_norm, hyperparameters, False)
+        self._step.peers = InReplicas(self.strategy)
+
+    def __call__(self, columns: dict[str, Any], sync: Any, scalars: dict[str, Any]) -> Any:
+        """Takes the steps of an update block; see `CompiledUpdate`."""
+        learning = [parameter for _, parameters in self._optimizers for parameter in parameters]
+        snapshot = ParameterSnapshot(self._variables(), learning)
+        steps = []
+        for k, self._syncing in enumerate(sync.numpy().tolist()):
+            batch = {name: column[k] for name, column in columns.items()}
+            described = ((name, column.dtype, *column.shape) for name, column in batch.items())
+            signature = (self._syncing, tuple(described), *scalars)
+            if signature not in self._traced:
+                self._traced[signature] = self._trace(batch, sync[k], scalars)
+            steps.append(self._traced[signature](batch, sync[k], scalars))
+        rows = {name: tf.stack([step[name] for step in steps]) for name in steps[0]}
+        return {"diverged": snapshot.unless_sound(rows["loss"]), **rows}
+
+    def _loop(self, columns: dict[str, Any], sync: Any, scalars: dict[str, Any]) -> dict[str, Any]:
+        """One step: columns are [B, ...]."""
+        self.num_traces += 1
+        read = {**{name: scalars[name] for name in of_the_agent(scalars)}, **dict.fromkeys(batch_attributes(columns))}
+        with with_numbers(self._optimizers, scalars), temporary_attributes(self._agent, read), self._once_averaged():
+            context = copy_context()  # of the mode that layers are in: a replica is traced in a thread of its own
+            rows = self.strategy.run(lambda whole: context.copy().run(self._in_replica, whole), args=(columns,))
+            if self._syncing:
+                self._sync_targets()
+        found = {name: self.strategy.experimental_local_results(row) for name, row in rows.items()}
+        return {name: tf.concat(several, 0) if name in _OF_ALL_ROWS else several[0] for name, several in found.items()}
+
+    def _in_replica(self, columns: Mapping[str, Any]) -> dict[str, Any]:
+        """The step along the rows of one replica."""
+        replicas = len(self.strategy.extended.worker_devices)  # of this process
+        size = columns["reward"].shape[0] // replicas
+        begin = tf.distribute.get_replica_context().replica_id_in_sync_group % replicas * size
+        mine = {
+            name: tf.ensure_shape(column[begin : begin + size], (size, *column.shape[1:]))
+            for name, column in columns.items()
+        }
+        with temporary_attributes(self._agent, batch_attributes(mine)):
+            rows: dict[str, Any] = self._step(mine, self._syncing)
+        return rows
+
+    @contextmanager
+    def _once_averaged(self) -> Iterator[None]:
+        """Keeps optimizers from summing over replicas what is their mean already, and was clipped as such."""
+        with ExitStack() as stack:
+            for optimizer, _ in self._optimizers:
+                stack.enter_context(temporary_attributes(optimizer, {"_all_reduce_sum_gradients": list}))
+            yield
+
+
+def mirrored(replicas: int) -> Any:
+    """Makes a MirroredStrategy over so many GPUs; where there are none, over as many parts of the CPU.
+
+    Raises:
+        SettingsError: This process sees fewer.
+    """
+    kind = "GPU" if tf.config.list_physical_devices("GPU") else "CPU"
+    if kind == "CPU":
+        with suppress(RuntimeError):  # TensorFlow has settled what there is
+            whole = tf.config.list_physical_devices(kind)[0]
+            tf.config.set_logical_device_configuration(whole, [tf.config.LogicalDeviceConfiguration()] * replicas)
+    devices = [device.name for device in tf.config.list_logical_devices(kind)]
+    if len(devices) < replicas:
+        raise SettingsError(
+            f"strategy=mirrored with replicas={replicas}, but TensorFlow has {len(devices)} {kind} in this process: "
+            f"use replicas={len(devices)}, or a process in which it has done nothing yet"
+        )
+    exchange = tf.distribute.ReductionToOneDevice() if kind == "CPU" else None
+    return tf.distribute.MirroredStrategy(devices[:replicas], cross_device_ops=exchange)
+
+
+def is_of_several_processes(strategy: Any) -> bool:
+    """Whether a strategy of tf.distribute that agents in Keras train under has several processes.
+
+    Raises:
+        SettingsError: It is another one, or none.
+    """
+    if isinstance(strategy, tf.distribute.MirroredStrategy | tf.distribute.MultiWorkerMirroredStrategy):
+        return not isinstance(strategy, tf.distribute.MirroredStrategy)
+    known = "tf.distribute.MirroredStrategy() or MultiWorkerMirroredStrategy()"
+    if isinstance(strategy, tf.distribute.Strategy):
+        raise SettingsError(f"strategy: {type(strategy).__name__} is not there yet; use {known}")
+    raise SettingsError(f"strategy must be one of tf.distribute for agents in Keras, {known}; got {strategy!r}")
+
+
+def check_made_within(strategy: Any, variables: Sequence[Any], what: str) -> None:
+    """Refuses variables that the strategy does not hold on each of its devices (AgentContractError)."""
+    held = [getattr(variable, "value", variable) for variable in variables]
+    if not all(strategy.extended.variable_created_in_scope(variable) for variable in held):
+        raise AgentContractError(f"{what} was made outside of the strategy: make it within `with strategy.scope():`")

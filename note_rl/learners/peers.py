@@ -1,0 +1,75 @@
+"""What learners ask of the replicas that take every gradient step together with them.
+
+Each of R replicas holds the same parameters and sees its share of every minibatch, B / R of its rows. Gradients are
+averaged over replicas before they are clipped, so that every replica takes the step that one would have taken along the
+whole minibatch.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+from typing import Any, Protocol
+
+from note_rl.errors import SettingsError
+from note_rl.types import Array, Sample
+
+
+class Peers(Protocol):
+    """The replicas, as one of them sees them.
+
+    Attributes:
+        size: How many there are, this one included.
+        rank: The number of this one; 0 leads.
+    """
+
+    size: int
+    rank: int
+
+    def mean(self, tensors: Sequence[Any]) -> list[Any]:
+        """Returns the means over all replicas of tensors that each of them has, in one exchange.
+
+        Raises:
+            PeerError: A replica has failed or died, or is silent; it is named.
+        """
+
+
+class Alone:
+    """One replica: nothing is exchanged."""
+
+    size = 1
+    rank = 0
+
+    def mean(self, tensors: Sequence[Any]) -> list[Any]:
+        """Returns what it is given."""
+        return list(tensors)
+
+
+def check_divides(size: int, batch_size: int) -> None:
+    """Refuses minibatches that cannot be dealt out evenly (SettingsError)."""
+    if batch_size % size:
+        larger = (batch_size // size + 1) * size
+        raise SettingsError(
+            f"minibatches of {batch_size} cannot be dealt out to {size} replicas evenly: make it a multiple of {size}, "
+            f"such as batch={larger} (the batch is that of all replicas together)"
+        )
+
+
+def share_of(sample: Sample, rank: int, size: int) -> Sample:
+    """Returns the rows [K, B / size, ...] that one replica learns from; where they were drawn is left out.
+
+    Raises:
+        SettingsError: B is no multiple of `size`.
+    """
+    batch_size = sample.reward.shape[1]
+    check_divides(size, batch_size)
+    rows = slice(rank * batch_size // size, (rank + 1) * batch_size // size)
+    return mapped(replace(sample, slots=None), lambda name, values: values if name == "sync" else values[:, rows])
+
+
+def mapped(sample: Sample, function: Callable[[str, Array], Array]) -> Sample:
+    """Returns a sample whose arrays are what a function makes of them, given their names."""
+    arrays = {one.name: getattr(sample, one.name) for one in fields(sample) if one.name != "extras"}
+    made: dict[str, Any] = {name: function(name, values) for name, values in arrays.items() if values is not None}
+    return Sample(
+        **made,
+        extras={name: function(name, values) for name, values in sample.extras.items()},
+    )

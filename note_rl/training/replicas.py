@@ -1,0 +1,111 @@
+"""Processes of this machine that train along with the one that has started them."""
+
+import json
+import pickle
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import cloudpickle  # type: ignore[import-untyped]
+
+from note_rl.collect.recipe import Recipe
+from note_rl.errors import PeerError, SettingsError
+from note_rl.settings import Budget
+from note_rl.training.agent import Agent
+
+_PROGRAM = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from note_rl.training.replicas import main; "
+    "main(**json.loads(sys.argv[2]))"
+)
+_PATIENCE_S = 5.0  # until a process that does not end is killed
+
+
+def pickled_to_follow(agent: Agent, optimizer: Any) -> bytes:
+    """Returns an agent with its optimizer for a process that takes gradient steps along with this one.
+
+    What acts and trains stays here: environments, settings, the replay pool.
+
+    Raises:
+        SettingsError: An attribute cannot be pickled; it is named.
+    """
+    fresh: Any = object.__new__(type(agent))
+    Agent.__init__(fresh)
+    left_out = {*agent._bookkeeping, "_bookkeeping", "env", "evaluation_env", "recipe"}
+    vars(fresh).update({name: value for name, value in vars(agent).items() if name not in left_out})
+    vars(fresh).update(env=None, recipe=Recipe(type(agent), (), {}), optimizer=optimizer)
+    content: bytes = cloudpickle.dumps(fresh)
+    return content
+
+
+@contextmanager
+def started(content: bytes, size: int, port: int) -> Iterator[list["subprocess.Popen[bytes]"]]:
+    """Processes of the ranks 1 to `size` - 1 are there within; none is left afterwards, whatever has happened.
+
+    Args:
+        content: A pickled agent, with its optimizer.
+        size: How many ranks there are, this one included.
+        port: Where they find each other.
+
+    Raises:
+        PeerError: As the block raises it, with how processes have ended.
+    """
+    processes: list[subprocess.Popen[bytes]] = []
+    try:
+        for rank in range(1, size):
+            arguments = json.dumps({"rank": rank, "size": size, "port": port})
+            paths = json.dumps([str(path) for path in sys.path])
+            command = [sys.executable, "-c", _PROGRAM, paths, arguments]
+            processes.append(subprocess.Popen(command, stdin=subprocess.PIPE))
+        for process in processes:
+            assert process.stdin is not None
+            with suppress(BrokenPipeError), process.stdin as theirs:  # one that has died is found when it is waited for
+                theirs.write(content)
+        yield processes
+    except PeerError as error:
+        raise PeerError(f"{error}{_ends(processes)}") from error
+    finally:
+        for process in processes:
+            try:
+                process.wait(_PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _ends(processes: list["subprocess.Popen[bytes]"]) -> str:
+    """Returns which processes were ended by signals, in words."""
+    codes = [(rank, process.poll()) for rank, process in enumerate(processes, 1)]
+    killed = [f"rank {rank} was ended by {signal.Signals(-code).name}" for rank, code in codes if code and code < 0]
+    return f" ({', '.join(killed)})" if killed else ""
+
+
+def main(rank: int, size: int, port: int) -> None:
+    """Trains along, as a process that `started` has started; the agent comes from there."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # rank 0 decides when to end
+    agent = pickle.loads(sys.stdin.buffer.read())
+    with suppress(PeerError):  # rank 0 says what has happened
+        agent._follow(rank, size, port)
+
+
+def distributed_budget(episodes: int | None, num_episodes: int | None, total_steps: int | None) -> Budget:
+    """Returns how long to train; both names of episodes are the manuals'.
+
+    Raises:
+        SettingsError: More than one of them is given.
+    """
+    if episodes is not None and num_episodes is not None:
+        raise SettingsError(f"episodes={episodes} and num_episodes={num_episodes} mean the same; give one of them")
+    return Budget(total_steps=total_steps, episodes=num_episodes if episodes is None else episodes)
+
+
+def check_replicas(replicas: Any) -> int:
+    """Returns how many replicas are asked for (SettingsError: no such number)."""
+    if isinstance(replicas, bool) or not isinstance(replicas, int) or replicas < 2:
+        raise SettingsError(
+            f"replicas must be a whole number of at least 2, got {replicas!r}: distributed_training(strategy='ddp', "
+            "replicas=2) starts the others on this machine; under torchrun they are those it has started"
+        )
+    return replicas

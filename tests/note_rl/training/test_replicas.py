@@ -1,0 +1,152 @@
+"""Ranks as processes over gloo: what they come to, and that none is left however they end."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import numpy as np
+import psutil
+import pytest
+import torch
+
+from note_rl.agents.pytorch import DQN
+from note_rl.errors import PeerError, SettingsError
+from note_rl.learners import lines
+from note_rl.policy import EpsGreedyQPolicy
+from note_rl.seeding import seed_everything
+from note_rl.training.callbacks import Callback
+
+REPLAY = {"batch": 16, "pool_size": 500, "train_freq": 8, "num_updates": 4, "learning_starts": 32, "update_batches": 4}
+
+
+def made():
+    seed_everything(0)
+    agent = DQN(hidden_size=(8,))
+    agent.set(policy=EpsGreedyQPolicy(0.2), **REPLAY, PR=True, max_grad_norm=0.05, seed=1)
+    return agent, torch.optim.Adam(agent.param, 1e-3)
+
+
+def arrays(agent):
+    return [parameter.detach().numpy().copy() for parameter in agent.param]
+
+
+def children():
+    return psutil.Process().children(recursive=True)
+
+
+def test_processes_started_here_come_to_the_numbers_of_one():
+    alone, optimizer = made()
+    expected = alone.train(optimizer, total_steps=200, p=0)
+    agent, optimizer = made()
+    before = children()
+    result = agent.distributed_training(optimizer, "ddp", total_steps=200, replicas=2, p=0)
+    assert result.returns == expected.returns
+    for mine, theirs in zip(arrays(agent), arrays(alone), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-5)
+    assert children() == before
+    assert not torch.distributed.is_initialized()
+
+
+class Signalling(Callback):
+    """Sends the other rank a signal while training goes on."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def on_phase_end(self, phase, logs):
+        if phase == 8:
+            children()[-1].send_signal(self.number)
+            self.since = time.monotonic()
+
+
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [
+        (signal.SIGKILL, r"rank 1 .*has ended.*rank 1 was ended by SIGKILL"),
+        (signal.SIGSTOP, r"rank 1 .*has not been heard of for [34] s"),
+    ],
+    ids=["killed", "stopped"],
+)
+def test_a_rank_that_is_gone_ends_training(number, message, monkeypatch):
+    monkeypatch.setattr(lines, "SILENCE_S", 3.0)
+    monkeypatch.setattr("note_rl.training.replicas._PATIENCE_S", 0.5)
+    agent, optimizer = made()
+    signalling = Signalling(number)
+    with pytest.raises(PeerError, match=message):
+        agent.distributed_training(optimizer, total_steps=100_000, replicas=2, callbacks=signalling, p=0)
+    assert not children()
+    agent.train(total_steps=agent.num_env_steps + 16, p=0)  # what it has learned is there, and it goes on alone
+
+
+SCRIPT = """
+import sys
+import numpy as np
+from note_rl.training.callbacks import Callback
+from tests.note_rl.training.test_replicas import arrays, made
+import psutil
+
+class Telling(Callback):
+    def on_phase_end(self, phase, logs):
+        if phase == 8:
+            print(*(child.pid for child in psutil.Process().children()), flush=True)
+
+agent, optimizer = made()
+result = agent.distributed_training(optimizer, total_steps=int(sys.argv[1]), callbacks=Telling(), p=0, {more})
+np.savez(sys.argv[2], *arrays(agent), steps=result.num_env_steps)
+"""
+
+
+def script(more, *arguments, **environment):
+    return subprocess.Popen(
+        [sys.executable, "-c", SCRIPT.replace("{more}", more), *map(str, arguments)],
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_no_process_outlives_rank_0():
+    first = script("replicas=2", 100_000, os.devnull)
+    other = psutil.Process(int(first.stdout.readline()))
+    first.kill()
+    first.wait()
+    first.stdout.close()
+    psutil.wait_procs([other], timeout=20)
+    assert not other.is_running()
+
+
+def test_processes_that_torchrun_has_started_come_to_the_numbers_of_one(tmp_path):
+    alone, optimizer = made()
+    alone.train(optimizer, total_steps=120, p=0)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+    both = [script("", 120, tmp_path / f"{rank}.npz", RANK=str(rank), **place) for rank in range(2)]
+    assert [one.wait() for one in both] == [0, 0]
+    for one in both:
+        one.stdout.close()
+    told = [np.load(tmp_path / f"{rank}.npz") for rank in range(2)]
+    assert told[0]["steps"] == told[1]["steps"] == 120
+    for index, theirs in enumerate(arrays(alone)):
+        np.testing.assert_array_equal(told[0][f"arr_{index}"], told[1][f"arr_{index}"])
+        np.testing.assert_allclose(told[0][f"arr_{index}"], theirs, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "replicas must be a whole number of at least 2, got None"),
+        ({"replicas": 1}, "at least 2, got 1"),
+        ({"replicas": 3}, "minibatches of 16 cannot be dealt out to 3 replicas"),
+        ({"strategy": "mirrored", "replicas": 2}, "strategy must be 'ddp', or a process group"),
+        ({"episodes": 1, "num_episodes": 1, "replicas": 2}, "mean the same; give one of them"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_a_process_starts(arguments, message):
+    agent, optimizer = made()
+    with pytest.raises(SettingsError, match=message):
+        agent.distributed_training(optimizer, **arguments)
+    assert not children()

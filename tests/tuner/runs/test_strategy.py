@@ -1,0 +1,56 @@
+"""Runs whose gradient steps several processes take together, as they are configured."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from note_rl.training.checkpoint import read_checkpoint
+from tests.tuner.command_line import CommandLine, files_read_once, tuner
+from tests.tuner.runs.test_stops import Stopping, attempt, config_of
+from tuner.trial.folder import CHECKPOINT_FILE
+
+__all__ = ["files_read_once", "tuner"]
+
+
+def test_two_replicas_train_as_one_and_go_on_after_a_stop(tmp_path: Path) -> None:
+    together = ("strategy=ddp", "training.max_grad_norm=0.05")
+    alone, straight, torn = Stopping(), Stopping(), Stopping()
+    assert attempt(config_of("prioritized_dqn", "torch", together[1]), tmp_path / "alone", alone, math.inf)
+    assert attempt(config_of("prioritized_dqn", "torch", *together), tmp_path / "straight", straight, math.inf)
+    assert straight.reported == alone.reported
+    assert not attempt(
+        config_of("prioritized_dqn", "torch", *together), tmp_path / "torn", torn, len(straight.calls) // 2
+    )
+    assert attempt(config_of("prioritized_dqn", "torch", *together), tmp_path / "torn", torn, math.inf)
+    assert torn.reported == straight.reported
+    found = {name: read_checkpoint(tmp_path / name / CHECKPOINT_FILE)[0] for name in ("alone", "straight", "torn")}
+    parameters = [name for name in found["alone"] if name.startswith(("learner/agent", "learner/optimizer"))]
+    for name in parameters:
+        np.testing.assert_array_equal(found["torn"][name], found["straight"][name])
+        np.testing.assert_allclose(found["straight"][name], found["alone"][name], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("backend=keras",), "strategy=ddp needs backend=torch; with backend=keras use strategy=mirrored"),
+        (("buffer.batch_size=63",), "minibatches of 63 cannot be dealt out to 2 replicas evenly"),
+        (
+            ("strategy.replicas=1",),
+            "strategy.replicas=1 is not possible: it must be a whole number of at least 2; one process trains with",
+        ),
+        (("agent=trpo",), "TRPO takes its steps by itself, in update()"),
+        (("strategy.strategy=horovod",), "strategy.strategy=horovod must be ddp or mirrored"),
+    ],
+)
+def test_what_cannot_be_shared_is_refused_before_anything_runs(
+    tuner: CommandLine, arguments: tuple[str, ...], message: str
+) -> None:
+    assert message in tuner.refused("train", "strategy=ddp", *arguments)
+
+
+def test_a_function_has_no_gradient_steps_to_share(tuner: CommandLine) -> None:
+    arguments = ("agent=synthetic", "strategy=ddp", "tracker=jsonl")
+    assert "strategy has no meaning here" in tuner.refused("train", *arguments)
