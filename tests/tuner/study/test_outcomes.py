@@ -28,6 +28,7 @@ ROWS = {
     "timed_out": (False, True, False, False, True, Counts.UNTIL_A_SUCCESS),
     "hung": (False, True, True, True, False, Counts.ALWAYS),
     "lost": (False, True, True, False, False, Counts.ALWAYS),
+    "paused": (True, False, False, False, False, Counts.NEVER),
     "stopped": (False, False, False, False, False, Counts.NEVER),
 }
 FAILED = [outcome for outcome in Outcome if outcome.effects.failed]
