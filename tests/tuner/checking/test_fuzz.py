@@ -129,7 +129,7 @@ def test_what_is_taken_away_of_a_study_is_as_it_is_by_default(tuner: CommandLine
 MISTAKES = {
     "~sampler": ("tune", "there is no sampler, and tune needs one: choose sampler=brute_force, cmaes"),
     "~space": ("tune", "there is no space, and tune needs one: choose space=a2c"),
-    "~study": ("tune", "there is no study, and tune needs one: choose study=full, quick"),
+    "~study": ("tune", "there is no study, and tune needs one: choose study=full, pbt, quick"),
     "~storage": (
         "dashboard",
         "there is no storage, and dashboard needs one: choose storage=journal, memory, postgres, sqlite",
