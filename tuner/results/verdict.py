@@ -260,16 +260,28 @@ def _population_details(summary: StudySummary, label: str, scores: dict[int, flo
     ]
     static_scores = _scores(summary, TEST, summary.static_label)
     if static_scores:
-        difference, static = _difference(scores, static_scores), estimate([*static_scores.values()])
-        interval = ""
-        if difference.low is not None and difference.high is not None:
-            interval = f" [{format_signed(difference.low)}, {format_signed(difference.high)}]"
-        what = describe_params(summary.params_of(summary.static_label), summary.weights)
+        static, what = (
+            estimate([*static_scores.values()]),
+            describe_params(summary.params_of(summary.static_label), summary.weights),
+        )
         details.append(
-            f"The best configuration that never changed, {summary.static_label} ({what}), scores {static}: the "
-            f"schedule differs from it by {format_signed(difference.iqm)}{interval}. Its file is experiment=static."
+            f"The best configuration that never changed, {summary.static_label} ({what}), scores {static}: "
+            f"{_against_static(_difference(scores, static_scores))}"
         )
     return tuple(details)
+
+
+def _against_static(difference: Estimate) -> str:
+    """What a schedule is worth beside the best configuration without one, and which of the two to train."""
+    amount = format_signed(difference.iqm)
+    if difference.low is None or difference.high is None:
+        return f"the schedule differs from it by {amount}, on too few seeds to tell. Its file is experiment=static."
+    amount += f" [{format_signed(difference.low)}, {format_signed(difference.high)}]"
+    if difference.low > 0:
+        return f"the schedule is better, by {amount}."
+    if difference.high < 0:
+        return f"the schedule is WORSE, by {amount}. Train that one, experiment=static, in place of the schedule."
+    return f"the schedule differs from it by {amount}, which may be chance. The simpler one is experiment=static."
 
 
 def _optimism_details(tuning: Estimate | None, winner: Estimate) -> tuple[str, ...]:
