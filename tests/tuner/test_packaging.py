@@ -45,6 +45,7 @@ def test_the_wheel_says_what_it_is(wheel: zipfile.ZipFile) -> None:
         "envpool",
         "export",
         "offline",
+        "ray",
         "atari",
         "postgres",
         "samplers",

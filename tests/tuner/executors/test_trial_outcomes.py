@@ -141,7 +141,7 @@ def test_answer_needs_an_open_report(driver, executor):
     executor.answer("screen/0", "continue")
     with pytest.raises(RuntimeError, match="no report that waits"):
         executor.answer("screen/0", "continue")
-    with pytest.raises(ValueError, match="continue, prune, stop"):
+    with pytest.raises(ValueError, match="continue, prune, pause, stop"):
         executor.answer("screen/0", "pruned")
     executor.answer("screen/99", "continue")  # ended long ago
 
