@@ -29,8 +29,8 @@ _PARTS: Mapping[str, tuple[str, ...]] = {
     **{f"note_rl.agents.{package}.layered": ("layered_network",) for package in ("keras", "pytorch")},
     **{f"note_rl.optimizers.{package}": ("adam", "adamw", "rmsprop", "sgd") for package in ("keras", "pytorch")},
     "note_rl.settings": (
-        *("Adaptive", "Hindsight", "Plateau", "Priority", "ReplaySettings", "RolloutPriority", "RolloutSettings"),
-        *("SequenceSettings", "Window", "WorkerSettings"),
+        *("Adaptive", "Distributed", "Hindsight", "Plateau", "Priority", "ReplaySettings", "RolloutPriority"),
+        *("RolloutSettings", "SequenceSettings", "Window", "WorkerSettings"),
     ),
     "note_rl.policy": (
         *("AdaptiveEpsGreedyPolicy", "BoltzmannGumbelQPolicy", "BoltzmannQPolicy", "EpsGreedyQPolicy"),
