@@ -96,7 +96,7 @@ def test_the_working_directory_is_sent_along(tmp_path: Path, cluster: Any, monke
     (tmp_path / "at_home.py").write_text("import helper\n\ndef entry(trial):\n    trial.report(1.0, helper.value)\n")
     (tmp_path / "helper.py").write_text("value = 7.5\n")
     (tmp_path / "studies").mkdir()
-    (tmp_path / "studies" / "large.npz").write_bytes(bytes(1000))
+    (tmp_path / "studies" / "checkpoint.safetensors").write_bytes(bytes(1000))
     monkeypatch.chdir(tmp_path)
     spec = TrialSpec("study", "screen", 0, 11, {}, entry="at_home:entry")
     reports = []

@@ -17,10 +17,10 @@ from tuner.trial.messages import JsonDict
 _MAX_REASON = 200
 _SHIPPED: Final = ("note_rl", "tuner")
 _LEFT_AT_HOME: Final = (
-    *("studies", "runs", "outputs", "multirun", "wandb", ".git", ".venv", "venv", "__pycache__"),
-    *("*.db", "*.db-*", "*.journal", "*.mp4"),
+    *("*.safetensors", "*.jsonl", "*.log", "*.parquet", "*.db", "*.db-*", "*.journal", "*.wandb", "*.mp4", "*.gif"),
+    *(".git", ".venv", "venv", "__pycache__"),
 )
-"""Patterns, as of a .gitignore."""
+"""What studies and runs write, as patterns of a .gitignore; folders by name would be left out of packages, too."""
 
 
 class SeatLostError(Exception):
