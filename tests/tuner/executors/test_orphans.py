@@ -104,7 +104,10 @@ def kill_all(tmp_path: Path, isolation: str, started: list[subprocess.Popen[byte
     victims = [process.pid, files.read_trial(tmp_path / "trial").pid]
     for child in psutil.Process(process.pid).children():
         is_warden = "tuner.trial.warden" in " ".join(child.cmdline())
-        (pids if is_warden and not warden else victims).append(child.pid)
+        if is_warden and warden:
+            victims.insert(0, child.pid)  # first, or it finds time to do its work
+        else:
+            (pids if is_warden else victims).append(child.pid)
     for victim in victims:
         os.kill(victim, signal.SIGKILL)
     process.wait()
