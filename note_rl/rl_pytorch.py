@@ -22,10 +22,11 @@ from note_rl.learners.pytorch.group import (
 from note_rl.learners.pytorch.learner import PyTorchLearner
 from note_rl.learners.pytorch.tensors import named_tensors
 from note_rl.settings import Budget
+from note_rl.settings.distributed import at_least_two
 from note_rl.training.agent import Agent
 from note_rl.training.distributing import check_can_be_shared, follow
 from note_rl.training.pickling import state_of, take_state
-from note_rl.training.replicas import check_replicas, distributed_budget, pickled_to_follow, started
+from note_rl.training.replicas import distributed_budget, pickled_to_follow, started
 from note_rl.types import TrainResult
 
 
@@ -127,7 +128,7 @@ class RL_pytorch(Agent):  # noqa: N801 (the manuals' name)
         check_strategy(strategy)
         size = size_joined(given)
         if size is None:
-            size = check_replicas(replicas)
+            size = at_least_two("replicas", replicas)
             check_can_be_shared(self, self.settings, size)
             content = pickled_to_follow(self, self._last_optimizer() if optimizer is None else optimizer)
             store = new_store()

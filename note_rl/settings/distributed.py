@@ -8,10 +8,13 @@ from note_rl.settings.fields import check_fields, documented, setting
 from note_rl.support.checking import Described, OneOf
 
 
-def _at_least_two(name: str, value: Any) -> int:
+def at_least_two(name: str, value: Any) -> int:
+    """Returns a number of replicas (SettingsError: it is none)."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 2:
         raise SettingsError(
-            f"{name} must be a whole number of at least 2, got {value!r}; one process trains with strategy=none"
+            f"{name} must be a whole number of at least 2, got {value!r}: distributed_training(strategy='ddp', "
+            "replicas=2) starts the others on this machine, under torchrun they are those it has started; one process "
+            "trains with strategy=none, or train()"
         )
     return value
 
@@ -30,7 +33,7 @@ class Distributed:
     )
     replicas: int = setting(
         2,
-        Described("2 or more", _at_least_two),
+        Described("2 or more", at_least_two),
         manual=None,
         text="Processes or devices in all; the batch is a multiple of it.",
     )

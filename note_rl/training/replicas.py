@@ -99,13 +99,3 @@ def distributed_budget(episodes: int | None, num_episodes: int | None, total_ste
     if episodes is not None and num_episodes is not None:
         raise SettingsError(f"episodes={episodes} and num_episodes={num_episodes} mean the same; give one of them")
     return Budget(total_steps=total_steps, episodes=num_episodes if episodes is None else episodes)
-
-
-def check_replicas(replicas: Any) -> int:
-    """Returns how many replicas are asked for (SettingsError: no such number)."""
-    if isinstance(replicas, bool) or not isinstance(replicas, int) or replicas < 2:
-        raise SettingsError(
-            f"replicas must be a whole number of at least 2, got {replicas!r}: distributed_training(strategy='ddp', "
-            "replicas=2) starts the others on this machine; under torchrun they are those it has started"
-        )
-    return replicas

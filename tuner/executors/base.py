@@ -7,6 +7,7 @@ from typing import Protocol, TypeAlias
 
 from tuner.trial.context import TrialContext
 from tuner.trial.messages import (
+    VERDICTS,
     Alive,
     Built,
     Limits,
@@ -31,6 +32,7 @@ __all__ = [
     "TrialProgress",
     "TrialReported",
     "TrialStarted",
+    "check_verdict",
     "event_of",
 ]
 
@@ -103,6 +105,12 @@ class Seats:
 
     count: int
     remark: str = ""
+
+
+def check_verdict(verdict: str) -> None:
+    """Refuses what is no answer to a report (ValueError)."""
+    if verdict not in VERDICTS:
+        raise ValueError(f"a verdict is one of {', '.join(VERDICTS)}, not {verdict!r}")
 
 
 class Executor(Protocol):

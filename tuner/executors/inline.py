@@ -11,23 +11,22 @@ import threading
 import time
 from collections import deque
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from tuner.errors import UserError
-from tuner.executors.base import Event, Limits, TrialEnded, TrialFunction, TrialStarted, event_of
+from tuner.executors.base import Event, Limits, TrialEnded, TrialFunction, TrialStarted, check_verdict, event_of
 from tuner.executors.leftovers import Leftovers
+from tuner.support.closing import ClosedAtExit
 from tuner.support.plain_text import describe_error, traceback_of
 from tuner.trial import folder as files
 from tuner.trial.context import TrialContext, set_current_trial
-from tuner.trial.messages import VERDICTS, Message, Outcome, Report, TrialResult, TrialSpec, Verdict
+from tuner.trial.messages import Message, Outcome, Report, TrialResult, TrialSpec, Verdict
 from tuner.trial.worker import TrialEntry, import_entry, run_entry
 
 _LOCK_PATIENCE_S = 1.0
 _CLOSE_PATIENCE_S = 1.0
 
 
-class InlineExecutor:
+class InlineExecutor(ClosedAtExit):
     """Runs trials in this process, in turns.
 
     Args:
@@ -55,14 +54,6 @@ class InlineExecutor:
         """
         if parallel < 1:
             raise UserError(f"executor.parallel must be at least 1, not {parallel}")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     @property
     def limits(self) -> Limits | None:
@@ -111,8 +102,7 @@ class InlineExecutor:
         Raises:
             RuntimeError: The trial runs and has no open report.
         """
-        if verdict not in VERDICTS:
-            raise ValueError(f"a verdict is one of {', '.join(VERDICTS)}, not {verdict!r}")
+        check_verdict(verdict)
         trial = self._trials.get(key)
         if trial is None or trial.stop_requested:
             return

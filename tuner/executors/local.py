@@ -6,19 +6,19 @@ import time
 from collections import deque
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
-from typing import Literal, Self, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 from note_rl.support.threads import thread_variables
 from tuner.errors import UserError
-from tuner.executors.base import Event, TrialEnded, TrialFunction, event_of
+from tuner.executors.base import Event, TrialEnded, TrialFunction, check_verdict, event_of
 from tuner.executors.gpus import GpuChoice, check_per_trial, choose_gpus, gpu_variables
 from tuner.executors.leftovers import Leftovers
 from tuner.executors.preload import Backend, Preload
+from tuner.support.closing import ClosedAtExit
 from tuner.trial import orphans, system
 from tuner.trial.forkclient import ForkServer
 from tuner.trial.launch import SpawnLauncher
-from tuner.trial.messages import VERDICTS, Limits, TrialSpec, Verdict
+from tuner.trial.messages import Limits, TrialSpec, Verdict
 from tuner.trial.process import ChildOptions, TrialProcess
 from tuner.trial.warden import Warden
 
@@ -34,7 +34,7 @@ _ENDING_TURN_S = 0.05
 _MEMORY_INTERVAL_S = 0.5
 
 
-class LocalExecutor:
+class LocalExecutor(ClosedAtExit):
     """Runs each trial in a process of its own, forked from a server that has imported the backend.
 
     Use it as a context manager, or call `close`. One thread uses one executor; several executors do not disturb each
@@ -111,14 +111,6 @@ class LocalExecutor:
         if not isinstance(backend, Preload):
             Preload(backend)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     @property
     def free_slots(self) -> int:
         """How many trials can be started now."""
@@ -165,8 +157,7 @@ class LocalExecutor:
         Raises:
             RuntimeError: The trial runs and has no open report.
         """
-        if verdict not in VERDICTS:
-            raise ValueError(f"a verdict is one of {', '.join(VERDICTS)}, not {verdict!r}")
+        check_verdict(verdict)
         if key in self._trials:
             self._trials[key].answer(verdict)
 

@@ -119,20 +119,12 @@ def make_figures(summary: StudySummary, found: Verdict) -> dict[str, JsonDict]:
 
 def _main(summary: StudySummary, found: Verdict, drawings: dict[str, JsonDict]) -> Html:
     one_winner = not summary.others and not summary.is_sweep
-    searched = [population_section.population_section(summary, drawings)] if summary.stage(EVOLVE) else [
-        parameter_sections.safe_ranges_section(summary),
-        parameter_sections.importance_section(summary),
-        parameter_sections.parallel_section(summary, "parallel-figure" in drawings),
-        sections.history_section(summary, "history-figure" in drawings),
-        sections.curves_section(summary, "curves-figure" in drawings),
-        effort_sections.expected_best_section(summary),
-    ]  # fmt: skip
     parts = [
         sections.header(summary),
         sections.verdict_section(found),
         sections.comparison_section(summary, found) if one_winner else "",
         front_section.front_section(summary) if summary.others else "",
-        *searched,
+        *_searched(summary, drawings),
         sections.trials_section(summary),
         effort_sections.failures_section(summary),
         effort_sections.reproduce_section(summary),
@@ -141,6 +133,20 @@ def _main(summary: StudySummary, found: Verdict, drawings: dict[str, JsonDict]) 
         effort_sections.footer(),
     ]
     return tag("main", join(parts))
+
+
+def _searched(summary: StudySummary, drawings: dict[str, JsonDict]) -> list[Html]:
+    """What was tried, and what is to be learned from it."""
+    if summary.stage(EVOLVE):
+        return [population_section.population_section(summary, drawings)]
+    return [
+        parameter_sections.safe_ranges_section(summary),
+        parameter_sections.importance_section(summary),
+        parameter_sections.parallel_section(summary, "parallel-figure" in drawings),
+        sections.history_section(summary, "history-figure" in drawings),
+        sections.curves_section(summary, "curves-figure" in drawings),
+        effort_sections.expected_best_section(summary),
+    ]
 
 
 def _policy(scripts: tuple[str, ...]) -> str:

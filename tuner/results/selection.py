@@ -6,10 +6,23 @@ further tune seeds, the same for all, and lets go of who is clearly worse; confi
 
 from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean
+from typing import Protocol, TypeVar
 
 from tuner.results.insights.front import Losses, as_losses, front_of, spread_over_front
 from tuner.results.records import Objective, RunRecord
 from tuner.results.statistics import paired_permutation_p
+
+
+class Labelled(Protocol):
+    """A configuration under the name that its runs are recorded by."""
+
+    @property
+    def label(self) -> str:
+        """The name."""
+        ...
+
+
+LabelledT = TypeVar("LabelledT", bound=Labelled)
 
 MIN_RACE_SEEDS = 3
 """On fewer seeds nobody is dropped: no test could tell."""
@@ -70,8 +83,8 @@ def survivors(
 
 
 def choose_winner(
-    confirmed: Sequence[RunRecord], candidates: Sequence[RunRecord], over_seeds: str = "mean"
-) -> RunRecord | None:
+    confirmed: Sequence[RunRecord], candidates: Sequence[LabelledT], over_seeds: str = "mean"
+) -> LabelledT | None:
     """The candidate with the best confirmation scores; of equals the one that came in front.
 
     Earlier scores decide nothing else, since each candidate was chosen for its own. A run without a score (crashed to
@@ -91,7 +104,7 @@ def choose_winner(
         if any(run.complete for run in runs):
             found[candidate.label] = _aggregate(_scores(runs, min(known)).values(), over_seeds)
     # max() keeps the first of equals
-    return max((run for run in candidates if run.label in found), key=lambda run: found[run.label], default=None)
+    return max((one for one in candidates if one.label in found), key=lambda one: found[one.label], default=None)
 
 
 def choose_spread(screened: Sequence[RunRecord], others: Sequence[Objective], count: int) -> tuple[RunRecord, ...]:

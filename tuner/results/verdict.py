@@ -130,7 +130,7 @@ def _subject(summary: StudySummary, label: str) -> str:
 
 def _conclusion(difference: Estimate, improvement: float) -> tuple[Finding, str]:
     """What the difference between winner and default allows to say."""
-    amount = format_signed(difference.iqm)
+    amount = _amount(difference)
     if difference.low is None or difference.high is None:
         seeds = counted(difference.n, "test seed")
         if difference.iqm <= 0:
@@ -139,19 +139,25 @@ def _conclusion(difference: Estimate, improvement: float) -> tuple[Finding, str]
             f"It scored higher ({amount}), but {seeds} cannot tell that from luck; "
             f"an interval needs at least {MIN_SCORES_FOR_INTERVAL}."
         )
-    interval = f"{amount} [{format_signed(difference.low)}, {format_signed(difference.high)}]"
     if difference.high < 0:
-        return Finding.DEFAULT_AS_GOOD, f"The default is better (difference {interval}): keep it."
+        return Finding.DEFAULT_AS_GOOD, f"The default is better (difference {amount}): keep it."
     if difference.iqm <= 0:
-        return Finding.DEFAULT_AS_GOOD, f"The default is as good (difference {interval}): keep it."
+        return Finding.DEFAULT_AS_GOOD, f"The default is as good (difference {amount}): keep it."
     if difference.low <= 0:
         return Finding.UNCERTAIN, (
-            f"That is not statistically better: the interval of the difference, {interval}, contains 0. "
+            f"That is not statistically better: the interval of the difference, {amount}, contains 0. "
             "More test seeds would tell."
         )
     return Finding.BETTER, (
-        f"It is better: difference {interval}, and a run of it beats one of the default with P = {improvement:.2f}."
+        f"It is better: difference {amount}, and a run of it beats one of the default with P = {improvement:.2f}."
     )
+
+
+def _amount(difference: Estimate) -> str:
+    """A difference with its interval, if it has one."""
+    if difference.low is None or difference.high is None:
+        return format_signed(difference.iqm)
+    return f"{format_signed(difference.iqm)} [{format_signed(difference.low)}, {format_signed(difference.high)}]"
 
 
 def _without_result(summary: StudySummary) -> Verdict:
@@ -273,10 +279,9 @@ def _population_details(summary: StudySummary, label: str, scores: dict[int, flo
 
 def _against_static(difference: Estimate) -> str:
     """What a schedule is worth beside the best configuration without one, and which of the two to train."""
-    amount = format_signed(difference.iqm)
+    amount = _amount(difference)
     if difference.low is None or difference.high is None:
         return f"the schedule differs from it by {amount}, on too few seeds to tell. Its file is experiment=static."
-    amount += f" [{format_signed(difference.low)}, {format_signed(difference.high)}]"
     if difference.low > 0:
         return f"the schedule is better, by {amount}."
     if difference.high < 0:

@@ -5,8 +5,7 @@ budget goes into screening. How long a run takes is known from those that are co
 """
 
 import math
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tuner.errors import UserError
 from tuner.results.insights.effort import used_share
@@ -43,12 +42,12 @@ def affordable_trials(definition: StudyDefinition, parallel: int, run_s: float |
         parallel: Runs at a time.
         run_s: Seconds of one run; None: not known.
     """
-    settings, total_steps = definition.settings, _total_steps(definition)
+    settings, total_steps, later = definition.settings, _total_steps(definition), _later_runs(definition)
     bounds = [settings.num_trials]
     if settings.max_env_steps is not None and total_steps:
-        bounds.append(settings.max_env_steps // total_steps - sum(_later_runs(definition)))
+        bounds.append(settings.max_env_steps // total_steps - sum(later))
     if settings.budget_s is not None and run_s:
-        bounds.append(int((settings.budget_s - _later_seconds(definition, parallel, run_s)) / run_s) * parallel)
+        bounds.append(int((settings.budget_s - _later_seconds(later, parallel, run_s)) / run_s) * parallel)
     return max(min(bounds), min(settings.num_candidates, settings.num_trials))
 
 
@@ -63,11 +62,9 @@ class Allowance:
         spent_s: Tells the seconds that the study has taken so far, those of earlier sessions included.
     """
 
-    def __init__(
-        self, definition: StudyDefinition, parallel: int, spent_s: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._definition = definition
+    def __init__(self, definition: StudyDefinition, parallel: int, spent_s: Callable[[], float]) -> None:
         self._settings = definition.settings
+        self._later_runs = _later_runs(definition)
         self._parallel = parallel
         self._spent_s = spent_s
         self._total_steps = _total_steps(definition)
@@ -95,7 +92,7 @@ class Allowance:
 
     def _want_of_steps(self, num_entered: int) -> str:
         most = self._settings.max_env_steps
-        later = sum(_later_runs(self._definition)) * self._total_steps
+        later = sum(self._later_runs) * self._total_steps
         under_way = (num_entered - len(self._seen)) * self._total_steps
         if most is None or self._env_steps + under_way + self._total_steps + later <= most:
             return ""
@@ -106,7 +103,7 @@ class Allowance:
         if budget_s is None or not self._complete_s:
             return ""
         run_s = sum(self._complete_s) / len(self._complete_s)
-        later_s = _later_seconds(self._definition, self._parallel, run_s)
+        later_s = _later_seconds(self._later_runs, self._parallel, run_s)
         spent_s = max(self._spent_s(), self._run_seconds / self._parallel)  # a session that was killed noted nothing
         if spent_s + run_s + later_s <= budget_s:
             return ""
@@ -122,6 +119,6 @@ def _later_runs(definition: StudyDefinition) -> list[int]:
     return [plan.num_runs for plan in plan_stages(definition.settings, definition.seed, 0) if plan.stage != SCREEN]
 
 
-def _later_seconds(definition: StudyDefinition, parallel: int, run_s: float) -> float:
+def _later_seconds(later_runs: Sequence[int], parallel: int, run_s: float) -> float:
     """They run one stage after the other, none of them pruned."""
-    return sum(math.ceil(num_runs / parallel) for num_runs in _later_runs(definition)) * run_s
+    return sum(math.ceil(num_runs / parallel) for num_runs in later_runs) * run_s

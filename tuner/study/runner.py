@@ -38,7 +38,6 @@ from tuner.study.dispatch import Dispatcher, Stage
 from tuner.study.end_rules import TrialEndRules
 from tuner.study.errors import StudyError
 from tuner.study.guard import further_trials
-from tuner.study.population.choosing import best_confirmed
 from tuner.study.population.registry import PopulationRegistry, SegmentJudge
 from tuner.study.probing import PROBE, run_probe
 from tuner.study.run_registry import RunRegistry, ScreenRegistry, SeedRegistry
@@ -184,7 +183,7 @@ class StudyRunner:
         confirmed = self._run_seeds(
             dispatcher, CONFIRM, [one for group in groups for one in group], settings.num_select_seeds
         )
-        chosen = list(filter(None, (best_confirmed(group, confirmed, settings.over_seeds) for group in groups)))
+        chosen = list(filter(None, (choose_winner(confirmed, group, settings.over_seeds) for group in groups)))
         if not chosen:
             raise self._nothing_confirmed()
         study.set_user_attr(attributes.STATIC, chosen[-1].label if len(chosen) > 1 else None)

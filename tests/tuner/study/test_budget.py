@@ -91,7 +91,7 @@ def record(number: int, **changes: Any) -> RunRecord:
 
 
 def test_pruned_runs_leave_steps_for_others(tmp_path: Path) -> None:
-    allowance = Allowance(definition(tmp_path, num_trials=100, max_env_steps=(LATER + 3) * 900), 1)
+    allowance = Allowance(definition(tmp_path, num_trials=100, max_env_steps=(LATER + 3) * 900), 1, lambda: 0.0)
     for number in range(2):
         allowance.see(record(number, outcome=Outcome.PRUNED, value=None, curve=((0.25, 5.0),)))
         allowance.see(record(number))  # seen before

@@ -12,7 +12,7 @@ from optuna.samplers import GridSampler
 from rich.console import Console
 
 from tests.tuner.studies import SPACE, ControllerDied, FakeExecutor, Script, definition, journal, learn, run_study
-from tuner.executors.base import TrialReported
+from tuner.executors.base import Event, TrialReported, TrialStarted
 from tuner.reporting.terminal import LiveTable
 from tuner.results.records import STAGES, StudySummary
 from tuner.study import StudyListener, StudyRunner, StudyStopped, StudyStore
@@ -85,6 +85,20 @@ def test_every_run_is_opened_once_and_closed_with_what_came_of_it(tmp_path: Path
     assert [row["eval/mean_return"] for _, row in runs["screen/2"].rows if "eval/mean_return" in row] == [
         value for _, value in learn(_spec(runs["screen/2"]), 1).curve
     ]
+
+
+class Unannounced(FakeExecutor):
+    """Does not say when it starts a trial, as an executor of a user's own may not."""
+
+    def wait(self, timeout_s: float | None = None) -> list[Event]:
+        return [event for event in super().wait(timeout_s) if not isinstance(event, TrialStarted)]
+
+
+def test_a_run_is_opened_by_the_first_that_is_heard_of_it(tmp_path: Path) -> None:
+    tracker = FakeTracker()
+    run_study(tmp_path, Unannounced(), listener=TrackingListener(tracker, "study", 900, tmp_path / "study"))
+    assert len(tracker.runs) == 6 + 4 + 4
+    assert all(run.rows and len(run.ends) == 1 for run in tracker.runs)
 
 
 def _spec(run: FakeRun) -> TrialSpec:

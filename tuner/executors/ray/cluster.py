@@ -159,6 +159,11 @@ class Cluster:
             ray.shutdown()
 
 
+def reserved(threads: int, gpus: float, resources: Mapping[str, float] | None) -> dict[str, float]:
+    """What a seat takes of the cluster, by Ray's names."""
+    return {"CPU": threads, "GPU": gpus, **(resources or {})}
+
+
 def check_installed() -> None:
     """Refuses to go on without Ray.
 

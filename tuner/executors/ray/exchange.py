@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from tuner.executors.base import Event
+from tuner.executors.local import Isolation
 from tuner.executors.preload import Preload
 from tuner.executors.ray.folder_changes import Changes
 from tuner.trial.messages import Limits, Verdict
@@ -14,7 +15,7 @@ class SeatSettings:
 
     Attributes:
         preload: What its fork server imports.
-        isolation: "forkserver" or "spawn".
+        isolation: How its executor starts trials.
         limits: What a trial may use.
         threads: Threads of a trial.
         shared: The trial works in the study's own folder, which every machine has at the same path.
@@ -24,7 +25,7 @@ class SeatSettings:
     """
 
     preload: Preload
-    isolation: str
+    isolation: Isolation
     limits: Limits
     threads: int
     shared: bool

@@ -4,29 +4,29 @@ import logging
 import time
 from collections import Counter, deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Literal, Self, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from tuner.errors import UserError
-from tuner.executors.base import Event, Seats, TrialEnded, TrialFunction, TrialReported
+from tuner.executors.base import Event, Seats, TrialEnded, TrialFunction, TrialReported, check_verdict
 from tuner.executors.leftovers import Leftovers
 from tuner.executors.local import Isolation, LocalExecutor, pickle_function
 from tuner.executors.preload import Backend, Preload
 from tuner.executors.ray.cluster import (
     Cluster,
-    RemoteSeat,
     SeatLostError,
     SeatUnreachableError,
     check_installed,
     count_room,
+    reserved,
 )
 from tuner.executors.ray.exchange import Happened, Order, SeatInfo, SeatSettings, TrialStart
 from tuner.executors.ray.folder_changes import FolderWatch, apply_changes
+from tuner.executors.ray.place import Place
 from tuner.executors.ray.seat import versions
+from tuner.support.closing import ClosedAtExit
 from tuner.trial import folder as files
-from tuner.trial.messages import VERDICTS, Limits, Outcome, TrialResult, TrialSpec, Verdict
+from tuner.trial.messages import Limits, Outcome, TrialResult, TrialSpec, Verdict
 
 Files: TypeAlias = Literal["pull", "shared"]
 
@@ -41,7 +41,7 @@ _CLOSING_S: Final = 5.0
 _logger = logging.getLogger(__name__)
 
 
-class RayExecutor:
+class RayExecutor(ClosedAtExit):
     """Runs trials on the machines of a Ray cluster, from one of which it is used.
 
     Each seat is asked what has happened, one question at a time. With `files="pull"` its answer carries what has
@@ -86,19 +86,8 @@ class RayExecutor:
         max_transfer_mb: float = 64.0,
     ) -> None:
         self.check(
-            parallel=parallel,
-            backend=backend,
-            isolation=isolation,
-            limits=limits,
-            threads=threads,
-            gpus=gpus,
-            resources=resources,
-            address=address,
-            files=files,
-            ship=ship,
-            lost_after_s=lost_after_s,
-            max_lost=max_lost,
-            max_transfer_mb=max_transfer_mb,
+            *(parallel, backend, isolation, limits, threads, gpus, resources, address, files, ship),
+            *(lost_after_s, max_lost, max_transfer_mb),
         )
         self.parallel = parallel
         self.limits = limits or Limits()
@@ -110,8 +99,8 @@ class RayExecutor:
         self._lease_s = lost_after_s / 2 if self._shared else 0.0  # how long a lost trial may still write to its folder
         lease_s = self._lease_s or None
         settings = SeatSettings(preload, isolation, self.limits, threads, self._shared, max_transfer_mb, lease_s)
-        self._cluster = Cluster(address, ship, settings, _reserved(threads, gpus, resources))
-        self._places = [_Place(self._cluster.new_seat()) for _ in range(parallel)]
+        self._cluster = Cluster(address, ship, settings, reserved(threads, gpus, resources))
+        self._places = [Place(self._cluster.new_seat()) for _ in range(parallel)]
         self._events: deque[Event] = deque()
         self._losses: list[tuple[float, TrialEnded]] = []  # and when they may be told
         self._num_lost: Counter[str] = Counter()
@@ -175,22 +164,14 @@ class RayExecutor:
         Raises:
             UserError: Ray is not installed, or not reached.
         """
-        reserved = _reserved(threads, gpus, resources)
-        found, where = count_room(address, reserved)
+        taken = reserved(threads, gpus, resources)
+        found, where = count_room(address, taken)
         if found >= parallel:
             return Seats(parallel, f"{where}: room for {found}, of which {parallel} are used (executor.parallel)")
         if found:
             return Seats(found, f"{where}: room for {found} of the {parallel} of executor.parallel")
-        wanted = ", ".join(f"{value:g} {name}" for name, value in reserved.items() if value)
+        wanted = ", ".join(f"{value:g} {name}" for name, value in taken.items() if value)
         return Seats(parallel, f"{where}: no machine has the {wanted} that one trial reserves; it would wait for one")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     @property
     def free_slots(self) -> int:
@@ -238,8 +219,7 @@ class RayExecutor:
         Raises:
             RuntimeError: The trial runs and has no open report.
         """
-        if verdict not in VERDICTS:
-            raise ValueError(f"a verdict is one of {', '.join(VERDICTS)}, not {verdict!r}")
+        check_verdict(verdict)
         for place in self._places:
             if place.key == key and not place.is_stopping:
                 if place.question is not None:
@@ -330,15 +310,15 @@ class RayExecutor:
                 "versions of this machine on all of them"
             )
 
-    def _ask(self, place: "_Place", order: Order) -> None:
+    def _ask(self, place: "Place", order: Order) -> None:
         place.number += 1
         place.order = order
         self._ask_again(place)
 
-    def _ask_again(self, place: "_Place") -> None:
+    def _ask_again(self, place: "Place") -> None:
         place.question = place.seat.exchange(place.number, place.order, _TURN_S)
 
-    def _hear(self, place: "_Place") -> None:
+    def _hear(self, place: "Place") -> None:
         """Takes in the answer of a seat and asks the next question, unless a verdict is waited for."""
         try:
             happened: Happened = self._cluster.answer(place.question)
@@ -364,7 +344,7 @@ class RayExecutor:
         elif not any(isinstance(event, TrialReported) for event in happened.events):
             self._ask(place, Order())
 
-    def _lose(self, place: "_Place", why: str) -> None:
+    def _lose(self, place: "Place", why: str) -> None:
         """Ends the trial of a seat that is gone, as lost."""
         where = place.info.host if place.info else "a machine"
         key = place.key
@@ -378,49 +358,8 @@ class RayExecutor:
         ended = TrialEnded(key, TrialResult(Outcome.LOST, reason, deterministic=too_often))
         self._losses.append((place.heard_at + self._lease_s, ended))
 
-    def _replace(self, place: "_Place", why: str) -> None:
+    def _replace(self, place: "Place", why: str) -> None:
         """Puts a new seat in the place of one that nobody listens to any more, whatever it still says."""
         _logger.debug("a seat is replaced: %s", why)
         place.seat.kill()
-        self._places[self._places.index(place)] = _Place(self._cluster.new_seat())
-
-
-def _reserved(threads: int, gpus: float, resources: Mapping[str, float] | None) -> dict[str, float]:
-    """What a seat takes of the cluster, by Ray's names."""
-    return {"CPU": threads, "GPU": gpus, **(resources or {})}
-
-
-@dataclass(eq=False)
-class _Place:
-    """A seat, as the controller sees it.
-
-    Attributes:
-        seat: The actor.
-        greeting: The question where it is.
-        info: The answer; None while it looks for room.
-        key: Of its trial; empty without one.
-        folder: The trial's folder on this side.
-        number: Of the last order.
-        order: The last order, to be repeated if its answer is lost.
-        question: What it has been asked and not answered; None without a trial and while a verdict is waited for.
-        is_stopping: Its trial has been asked to stop.
-        unreachable_since: When it first did not answer.
-        heard_at: When it last answered.
-        made_at: When it was asked for.
-    """
-
-    seat: RemoteSeat
-    greeting: Any = None
-    info: SeatInfo | None = None
-    key: str = ""
-    folder: Path = field(default_factory=Path)
-    number: int = 0
-    order: Order = field(default_factory=Order)
-    question: Any = None
-    is_stopping: bool = False
-    unreachable_since: float | None = None
-    heard_at: float = field(default_factory=lambda: time.monotonic())
-    made_at: float = field(default_factory=lambda: time.monotonic())
-
-    def __post_init__(self) -> None:
-        self.greeting = self.seat.hello()
+        self._places[self._places.index(place)] = Place(self._cluster.new_seat())

@@ -12,12 +12,12 @@ from contextlib import suppress
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Final, get_args
+from typing import Final
 
 import note_rl
 import tuner
 from tuner.executors.base import TrialEnded
-from tuner.executors.local import Isolation, LocalExecutor
+from tuner.executors.local import LocalExecutor
 from tuner.executors.ray.exchange import Happened, Order, SeatInfo, SeatSettings, TrialStart
 from tuner.executors.ray.folder_changes import FolderWatch, apply_changes, size_of
 from tuner.trial import folder as files
@@ -39,10 +39,9 @@ class Seat:
     """
 
     def __init__(self, settings: SeatSettings) -> None:
-        isolation = next(name for name in get_args(Isolation) if name == settings.isolation)
         self._settings = settings
         self._executor = LocalExecutor(
-            1, settings.preload, isolation, settings.limits, settings.threads, gpus=None
+            1, settings.preload, settings.isolation, settings.limits, settings.threads, gpus=None
         )  # the GPUs that it sees are those that Ray has given it
         self._scratch, self._lock = _make_scratch()
         self._key = ""

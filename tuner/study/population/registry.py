@@ -33,7 +33,6 @@ from tuner.trial.folder import read_reports
 from tuner.trial.messages import JsonDict, Outcome, Verdict
 
 _ON_GRID = 1e-6
-_GONE_ON_FROM = (Outcome.PAUSED, Outcome.COMPLETE)
 
 
 @dataclass(frozen=True)
@@ -195,7 +194,8 @@ class PopulationRegistry(RunRegistry):
         descent = descent_of(trial.user_attrs)
         assert descent is not None, "a population has a study of its own"
         drawn = {**trial.system_attrs.get("fixed_params", {}), **trial.params}
-        good = trial.user_attrs.get(OUTCOME_ATTRIBUTE) in _GONE_ON_FROM and trial.state is TrialState.COMPLETE
+        outcome = trial.user_attrs.get(OUTCOME_ATTRIBUTE)
+        good = trial.state is TrialState.COMPLETE and outcome is not None and Outcome(outcome).effects.scored
         self._tree[descent.generation][descent.member] = Node(
             trial.number,
             descent.member,

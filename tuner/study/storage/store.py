@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
-from types import TracebackType
 from typing import Literal
 
 import optuna
@@ -28,6 +27,7 @@ from tuner.study.storage.opening import open_storage
 from tuner.study.storage.presence import StorageFile
 from tuner.study.storage.retries import RetryingStorage
 from tuner.study.storage.soundness import check_study, readable
+from tuner.support.closing import ClosedAtExit
 from tuner.support.names import did_you_mean
 from tuner.support.passwords import shown
 from tuner.trial.messages import JsonDict
@@ -54,7 +54,7 @@ _VERSIONED = ("note-rl", "optuna", "numpy", "gymnasium", "torch", "tensorflow", 
 _BACKEND_PACKAGES = {"torch": {"torch"}, "keras": {"tensorflow", "keras"}}
 
 
-class StudyStore:
+class StudyStore(ClosedAtExit):
     """Access to the studies of a storage. Study NAME has its later stages in studies NAME/confirm and NAME/test.
 
     Attributes:
@@ -67,14 +67,6 @@ class StudyStore:
         self._storage: BaseStorage = open_storage(url, log)
         self.file = StorageFile(url, self._storage)
         self._sound: set[int] = set()
-
-    def __enter__(self) -> "StudyStore":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Closes connections; the store cannot be used any more."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from tuner.executors.base import Event, TrialLogged, TrialReported, TrialStarted
+from tuner.executors.base import Event, TrialEnded, TrialLogged, TrialReported
 from tuner.results.records import RunRecord
 from tuner.runs.recorder import REPORT_METRIC
 from tuner.study.run_registry import Run
@@ -32,9 +32,9 @@ class TrackingListener(StudyListener):
 
     def on_event(self, run: Run, event: Event) -> None:
         """Opens the run when it is known where it is, and passes measurements on."""
-        if isinstance(event, TrialStarted):
+        if not isinstance(event, TrialEnded):
             self._open(run)
-        elif isinstance(event, TrialLogged):
+        if isinstance(event, TrialLogged):
             self._log(run.key, event.step, event.metrics)
         elif isinstance(event, TrialReported):
             step = round(event.step * self._total_steps) if 0.0 < event.step <= 1.0 else round(event.step)
