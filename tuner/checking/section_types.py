@@ -12,7 +12,7 @@ from typing import Literal
 from tuner.errors import UserError, require
 from tuner.results.evolution import Evolution
 from tuner.results.objective import make_metric, make_others
-from tuner.results.protocol import Pruning, StudySettings
+from tuner.results.protocol import DEFAULT_BASELINE, Pruning, StudySettings
 from tuner.results.wording import seconds_of
 from tuner.trial.messages import JsonDict
 
@@ -81,6 +81,7 @@ class StudyConfig(StudyPlace):
     num_candidates: int = StudySettings.num_candidates
     num_select_seeds: int = StudySettings.num_select_seeds
     num_test_seeds: int = StudySettings.num_test_seeds
+    baselines: str | Sequence[str] = DEFAULT_BASELINE
     retries: int = StudySettings.retries
     max_failures: int = StudySettings.max_failures
     budget: float | str | None = None
@@ -96,12 +97,19 @@ class StudyConfig(StudyPlace):
         make_metric(settings.metric)
         make_others(settings.others, settings.metric)
 
+    def _baselines(self) -> Sequence[str]:
+        found = [self.baselines] if isinstance(self.baselines, str) else self.baselines
+        named = all(isinstance(name, str) and name for name in found) and len(set(found)) == len(found)
+        require(named, "study.baselines", f"{self.baselines}", "default, experiment or names of experiments, each once")
+        return found
+
     def settings(self) -> StudySettings:
-        """What the engine goes by. With several metrics there is no race, which goes by one score."""
+        """What the engine goes by. With several metrics there are no race and no baselines, which go by one score."""
         metric, *others = [self.metric] if isinstance(self.metric, str) else self.metric or [""]
         return StudySettings(
             metric=metric,
             others=tuple(others),
+            baselines=() if others else tuple(name for name in self._baselines() if name != DEFAULT_BASELINE),
             num_race_seeds=0 if others else self.num_race_seeds,
             budget_s=None if self.budget is None else seconds_of("study.budget", self.budget),
             max_env_steps=_whole_steps(self.max_env_steps),

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from tuner.commands.defining import run_config_of
+from tuner.config.composing import run_config_of
 from tuner.config.trust import remember
 from tuner.errors import UserError
 from tuner.executors.base import Executor, TrialEnded, TrialReported

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from note_rl.errors import NoteRLError
 from tuner.checking.section_types import StudyConfig
-from tuner.commands.preflight import compose_or_explain
-from tuner.config.composing import RunConfig, config_loader
+from tuner.commands.baselines import KnownConfigs
+from tuner.config.composing import run_config_of
 from tuner.config.kinds import written
 from tuner.errors import UserError
 from tuner.executors.building import check_executor
@@ -34,14 +34,11 @@ from tuner.study.sampling.samplers import (
 from tuner.study.space.space import Space
 from tuner.study.storage.opening import check_url
 from tuner.study.storage.store import BY_CHANCE
-from tuner.support.names import did_you_mean
 from tuner.support.passwords import command_line
 from tuner.trial.messages import JsonDict
 
 _DOWNLOADED = "tuner.hub"
-_DEFAULT = "default"
 _POPULATION = "population based training"
-_WARM_STARTS = {"off": [], "False": [], "on": [_DEFAULT], "True": [_DEFAULT]}  # YAML takes bare words for truth values
 
 
 def check_study(config: DictConfig, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
@@ -59,6 +56,7 @@ def check_study(config: DictConfig, overrides: Sequence[str], config_dir: str | 
     check_budget(definition)
     _check_search(definition, resolved)
     _check_ends(definition)
+    _check_baselines(definition)
 
 
 def check_workplace(resolved: JsonDict) -> None:
@@ -106,7 +104,7 @@ def _check_unused(overrides: Sequence[str]) -> None:
 
 def _check_several(resolved: JsonDict, overrides: Sequence[str]) -> None:
     """Refuses what goes by one score only, where it was asked for; by default it is off."""
-    for key, default in (("pruner", "none"), ("study.num_race_seeds", "0")):
+    for key, default in (("pruner", "none"), ("study.num_race_seeds", "0"), ("study.baselines", "default")):
         typed = [one for one in overrides if one.partition("=")[0] == key and one.partition("=")[2] != default]
         if typed:
             raise UserError(f"{typed[0]} goes by one score, and study.metric names several objectives; leave it out")
@@ -135,6 +133,14 @@ def _check_ends(definition: StudyDefinition) -> None:
                 ) from error
 
 
+def _check_baselines(definition: StudyDefinition) -> None:
+    for name, config in definition.known.items():
+        try:
+            checked_run({**config, "seed": 0})
+        except (UserError, NoteRLError) as error:
+            raise UserError(f"study.baselines={name}: no run can have its settings here: {error}") from error
+
+
 def define(config: DictConfig, overrides: Sequence[str] = (), config_dir: str | Path | None = None) -> StudyDefinition:
     """The study that a composed config describes.
 
@@ -153,17 +159,20 @@ def define(config: DictConfig, overrides: Sequence[str] = (), config_dir: str | 
 
     agent = function_name(run_config).lower()
     settings = StudyConfig(**study).settings()
+    configs = KnownConfigs(run_config, config_dir)
+    baselines = configs.baselines(settings.baselines)
     parts = {part: describe_part(resolved[part]) for part in ("sampler", "pruner")}
     found = StudyDefinition(
         name=study["name"] or _default_name(agent, run_config, study["size"], resolved["seed"]),
         config=run_config,
         space=Space.from_config(resolved["space"], run_config, _fixed(overrides)),
-        settings=settings,
+        settings=replace(settings, baselines=tuple(baselines)),
         seed=resolved["seed"],
         agent=agent,
         folder=Path(study["folder"]),
         configure=configure,
-        warm_start=_starts(resolved, run_config, config_dir),
+        warm_start=configs.starts(resolved["warm_start"]),
+        known=baselines,
         facts={
             "command": command_line(["tuner", "tune", *overrides]),
             **(parts if settings.evolution is None else {"sampler": _POPULATION, "pruner": ""}),
@@ -193,43 +202,9 @@ def _as_written(config: DictConfig, path: str) -> Any:
     return node[int(key)] if isinstance(node, list) else node[key]
 
 
-def _starts(resolved: JsonDict, run_config: JsonDict, config_dir: str | Path | None) -> dict[str, JsonDict]:
-    """The configurations that the search is to begin with, by name: the default one, or those of experiments."""
-    told = resolved["warm_start"]
-    names = told if isinstance(told, list) else _WARM_STARTS.get(str(told), [told])
-    return {
-        str(name): run_config if name == _DEFAULT else _of_experiment(str(name), run_config, config_dir)
-        for name in names
-    }
-
-
-def _of_experiment(name: str, run_config: JsonDict, config_dir: str | Path | None) -> JsonDict:
-    """The run config of an experiment, with this study's framework."""
-    loader = config_loader(config_dir)
-    known = sorted(loader.get_group_options("experiment"))
-    if name not in known:
-        hint = did_you_mean(name, known) or f"; there is {', '.join(known)}"
-        raise UserError(f"warm_start={name} must be off, default or an experiment (or a list of these){hint}")
-    backend = [f"backend={run_config['backend']['name']}"] if "backend" in run_config else []
-    found = run_config_of(resolve(compose_or_explain(loader, "tune", [*backend, f"experiment={name}"])))
-    agents = [function_name(one) for one in (found, run_config)]
-    if agents[0] != agents[1]:
-        raise UserError(
-            f"warm_start={name} is an experiment with {agents[0]}, and {agents[1]} is searched: leave it out"
-        )
-    return found
-
-
 def _in_fixed_order(executor: JsonDict) -> bool:
     """Whether the same study is the same to the last digit when it is run again."""
     return executor.get("parallel", 1) == 1 or str(executor["_target_"]).endswith(".InlineExecutor")
-
-
-def run_config_of(resolved: JsonDict) -> JsonDict:
-    """The part of a config that one run is made from; trackers are the controller's business."""
-    return {
-        part.name: resolved[part.name] for part in fields(RunConfig) if part.name != "tracker" and part.name in resolved
-    }
 
 
 def _default_name(agent: str, config: JsonDict, size: str, seed: int) -> str:

@@ -11,10 +11,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
 
-from tuner.commands.defining import check_workplace, run_config_of
+from tuner.commands.defining import check_workplace
 from tuner.commands.questions import Found, question
 from tuner.commands.tune import typed_config_dir
 from tuner.commands.winner import TrainingConfigs
+from tuner.config.composing import run_config_of
 from tuner.config.trust import remember
 from tuner.executors.base import Event, TrialProgress, TrialReported
 from tuner.finders.job import point_of

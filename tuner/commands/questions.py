@@ -11,9 +11,8 @@ from note_rl.learners.adjustable import LEARNING_RATE
 from note_rl.settings import RolloutSettings
 from tuner.checking.section_types import FINDERS
 from tuner.checking.sections import check_section
-from tuner.commands.defining import run_config_of
 from tuner.commands.preflight import check_command
-from tuner.config.composing import RunConfig
+from tuner.config.composing import RunConfig, run_config_of
 from tuner.config.kinds import written
 from tuner.errors import UserError
 from tuner.finders.comparison.candidates import CandidateBudget, Metric

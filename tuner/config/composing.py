@@ -307,6 +307,13 @@ def compose(loader: ConfigLoaderImpl, config_name: str, overrides: Sequence[str]
     return loader.load_configuration(config_name, list(overrides), run_mode=RunMode.RUN, from_shell=False)
 
 
+def run_config_of(resolved: JsonDict) -> JsonDict:
+    """The part of a config that one run is made from; trackers are the controller's business."""
+    return {
+        part.name: resolved[part.name] for part in fields(RunConfig) if part.name != "tracker" and part.name in resolved
+    }
+
+
 def plain_choice(group: str, name: str) -> JsonDict:
     """A choice of one of our groups by itself: what refers to other groups has the value that it has without them."""
     path = conf_folder() / group / f"{name}.yaml"

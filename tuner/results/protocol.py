@@ -20,6 +20,8 @@ from tuner.results.records import CONFIRM, EVOLVE, RACE, SCREEN, TEST, RunRecord
 from tuner.results.selection import AGGREGATES
 from tuner.results.statistics import spearman, spearman_bound
 
+DEFAULT_BASELINE = "default"
+"""Names the default configuration among the baselines; it is always one of them."""
 STREAMS = ("tune", "select", "test")
 """The seed streams: of screening and race, confirmation, and test."""
 
@@ -122,7 +124,8 @@ class StudySettings:
         num_race_seeds: Further tune seeds on which they are; 0: no race.
         num_candidates: Best configurations that are confirmed.
         num_select_seeds: Fresh seeds on which each candidate is confirmed.
-        num_test_seeds: Untouched seeds on which the winner and the default configuration are compared.
+        num_test_seeds: Untouched seeds on which the winner, the default configuration and baselines are compared.
+        baselines: Names of known configurations that the winner is compared with besides the default one.
         over_seeds: How scores over seeds decide in race and confirmation: mean, or worst (the worst seed counts).
         retries: How often a run that crashed is continued from its last checkpoint.
         max_failures: So many failures in a row end the study.
@@ -142,6 +145,7 @@ class StudySettings:
     num_candidates: int = 3
     num_select_seeds: int = 2
     num_test_seeds: int = 5
+    baselines: tuple[str, ...] = ()
     over_seeds: str = "mean"
     retries: int = 1
     max_failures: int = 5
@@ -194,6 +198,8 @@ class StudySettings:
             raise UserError(f"study.over_seeds={self.over_seeds} must be {' or '.join(AGGREGATES)}")
         if self.others and self.num_race_seeds:
             raise UserError("study.num_race_seeds must be 0 with several objectives: a race goes by one score")
+        if self.others and self.baselines:
+            raise UserError("study.baselines goes by one score, and study.metric names several: leave it out")
         if self.num_race is not None and self.num_race_seeds and self.num_race < self.num_candidates:
             raise UserError(
                 f"study.num_race={self.num_race} must not be below study.num_candidates={self.num_candidates}: "
@@ -286,7 +292,7 @@ def plan_stages(settings: StudySettings, study_seed: int, total_steps: int) -> t
         SCREEN: (settings.num_trials, 1),
         **({RACE: (settings.num_raced, settings.num_race_seeds)} if settings.num_raced else {}),
         CONFIRM: (confirmed, settings.num_select_seeds),
-        TEST: (1 + (confirmed if settings.others else 1), settings.num_test_seeds),
+        TEST: (1 + (confirmed if settings.others else 1) + len(settings.baselines), settings.num_test_seeds),
     }
     return tuple(
         StagePlan(stage, configurations, stage_seeds(study_seed, stage, seeds), configurations * seeds * total_steps)
@@ -300,7 +306,8 @@ def plan_evolution(settings: StudySettings, study_seed: int, total_steps: int) -
     members, candidates = settings.num_trials, 2 * settings.num_candidates
     seeds = stage_seeds(study_seed, EVOLVE, members)
     evolve = StagePlan(EVOLVE, settings.evolution.generations, seeds, members * total_steps)
-    later = {CONFIRM: (candidates, settings.num_select_seeds), TEST: (3, settings.num_test_seeds)}
+    tested = 3 + len(settings.baselines)
+    later = {CONFIRM: (candidates, settings.num_select_seeds), TEST: (tested, settings.num_test_seeds)}
     return evolve, *(
         StagePlan(stage, count, stage_seeds(study_seed, stage, seeds), count * seeds * total_steps)
         for stage, (count, seeds) in later.items()

@@ -185,6 +185,7 @@ class StudySummary:
         sampler: who drew, with its settings.
         pruner: who could end runs early; empty if nobody.
         starts: label of a configuration that the search was started with -> what it is called.
+        baselines: labels of further known configurations in the test stage.
         static_label: of a population, label of the configuration that did not change with which the winner is compared.
         random_score: mean return of a random policy; None where there is no environment to measure one in.
         code: commit of the Git repository it was started in; empty if there was none.
@@ -219,6 +220,7 @@ class StudySummary:
     code: str = ""
     starts: Mapping[str, str] = field(default_factory=dict)
     static_label: str | None = None
+    baselines: tuple[str, ...] = ()
     random_score: float | None = None
     default_command: str = ""
 
@@ -273,7 +275,7 @@ class StudySummary:
         runs = tuple(_run_from(run) for run in content.pop("runs"))
         moments = tuple(Importances(**moment) for moment in content.pop("importance_over_time", ()))
         others = tuple(Objective(**other) for other in content.pop("others", ()))
-        lists = {key: tuple(content[key]) for key in ("notes", "front") if key in content}
+        lists = {key: tuple(content[key]) for key in ("notes", "front", "baselines") if key in content}
         return cls(**{**content, **lists, "runs": runs, "importance_over_time": moments, "others": others})
 
     def to_csv(self) -> str:

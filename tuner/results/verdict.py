@@ -53,7 +53,8 @@ def _missing(summary: StudySummary) -> int:
     asked = summary.budget.get("test seeds")
     num_seeds = asked if isinstance(asked, int) else 0
     entered = Counter(run.label for run in summary.stage(TEST))
-    return sum(max(0, num_seeds - entered[label]) for label in {summary.winner_label, summary.default_label})
+    tested = {summary.winner_label, summary.default_label, *summary.baselines}
+    return sum(max(0, num_seeds - entered[label]) for label in tested)
 
 
 def _tested(summary: StudySummary, label: str, scores: dict[int, float]) -> Verdict:
@@ -65,6 +66,7 @@ def _tested(summary: StudySummary, label: str, scores: dict[int, float]) -> Verd
         details=(
             *_parts_details(summary, label),
             *_population_details(summary, label, scores),
+            *_baseline_details(summary, scores),
             *_optimism_details(tuning, winner),
             *_start_details(summary, label),
             *failed_tests(summary),
@@ -92,7 +94,8 @@ def _tested(summary: StudySummary, label: str, scores: dict[int, float]) -> Verd
     improvement = probability_of_improvement(winner.points, default.points)
     finding, conclusion = _conclusion(difference, improvement)
     sentences = [f"{subject}: {result}, against {default} for the default configuration.", conclusion]
-    sentence = " ".join([*sentences, *([_noise_details(noise)[0]] if noise else [])])
+    sentences += [_noise_details(noise)[0]] if noise else []
+    sentence = " ".join([*sentences, *_better_baselines(summary, scores)])
     return replace(
         base, finding=finding, sentence=sentence, default=default, difference=difference, improvement=improvement
     )
@@ -287,6 +290,42 @@ def _against_static(difference: Estimate) -> str:
     if difference.high < 0:
         return f"the schedule is WORSE, by {amount}. Train that one, experiment=static, in place of the schedule."
     return f"the schedule differs from it by {amount}, which may be chance. The simpler one is experiment=static."
+
+
+def _baseline_details(summary: StudySummary, scores: dict[int, float]) -> tuple[str, ...]:
+    """The winner beside each further known configuration."""
+    sentences = []
+    for label in summary.baselines:
+        known = _scores(summary, TEST, label)
+        if failing := _finished_none(summary, label):
+            sentences.append(failing)
+        elif known:
+            difference = _difference(scores, known)
+            better = "better" if difference.iqm > 0.0 else "worse" if difference.iqm < 0.0 else "as good"
+            certain = "" if _is_apart(difference) else ", which may be chance"
+            score = f"{label}, trained as long: test IQM {estimate([*known.values()])}"
+            sentences.append(f"{score}. The winner is {better} ({_amount(difference)}{certain}).")
+    return tuple(sentences)
+
+
+def _better_baselines(summary: StudySummary, scores: dict[int, float]) -> list[str]:
+    """What to train in place of the winner."""
+    better = {
+        label: difference
+        for label in summary.baselines
+        if (known := _scores(summary, TEST, label))
+        and (difference := _difference(scores, known)).iqm < 0.0
+        and _is_apart(difference)
+    }
+    return [
+        f"The settings of {label} are better than the winner (difference {_amount(difference)}): train those."
+        for label, difference in better.items()
+    ]
+
+
+def _is_apart(difference: Estimate) -> bool:
+    """Whether the interval leaves 0 out."""
+    return difference.low is not None and difference.high is not None and not difference.low <= 0.0 <= difference.high
 
 
 def _optimism_details(tuning: Estimate | None, winner: Estimate) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """What a study is: the search, the configuration it varies, how much of it, and what a run of it is called."""
 
 import copy
+import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,12 +19,21 @@ from tuner.trial.messages import JsonDict
 DEFAULT_LABEL = "default"
 DEFAULT_CANDIDATE = -1
 """Stands for the default configuration where other candidates are known by their screening number."""
+BASELINE_PREFIX = "experiment "
+"""Before the names of further known configurations, where they stand beside trials."""
+LARGEST_NUMBER = 2**31 - 1
+"""Of candidates and seeds."""
 TRAINING_ENTRY = "tuner.runs.training:run_trial"
 """What the process of a trial calls that trains an agent."""
 
 _LONGEST_NAME = 200
 _UNJUDGED = ("checkpoint", "tracker", "seed")
 """Parts of a run config that do not change what a run scores (the study's own seed is compared apart)."""
+
+
+def judged_part(config: JsonDict) -> JsonDict:
+    """A run config without what does not change a score."""
+    return {key: value for key, value in config.items() if key not in _UNJUDGED}
 
 
 @dataclass(frozen=True)
@@ -44,6 +54,7 @@ class StudyDefinition:
         function: Called instead of the entry; travels to the process by value (bytes are its cloudpickle).
         probe: Entry that measures a random policy and finds out whether environment and agent fit; None: no such thing.
         warm_start: Configurations that are tried first, by what they are called.
+        known: Configs of the known configurations, by their names in `settings.baselines`.
         facts: Anything else worth keeping with the study, such as the command line it was started with.
     """
 
@@ -59,6 +70,7 @@ class StudyDefinition:
     function: Callable[..., Any] | bytes | None = None
     probe: str | None = "tuner.runs.probe:run_probe"
     warm_start: Mapping[str, JsonDict] = field(default_factory=dict)
+    known: Mapping[str, JsonDict] = field(default_factory=dict)
     facts: Mapping[str, Scalar] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -71,6 +83,8 @@ class StudyDefinition:
         make_others(self.settings.others, self.settings.metric)
         if self.settings.evolution is not None:
             check_evolution(self.settings.evolution, self.space, self.config)
+        if missing := set(self.settings.baselines) - set(self.known):
+            raise UserError(f"study.baselines={min(missing)}: there is no configuration of that name")
         self.starts()
 
     def starts(self) -> dict[str, dict[str, Scalar]]:
@@ -149,26 +163,38 @@ class StudyDefinition:
         config = self.configure(values) if self.configure else self.space.apply(self.config, values)
         return {**copy.deepcopy(config), "seed": seed}
 
+    def baseline_config(self, name: str, seed: int) -> JsonDict:
+        """The config of one run of a known configuration.
+
+        Raises:
+            UserError: There is none of that name, any more.
+        """
+        if name not in self.known:
+            raise UserError(f"study {self.name} has begun to test study.baselines={name}: name it again")
+        return {**copy.deepcopy(self.known[name]), "seed": seed}
+
     def judged_config(self) -> JsonDict:
         """The default configuration without what does not change a score."""
-        return {key: value for key, value in self.config.items() if key not in _UNJUDGED}
+        return judged_part(self.config)
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A configuration of a later stage: a screening run's, or the default one.
+    """A configuration of a later stage: a screening run's, the default one, or a baseline.
 
     Attributes:
         number: Of the run that it was drawn for.
         label: What it is called.
         values: By config path.
         schedule: How some of them change while training goes on.
+        baseline: Which known configuration it is; empty: the default one with these values.
     """
 
     number: int
     label: str
     values: JsonDict
     schedule: Schedule = field(default_factory=dict)
+    baseline: str = ""
 
     @classmethod
     def of(cls, screened: RunRecord, values: JsonDict) -> "Candidate":
@@ -179,3 +205,9 @@ class Candidate:
     def default(cls) -> "Candidate":
         """The default configuration."""
         return cls(DEFAULT_CANDIDATE, DEFAULT_LABEL, {})
+
+    @classmethod
+    def known(cls, name: str) -> "Candidate":
+        """A baseline. Its number follows from its name, as the list of them may change from session to session."""
+        number = DEFAULT_CANDIDATE - 1 - zlib.crc32(name.encode()) % (LARGEST_NUMBER - 1)
+        return cls(number, f"{BASELINE_PREFIX}{name}", {}, baseline=name)

@@ -78,7 +78,7 @@ def describe_plan(
     points = settings.pruning.points(definition.num_points) if prunes else []
     parts = (
         _searched_rows(definition.space),
-        [row for plan in stages for row in _stage_rows(plan)],
+        [row for plan in stages for row in _stage_rows(plan, settings)],
         [_pruning_row(points, definition), _cost_row(sum(plan.env_steps for plan in stages), seats.count, speed)],
         [("machines", seats.remark)] if seats.remark else [],
         _budget_rows(settings, num_trials, speed),
@@ -101,11 +101,14 @@ def _budget_rows(settings: StudySettings, num_trials: int, speed: Speed | None) 
     return [("budget", f"{join_words(bounds)}: {trials}{'' if known else ' as fit, which is known after the first'}")]
 
 
-def _stage_rows(plan: StagePlan) -> list[tuple[str, str]]:
+def _stage_rows(plan: StagePlan, settings: StudySettings) -> list[tuple[str, str]]:
     num_seeds = len(plan.seeds)
     count = f"{plan.num_configurations} x {num_seeds}" if num_seeds > 1 else str(plan.num_configurations)
     seeds = f"{'seed' if num_seeds == 1 else 'seeds'} {', '.join(map(str, plan.seeds))}"
-    return [(plan.stage, f"{count:>7} runs  {plan.env_steps:>11,} env steps"), ("", _WHAT[plan.stage]), ("", seeds)]
+    what = _WHAT[plan.stage]
+    if plan.stage == TEST and settings.baselines:
+        what = what.replace("winner and", f"winner, {', '.join(settings.baselines)} and")
+    return [(plan.stage, f"{count:>7} runs  {plan.env_steps:>11,} env steps"), ("", what), ("", seeds)]
 
 
 def _pruning_row(points: Sequence[int], definition: StudyDefinition) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from optuna.distributions import BaseDistribution, IntDistribution
 from optuna.trial import FrozenTrial, TrialState
 
 from tuner.results.records import SCREEN, RunRecord
-from tuner.study.definition import DEFAULT_CANDIDATE, Candidate, StudyDefinition
+from tuner.study.definition import LARGEST_NUMBER, Candidate, StudyDefinition
 from tuner.study.sampling.vetting import check_values, sound_schedule
 from tuner.study.storage.reading import (
     ATTEMPTS_ATTRIBUTE,
@@ -28,8 +28,6 @@ from tuner.study.storage.reading import (
     record_of,
 )
 from tuner.trial.messages import JsonDict, Outcome
-
-_LARGEST = 2**31 - 1
 
 
 @dataclass
@@ -300,10 +298,10 @@ class SeedRegistry(RunRegistry):
         elif self._wanted:
             number, seed = next(iter(self._wanted))
             candidate = self._wanted.pop((number, seed))
-            config = self._definition.run_config(candidate.values, seed, candidate.schedule)
-            about = {"label": candidate.label, "seed": seed, "values": candidate.values, "config": config}
-            if candidate.schedule:
-                about["schedule"] = candidate.schedule
+            about = {"label": candidate.label, "seed": seed, "values": candidate.values}
+            about |= {"schedule": candidate.schedule} if candidate.schedule else {}
+            about |= {"baseline": candidate.baseline} if candidate.baseline else {}
+            about["config"] = self._config(about)
             shown = {"configuration": candidate.label, **candidate.values}
             self.study.enqueue_trial({"candidate": number, "seed": seed}, user_attrs={**shown, RUN_ATTRIBUTE: about})
         else:
@@ -317,14 +315,18 @@ class SeedRegistry(RunRegistry):
         attempts = list(trial.user_attrs.get(ATTEMPTS_ATTRIBUTE, []))
         label, seed, values = (about[key] for key in ("label", "seed", "values"))
         check_values(self._definition.space, values)
-        schedule = sound_schedule(about.get("schedule", {}))
-        config = self._definition.run_config(values, seed, schedule)  # that in the storage may be anybody's
+        config = self._config(about)  # that in the storage may be anybody's
         return Run(trial, self.stage, label, seed, values, config, self._folder(trial), attempts=attempts)
+
+    def _config(self, about: JsonDict) -> JsonDict:
+        if name := str(about.get("baseline", "")):
+            return self._definition.baseline_config(name, about["seed"])
+        return self._definition.run_config(about["values"], about["seed"], sound_schedule(about.get("schedule", {})))
 
 
 _SEED_DISTRIBUTIONS: dict[str, BaseDistribution] = {
-    "candidate": IntDistribution(DEFAULT_CANDIDATE, _LARGEST),
-    "seed": IntDistribution(0, _LARGEST),
+    "candidate": IntDistribution(-LARGEST_NUMBER, LARGEST_NUMBER),
+    "seed": IntDistribution(0, LARGEST_NUMBER),
 }
 
 

@@ -148,7 +148,9 @@ class StudyRunner:
             compared = self._evolve(screen, dispatcher)
         else:
             compared = self._select(screen, dispatcher)
-        self._run_seeds(dispatcher, TEST, [*compared, Candidate.default()], settings.num_test_seeds)
+        known = [Candidate.default(), *map(Candidate.known, settings.baselines)]
+        screen.set_user_attr(attributes.BASELINES, [one.label for one in known[1:]])
+        self._run_seeds(dispatcher, TEST, [*compared, *known], settings.num_test_seeds)
 
     def _select(self, screen: optuna.Study, dispatcher: Dispatcher) -> list[Candidate]:
         """Screens, races and confirms: the winner, of several objectives the front."""

@@ -82,6 +82,7 @@ def summarise(store: StudyStore, name: str, folder: Path, *, thorough: bool = Fa
         others=others,
         front=tuple(screen.user_attrs.get(attributes.FRONT, ())),
         static_label=screen.user_attrs.get(attributes.STATIC),
+        baselines=tuple(screen.user_attrs.get(attributes.BASELINES, ())),
         starts=_starts(screen),
         random_score=screen.user_attrs.get(attributes.RANDOM_SCORE),
         seconds=float(screen.user_attrs.get(attributes.SECONDS, 0.0)),

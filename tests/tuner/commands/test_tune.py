@@ -348,6 +348,19 @@ REFUSED = {
         "pruner.min_resource=-1 must be at least 1",
     ),
     "an unknown start": (["warm_start=zoo"], "warm_start=zoo must be off, default or an experiment"),
+    "a baseline of another environment": (
+        ["agent=dqn", "study.baselines=dqn_acrobot"],
+        "study.baselines=dqn_acrobot is an experiment in Acrobot-v1, and the study is of CartPole-v1",
+    ),
+    "an unknown baseline": (["study.baselines=experimnt"], "(or a list of these); did you mean experiment?"),
+    "a baseline twice": (
+        ["study.baselines=[dqn_cartpole,dqn_cartpole]"],
+        "must be default, experiment or names of experiments, each once",
+    ),
+    "a baseline of several objectives": (
+        ["study.metric=[mixed,seconds]", "study.baselines=dqn_cartpole"],
+        "study.baselines=dqn_cartpole goes by one score, and study.metric names several objectives; leave it out",
+    ),
     "a start of another agent": (["agent=dqn", "warm_start=ppo_cartpole"], "is an experiment with PPO, and DQN"),
     "a start without a value": (
         [
@@ -462,6 +475,18 @@ def test_a_search_can_start_with_experiments() -> None:
     assert published["buffer.train_freq"] == experiment["buffer"]["train_freq"] != default["buffer.train_freq"]
     keras = define(preflight("tune", ["agent=dqn", "backend=keras", *wide, "warm_start=dqn_cartpole"]))
     assert keras.warm_start["dqn_cartpole"]["agent"]["_target_"] == "note_rl.agents.keras.DQN"
+
+
+def test_baselines_are_trained_as_long_and_measured_alike() -> None:
+    typed = ["agent=dqn", "env=cartpole", "training.total_steps=900", "evaluation.num_points=3"]
+    definition = define(preflight("tune", [*typed, "study.baselines=[default,experiment]"]))
+    assert definition.settings.baselines == ("dqn_cartpole", "nstep_dqn_cartpole", "prioritized_dqn_cartpole")
+    published, experiment = definition.known["dqn_cartpole"], to_json(preflight("train", ["experiment=dqn_cartpole"]))
+    assert published["optimizer"] == experiment["optimizer"] != definition.config["optimizer"]
+    assert published["training"] == {**experiment["training"], "total_steps": 900}
+    assert published["evaluation"] == definition.config["evaluation"]
+    itself = define(preflight("tune", ["experiment=dqn_cartpole", "study.baselines=dqn_cartpole"]))
+    assert itself.settings.baselines == ()  # it is the default of that study
 
 
 @pytest.mark.parametrize("name", sorted(SMALL_AGENTS))

@@ -223,6 +223,17 @@ def test_the_comparison_shows_every_seed_and_the_interval() -> None:
     assert len(set(winner_points["y"])) == 5  # equal scores would not hide each other
 
 
+def test_the_comparison_shows_baselines() -> None:
+    known = [run("experiment known", "test", 40.0 + seed, seed=seed) for seed in range(5)]
+    summary = full_study()
+    summary = replace(summary, runs=(*summary.runs, *known), baselines=("experiment known",))
+    drawn = figures.comparison_figure(summary, verdict(summary))
+    assert drawn is not None
+    assert drawn["layout"]["yaxis"]["ticktext"] == ["default", "experiment known", "trial 8"]
+    assert drawn["data"][2]["x"] == [40.0, 41.0, 42.0, 43.0, 44.0]
+    assert drawn["data"][3]["x"] == [42.0]
+
+
 def test_the_mean_curve_is_over_seeds() -> None:
     tests = [run("trial 8", "test", 1.0, seed=seed, curve=((0.5, seed), (1.0, 10.0 * seed))) for seed in (1.0, 3.0)]
     drawn = figures.curves_figure(full_study(runs=(*full_study().stage("screen"), *tests)))

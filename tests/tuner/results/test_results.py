@@ -66,6 +66,28 @@ def test_a_clear_winner() -> None:
     )
 
 
+def test_baselines_stand_beside_the_default() -> None:
+    pairs = {"experiment good": [510.0, 520.0, 515.0, 500.0, 520.0], "experiment alike": [*FIVE[:4], 510.0]}
+    known = [
+        run(name, "test", 100 + index, value) for name, scores in pairs.items() for index, value in enumerate(scores)
+    ]
+    summary = study(*screened(1.0, 2.0, 3.0, 4.0), *compared(FIVE, [200.0] * 5), *known)
+    assert "good" not in " ".join([verdict(summary).sentence, *verdict(summary).details])  # nobody asked for it
+    result = verdict(replace(summary, baselines=tuple(pairs)))
+    assert result.finding is Finding.BETTER
+    assert "The settings of experiment good are better than the winner (difference -20 [-20, -20])" in result.sentence
+    assert "alike" not in result.sentence
+    assert any(
+        line.startswith(
+            "experiment good, trained as long: test IQM 515 [500, 520]. The winner is worse (-20 [-20, -20])."
+        )
+        for line in result.details
+    )
+    assert any("experiment alike" in line and line.endswith(", which may be chance).") for line in result.details)
+    unfinished = verdict(replace(summary, baselines=("experiment good", "experiment late"), budget={"test seeds": 5}))
+    assert unfinished.winner is None
+
+
 def test_within_noise_is_counted_from_the_winners_own_spread() -> None:
     winner = [102.0, 104.0, 104.0, 106.0]  # mean 104, variance (4 + 0 + 0 + 4) / 3
     limit = 104 - 2 * math.sqrt(8 / 3) * math.sqrt(1 + 1 / 4)

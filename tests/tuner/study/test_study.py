@@ -687,6 +687,51 @@ def test_the_decision_about_rungs_is_kept_when_the_study_goes_on(tmp_path: Path)
     assert stored(tmp_path).user_attrs["rungs"] == before
 
 
+# Baselines
+
+
+KNOWN = {
+    "good": {**CONFIG, "optimizer": {"learning_rate": 1e-3}},
+    "bad": {**CONFIG, "optimizer": {"learning_rate": 1e-5}},
+}
+
+
+def test_baselines_are_tested_on_the_seeds_of_the_default(tmp_path: Path) -> None:
+    summary = run_study(tmp_path, baselines=("good",), known=KNOWN)
+    assert summary.baselines == ("experiment good",)
+    tests = {label: summary.stage("test", label) for label in ("experiment good", "default", summary.winner_label)}
+    seeds = stage_seeds(0, "test", 2)
+    assert {tuple(run.seed for run in runs) for runs in tests.values()} == {seeds}
+    expected = [Mixed()(synthetic_curve({**KNOWN["good"], "seed": seed}, seed)) for seed in seeds]
+    assert [run.score for run in tests["experiment good"]] == expected
+    assert [run.params for run in tests["experiment good"]] == [{}, {}]
+
+
+def test_a_finished_study_takes_further_baselines(tmp_path: Path) -> None:
+    first = run_study(tmp_path, baselines=("good",), known=KNOWN)
+    executor = FakeExecutor()
+    second = run_study(tmp_path, executor, baselines=("bad", "good"), known=KNOWN)
+    assert [spec.config["optimizer"]["learning_rate"] for spec in executor.started] == [1e-5, 1e-5]
+    assert [run.score for run in second.stage("test", "experiment good")] == [
+        run.score for run in first.stage("test", "experiment good")
+    ]
+    assert run_study(tmp_path).baselines == ()
+
+
+def test_a_baseline_under_way_must_be_named_again(tmp_path: Path) -> None:
+    def die(event: object) -> None:
+        if isinstance(event, TrialReported) and event.key.startswith("test/"):
+            raise ControllerDied
+
+    executor = FakeExecutor(6)
+    executor.on_event = die
+    with pytest.raises(ControllerDied):
+        run_study(tmp_path, executor, baselines=("good",), known=KNOWN)
+    with pytest.raises(UserError, match=r"study study has begun to test study\.baselines=good: name it again"):
+        run_study(tmp_path)
+    assert len(run_study(tmp_path, baselines=("good",), known=KNOWN).stage("test", "experiment good")) == 2
+
+
 # Warm start
 
 

@@ -17,7 +17,7 @@ from tuner.reporting.figures.style import (
     run_markers,
 )
 from tuner.reporting.thinning import MOST_LINES, MOST_POINTS, thinned
-from tuner.results.findings import Estimate, Verdict
+from tuner.results.findings import Estimate, Verdict, estimate
 from tuner.results.records import SCREEN, TEST, RunRecord, StudySummary
 from tuner.results.wording import format_number
 from tuner.trial.messages import JsonDict, Outcome
@@ -39,8 +39,11 @@ class _Row:
 
 
 def comparison_figure(summary: StudySummary, judged: Verdict) -> JsonDict | None:
-    """Test scores of the winner and of the default configuration: every seed, IQM and interval."""
+    """Test scores of the winner, of the default configuration and of baselines: every seed, IQM and interval."""
     rows = [_Row(summary.default_label, judged.default, DEFAULT)]
+    for label in summary.baselines:
+        scores = [run.score for run in summary.stage(TEST, label) if run.score is not None]
+        rows.append(_Row(label, estimate(scores) if scores else None, TRIAL))
     if summary.winner_label not in (None, summary.default_label):
         rows.append(_Row(str(summary.winner_label), judged.winner, WINNER))
     points = [point for row in rows if row.estimate is not None for point in row.estimate.points]

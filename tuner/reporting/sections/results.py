@@ -63,8 +63,8 @@ def _difference(found: Verdict) -> str:
 
 
 def comparison_section(summary: StudySummary, found: Verdict) -> Html:
-    """Winner and default on test seeds."""
-    title = "Winner and default on test seeds"
+    """What is tested, side by side."""
+    title = f"Winner{', baselines' if summary.baselines else ''} and default on test seeds"
     if found.winner is None:
         return section("comparison", title, reason("There are no finished test runs to compare yet."))
     names = list(dict.fromkeys(name for run in summary.stage(TEST) for name in run.scores))

@@ -34,6 +34,7 @@ _STUDY = {
     "facts": "dict[str, str | int | float | bool | None]",
     "random_score": "float | None",
     "winner": "str | None",
+    "baselines": "list[str]",
     "front": "list[str]",
     "seconds": "float",
     "closed": "dict[str, int | float | None]",

@@ -1,0 +1,127 @@
+"""Known configurations: what a search begins with, and what its winner is compared with besides the default one."""
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from hydra.core.default_element import GroupDefault
+from omegaconf import OmegaConf
+
+from tuner.commands.preflight import compose_or_explain
+from tuner.config.composing import config_loader, run_config_of
+from tuner.config.loading import ConfigLoader
+from tuner.errors import UserError
+from tuner.results.protocol import DEFAULT_BASELINE
+from tuner.runs.checks import resolve
+from tuner.runs.functions import function_name, is_function
+from tuner.study.definition import judged_part
+from tuner.support.names import did_you_mean
+from tuner.trial.messages import JsonDict
+
+_PUBLISHED = "experiment"
+_WARM_STARTS = {
+    **{"off": [], "False": []},
+    **{"on": [DEFAULT_BASELINE], "True": [DEFAULT_BASELINE]},  # YAML takes bare words for truth values
+}
+
+
+class KnownConfigs:
+    """Configurations of experiments, with a study's framework.
+
+    Args:
+        run_config: Of the study, as it is by default.
+        config_dir: A user's own folder of groups.
+    """
+
+    def __init__(self, run_config: JsonDict, config_dir: str | Path | None = None) -> None:
+        self._default = run_config
+        self._config_dir = config_dir
+
+    def starts(self, told: str | bool | Sequence[str]) -> dict[str, JsonDict]:
+        """What a search begins with, by name.
+
+        Raises:
+            UserError: There is none of a name, or it trains another agent.
+        """
+        names = told if isinstance(told, list) else _WARM_STARTS.get(str(told), [told])
+        return {str(name): self._start(str(name)) for name in names}
+
+    def baselines(self, names: Sequence[str]) -> dict[str, JsonDict]:
+        """What a winner is compared with, by name: trained as long as the study trains, and measured alike.
+
+        Args:
+            names: Of experiments; `experiment` stands for all that have settings for this agent in this environment.
+
+        Raises:
+            UserError: There is none of a name, or it is of another environment.
+        """
+        if is_function(self._default):
+            if named := [name for name in names if name != _PUBLISHED]:
+                raise UserError(f"study.baselines={named[0]}: a function is tuned, and no experiment is of one")
+            return {}
+        found: dict[str, JsonDict] = {}
+        for name in names:
+            found |= dict(self._published()) if name == _PUBLISHED else {name: self._baseline(name)}
+        same = [name for name, config in found.items() if judged_part(config) == judged_part(self._default)]
+        return {name: config for name, config in found.items() if name not in same}
+
+    def _start(self, name: str) -> JsonDict:
+        if name == DEFAULT_BASELINE:
+            return self._default
+        found = self._composed(name, f"warm_start={name} must be off, default or an experiment (or a list of these)")
+        agents = [function_name(one) for one in (found, self._default)]
+        if agents[0] != agents[1]:
+            raise UserError(
+                f"warm_start={name} is an experiment with {agents[0]}, and {agents[1]} is searched: leave it out"
+            )
+        return found
+
+    def _baseline(self, name: str) -> JsonDict:
+        found = self._trained_as_long(name)
+        ids = [one["env"]["id"] for one in (found, self._default)]
+        if ids[0] != ids[1]:
+            raise UserError(f"study.baselines={name} is an experiment in {ids[0]}, and the study is of {ids[1]}")
+        return {**found, "evaluation": self._default["evaluation"]}
+
+    def _trained_as_long(self, name: str) -> JsonDict:
+        rule = f"study.baselines={name} must be default, experiment or the name of one (or a list of these)"
+        return self._composed(name, rule, f"training.total_steps={self._default['training']['total_steps']}")
+
+    def _published(self) -> Iterator[tuple[str, JsonDict]]:
+        loader = config_loader(self._config_dir)
+        agent, env = function_name(self._default), self._default["env"]["id"]
+        for name in sorted(loader.get_group_options("experiment")):
+            told = _told_by(loader, name, "agent", "_target_", agent), _told_by(loader, name, "env", "id", env)
+            if (told[0].rpartition(".")[2], told[1]) == (agent, env):  # or they do not tell
+                found = self._trained_as_long(name)
+                if (function_name(found), found["env"]["id"]) == (agent, env):
+                    yield name, self._baseline(name)
+
+    def _composed(self, name: str, rule: str, *overrides: str) -> JsonDict:
+        known = sorted(config_loader(self._config_dir).get_group_options("experiment"))
+        if name not in known:
+            hint = did_you_mean(name, [*known, _PUBLISHED, DEFAULT_BASELINE]) or f"; there is {', '.join(known)}"
+            raise UserError(f"{rule}{hint}")
+        backend = [f"backend={self._default['backend']['name']}"] if "backend" in self._default else []
+        return _compose(self._config_dir, *backend, f"experiment={name}", *overrides)
+
+
+@cache
+def _compose(config_dir: str | Path | None, *overrides: str) -> JsonDict:
+    """What is asked for several times before a study begins, and takes half a second."""
+    return run_config_of(resolve(compose_or_explain(config_loader(config_dir), "tune", list(overrides))))
+
+
+def _told_by(loader: ConfigLoader, experiment: str, group: str, key: str, default: str) -> str:
+    """What the choice that an experiment makes in a group says, looked up without composing it."""
+    choice = _choices(loader, f"experiment/{experiment}").get(group) or _choices(loader, "base").get(group)
+    found = loader.repository.load_config(f"{group}/{choice}")
+    node: Any = OmegaConf.to_container(found.config, resolve=False) if found else {}
+    return str(node.get(group, node).get(key, default))
+
+
+def _choices(loader: ConfigLoader, name: str) -> dict[str, str]:
+    found = loader.repository.load_config(name)
+    listed = (found.defaults_list if found else None) or ()
+    return {str(one.group).removeprefix("/"): str(one.value) for one in listed if isinstance(one, GroupDefault)}
