@@ -26,7 +26,7 @@ SPACE: JsonDict = {"agent": {"learning_rate": {"low": 1e-4, "high": 1.0, "log": 
 SEEDS = range(10**6, 10**6 + 5)
 
 
-def run(seed: int, members: int = 8, frequencies: tuple[int, ...] = (1,)) -> StudySummary:
+def run(seed: int, members: int = 8, frequencies: tuple[int, ...] = (1,), explore: str = "perturb") -> StudySummary:
     """One study."""
     config: JsonDict = {
         "agent": {"_target_": "tuner.runs.drifting.Drifting", "learning_rate": 1e-2, "schedule": {}},
@@ -39,7 +39,7 @@ def run(seed: int, members: int = 8, frequencies: tuple[int, ...] = (1,)) -> Stu
         num_candidates=1,
         num_select_seeds=1,
         num_test_seeds=5,
-        evolution=Evolution(frequencies=frequencies),
+        evolution=Evolution(frequencies=frequencies, explore=explore),
     )
     with tempfile.TemporaryDirectory() as folder, StudyStore("memory") as store, InlineExecutor() as executor:
         definition = StudyDefinition(
@@ -69,14 +69,15 @@ def scores_of(summary: StudySummary) -> tuple[float, float]:
 
 def main(repetitions: int) -> None:
     """Prints means, and how often the schedule is better."""
-    print("members  frequencies  own score  replayed  best constant  schedule is better")
-    for members, frequencies in ((8, (1,)), (16, (1,)), (16, (1, 4))):
-        found = [scores_of(run(seed, members, frequencies)) for seed in range(repetitions)]
+    print("members  frequencies  explore  own score  replayed  best constant  schedule is better")
+    cases = ((8, (1,), "perturb"), (8, (1,), "gp"), (16, (1,), "perturb"), (16, (1,), "gp"), (16, (1, 4), "perturb"))
+    for members, frequencies, explore in cases:
+        found = [scores_of(run(seed, members, frequencies, explore)) for seed in range(repetitions)]
         constants = [best_constant(seed, members) for seed in range(repetitions)]
         better = fmean(replayed > constant for (_, replayed), constant in zip(found, constants, strict=True))
         own, replayed = (fmean(column) for column in zip(*found, strict=True))
         row = f"{own:9.1f}  {replayed:8.1f}  {fmean(constants):13.1f}  {better:18.0%}"
-        print(f"{members:7d}  {list(frequencies)!s:11}  {row}", flush=True)
+        print(f"{members:7d}  {list(frequencies)!s:11}  {explore:7}  {row}", flush=True)
 
 
 if __name__ == "__main__":

@@ -117,7 +117,11 @@ def reading_files() -> Iterator[None]:
 @contextmanager
 def hydra_alone() -> Iterator[None]:
     """Within `remembering_files`: as Hydra does it, without the loader of `tuner`."""
-    with reading_files(), mock.patch.object(composing, "ConfigLoader", ConfigLoaderImpl):
+    with (
+        reading_files(),
+        mock.patch.object(composing, "ConfigLoader", ConfigLoaderImpl),
+        mock.patch.object(composing, "_choices_to_refer_to", composing._all_choices),
+    ):
         yield
 
 

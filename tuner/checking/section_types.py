@@ -62,10 +62,11 @@ class EvolutionConfig:
     share: float = Evolution.share
     frequencies: Sequence[int] = Evolution.frequencies
     resampled: float = Evolution.resampled
+    explore: str = Evolution.explore
 
     def settings(self) -> Evolution:
         """The same, out of range refused."""
-        return Evolution(self.generations, self.share, tuple(self.frequencies), self.resampled)
+        return Evolution(self.generations, self.share, tuple(self.frequencies), self.resampled, self.explore)
 
 
 @dataclass(frozen=True)

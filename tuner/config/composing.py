@@ -14,10 +14,13 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from hydra import version as hydra_version
+from hydra._internal import defaults_list
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.config_repository import ConfigRepository
+from hydra._internal.defaults_list import Overrides
 from hydra._internal.utils import create_config_search_path
 from hydra.core.config_search_path import SearchPathQuery
+from hydra.core.default_element import InputDefault
 from hydra.core.utils import setup_globals
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
@@ -253,6 +256,7 @@ def prepare_hydra() -> None:
     """
     _offer_plugins()
     ConfigRepository.__deepcopy__ = _with_the_same_sources  # type: ignore[attr-defined]
+    defaults_list._create_interpolation_map = _choices_to_refer_to
     hydra_version.setbase(VERSION_BASE)
     setup_globals()
     OmegaConf.register_new_resolver("either", lambda first, second: second if first is None else first, replace=True)
@@ -269,6 +273,16 @@ def _with_the_same_sources(repository: ConfigRepository, memo: dict[int, Any]) -
     copied = copy.copy(repository)
     copied.sources = list(repository.sources)
     return copied
+
+
+def _choices_to_refer_to(overrides: Overrides, defaults: list[InputDefault], self_added: bool) -> DictConfig:
+    """Stands for what Hydra makes for each of the files of a composition, and uses where one refers to a choice."""
+    if not any(one.is_interpolation() for one in defaults):
+        return OmegaConf.create()
+    return _all_choices(overrides, defaults, self_added)
+
+
+_all_choices = defaults_list._create_interpolation_map
 
 
 def _said_by_file(file: str | None, key: str) -> object:

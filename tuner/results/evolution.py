@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from tuner.errors import UserError
 
+EXPLORES = ("perturb", "gp")
 FIRST_COPIES = 2
 """Generation at whose beginning members are first compared: scores of the first one are of agents that know nothing."""
 
@@ -20,12 +21,15 @@ class Evolution:
             Patient ones keep what pays late: they are copied by hastier ones, and never copy from these (after
             Doulazmi et al. 2025, who let several subpopulations evolve at different frequencies).
         resampled: Share of a copy's parameters that is drawn anew; the others are multiplied by 0.8 or 1.25.
+        explore: How copies get their values: "perturb", as just said, or "gp", from a model of what each part of
+            training has gained (`tuner.study.population.gains`).
     """
 
     generations: int = 8
     share: float = 0.25
     frequencies: tuple[int, ...] = (1,)
     resampled: float = 0.25
+    explore: str = "perturb"
 
     def __post_init__(self) -> None:
         """Refuses what is no evolution."""
@@ -38,6 +42,8 @@ class Evolution:
             raise UserError(f"study.evolution.share={self.share:g} must be above 0 and at most 0.5")
         if not 0.0 <= self.resampled <= 1.0:
             raise UserError(f"study.evolution.resampled={self.resampled:g} must lie in [0, 1]")
+        if self.explore not in EXPLORES:
+            raise UserError(f"study.evolution.explore={self.explore} must be {' or '.join(EXPLORES)}")
         wrong = [one for one in self.frequencies if not 1 <= one < self.generations]
         if not self.frequencies or wrong or len(set(self.frequencies)) < len(self.frequencies):
             raise UserError(

@@ -35,13 +35,16 @@ def run_probe(definition: StudyDefinition, executor: Executor, interrupts: Inter
     executor.reclaim(spec, folder)
     executor.start(spec, folder)
     scores: list[float] = []
+    retries = definition.settings.retries
     while True:
         for event in executor.wait(POLL_S):
             result = _take(event, executor, scores)
             if result is not None:
                 if result.outcome is Outcome.STOPPED:
                     raise StudyStopped(0, interrupts.reason)
-                if result.outcome is Outcome.LOST and not result.deterministic:  # its machine's fault, not its own
+                effects = result.outcome.effects
+                if effects.retried and not result.deterministic and (retries or not effects.uses_retry):
+                    retries -= effects.uses_retry  # as for any other run: it may have been killed, or its machine lost
                     executor.start(spec, folder)
                     continue
                 return _judge(result, scores, definition)

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from note_rl.errors import SettingsError
-from note_rl.examples.environments import PointReach
 from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
 from note_rl.policy.noise import GaussianWhiteNoiseProcess
 from tests.note_rl.manuals.snippets import DQN_SET, build, train
@@ -68,7 +67,7 @@ def test_hindsight_with_a_reward_of_ones_own():
             done = np.linalg.norm(achieved_goal - desired_goal, axis=-1) < 0.05
             return (0.0 if done else -1.0), done
 
-    model = Reaching(32, env=PointReach)
+    model = Reaching(32, env="note_rl.examples.environments:PointReach-v0")  # episodes of 50 steps
     with pytest.raises(SettingsError, match="needs a policy"):
         model.set(HER=True, batch=256, pool_size=100000)
     model.set(HER=True, batch=32, pool_size=100000, noise=GaussianWhiteNoiseProcess(), num_updates=2)

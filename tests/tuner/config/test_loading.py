@@ -25,7 +25,12 @@ def id_of(*overrides: str, config_dir: Path | None = None) -> str:
 
 
 def test_what_was_merged_before_composes_the_same() -> None:
-    lines = [("train", ["agent=ppo", "hydra.job.name=x"]), ("tune", ["agent=synthetic", "seed=3", "hydra.job.name=x"])]
+    lines = [
+        ("train", ["agent=ppo", "hydra.job.name=x"]),
+        ("tune", ["agent=synthetic", "seed=3", "hydra.job.name=x"]),
+        ("tune", ["experiment=nstep_dqn_cartpole", "study=pbt", "hydra.job.name=x"]),
+        ("tune", ["agent=sac", "env=pendulum", "hydra.job.name=x"]),
+    ]
     with hydra_alone():
         expected = [OmegaConf.to_yaml(compose(config_loader(), *line)) for line in lines]
     for _ in range(3):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from note_rl.training.checkpoint import read_checkpoint
-from tests.tuner.runs.test_train import CASES, Reporter, run_config
+from tests.tuner.runs.test_train import CHEAP, Reporter, run_config
 from tuner.runs.training import run_training
 from tuner.trial.folder import CHECKPOINT_FILE, INHERITED_FILE
 from tuner.trial.messages import Outcome, TrialInterrupted
@@ -43,7 +43,7 @@ def arrays_of(path: Path) -> dict[str, Any]:
     return {**arrays, "clock": np.array(list(head["trainer"]["clock"].values()))}
 
 
-@pytest.mark.parametrize(("agent", "backend"), CASES)
+@pytest.mark.parametrize(("agent", "backend"), CHEAP)
 def test_a_run_that_was_paused_at_a_rung_is_the_one_that_was_not(tmp_path: Path, agent: str, backend: str) -> None:
     config = run_config(agent=agent, backend=backend)
     (tmp_path / "straight").mkdir()
@@ -72,7 +72,7 @@ def test_a_rung_that_was_reported_is_told_again_before_training_goes_on(tmp_path
     assert [name for name in before if not np.array_equal(before[name], after[name])] == [], "not one step further"
 
 
-@pytest.mark.parametrize(("agent", "backend"), CASES)
+@pytest.mark.parametrize(("agent", "backend"), CHEAP)
 def test_heirs_begin_with_the_parameters_they_inherit_and_differ_from_then_on(
     tmp_path: Path, agent: str, backend: str
 ) -> None:

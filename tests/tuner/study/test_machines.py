@@ -6,10 +6,12 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from tests.tuner.studies import FakeExecutor, Script, definition, learn, run_study
 from tests.tuner.study.test_study_listeners import FakeTracker
+from tuner.errors import UserError
 from tuner.executors.base import Event, TrialStarted
 from tuner.reporting.page import render_page, write_page
 from tuner.reporting.progress import RunningRun, StudyProgress
@@ -91,3 +93,22 @@ def test_a_probe_that_loses_its_machine_begins_again(tmp_path: Path) -> None:
     score = run_probe(definition(tmp_path, probe="tests.tuner.entries:probe"), executor, Interrupts())
     assert score == -7.0
     assert [spec.key for spec in executor.started] == ["probe/0"] * 3
+
+
+@pytest.mark.parametrize(("retries", "num_started"), [(0, 1), (1, 2)])
+def test_a_probe_that_is_killed_is_tried_again_as_any_run(tmp_path: Path, retries: int, num_started: int) -> None:
+    def behave(spec: TrialSpec, attempt: int) -> Script:
+        return Script([], TrialResult(Outcome.CRASHED, "its process was killed by SIGKILL"))
+
+    executor = FakeExecutor(behave=behave)
+    with pytest.raises(UserError, match="cannot run: its process was killed by SIGKILL"):
+        run_probe(definition(tmp_path, probe="tests.tuner.entries:probe", retries=retries), executor, Interrupts())
+    assert len(executor.started) == num_started
+
+
+def test_a_probe_that_finds_a_mistake_finds_it_once(tmp_path: Path) -> None:
+    wrong = TrialResult(Outcome.CRASHED, "EnvironmentMismatchError: no such action", deterministic=True)
+    executor = FakeExecutor(behave=lambda spec, attempt: Script([], wrong))
+    with pytest.raises(UserError, match="cannot run: no such action"):
+        run_probe(definition(tmp_path, probe="tests.tuner.entries:probe", retries=3), executor, Interrupts())
+    assert len(executor.started) == 1

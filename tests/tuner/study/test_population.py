@@ -14,7 +14,9 @@ from tuner.results.evolution import Evolution
 from tuner.results.insights.effort import costs
 from tuner.results.records import RunRecord
 from tuner.study import StudyStore
-from tuner.study.population.breeding import Breeding, Standing, moved
+from tuner.study.population.breeding import Breeding, Standing
+from tuner.study.population.drawing import moved
+from tuner.study.population.gains import GainModel, GainSeeker, Part
 from tuner.study.population.knobs import knobs, schedule_of
 from tuner.study.space.space import Space
 from tuner.trial import folder as files
@@ -299,3 +301,85 @@ def test_a_population_cannot_go_on_with_other_sizes(tmp_path: Path) -> None:
     with StudyStore(journal(tmp_path)) as store:
         attributes = store.require("study").get_trials()[-1].user_attrs
     assert (attributes["member"], attributes["generation"]) == (7, GENERATIONS - 1)
+
+
+# Values from a model of what was gained
+
+
+def parts(*told: tuple[int, float, float]) -> list[Part]:
+    return [Part(generation, {"optimizer.learning_rate": rate}, gain) for generation, rate, gain in told]
+
+
+def seeker(past: list[Part], generation: int, seed: int = 0) -> GainSeeker:
+    space = Space.from_config({"optimizer": {"learning_rate": {"low": 1e-5, "high": 1.0, "log": True}}}, CONFIG_8)
+    return GainSeeker(space.parameters, past, generation, seed)
+
+
+def test_the_model_of_gains_is_the_textbook_s() -> None:
+    """Posterior of a Gaussian process by its definition, with the inverse that nobody computes."""
+    rng = np.random.default_rng(0)
+    where = np.column_stack([rng.integers(0, 4, 9), rng.random((9, 2))])
+    gains, new = rng.normal(size=9), np.array([[4.0, 0.3, 0.6], [1.0, 0.9, 0.1]])
+    model = GainModel(where, gains)
+    kernel = model._kernel
+
+    def covariance(one: Any, other: Any) -> float:
+        apart = float(np.square((one[1:] - other[1:]) / kernel.length).sum())
+        return math.exp(-apart / 2.0) * (1.0 - kernel.forgetting) ** (abs(one[0] - other[0]) / 2.0)
+
+    own = np.array([[covariance(a, b) for b in where] for a in where]) + kernel.noise * np.eye(9)
+    across = np.array([[covariance(a, b) for b in new] for a in where])
+    mean, deviation = model.predict(new)
+    np.testing.assert_allclose(mean, across.T @ np.linalg.inv(own) @ gains, atol=1e-10)
+    variance = 1.0 - np.diag(across.T @ np.linalg.inv(own) @ across)
+    np.testing.assert_allclose(deviation, np.sqrt(variance), atol=1e-10)
+
+
+def test_copies_go_where_the_gain_was_and_not_all_to_the_same_place() -> None:
+    past = parts(*((0, 10.0**-power, -((power - 2.0) ** 2)) for power in np.linspace(0.0, 5.0, 11)))
+    proposed = [math.log10(seeker(past, 1, seed).propose(0)["optimizer.learning_rate"]) for seed in range(5)]  # type: ignore[arg-type]
+    assert all(-2.5 < power < -1.5 for power in proposed)
+    one = seeker(past, 1)
+    first, second = (one.propose(member)["optimizer.learning_rate"] for member in (0, 1))
+    assert first != second
+    assert seeker(past, 1).propose(0)["optimizer.learning_rate"] == first
+
+
+def test_what_was_best_long_ago_counts_for_less() -> None:
+    """The best rate moves by half a decade in each generation."""
+    past = parts(
+        *((g, 10.0**-power, -((power - 1.0 - 0.5 * g) ** 2)) for g in range(7) for power in np.linspace(0.0, 5.0, 6))
+    )
+    proposed = [-math.log10(seeker(past, 7, seed).propose(0)["optimizer.learning_rate"]) for seed in range(5)]  # type: ignore[arg-type]
+    assert all(power > 3.0 for power in proposed), "over all generations, 2.5 was best"
+
+
+def test_a_part_s_gain_is_its_score_less_that_of_its_parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: dict[int, list[Part]] = {}
+    plain = Breeding.next
+
+    def listen(self: Breeding, generation: int, standings: Any, past: Any = ()) -> Any:
+        told.setdefault(generation, list(past))
+        return plain(self, generation, standings, past)
+
+    monkeypatch.setattr(Breeding, "next", listen)
+    summary = evolved(tmp_path, evolution=Evolution(generations=GENERATIONS, explore="gp"))
+    runs = {run.number: run for run in summary.stage("evolve")}
+    expected = []
+    for run in sorted(runs.values(), key=lambda one: (one.descent.generation, one.descent.member)):
+        if run.descent.generation < 3:
+            before = 0.0 if run.descent.parent is None else runs[run.descent.parent].value
+            expected.append((run.descent.generation, dict(run.params)["optimizer.learning_rate"], run.value - before))
+    assert [(one.generation, one.drawn["optimizer.learning_rate"], one.gain) for one in told[3]] == expected
+
+
+def test_killed_at_any_moment_the_model_proposes_the_same(tmp_path: Path) -> None:
+    evolution = Evolution(generations=GENERATIONS, explore="gp")
+    whole = evolved(tmp_path / "whole", evolution=evolution)
+    for moment in (9, 40, 75):
+        with pytest.raises(ControllerDied):
+            evolved(tmp_path / str(moment), Leaving(die_after=moment), evolution=evolution)
+        again = evolved(tmp_path / str(moment), evolution=evolution)
+        assert [(one[1], one[2]) for one in tree(again)] == [(one[1], one[2]) for one in tree(whole)]
+    perturbed = evolved(tmp_path / "perturbed")
+    assert [one[2] for one in tree(perturbed)] != [one[2] for one in tree(whole)]

@@ -8,16 +8,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
-
 from note_rl.seeding import generator
 from tuner.results.evolution import Evolution
 from tuner.results.records import Scalar
-from tuner.study.space.coordinates import PowerOfTwo
+from tuner.study.population.drawing import moved, sample
+from tuner.study.population.gains import GainSeeker, Part
 from tuner.study.space.space import Parameter, Space
-
-_FACTORS = (0.8, 1.25)
 
 
 @dataclass(frozen=True)
@@ -69,23 +65,27 @@ class Breeding:
         rng = generator(self.seed, "population", 0, member)
         return self.space.draw(lambda name, distribution: sample(distribution, rng))
 
-    def next(self, generation: int, standings: Sequence[Standing]) -> list[Succession]:
+    def next(self, generation: int, standings: Sequence[Standing], past: Sequence[Part] = ()) -> list[Succession]:
         """How all members begin a generation.
 
         Args:
             generation: That begins, from 1.
             standings: At the end of the one before, by member.
+            past: What was trained so far, for values by what they gained.
 
         Raises:
             ValueError: Nobody has a score.
         """
         replaced = self._replaced(generation, standings)
-        return [
-            Succession(member, replaced[member], self._changed(generation, member, standings[replaced[member]].drawn))
-            if member in replaced
-            else Succession(member, member, standing.drawn)
-            for member, standing in enumerate(standings)
-        ]
+        seeker = GainSeeker(self.evolving, past, generation, self.seed) if self.evolution.explore == "gp" else None
+        found = []
+        for member, standing in enumerate(standings):
+            parent = replaced.get(member, member)
+            drawn = standing.drawn if parent == member else standings[parent].drawn
+            if member in replaced:
+                drawn = self._changed(generation, member, drawn) if seeker is None else _with(drawn, seeker, member)
+            found.append(Succession(member, parent, drawn))
+        return found
 
     def _replaced(self, generation: int, standings: Sequence[Standing]) -> dict[int, int]:
         """Member -> whom it is replaced by a copy of."""
@@ -122,41 +122,5 @@ class Breeding:
         return changed
 
 
-def sample(distribution: BaseDistribution, rng: np.random.Generator) -> Scalar:
-    """A point of a distribution: uniform, on the scale that it has."""
-    if isinstance(distribution, CategoricalDistribution):
-        return distribution.choices[int(rng.integers(len(distribution.choices)))]
-    assert isinstance(distribution, FloatDistribution | IntDistribution)
-    low, high = distribution.low, distribution.high
-    if distribution.log:
-        point = math.exp(rng.uniform(math.log(low), math.log(high)))
-    elif isinstance(distribution, IntDistribution):
-        point = rng.uniform(low - 0.5, high + 0.5)
-    else:
-        point = rng.uniform(low, high)
-    return _within(distribution, point)
-
-
-def moved(parameter: Parameter, drawn: Scalar, rng: np.random.Generator) -> Scalar:
-    """A point 0.8 or 1.25 times as large, on the parameter's own scale and in its range.
-
-    Whole numbers move by 1 at least; an exponent of two goes one up or down.
-    """
-    distribution = parameter.distribution
-    assert isinstance(distribution, FloatDistribution | IntDistribution)
-    assert isinstance(drawn, int | float)
-    factor = _FACTORS[int(rng.integers(len(_FACTORS)))]
-    point = drawn * factor
-    if isinstance(distribution, IntDistribution):
-        step = distribution.step if factor > 1.0 else -distribution.step
-        small = isinstance(parameter.coordinate, PowerOfTwo) or abs(point - drawn) < abs(step)
-        point = drawn + step if small else point
-    return _within(distribution, point)
-
-
-def _within(distribution: FloatDistribution | IntDistribution, point: float) -> float | int:
-    low, high, step = distribution.low, distribution.high, distribution.step
-    if step is not None:
-        point = low + round((point - low) / step) * step
-    point = min(max(point, low), high)
-    return int(point) if isinstance(distribution, IntDistribution) else float(point)
+def _with(drawn: Mapping[str, Scalar], seeker: GainSeeker, member: int) -> dict[str, Scalar]:
+    return {**drawn, **{name: value for name, value in seeker.propose(member).items() if name in drawn}}

@@ -16,6 +16,7 @@ from tuner.results.records import EVOLVE, RunRecord
 from tuner.study.definition import Candidate, StudyDefinition
 from tuner.study.errors import StudyError
 from tuner.study.population.breeding import Breeding, Standing, Succession
+from tuner.study.population.gains import Part
 from tuner.study.population.inheriting import drop_state, inherit
 from tuner.study.population.knobs import Schedule, knobs, schedule_of
 from tuner.study.run_registry import Run, RunEnd, RunRegistry
@@ -71,6 +72,7 @@ class PopulationRegistry(RunRegistry):
         space = definition.space
         evolving = tuple(knobs(space, definition.config).values())
         self._breeding = Breeding(space, evolving, self.evolution, definition.seed)
+        self._successions: dict[int, list[Succession]] = {}
         self._tree: dict[int, dict[int, Node]] = {number: {} for number in range(self.evolution.generations)}
         trials = study.get_trials(deepcopy=False)
         self._waiting = sum(trial.state is TrialState.WAITING for trial in trials)
@@ -165,11 +167,23 @@ class PopulationRegistry(RunRegistry):
                     "there is nothing to go on from.\nMend what the output of the runs shows, and begin another study "
                     "with another study.name"
                 )
-            begun = self._breeding.next(generation, standings)[member]
+            if generation not in self._successions:
+                self._successions[generation] = self._breeding.next(generation, standings, self._past(generation))
+            begun = self._successions[generation][member]
             parent = before[begun.parent].number
         about = {MEMBER_ATTRIBUTE: member, GENERATION_ATTRIBUTE: generation, PARENT_ATTRIBUTE: parent}
         self.study.enqueue_trial(dict(begun.drawn), user_attrs={**about, RUN_ATTRIBUTE: {"seed": self._seeds[member]}})
         return self._run(self.study.ask())
+
+    def _past(self, until: int) -> list[Part]:
+        """What each part of training has gained before a generation, those of members that have failed left out."""
+        found = []
+        for generation in range(until):
+            for _, node in sorted(self._tree[generation].items()):
+                before = 0.0 if node.parent is None else self._node(node.parent).standing.score
+                if node.standing.score is not None and before is not None:
+                    found.append(Part(generation, node.standing.drawn, node.standing.score - before))
+        return found
 
     def _first(self, member: int) -> JsonDict:
         """Known configurations come first, where the search is to begin with any."""

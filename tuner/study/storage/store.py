@@ -305,7 +305,7 @@ def _check_continues(before: JsonDict, definition: StudyDefinition) -> None:
 
 def _plain(evolution: JsonDict | None) -> JsonDict:
     """As it comes back from a storage."""
-    return {} if evolution is None else {"evolution": json.loads(json.dumps(evolution))}
+    return {} if evolution is None else {"evolution": {"explore": "perturb", **json.loads(json.dumps(evolution))}}
 
 
 def _listed(lines: list[str], limit: int = 4) -> str:

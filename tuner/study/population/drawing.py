@@ -1,0 +1,52 @@
+"""Points of a search space by chance: anywhere, or near another one."""
+
+import math
+
+import numpy as np
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+
+from tuner.results.records import Scalar
+from tuner.study.space.coordinates import PowerOfTwo
+from tuner.study.space.space import Parameter
+
+_FACTORS = (0.8, 1.25)
+
+
+def sample(distribution: BaseDistribution, rng: np.random.Generator) -> Scalar:
+    """A point of a distribution: uniform, on the scale that it has."""
+    if isinstance(distribution, CategoricalDistribution):
+        return distribution.choices[int(rng.integers(len(distribution.choices)))]
+    assert isinstance(distribution, FloatDistribution | IntDistribution)
+    low, high = distribution.low, distribution.high
+    if distribution.log:
+        point = math.exp(rng.uniform(math.log(low), math.log(high)))
+    elif isinstance(distribution, IntDistribution):
+        point = rng.uniform(low - 0.5, high + 0.5)
+    else:
+        point = rng.uniform(low, high)
+    return _within(distribution, point)
+
+
+def moved(parameter: Parameter, drawn: Scalar, rng: np.random.Generator) -> Scalar:
+    """A point 0.8 or 1.25 times as large, on the parameter's own scale and in its range.
+
+    Whole numbers move by 1 at least; an exponent of two goes one up or down.
+    """
+    distribution = parameter.distribution
+    assert isinstance(distribution, FloatDistribution | IntDistribution)
+    assert isinstance(drawn, int | float)
+    factor = _FACTORS[int(rng.integers(len(_FACTORS)))]
+    point = drawn * factor
+    if isinstance(distribution, IntDistribution):
+        step = distribution.step if factor > 1.0 else -distribution.step
+        small = isinstance(parameter.coordinate, PowerOfTwo) or abs(point - drawn) < abs(step)
+        point = drawn + step if small else point
+    return _within(distribution, point)
+
+
+def _within(distribution: FloatDistribution | IntDistribution, point: float) -> float | int:
+    low, high, step = distribution.low, distribution.high, distribution.step
+    if step is not None:
+        point = low + round((point - low) / step) * step
+    point = min(max(point, low), high)
+    return int(point) if isinstance(distribution, IntDistribution) else float(point)
