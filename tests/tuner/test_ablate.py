@@ -7,26 +7,32 @@ from pathlib import Path
 import pytest
 
 from tests.tuner.command_line import CommandLine, files_read_once, tuner
+from tests.tuner.studies import CONFIG, ControllerDied, FakeExecutor, journal, run_study
+from tuner.results.evolution import Evolution
 from tuner.results.objective import Mixed
 from tuner.runs.simulator import Synthetic
 
 __all__ = ["files_read_once", "tuner"]
 
-SILENT = ("agent=synthetic", "agent.seed_noise=0", "agent.evaluation_noise=0", "tracker=jsonl")
+SILENT = (
+    *("agent=synthetic", "agent.seed_noise=0", "agent.evaluation_noise=0", "evaluation.num_points=2", "tracker=jsonl"),
+)
+QUICKLY = "storage.url=journal:///studies.journal"
 QUICK = (*SILENT, "executor=inline", "study.name=hill", "study.num_trials=6", "study.num_race_seeds=0")
 STUDY = (*QUICK, "study.num_candidates=1", "study.num_select_seeds=1", "study.num_test_seeds=1", "sampler=random")
-ABLATE = ("ablate", "hill", "executor=inline", "tracker=jsonl", "num_seeds=5", "num_race_seeds=3")
-NAMES = ("learning_rate", "gamma", "batch_size", "activation", "entropy_coef")
+FEWER = ("~space.agent.activation", "~space.agent.entropy_coef")
+ABLATE = ("ablate", "hill", "executor=inline", "tracker=jsonl", QUICKLY, "num_seeds=5", "num_race_seeds=3")
+NAMES = ("learning_rate", "gamma", "batch_size")
 
 
 def score(values: dict[str, object]) -> float:
     """What a run of this configuration comes to without noise."""
-    default = {"learning_rate": 1e-4, "gamma": 0.9, "batch_size": 256, "activation": "relu"}
+    default = {"learning_rate": 1e-4, "gamma": 0.9, "batch_size": 256, "num_points": 2}
     return float(Mixed()(Synthetic(**{**default, **values}).expected_curve()))  # type: ignore[arg-type]
 
 
 def test_each_step_scores_what_its_configuration_does(tuner: CommandLine) -> None:
-    assert tuner("tune", *STUDY).status == 0
+    assert tuner("tune", *STUDY, *FEWER, QUICKLY).status == 0
     planned = tuner(*ABLATE, "plan=true")
     assert planned.status == 0
     assert "agent.learning_rate 0.0001 -> " in planned.output
@@ -40,9 +46,8 @@ def test_each_step_scores_what_its_configuration_does(tuner: CommandLine) -> Non
     for row in rows[1:]:
         name = row["parameter"].removeprefix("agent.")
         assert name in NAMES
-        values[name] = row["after"] if name == "activation" else float(row["after"])
-        following = [other for other in rows if other["step"] == row["step"]]
-        if row is following[-1]:
+        values[name] = float(row["after"])
+        if row is [other for other in rows if other["step"] == row["step"]][-1]:
             assert float(row["score"]) == pytest.approx(score(values), rel=1e-6)
     assert float(rows[0]["score"]) == pytest.approx(score({}))
     assert sum(float(row["share"]) for row in {row["step"]: row for row in rows[1:]}.values()) == pytest.approx(1.0)
@@ -61,15 +66,18 @@ def test_each_step_scores_what_its_configuration_does(tuner: CommandLine) -> Non
 
 def test_studies_without_a_path_are_refused_by_name(tuner: CommandLine) -> None:
     assert "there is no" in tuner.refused("ablate")
-    front = ("study.name=front", "study.metric=[mixed,seconds]")
-    population = ("study=pbt", "study.name=members", "study.num_trials=4", "study.evolution.generations=3")
-    sizes = ("study.num_candidates=1", "study.num_select_seeds=1", "study.num_test_seeds=1")
-    assert tuner("tune", *SILENT, "executor=inline", *front, "study.num_trials=3", *sizes).status == 0
-    assert "of several objectives: it has a front" in tuner.refused("ablate", "front", "executor=inline")
-    drifting = ("agent=drifting", "executor=inline", "tracker=jsonl")
-    assert tuner("tune", *drifting, *population, *sizes).status == 0
-    assert "its winner is a schedule" in tuner.refused("ablate", "members", "executor=inline")
-    same = tuner.refused("ablate", "membres", "executor=inline")
+    storage = f"storage.url={journal(tuner.folder)}"
+    run_study(tuner.folder, name="front", others=("seconds",))
+    assert "of several objectives: it has a front" in tuner.refused("ablate", "front", storage)
+    steps = {"config": {**CONFIG, "evaluation": {"num_points": 8}}, "num_trials": 4, "num_candidates": 1}
+    stopped = FakeExecutor(die_after=30)
+    with pytest.raises(ControllerDied):
+        run_study(tuner.folder, stopped, name="members", evolution=Evolution(generations=4), **steps)
+    assert "its winner is a schedule" in tuner.refused("ablate", "members", storage)
+    with pytest.raises(ControllerDied):
+        run_study(tuner.folder, FakeExecutor(die_after=30), name="begun")
+    assert "study begun has no winner yet" in tuner.refused("ablate", "begun", storage)
+    same = tuner.refused("ablate", "membres", storage)
     assert "there is no study membres" in same
     assert "members" in same
 

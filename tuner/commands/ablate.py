@@ -210,8 +210,9 @@ def _plan_of(subject: _Subject) -> str:
         f"study {subject.definition.name}: {counted(num, 'change')} from the default configuration to {found.label}",
         *(f"  {step}" for step in steps),
         *(f"  {one.path} hardly moved and stays at {format_value(one.before)}" for one in found.skipped),
-        f"{settings.fewest_runs(num)} to {settings.most_runs(num)} runs, less those that are done already: "
-        f"each step on {settings.num_seeds} fresh seeds, found by races on up to {settings.num_race_seeds} others",
+        f"{2 * settings.num_seeds} runs show whether there is a gain, {settings.fewest_runs(num)} to "
+        f"{settings.most_runs(num)} where it comes from, less those that are done already: each step is measured on "
+        f"{settings.num_seeds} fresh seeds, and found by races on up to {settings.num_race_seeds} others",
     ]
     return "\n".join(lines)
 

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from tuner.results.ablation import Ablation
 from tuner.results.findings import Estimate, estimate
-from tuner.results.insights.ablation import Effect, step_effects, step_names
+from tuner.results.insights.ablation import Effect, percent, step_effects, step_names
 from tuner.results.wording import format_number, format_signed, format_value
 
 _STYLES = {Effect.HELPED: "green", Effect.HURT: "red", Effect.NONE: "dim", Effect.NEEDED: "yellow"}
@@ -42,7 +42,7 @@ class AblationTable:
                 format_number(one.score.iqm),
                 format_signed(one.gain.iqm),
                 interval_text(one.gain),
-                "" if one.share is None else f"{one.share:.0%}",
+                percent(one.share),
                 Text(one.effect.value, style=_STYLES[one.effect]),
             )
         yield table

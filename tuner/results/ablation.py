@@ -62,9 +62,11 @@ class AblationSettings:
 
     def most_runs(self, num_changes: int) -> int:
         """Runs if every step is raced to its end, and every change turns out to need another look."""
+        if num_changes == 1:
+            return 2 * self.num_seeds
         raced = num_changes * (num_changes + 1) // 2 - 1
-        ends = 2 if self.until is not None and num_changes > 1 else 0
-        return (raced + ends) * self.num_race_seeds + (num_changes + 1 + num_changes) * self.num_seeds
+        ends = 0 if self.until is None else 2
+        return (raced + ends) * self.num_race_seeds + 2 * (num_changes + 1) * self.num_seeds
 
 
 @dataclass(frozen=True)

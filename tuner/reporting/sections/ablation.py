@@ -4,7 +4,7 @@ from tuner.reporting.elements import figure, note, number_cell, reason, section,
 from tuner.reporting.markup import Html, tag
 from tuner.results.ablation import Ablation
 from tuner.results.findings import estimate
-from tuner.results.insights.ablation import StepEffect, gain_text, sentences, step_effects, step_names
+from tuner.results.insights.ablation import StepEffect, gain_text, percent, sentences, step_effects, step_names
 from tuner.results.records import StudySummary
 from tuner.results.wording import counted, format_seconds, format_value
 
@@ -24,7 +24,7 @@ def ablation_section(summary: StudySummary) -> Html:
         f"Hoos 2016).{of_before}"
     )
     drawn = figure("ablation-figure", "Points are runs, diamonds interquartile means with their 95 % intervals.")
-    return section("ablation", _TITLE, tag("ul", *told, class_="details"), note(words), drawn, _table(found))
+    return section("ablation", _TITLE, tag("ul", *told, class_="kinds"), note(words), drawn, _table(found))
 
 
 def _now(summary: StudySummary) -> str:
@@ -51,7 +51,7 @@ def _row(number: int, one: StepEffect, name: str) -> Html:
         text_cell(after),
         number_cell(one.score.iqm),
         number_cell(one.gain.iqm, gain_text(one.gain)),
-        number_cell(one.share, "" if one.share is None else f"{one.share:.0%}"),
+        number_cell(one.share, percent(one.share)),
         text_cell(one.effect.value),
     )
 

@@ -24,6 +24,10 @@ class Effect(StrEnum):
     NEEDED = "needed by others"
 
 
+_IDLE = (Effect.NONE, Effect.HURT)
+"""What the winner is no worse without, as far as one can tell."""
+
+
 @dataclass(frozen=True)
 class StepEffect:
     """One step of the path, judged.
@@ -98,20 +102,21 @@ def _effect(gain: Estimate, *, is_needed: bool) -> Effect:
 def sentences(ablation: Ablation) -> tuple[str, ...]:
     """What a reader should take away."""
     effects, whole = step_effects(ablation), whole_gain(ablation)
-    end = "the winner" if not ablation.skipped else "the winner without what hardly moved"
+    end = "The winner, but for what hardly moved," if ablation.skipped else "The winner"
     first = (
         f"From the default configuration, {estimate(ablation.default)}, to {ablation.winner}, {effects[-1].score}, on "
         f"{counted(len(ablation.seeds), 'fresh seed')}: {gain_text(whole)}."
     )
     if not is_above_zero(whole):
-        return (first, f"That is no gain that these seeds can tell from luck, so there is nothing to share: {end} is "
-                       "not better than the default configuration here.", *_about_runs(ablation))  # fmt: skip
+        than = "worse than" if is_below_zero(whole) else "not clearly better than"
+        nothing = f"{end} is {than} the default configuration on these seeds, so there is no gain to share."
+        return (first, nothing, *_about_runs(ablation))
     names = _names(ablation)
     helped = sorted((one for one in effects if one.effect is Effect.HELPED), key=lambda one: -one.gain.iqm)
-    parts = [f"{_told(one.changes, names)} brought {_share(one)} ({gain_text(one.gain)})" for one in helped]
+    parts = [f"{_told(one.changes, names)} brought {percent(one.share)} ({gain_text(one.gain)})" for one in helped]
     return (
         first,
-        *([f"{join_words(parts)}."] if parts else ["No single step is clearly above 0; their sum is."]),
+        f"Of the gain, {'; '.join(parts)}." if parts else "No single step is clearly above 0; their sum is.",
         *_about_the_rest(ablation, effects, names),
         *_about_runs(ablation),
     )
@@ -134,7 +139,7 @@ def _about_the_rest(ablation: Ablation, effects: Sequence[StepEffect], names: Ma
     what = join_words(names[change.path] for one in idle for change in one.changes)
     several = sum(len(one.changes) for one in idle) > 1
     their = "their defaults" if several else "its default"
-    left = _left_out_together(ablation)
+    left = _left_out(ablation, [index for index, one in enumerate(effects) if one.effect in _IDLE])
     if left is None:
         told.append(f"{what} made no difference that these seeds can tell.")
     elif is_below_zero(left):
@@ -150,11 +155,10 @@ def _about_the_rest(ablation: Ablation, effects: Sequence[StepEffect], names: Ma
     return told
 
 
-def _left_out_together(ablation: Ablation) -> Estimate | None:
-    """The winner without all steps that brought nothing, minus the winner; None if that was not measured."""
-    if not ablation.left_out:
-        return None
-    return difference(ablation.left_out[0].scores, ablation.steps[-1].scores)
+def _left_out(ablation: Ablation, steps: Sequence[int]) -> Estimate | None:
+    """The winner without these steps, minus the winner; None if that was not measured."""
+    found = (one for one in ablation.left_out if list(one.steps) == list(steps))
+    return next((difference(one.scores, ablation.steps[-1].scores) for one in found), None)
 
 
 def _about_runs(ablation: Ablation) -> list[str]:
@@ -184,8 +188,9 @@ def _told(changes: Sequence[Change], names: Mapping[str, str]) -> str:
     return join_words(moved)
 
 
-def _share(one: StepEffect) -> str:
-    return "all of the gain" if one.share is None else f"{one.share:.0%} of the gain"
+def percent(share: float | None) -> str:
+    """A share of the gain, `84 %`; nothing where there is none."""
+    return "" if share is None else f"{100 * share:.0f} %"
 
 
 def gain_text(found: Estimate) -> str:

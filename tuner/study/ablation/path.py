@@ -43,7 +43,7 @@ class AblationPath:
     def walk(self) -> Ablation:
         """Measures both ends; if there is a gain between them, finds the path that it came by, and what is idle."""
         goal = self.between.all
-        ends = self._measured([NONE_CHANGED, goal])
+        ends = self._measured([NONE_CHANGED, goal], self._to_come(NONE_CHANGED))
         gained = is_above_zero(difference(ends[goal], ends[NONE_CHANGED]))
         path = self._path() if gained else [NONE_CHANGED, goal]
         scores = self._measured(path)
@@ -98,7 +98,10 @@ class AblationPath:
         return rivals[0]
 
     def _left_out(self, path: Sequence[Changed], scores: Mapping[Changed, Sequence[float]]) -> tuple[LeftOut, ...]:
-        """The winner without the steps that brought nothing; where it is worse so, without each of them."""
+        """The winner without the steps that brought nothing.
+
+        Where it is worse so, without each of them, and then without those that it is no worse without.
+        """
         goal = self.between.all
         steps = [after - before for before, after in pairwise(path)]
         idle = [
@@ -111,7 +114,10 @@ class AblationPath:
         together = self._without(idle, steps)
         if len(idle) == 1 or not together or not is_below_zero(difference(together[0].scores, scores[goal])):
             return together
-        return (*together, *(left for index in idle for left in self._without([index], steps)))
+        single = [left for index in idle for left in self._without([index], steps)]
+        needed = {left.steps[0] for left in single if is_below_zero(difference(left.scores, scores[goal]))}
+        rest = [index for index in idle if index not in needed]
+        return (*together, *single, *(self._without(rest, steps) if needed and len(rest) > 1 else ()))
 
     def _without(self, left: Sequence[int], steps: Sequence[Changed]) -> tuple[LeftOut, ...]:
         """The winner without these steps; nothing where that cannot be run."""
@@ -120,9 +126,9 @@ class AblationPath:
             return ()
         return (LeftOut(tuple(left), self._measured([rest])[rest]),)
 
-    def _measured(self, configurations: Sequence[Changed]) -> dict[Changed, tuple[float, ...]]:
+    def _measured(self, configurations: Sequence[Changed], to_come: int = 0) -> dict[Changed, tuple[float, ...]]:
         """Scores in the order of the seeds."""
-        found = self.measure(configurations, self._seeds, 0)
+        found = self.measure(configurations, self._seeds, to_come)
         return {one: tuple(found[one][seed] for seed in self._seeds) for one in configurations}
 
     def _to_come(self, here: Changed) -> int:
