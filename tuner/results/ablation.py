@@ -53,20 +53,28 @@ class AblationSettings:
                 "itself"
             )
 
+    def looks_ahead(self, num_changes: int) -> bool:
+        """Whether it is asked on the way how much of the gain is reached."""
+        return self.until is not None and num_changes > 2
+
     def fewest_runs(self, num_changes: int) -> int:
-        """Runs if the first change brings all of the gain, and the race for it is over as soon as it can be."""
+        """Runs where there is a gain, if races end as soon as they can, and the first change brings all of it."""
         least = RACE_SEEDS[0]
-        if num_changes == 1:
-            return 2 * self.num_seeds
-        return 3 * self.num_seeds + num_changes * least + (0 if self.until is None else 3 * self.num_race_seeds - least)
+        if self.looks_ahead(num_changes):
+            return num_changes * least + 3 * self.num_race_seeds - least + 3 * self.num_seeds
+        return _race_pairs(num_changes) * least + (num_changes + 1) * self.num_seeds
 
     def most_runs(self, num_changes: int) -> int:
         """Runs if every step is raced to its end, and every change turns out to need another look."""
         if num_changes == 1:
             return 2 * self.num_seeds
-        raced = num_changes * (num_changes + 1) // 2 - 1
-        ends = 0 if self.until is None else 2
-        return (raced + ends) * self.num_race_seeds + 2 * (num_changes + 1) * self.num_seeds
+        ends = 2 if self.looks_ahead(num_changes) else 0
+        return (_race_pairs(num_changes) + ends) * self.num_race_seeds + 2 * (num_changes + 1) * self.num_seeds
+
+
+def _race_pairs(num_changes: int) -> int:
+    """Configurations in the races of a whole path: one fewer in each, and the last change needs none."""
+    return num_changes * (num_changes + 1) // 2 - 1
 
 
 @dataclass(frozen=True)

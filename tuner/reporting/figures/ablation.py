@@ -10,7 +10,10 @@ from tuner.results.wording import format_value
 from tuner.trial.messages import JsonDict
 
 _NAME_CHARS = 28
-_COLORS = {Effect.HELPED: WINNER, Effect.HURT: FAILED, Effect.NONE: FAINT, Effect.NEEDED: TRIAL}
+_COLORS = {
+    **{Effect.HELPED: WINNER, Effect.HURT: FAILED, Effect.NONE: FAINT},
+    **dict.fromkeys((Effect.NEEDED, Effect.UNCLEAR), TRIAL),
+}
 
 
 def ablation_figure(ablation: Ablation) -> JsonDict:

@@ -5,6 +5,7 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 import numpy as np
 
@@ -22,10 +23,14 @@ class Effect(StrEnum):
     HURT = "hurt"
     NONE = "no difference"
     NEEDED = "needed by others"
+    UNCLEAR = "not clear"
 
 
-_IDLE = (Effect.NONE, Effect.HURT)
+_IDLE = (Effect.NONE, Effect.UNCLEAR, Effect.HURT)
 """What the winner is no worse without, as far as one can tell."""
+
+MARGIN: Final = 0.2
+"""No difference means: with its whole interval no more than this share of the gain."""
 
 
 @dataclass(frozen=True)
@@ -85,18 +90,20 @@ def step_effects(ablation: Ablation) -> tuple[StepEffect, ...]:
     for index, step in enumerate(ablation.steps):
         gain = difference(step.scores, before)
         share = gain.iqm / whole.iqm if is_above_zero(whole) else None
-        effect = _effect(gain, is_needed=index in needed)
+        effect = Effect.NEEDED if index in needed and not is_above_zero(gain) else _effect(gain, MARGIN * whole.iqm)
         found.append(StepEffect(step.changes, estimate(step.scores), gain, share, effect))
         before = step.scores
     return tuple(found)
 
 
-def _effect(gain: Estimate, *, is_needed: bool) -> Effect:
+def _effect(gain: Estimate, margin: float) -> Effect:
     if is_above_zero(gain):
         return Effect.HELPED
-    if is_needed:
-        return Effect.NEEDED
-    return Effect.HURT if is_below_zero(gain) else Effect.NONE
+    if is_below_zero(gain):
+        return Effect.HURT
+    assert gain.low is not None
+    assert gain.high is not None
+    return Effect.NONE if max(-gain.low, gain.high) <= margin else Effect.UNCLEAR
 
 
 def sentences(ablation: Ablation) -> tuple[str, ...]:
@@ -132,27 +139,31 @@ def _about_the_rest(ablation: Ablation, effects: Sequence[StepEffect], names: Ma
                 "winner is worse without it: it works together with what was changed after it."
             )
         elif one.effect is Effect.HURT:
-            told.append(f"{_told(one.changes, names)} cost {gain_text(one.gain)}: leave it at its default.")
-    idle = [one for one in effects if one.effect is Effect.NONE]
-    if not idle:
-        return told
+            told.append(f"{_told(one.changes, names)} made it worse ({gain_text(one.gain)}): leave it at its default.")
+    idle = [one for one in effects if one.effect in (Effect.NONE, Effect.UNCLEAR)]
+    return [*told, *([_about_idle(ablation, effects, idle, names)] if idle else [])]
+
+
+def _about_idle(
+    ablation: Ablation, effects: Sequence[StepEffect], idle: Sequence[StepEffect], names: Mapping[str, str]
+) -> str:
+    """Whether what has not clearly helped may stay at its default, by the runs of the winner without it."""
     what = join_words(names[change.path] for one in idle for change in one.changes)
     several = sum(len(one.changes) for one in idle) > 1
-    their = "their defaults" if several else "its default"
+    them, their = ("them", "their defaults") if several else ("it", "its default")
     left = _left_out(ablation, [index for index, one in enumerate(effects) if one.effect in _IDLE])
-    if left is None:
-        told.append(f"{what} made no difference that these seeds can tell.")
-    elif is_below_zero(left):
-        told.append(
-            f"{what} made no difference one by one, but the winner without all such changes is worse "
+    without = "" if left is None else f" The winner without {them}: {gain_text(left)}."
+    if left is not None and is_below_zero(left):
+        return (
+            f"{what} made no clear difference one by one, but the winner without all such changes is worse "
             f"({gain_text(left)}): keep at least some of them."
         )
-    else:
-        told.append(
-            f"{what} made no difference: leave {'them' if several else 'it'} at {their} (the winner without "
-            f"{'them' if several else 'it'}: {gain_text(left)})."
-        )
-    return told
+    is_checked = left is not None and left.low is not None and left.low >= -MARGIN * whole_gain(ablation).iqm
+    if is_checked or (left is None and all(one.effect is Effect.NONE for one in idle)):
+        return f"{what} made no difference (within {percent(MARGIN)} of the gain): leave {them} at {their}.{without}"
+    seeds = len(ablation.seeds)
+    each = "; ".join(f"{one.name(names)} {gain_text(one.gain)}" for one in idle)
+    return f"Not clear on {seeds} seeds: {each}.{without} num_seeds={2 * seeds} would tell more."
 
 
 def _left_out(ablation: Ablation, steps: Sequence[int]) -> Estimate | None:
@@ -183,9 +194,18 @@ def step_names(ablation: Ablation) -> tuple[str, ...]:
     return tuple(join_words(names[change.path] for change in step.changes) for step in ablation.steps)
 
 
+def change_texts(ablation: Ablation) -> tuple[tuple[str, ...], ...]:
+    """For each step its changes, `gamma 0.99 -> 0.98`."""
+    names = _names(ablation)
+    return tuple(tuple(_change_text(change, names) for change in step.changes) for step in ablation.steps)
+
+
 def _told(changes: Sequence[Change], names: Mapping[str, str]) -> str:
-    moved = (f"{names[one.path]} {format_value(one.before)} -> {format_value(one.after)}" for one in changes)
-    return join_words(moved)
+    return join_words(_change_text(change, names) for change in changes)
+
+
+def _change_text(change: Change, names: Mapping[str, str]) -> str:
+    return f"{names[change.path]} {format_value(change.before)} -> {format_value(change.after)}"
 
 
 def percent(share: float | None) -> str:

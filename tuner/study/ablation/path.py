@@ -43,7 +43,7 @@ class AblationPath:
     def walk(self) -> Ablation:
         """Measures both ends; if there is a gain between them, finds the path that it came by, and what is idle."""
         goal = self.between.all
-        ends = self._measured([NONE_CHANGED, goal], self._to_come(NONE_CHANGED))
+        ends = self._measured([NONE_CHANGED, goal], self._to_come(len(goal)) + self._ends)
         gained = is_above_zero(difference(ends[goal], ends[NONE_CHANGED]))
         path = self._path() if gained else [NONE_CHANGED, goal]
         scores = self._measured(path)
@@ -78,7 +78,7 @@ class AblationPath:
         until, goal = self.settings.until, self.between.all
         if until is None or here == NONE_CHANGED or len(goal - here) < 2:
             return False
-        found = self.measure([NONE_CHANGED, here, goal], self._race_seeds, self._to_come(here))
+        found = self.measure([NONE_CHANGED, here, goal], self._race_seeds, self._to_come(len(goal - here)))
         start, now, end = (fmean(found[one].values()) for one in (NONE_CHANGED, here, goal))
         return now >= start + until * (end - start)
 
@@ -91,7 +91,9 @@ class AblationPath:
         for num_seeds in range(MIN_RACE_SEEDS, len(self._race_seeds) + 1):
             if len(rivals) == 1:
                 break
-            found = self.measure(rivals, self._race_seeds[:num_seeds], self._to_come(here))
+            further = len(rivals) * (len(self._race_seeds) - num_seeds) + (0 if here else self._ends)
+            to_come = further + self._to_come(len(self.between.all - here) - 1)
+            found = self.measure(rivals, self._race_seeds[:num_seeds], to_come)
             rivals.sort(key=lambda rival: -fmean(found[rival].values()))  # keeps the order of equals
             leader = found[rivals[0]]
             rivals = [rival for rival in rivals if not is_clearly_worse(found[rival], leader)]
@@ -131,11 +133,15 @@ class AblationPath:
         found = self.measure(configurations, self._seeds, to_come)
         return {one: tuple(found[one][seed] for seed in self._seeds) for one in configurations}
 
-    def _to_come(self, here: Changed) -> int:
-        """Runs behind this race, at most: races with ever fewer rivals, and the path itself."""
-        num_left = len(self.between.all - here) - 1
+    def _to_come(self, num_left: int) -> int:
+        """Runs of races with so many rivals and ever fewer, and of the path itself, at most."""
         raced = max(0, num_left * (num_left + 1) // 2 - 1)
         return raced * len(self._race_seeds) + (len(self.between.blocks) - 1) * len(self._seeds)
+
+    @property
+    def _ends(self) -> int:
+        """Runs of both ends on the race's seeds, to see how much of the gain is reached."""
+        return 2 * len(self._race_seeds) if self.settings.looks_ahead(len(self.between.blocks)) else 0
 
     @property
     def _seeds(self) -> tuple[int, ...]:
