@@ -340,3 +340,25 @@ def test_another_winner_later_has_configurations_of_its_own(tmp_path: Path) -> N
     assert rates <= {2e-3, study.config["optimizer"]["learning_rate"]}
     default = {spec.seed for spec in executor.started if spec.config == {**study.config, "seed": spec.seed}}
     assert not default & set(ablation.seeds), "the default configuration has run there before"
+
+
+DAMAGES: Sequence[tuple[str, Any, str]] = (
+    ("default", [1.0], "not one score for each seed"),
+    ("default", [float("nan")] * 8, "must be a list of numbers"),
+    ("steps", [], "not one score for each seed"),
+    ("steps", [{"scores": [1.0] * 8}], "changes"),
+    ("winner", [3], "winner"),
+)
+
+
+def test_an_ablation_that_is_none_is_not_shown(tmp_path: Path) -> None:
+    study, found = studied(tmp_path)
+    ablated(tmp_path, study, found, FakeExecutor(behave=rate_and_batch))
+    with StudyStore(journal(tmp_path)) as store:
+        stage = store.find("study", ABLATE)
+    assert stage is not None
+    sound = stage.user_attrs["ablation"]
+    for key, value, complaint in DAMAGES:
+        stage.set_user_attr("ablation", {**sound, key: value})
+        with pytest.raises(UserError, match=complaint):
+            summary_of(tmp_path)

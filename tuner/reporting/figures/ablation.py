@@ -9,7 +9,7 @@ from tuner.results.insights.ablation import Effect, StepEffect, gain_text, step_
 from tuner.results.wording import format_value
 from tuner.trial.messages import JsonDict
 
-_NAME_CHARS = 28
+_NAME_CHARS = 20
 _COLORS = {
     **{Effect.HELPED: WINNER, Effect.HURT: FAILED, Effect.NONE: FAINT},
     **dict.fromkeys((Effect.NEEDED, Effect.UNCLEAR), TRIAL),

@@ -4,7 +4,15 @@ from tuner.reporting.elements import figure, note, number_cell, reason, section,
 from tuner.reporting.markup import Html, tag
 from tuner.results.ablation import Ablation
 from tuner.results.findings import estimate
-from tuner.results.insights.ablation import StepEffect, gain_text, percent, sentences, step_effects, step_names
+from tuner.results.insights.ablation import (
+    StepEffect,
+    ablation_command,
+    gain_text,
+    percent,
+    sentences,
+    step_effects,
+    step_names,
+)
 from tuner.results.records import StudySummary
 from tuner.results.wording import counted, format_seconds, format_value
 
@@ -15,7 +23,7 @@ def ablation_section(summary: StudySummary) -> Html:
     """The path from the default configuration to the winner, measured by runs; without one, how to have it."""
     found = summary.ablation
     if found is None:
-        return section("ablation", _TITLE, reason(f"Not measured yet: tuner ablate {summary.name}"))
+        return section("ablation", _TITLE, reason(f"Not measured yet: {ablation_command(summary)}"))
     told = [tag("li", sentence) for sentence in sentences(found)]
     of_before = "" if found.winner == summary.winner_label else f" That was the winner then; now {_now(summary)}."
     words = (
@@ -46,7 +54,7 @@ def _row(number: int, one: StepEffect, name: str) -> Html:
     return tag(
         "tr",
         number_cell(number, str(number)),
-        tag("td", name, title=", ".join(change.path for change in one.changes)),
+        tag("td", name, title=", ".join(change.path for change in one.changes), class_="wrap"),
         text_cell(before),
         text_cell(after),
         number_cell(one.score.iqm),

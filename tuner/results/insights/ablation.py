@@ -2,6 +2,7 @@
 
 import csv
 import io
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,7 +12,7 @@ import numpy as np
 
 from tuner.results.ablation import Ablation, Change
 from tuner.results.findings import Estimate, estimate
-from tuner.results.records import cell
+from tuner.results.records import StudySummary, cell
 from tuner.results.statistics import difference_interval, iqm
 from tuner.results.wording import counted, format_signed, format_value, join_words, short_names
 
@@ -186,6 +187,13 @@ def _about_runs(ablation: Ablation) -> list[str]:
 
 def _names(ablation: Ablation) -> dict[str, str]:
     return short_names(change.path for step in ablation.steps for change in step.changes)
+
+
+def ablation_command(summary: StudySummary) -> str:
+    """What is typed to have the study's winner looked at, in the storage that the study is in."""
+    typed = shlex.split(summary.study_command)[2:]
+    storage = [word for word in typed if word.lstrip("+").partition("=")[0].partition(".")[0] == "storage"]
+    return shlex.join(["tuner", "ablate", summary.name, *storage])
 
 
 def step_names(ablation: Ablation) -> tuple[str, ...]:

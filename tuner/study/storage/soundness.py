@@ -6,7 +6,6 @@ said; whoever works on with the study may rely on it.
 
 import hashlib
 import json
-import math
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -205,8 +204,6 @@ def _check_ablation(ablation: JsonDict) -> None:
     num_seeds = len(ablation["seeds"])
     if num_seeds < 2 or not ablation["steps"] or any(len(one) != num_seeds for one in scores):
         raise UserError("its ablation has not one score for each seed")
-    if not all(math.isfinite(score) for one in scores for score in one):
-        raise UserError("a score of its ablation is not finite")
 
 
 def _check_trial(trial: FrozenTrial, run: Mapping[str, str], num_objectives: int, *, is_stage: bool) -> None:
