@@ -2,6 +2,9 @@
 
 import csv
 import json
+import os
+import shlex
+import signal
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ from tests.tuner.studies import CONFIG, ControllerDied, FakeExecutor, journal, r
 from tuner.results.evolution import Evolution
 from tuner.results.objective import Mixed
 from tuner.runs.simulator import Synthetic
+from tuner.study.run_registry import SeedRegistry
 
 __all__ = ["files_read_once", "tuner"]
 
@@ -31,7 +35,12 @@ def score(values: dict[str, object]) -> float:
     return float(Mixed()(Synthetic(**{**default, **values}).expected_curve()))  # type: ignore[arg-type]
 
 
-def test_each_step_scores_what_its_configuration_does(tuner: CommandLine) -> None:
+def pressing_ctrl_c(registry: SeedRegistry) -> None:
+    """In the place of the next run."""
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_each_step_scores_what_its_configuration_does(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     assert tuner("tune", *STUDY, *FEWER, QUICKLY).status == 0
     planned = tuner(*ABLATE, "plan=true")
     assert planned.status == 0
@@ -59,9 +68,16 @@ def test_each_step_scores_what_its_configuration_does(tuner: CommandLine) -> Non
     again = tuner(*ABLATE)
     assert again.status == 0
     assert json.loads((tuner.folder / "studies/hill/report.json").read_text())["ablation"] == kept["ablation"]
-    more = tuner(*ABLATE, "num_seeds=6")
-    assert more.status == 0
-    assert len(list((tuner.folder / "studies/hill/ablate").iterdir())) > kept["ablation"]["num_runs"]
+    assert "From the default configuration to trial" in tuner("report", "hill", "tracker=jsonl", QUICKLY).output
+    runs = tuner.folder / "studies/hill/ablate"
+    with monkeypatch.context() as patch:
+        patch.setattr(SeedRegistry, "next_run", pressing_ctrl_c)
+        stopped = tuner(*ABLATE, "num_seeds=6")
+    assert stopped.status == 130
+    assert shlex.join(["tuner", *ABLATE, "num_seeds=6"]) in stopped.output
+    assert len(list(runs.iterdir())) == kept["ablation"]["num_runs"]
+    assert tuner(*ABLATE, "num_seeds=6").status == 0
+    assert len(list(runs.iterdir())) > kept["ablation"]["num_runs"]
 
 
 def test_studies_without_a_path_are_refused_by_name(tuner: CommandLine) -> None:

@@ -79,7 +79,8 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     try:
         ablation = _measure(subject, resolve(config), console)
     except StudyStopped as stop:
-        again = escape(command_line(["tuner", "ablate", *overrides]))
+        typed = [word for word in overrides if not word.startswith("study.name=")]
+        again = escape(command_line(["tuner", "ablate", subject.definition.name, *typed]))
         console.print(f"{stop}; the same command goes on:\n  [bold]{again}[/bold]", highlight=False, soft_wrap=True)
         return _EXIT_STOPPED
     console.print(AblationTable(ablation))
