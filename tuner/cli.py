@@ -54,6 +54,7 @@ Settings are KEY=VALUE, choices are GROUP=NAME:
   tuner play runs/NAME                       watch what was learned
   tuner export runs/NAME                     the policy as an ONNX model
   tuner plot runs/NAME runs/OTHER            learning curves
+  tuner ablate NAME                          what made a study's winner better
   tuner options ppo                          what can be told, and its range
   tuner doctor                               what is installed (tuner --version)
 
@@ -220,6 +221,8 @@ def _called(command: Command, checked: Preflight, options: argparse.Namespace) -
     overrides = tuple(options.overrides)
     if command.only_shows:
         return command.load().show(checked.config, overrides, options.config_dir)
+    if command.has_plan and checked.config.plan:
+        return command.load().plan(checked.config, overrides, options.config_dir)
     return command.load().run(checked.config, checked.folder, overrides)
 
 

@@ -68,6 +68,7 @@ STARTS = {
     "compare": (("agent=prioritized_dqn", "adaptive=ess"),),
     "play": (("run=trained",),),
     "report": ((), ("study.name=small",)),
+    "ablate": ((),),
     "dashboard": ((),),
 }
 """For each command, what its lines begin with."""

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from tuner.checking.section_types import (
+    AblateValues,
     CompareValues,
     DashboardValues,
     DoctorValues,
@@ -105,6 +106,7 @@ SCHEMAS: Mapping[str, Schema] = {
     "export": Schema(ExportValues),
     "plot": Schema(PlotValues),
     "report": Schema(ReportValues, _STUDY_SECTIONS, {"tracker": Part(several=True)}),
+    "ablate": Schema(AblateValues, _STUDY_SECTIONS, {"executor": Part(), "tracker": Part(several=True)}),
     "dashboard": Schema(DashboardValues, {"storage": StorageConfig}),
     "doctor": Schema(DoctorValues, {"storage": StorageConfig}, {"executor": Part()}),
 }

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from tuner.errors import UserError, require
+from tuner.results.ablation import AblationSettings
 from tuner.results.evolution import Evolution
 from tuner.results.objective import make_metric, make_others
 from tuner.results.protocol import DEFAULT_BASELINE, Pruning, StudySettings
@@ -310,6 +311,21 @@ class ReportValues:
     """Of `tuner report`."""
 
     publish: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class AblateValues:
+    """Of `tuner ablate`; ranges are those of `tuner.results.ablation.AblationSettings`."""
+
+    num_seeds: int = AblationSettings.num_seeds
+    num_race_seeds: int = AblationSettings.num_race_seeds
+    until: float | None = AblationSettings.until
+    plan: bool = False
+    trust: str | Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuses what measures nothing."""
+        AblationSettings(self.num_seeds, self.num_race_seeds, self.until)
 
 
 @dataclass(frozen=True)

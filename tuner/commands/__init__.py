@@ -171,6 +171,15 @@ COMMANDS = {
             usage="[STUDY] [KEY=VALUE ...]",
         ),
         Command(
+            "ablate",
+            "which changes made the winner better",
+            "ablate",
+            has_check=True,
+            has_plan=True,
+            positional="study.name",
+            usage="[STUDY] [KEY=VALUE ...]",
+        ),
+        Command(
             "dashboard",
             "browse the studies of a storage",
             "dashboard",

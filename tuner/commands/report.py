@@ -8,7 +8,8 @@ from omegaconf import DictConfig
 from rich.markup import escape
 
 from tuner.errors import UserError
-from tuner.reporting import FinalTable, write_page
+from tuner.reporting import AblationTable, FinalTable, write_page
+from tuner.results.insights.ablation import sentences
 from tuner.results.records import StudySummary
 from tuner.results.verdict import verdict
 from tuner.runs.build import check_trackers
@@ -37,6 +38,10 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         console.print(f"{summary.name} is the latest study; there is also {', '.join(others)}")
     console.print(FinalTable(summary))
     console.print(escape(verdict(summary).sentence))
+    if summary.ablation is not None:
+        console.print(AblationTable(summary.ablation))
+        for sentence in sentences(summary.ablation):
+            console.print(escape(sentence))
     page = write_page(summary, home)
     console.print(f"the report is [bold]{escape(shlex.quote(str(page)))}[/bold]", soft_wrap=True)
     if config.publish:

@@ -137,6 +137,11 @@ class StudyResult:
         return self.summary.default_command
 
     @property
+    def config_dir(self) -> str | None:
+        """The user's folder of groups that the study was started with."""
+        return self._retraining[0]
+
+    @property
     def _retraining(self) -> tuple[str | None, tuple[str, ...]]:
         """The user's folder of groups that the study was started with, and the overrides that train its winner."""
         words = shlex.split(self.summary.retrain_command)[2:]

@@ -21,6 +21,7 @@ from tuner.commands.winner import TrainingConfigs
 from tuner.executors.building import make_executor
 from tuner.reporting import FinalTable, write_page
 from tuner.results.findings import Finding
+from tuner.results.insights.ablation import ablation_command
 from tuner.results.insights.failures import failed_runs
 from tuner.results.records import EVOLVE
 from tuner.runs.adaptation import write_schedule
@@ -236,12 +237,14 @@ def _commands(result: TuneResult) -> dict[str, str]:
         ),
         "",
     )
+    is_better = result.verdict.finding is Finding.BETTER and not own
     keeps = result.verdict.finding is Finding.DEFAULT_AS_GOOD and summary.winner_label != summary.default_label
     first = {"train the default, which is as good": result.default_command} if keeps else {}
     return {
         **first,
         f"train {whom} again": summary.retrain_command,
         "the same as a file": result.experiment_command,
+        **({"see which changes made it better": ablation_command(summary)} if is_better else {}),
         **({"watch the population's own agent": f"tuner play {shlex.quote(own)}"} if own else {}),
     }
 

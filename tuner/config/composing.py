@@ -256,7 +256,7 @@ def prepare_hydra() -> None:
     """
     _offer_plugins()
     ConfigRepository.__deepcopy__ = _with_the_same_sources  # type: ignore[attr-defined]
-    defaults_list._create_interpolation_map = _choices_to_refer_to
+    defaults_list._create_interpolation_map = _choices_to_refer_to  # type: ignore[assignment]
     hydra_version.setbase(VERSION_BASE)
     setup_globals()
     OmegaConf.register_new_resolver("either", lambda first, second: second if first is None else first, replace=True)

@@ -12,12 +12,14 @@ from tuner.reporting.figures import parameters as parameter_figures
 from tuner.reporting.figures import population as population_figures
 from tuner.reporting.figures import scores as figures
 from tuner.reporting.figures import study as study_figures
+from tuner.reporting.figures.ablation import ablation_figure
 from tuner.reporting.markup import Html, join, tag
 from tuner.reporting.sections import effort as effort_sections
 from tuner.reporting.sections import front as front_section
 from tuner.reporting.sections import parameters as parameter_sections
 from tuner.reporting.sections import population as population_section
 from tuner.reporting.sections import results as sections
+from tuner.reporting.sections.ablation import ablation_section
 from tuner.results.findings import Verdict
 from tuner.results.records import EVOLVE, StudySummary
 from tuner.results.verdict import verdict
@@ -104,6 +106,7 @@ def make_figures(summary: StudySummary, found: Verdict) -> dict[str, JsonDict]:
         "curves-figure": figures.curves_figure(summary),
         "parallel-figure": study_figures.parallel_figure(summary),
         "expected-figure": study_figures.expected_figure(summary),
+        "ablation-figure": None if summary.ablation is None else ablation_figure(summary.ablation),
         "tree-figure": population_figures.tree_figure(summary),
         "replay-figure": population_figures.replay_figure(summary) if summary.stage(EVOLVE) else None,
     }
@@ -139,7 +142,9 @@ def _searched(summary: StudySummary, drawings: dict[str, JsonDict]) -> list[Html
     """What was tried, and what is to be learned from it."""
     if summary.stage(EVOLVE):
         return [population_section.population_section(summary, drawings)]
+    has_winner = summary.winner_label is not None and not summary.others and not summary.is_sweep
     return [
+        *([ablation_section(summary)] if has_winner or summary.ablation else []),
         parameter_sections.safe_ranges_section(summary),
         parameter_sections.importance_section(summary),
         parameter_sections.parallel_section(summary, "parallel-figure" in drawings),

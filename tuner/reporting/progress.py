@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tuner.results.findings import Estimate, estimate
-from tuner.results.records import EVOLVE, SCREEN, STAGES, RunRecord
+from tuner.results.records import ABLATE, EVOLVE, SCREEN, STAGES, RunRecord
 from tuner.results.wording import format_number, join_words
 from tuner.trial.messages import Outcome
 
@@ -103,7 +103,9 @@ class StudyTally:
     """Counts the runs of a study as they end. Taking one in costs the same, however many there are already."""
 
     def __init__(self) -> None:
-        self._stages = {stage: _StageTally(_Best() if stage == SCREEN else _BestOverSeeds()) for stage in STAGES}
+        self._stages = {
+            stage: _StageTally(_Best() if stage == SCREEN else _BestOverSeeds()) for stage in (*STAGES, ABLATE)
+        }
         self._failures: Counter[Outcome] = Counter()
         self._screened, self._complete = _Mean(), _Mean()
 
@@ -148,7 +150,7 @@ class StudyTally:
 
     def best(self) -> tuple[Estimate | None, str]:
         """Scores and name of the best configuration in the newest stage with complete runs."""
-        for stage in reversed(STAGES):
+        for stage in (ABLATE, *reversed(STAGES)):
             found = self._stages[stage].best
             if found.estimate is not None:
                 return found.estimate, f"{found.label}, {stage}"

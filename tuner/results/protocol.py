@@ -28,7 +28,9 @@ STREAMS = ("tune", "select", "test")
 _STREAM_OF_STAGE = {SCREEN: "tune", EVOLVE: "tune", RACE: "tune", CONFIRM: "select", TEST: "test"}
 _MOST_RACED = 8
 _SAMPLER_KEY = len(STREAMS)
-_DRAWS = 2**29
+DRAWS = 2**29
+"""Seeds of the streams are below `len(STREAMS)` times this."""
+
 _FURTHEST = 100.0
 _LARGEST_SCORE = 3.4e38
 """Of single precision, in which rewards are kept: beyond it is no score but an overflow. NaN is not below it."""
@@ -49,7 +51,7 @@ def seed_stream(study_seed: int, stream: str, count: int) -> tuple[int, ...]:
     rng = np.random.default_rng(np.random.SeedSequence(study_seed, spawn_key=(index,)))
     draws: dict[int, None] = {}
     while len(draws) < count:
-        draws[int(rng.integers(_DRAWS))] = None
+        draws[int(rng.integers(DRAWS))] = None
     return tuple(len(STREAMS) * draw + index for draw in draws)
 
 

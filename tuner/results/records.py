@@ -9,10 +9,12 @@ import io
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
+from tuner.results.ablation import Ablation
+from tuner.results.encoding import decoded, encoded, json_lines
 from tuner.trial.messages import JsonDict, Outcome
 
 Scalar = bool | int | float | str | None
@@ -24,6 +26,8 @@ EVOLVE: Final = "evolve"
 RACE: Final = "race"
 CONFIRM: Final = "confirm"
 TEST: Final = "test"
+ABLATE: Final = "ablate"
+"""Behind the study: its runs are no part of the result, and not among those of a summary."""
 LATER_STAGES: Final = (RACE, CONFIRM, TEST)
 STAGES: Final = (SCREEN, EVOLVE, *LATER_STAGES)
 
@@ -188,6 +192,7 @@ class StudySummary:
         baselines: labels of further known configurations in the test stage.
         static_label: of a population, label of the configuration that did not change with which the winner is compared.
         random_score: mean return of a random policy; None where there is no environment to measure one in.
+        ablation: what was measured between the default configuration and the winner; None: nothing.
         code: commit of the Git repository it was started in; empty if there was none.
     """
 
@@ -223,6 +228,7 @@ class StudySummary:
     baselines: tuple[str, ...] = ()
     random_score: float | None = None
     default_command: str = ""
+    ablation: Ablation | None = None
 
     @property
     def first_stage(self) -> str:
@@ -257,8 +263,8 @@ class StudySummary:
 
     def to_json(self) -> str:
         """The summary as JSON text; `from_json` gives an equal summary back. NaN and infinities survive the trip."""
-        content = {"format": FORMAT_VERSION, **_encoded(self)}
-        lines = ",\n".join(f"{json.dumps(key)}: {_json_lines(value)}" for key, value in content.items())
+        content = {"format": FORMAT_VERSION, **encoded(self)}
+        lines = ",\n".join(f"{json.dumps(key)}: {json_lines(value)}" for key, value in content.items())
         return f"{{\n{lines}\n}}\n"
 
     @classmethod
@@ -271,12 +277,14 @@ class StudySummary:
         content = json.loads(text)
         if not isinstance(content, dict) or content.pop("format", None) != FORMAT_VERSION:
             raise ValueError(f"not a study summary of format {FORMAT_VERSION}")
-        content = _decoded(content)
+        content = decoded(content)
         runs = tuple(_run_from(run) for run in content.pop("runs"))
         moments = tuple(Importances(**moment) for moment in content.pop("importance_over_time", ()))
         others = tuple(Objective(**other) for other in content.pop("others", ()))
         lists = {key: tuple(content[key]) for key in ("notes", "front", "baselines") if key in content}
-        return cls(**{**content, **lists, "runs": runs, "importance_over_time": moments, "others": others})
+        ablation = None if content.get("ablation") is None else Ablation.of(content["ablation"])
+        made = {"runs": runs, "importance_over_time": moments, "others": others, "ablation": ablation}
+        return cls(**{**content, **lists, **made})
 
     def to_csv(self) -> str:
         """All runs as CSV text, one line each; parameters as columns under their configuration paths.
@@ -295,7 +303,7 @@ class StudySummary:
             scores = [run.scores.get(name) for name in names]
             params = [run.params.get(path) for path in paths]
             rows.append((*fixed, *scores, run.seconds, *params, run.reason, run.folder, *[run.host for _ in places]))
-        writer.writerows([_cell(value) for value in row] for row in rows)
+        writer.writerows([cell(value) for value in row] for row in rows)
         return text.getvalue()
 
 
@@ -312,7 +320,7 @@ def _run_from(content: JsonDict) -> RunRecord:
     return RunRecord(**{**content, **read})
 
 
-def _cell(value: Scalar) -> str:
+def cell(value: Scalar) -> str:
     """Floats in full precision, nothing for a parameter the run does not have, and text that stays text.
 
     A spreadsheet takes text with one of these beginnings for a formula, and formulas can send files away; an apostrophe
@@ -322,29 +330,3 @@ def _cell(value: Scalar) -> str:
         value = value.replace("\r\n", "\n").replace("\r", "\n")  # which Python does not quote, and others end a row at
         return f"'{value}" if value.startswith(_FORMULA_STARTS) else value
     return "" if value is None else repr(value) if isinstance(value, float) else str(value)
-
-
-def _json_lines(item: Any) -> str:
-    """JSON text; of a list of objects, such as the runs, one line each."""
-    if isinstance(item, list) and item and isinstance(item[0], dict):
-        return "[\n{}\n]".format(",\n".join(json.dumps(one, allow_nan=False) for one in item))
-    return json.dumps(item, allow_nan=False)
-
-
-def _encoded(item: Any) -> Any:
-    """JSON has no NaN and no infinity: these become {"float": "nan"}, which `_decoded` reads."""
-    if isinstance(item, float) and not math.isfinite(item):
-        return {"float": str(item)}
-    if is_dataclass(item):
-        return {one.name: _encoded(getattr(item, one.name)) for one in fields(item)}
-    if isinstance(item, Mapping):
-        return {key: _encoded(value) for key, value in item.items()}
-    return [_encoded(value) for value in item] if isinstance(item, list | tuple) else item
-
-
-def _decoded(item: Any) -> Any:
-    if isinstance(item, dict):
-        if item.keys() == {"float"} and isinstance(item["float"], str):
-            return float(item["float"])
-        return {key: _decoded(value) for key, value in item.items()}
-    return [_decoded(value) for value in item] if isinstance(item, list) else item

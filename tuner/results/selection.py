@@ -4,7 +4,7 @@ Screening sees each configuration on one seed, so its best are lucky as well as 
 further tune seeds, the same for all, and lets go of who is clearly worse; confirmation on seeds of its own decides.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Protocol, TypeVar
 
@@ -71,15 +71,21 @@ def survivors(
     ranked = rank_entrants(entrants, raced, over_seeds)
     scores = {one.label: found for one, found in _tune_scores(entrants, raced)}
     leader = scores[ranked[0].label]
+    rest = (one for one in ranked[num_kept:] if not is_clearly_worse(scores[one.label], leader))
+    return (*ranked[:num_kept], *rest)
 
-    def clearly_worse(one: RunRecord) -> bool:
-        shared = sorted(set(scores[one.label]) & set(leader))
-        if len(shared) < MIN_RACE_SEEDS:
-            return False
-        own, best = ([found[seed] for seed in shared] for found in (scores[one.label], leader))
-        return paired_permutation_p(best, own) <= DROP_LEVEL
 
-    return (*ranked[:num_kept], *(one for one in ranked[num_kept:] if not clearly_worse(one)))
+def is_clearly_worse(own: Mapping[int, float], leader: Mapping[int, float]) -> bool:
+    """Whether the leader is ahead by a paired permutation test at `DROP_LEVEL`; never on too few seeds.
+
+    Args:
+        own: Seed -> score.
+        leader: The same of who is in front.
+    """
+    shared = sorted(own.keys() & leader.keys())
+    if len(shared) < MIN_RACE_SEEDS:
+        return False
+    return paired_permutation_p([leader[seed] for seed in shared], [own[seed] for seed in shared]) <= DROP_LEVEL
 
 
 def choose_winner(

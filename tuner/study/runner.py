@@ -12,6 +12,7 @@ from optuna.samplers import TPESampler
 from tuner.executors.base import Executor
 from tuner.results.protocol import stage_seeds
 from tuner.results.records import (
+    ABLATE,
     CONFIRM,
     EVOLVE,
     LATER_STAGES,
@@ -130,7 +131,7 @@ class StudyRunner:
         definition = self._definition
         new = begin_or_continue(study, definition, self._store.url)
         if new:
-            for name in (*STAGES, PROBE):
+            for name in (*STAGES, ABLATE, PROBE):
                 if (aside := archive(definition.study_folder / name)) is not None:
                     self._listener.on_note(
                         f"{definition.study_folder / name} is of an earlier study and is now {aside.name}"

@@ -6,8 +6,10 @@ from pathlib import Path
 import optuna
 from optuna.study import StudyDirection
 
+from tuner.results.ablation import Ablation
 from tuner.results.objective import make_metric, make_others
 from tuner.results.records import (
+    ABLATE,
     CONFIRM,
     EVOLVE,
     LATER_STAGES,
@@ -86,7 +88,14 @@ def summarise(store: StudyStore, name: str, folder: Path, *, thorough: bool = Fa
         starts=_starts(screen),
         random_score=screen.user_attrs.get(attributes.RANDOM_SCORE),
         seconds=float(screen.user_attrs.get(attributes.SECONDS, 0.0)),
+        ablation=_ablation(store, name),
     )
+
+
+def _ablation(store: StudyStore, name: str) -> Ablation | None:
+    study = store.find(name, ABLATE)
+    found = None if study is None else study.user_attrs.get(attributes.ABLATION)
+    return None if found is None else Ablation.of(found)
 
 
 def home_of(store: StudyStore, name: str, folder: Path) -> Path:

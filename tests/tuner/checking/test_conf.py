@@ -15,7 +15,10 @@ from tuner.errors import UserError
 from tuner.runs.checks import check_config, resolve
 
 CONF = conf_folder()
-PRIMARY = ("train", "tune", "find", "compare", "play", "export", "plot", "report", "dashboard", "options", "doctor")
+PRIMARY = (
+    *("train", "tune", "find", "compare", "play", "export", "plot", "report", "ablate", "dashboard", "options"),
+    "doctor",
+)
 RUN_GROUPS = (
     "agent",
     "backend",
@@ -94,7 +97,7 @@ def test_every_file_says_what_it_is_for(path: Path) -> None:
     assert first.startswith("# "), "the first line is a comment"
 
 
-@pytest.mark.parametrize("primary", ["train", "tune", "find", "compare", "report", "dashboard"])
+@pytest.mark.parametrize("primary", ["train", "tune", "find", "compare", "report", "ablate", "dashboard"])
 def test_primary_configs_compose_as_they_are(primary: str) -> None:
     composed(primary)
 

@@ -138,7 +138,8 @@ def test_what_is_to_be_typed_begins_with_what_the_verdict_advises(tuner: Command
         "train the winner again": result.summary.retrain_command,
         "the same as a file": result.experiment_command,
     }
-    assert commands[Finding.BETTER] == retrain
+    why = {"see which changes made it better": f"tuner ablate {result.summary.name}"}
+    assert commands[Finding.BETTER] == {**retrain, **why}
     told = commands[Finding.DEFAULT_AS_GOOD]
     assert list(told) == ["train the default, which is as good", *retrain]
     line = shlex.split(told["train the default, which is as good"])

@@ -16,7 +16,7 @@ from tuner.results.records import RunRecord
 from tuner.study import StudyStore
 from tuner.study.population.breeding import Breeding, Standing
 from tuner.study.population.drawing import moved
-from tuner.study.population.gains import GainModel, GainSeeker, Part
+from tuner.study.population.gains import GainModel, GainSeeker, TrainedPart
 from tuner.study.population.knobs import knobs, schedule_of
 from tuner.study.space.space import Space
 from tuner.trial import folder as files
@@ -306,11 +306,11 @@ def test_a_population_cannot_go_on_with_other_sizes(tmp_path: Path) -> None:
 # Values from a model of what was gained
 
 
-def parts(*told: tuple[int, float, float]) -> list[Part]:
-    return [Part(generation, {"optimizer.learning_rate": rate}, gain) for generation, rate, gain in told]
+def parts(*told: tuple[int, float, float]) -> list[TrainedPart]:
+    return [TrainedPart(generation, {"optimizer.learning_rate": rate}, gain) for generation, rate, gain in told]
 
 
-def seeker(past: list[Part], generation: int, seed: int = 0) -> GainSeeker:
+def seeker(past: list[TrainedPart], generation: int, seed: int = 0) -> GainSeeker:
     space = Space.from_config({"optimizer": {"learning_rate": {"low": 1e-5, "high": 1.0, "log": True}}}, CONFIG_8)
     return GainSeeker(space.parameters, past, generation, seed)
 
@@ -355,7 +355,7 @@ def test_what_was_best_long_ago_counts_for_less() -> None:
 
 
 def test_a_part_s_gain_is_its_score_less_that_of_its_parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: dict[int, list[Part]] = {}
+    told: dict[int, list[TrainedPart]] = {}
     plain = Breeding.next
 
     def listen(self: Breeding, generation: int, standings: Any, past: Any = ()) -> Any:

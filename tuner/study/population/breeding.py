@@ -12,7 +12,7 @@ from note_rl.seeding import generator
 from tuner.results.evolution import Evolution
 from tuner.results.records import Scalar
 from tuner.study.population.drawing import moved, sample
-from tuner.study.population.gains import GainSeeker, Part
+from tuner.study.population.gains import GainSeeker, TrainedPart
 from tuner.study.space.space import Parameter, Space
 
 
@@ -65,7 +65,9 @@ class Breeding:
         rng = generator(self.seed, "population", 0, member)
         return self.space.draw(lambda name, distribution: sample(distribution, rng))
 
-    def next(self, generation: int, standings: Sequence[Standing], past: Sequence[Part] = ()) -> list[Succession]:
+    def next(
+        self, generation: int, standings: Sequence[Standing], past: Sequence[TrainedPart] = ()
+    ) -> list[Succession]:
         """How all members begin a generation.
 
         Args:

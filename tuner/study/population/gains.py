@@ -31,7 +31,7 @@ _NOISE = (0.03, 0.1, 0.3, 1.0)
 
 
 @dataclass(frozen=True)
-class Part:
+class TrainedPart:
     """A member in one generation.
 
     Attributes:
@@ -102,7 +102,7 @@ class GainSeeker:
         seed: Of the study.
     """
 
-    def __init__(self, evolving: Sequence[Parameter], past: Sequence[Part], generation: int, seed: int) -> None:
+    def __init__(self, evolving: Sequence[Parameter], past: Sequence[TrainedPart], generation: int, seed: int) -> None:
         self._evolving, self._generation, self._seed = evolving, generation, seed
         known = [part for part in past if all(parameter.name in part.drawn for parameter in evolving)]
         parts = np.array([[part.generation, *self._coordinates(part.drawn)] for part in known], dtype=np.float64)
@@ -134,7 +134,7 @@ def _coordinate(distribution: BaseDistribution, value: Scalar) -> float:
     return float((point - low) / (high - low)) if high > low else 0.0
 
 
-def _within_generations(parts: Sequence[Part]) -> Floats:
+def _within_generations(parts: Sequence[TrainedPart]) -> Floats:
     """Gains, each beside the others of its generation: later parts gain less, whatever their values are."""
     gains = np.array([part.gain for part in parts], dtype=np.float64)
     generations = np.array([part.generation for part in parts])
@@ -145,7 +145,7 @@ def _within_generations(parts: Sequence[Part]) -> Floats:
 
 
 def _root(kernel: Kernel, parts: Floats) -> Floats:
-    return np.linalg.cholesky(kernel(parts, parts) + kernel.noise * np.eye(len(parts)))
+    return np.asarray(np.linalg.cholesky(kernel(parts, parts) + kernel.noise * np.eye(len(parts))), dtype=np.float64)
 
 
 def _log_likelihood(kernel: Kernel, parts: Floats, gains: Floats) -> float:

@@ -16,7 +16,7 @@ from tuner.results.records import EVOLVE, RunRecord
 from tuner.study.definition import Candidate, StudyDefinition
 from tuner.study.errors import StudyError
 from tuner.study.population.breeding import Breeding, Standing, Succession
-from tuner.study.population.gains import Part
+from tuner.study.population.gains import TrainedPart
 from tuner.study.population.inheriting import drop_state, inherit
 from tuner.study.population.knobs import Schedule, knobs, schedule_of
 from tuner.study.run_registry import Run, RunEnd, RunRegistry
@@ -175,14 +175,14 @@ class PopulationRegistry(RunRegistry):
         self.study.enqueue_trial(dict(begun.drawn), user_attrs={**about, RUN_ATTRIBUTE: {"seed": self._seeds[member]}})
         return self._run(self.study.ask())
 
-    def _past(self, until: int) -> list[Part]:
+    def _past(self, until: int) -> list[TrainedPart]:
         """What each part of training has gained before a generation, those of members that have failed left out."""
         found = []
         for generation in range(until):
             for _, node in sorted(self._tree[generation].items()):
                 before = 0.0 if node.parent is None else self._node(node.parent).standing.score
                 if node.standing.score is not None and before is not None:
-                    found.append(Part(generation, node.standing.drawn, node.standing.score - before))
+                    found.append(TrainedPart(generation, node.standing.drawn, node.standing.score - before))
         return found
 
     def _first(self, member: int) -> JsonDict:

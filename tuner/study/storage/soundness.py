@@ -41,6 +41,7 @@ _STUDY = {
     "rungs": "dict[str, Any]",
     "controller": "dict[str, str | int | float | None]",
     "sweep_folder": "str",
+    "ablation": "dict[str, Any]",
 }
 _DEFINITION = {
     "format": "int",
@@ -57,6 +58,20 @@ _DEFINITION = {
 _RUNGS = {"decisions": "list[dict[str, Any]]", "num_trials": "int"}
 _DECISION = {"point": "int", "fraction": "float", "agreement": "float | None", "enabled": "bool"}
 _OWNER = {"host": "str", "pid": "int | None", "folder": "str"}
+_ABLATION = {
+    "winner": "str",
+    "seeds": "list[int]",
+    "default": "list[float]",
+    "steps": "list[dict[str, Any]]",
+    "left_out": "list[dict[str, Any]]",
+    "skipped": "list[dict[str, Any]]",
+    "num_runs": "int",
+    "num_failed": "int",
+    "seconds": "float",
+}
+_STEP = {"changes": "list[dict[str, Any]]", "scores": "list[float]"}
+_LEFT_OUT = {"steps": "list[int]", "scores": "list[float]"}
+_CHANGE = {"path": "str", **dict.fromkeys(("before", "after"), "bool | int | float | str | None")}
 _AN_OUTCOME = f"Literal[{', '.join(repr(str(outcome)) for outcome in Outcome)}]"
 _TRIAL = {
     "run": "dict[str, Any]",
@@ -154,6 +169,8 @@ def check_study(study: optuna.Study, address: str) -> None:
         _check(kept.get("rungs", {}), _RUNGS, required="rungs" in kept)
         for decision in kept.get("rungs", {}).get("decisions", ()):
             _check(decision, _DECISION)
+        if "ablation" in kept:
+            _check_ablation(kept["ablation"])
         run = _JOB if "sweep_folder" in kept else _RUN_OF_STAGE if "/" in name else _RUN
         for trial in trials:
             with _named(f"trial {trial.number}"):
@@ -175,6 +192,19 @@ def _check_definition(definition: JsonDict) -> None:
     described = json.dumps(definition["space"], sort_keys=True).encode()
     if hashlib.sha256(described).hexdigest()[: len(definition["fingerprint"])] != definition["fingerprint"]:
         raise UserError("its search space is not the one it was begun with")
+
+
+def _check_ablation(ablation: JsonDict) -> None:
+    _check(ablation, _ABLATION)
+    for kind, listed in ((_STEP, ablation["steps"]), (_LEFT_OUT, ablation["left_out"])):
+        for one in listed:
+            _check(one, kind)
+    for change in [*ablation["skipped"], *(change for step in ablation["steps"] for change in step["changes"])]:
+        _check(change, _CHANGE)
+    scores = [ablation["default"], *(one["scores"] for one in (*ablation["steps"], *ablation["left_out"]))]
+    num_seeds = len(ablation["seeds"])
+    if num_seeds < 2 or not ablation["steps"] or any(len(one) != num_seeds for one in scores):
+        raise UserError("its ablation has not one score for each seed")
 
 
 def _check_trial(trial: FrozenTrial, run: Mapping[str, str], num_objectives: int, *, is_stage: bool) -> None:

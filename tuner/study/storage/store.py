@@ -48,6 +48,8 @@ SECONDS = "seconds"
 CLOSED = "closed"
 """Of a study with a budget: the trials after which the rest was left to the later stages, and which budget that was."""
 FACTS = "facts"
+ABLATION = "ablation"
+"""Of stage ablate: what it found."""
 BY_CHANCE = "order"
 """Fact of a study in which several trials ran at a time, in processes: which of them ends first is chance."""
 

@@ -37,6 +37,16 @@ class _Row:
     value: float | None = None
 
 
+@contextmanager
+def ablation_display(console: Console | None, definition: StudyDefinition, parallel: int) -> Iterator[StudyListener]:
+    """The same of what is run behind a study, which has only one stage and no plan."""
+    if console is None:
+        yield StudyListener()
+    else:
+        with LiveTable(console) as table:
+            yield AblationDisplay(table, definition, parallel)
+
+
 class LiveDisplay(StudyListener):
     """Keeps the live table up to date.
 
@@ -115,3 +125,10 @@ class LiveDisplay(StudyListener):
             left = min(progress.seconds_left, max(0.0, budget_s - progress.seconds))
             progress = replace(progress, seconds_left=left)
         self._table.update(progress)
+
+
+class AblationDisplay(LiveDisplay):
+    """Knows of no runs but those that it is told of."""
+
+    def _planned(self, num_trials: int) -> dict[str, int]:
+        return {}

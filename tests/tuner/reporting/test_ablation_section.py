@@ -1,0 +1,94 @@
+"""An ablation on the page and in the terminal: what is measured is what is shown, and names are text."""
+
+import io
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from tests.tuner.reporting.summaries import EVIL, full_study
+from tuner.reporting import AblationTable
+from tuner.reporting.figures.ablation import ablation_figure
+from tuner.reporting.figures.style import DEFAULT, FAILED, FAINT, WINNER
+from tuner.reporting.page import render_page
+from tuner.results.ablation import Ablation, AblationStep, Change, LeftOut
+
+SEEDS = (11, 13, 15, 17, 19)
+
+
+def around(middle: float) -> tuple[float, ...]:
+    return tuple(middle + offset for offset in (-2.0, -1.0, 0.0, 1.0, 2.0))
+
+
+NOTHING = (89.0, 89.0, 91.0, 90.0, 91.0)
+FOUND = Ablation(
+    "trial 8",
+    SEEDS,
+    around(20.0),
+    (
+        AblationStep((Change("optimizer.learning_rate", 1e-4, 1e-3),), around(90.0)),
+        AblationStep(
+            (Change("noise.kind", "white", "red"), Change("noise.sigma", 0.1, 0.3)), (89.0, 89.0, 91.0, 90.0, 91.0)
+        ),
+        AblationStep((Change("agent.gamma", 0.99, 0.98),), around(70.0)),
+    ),
+    (LeftOut((1, 2), (91.0, 89.0, 92.0, 90.0, 90.0)),),
+    (Change("policy.eps", 0.05, 0.0501),),
+    num_runs=63,
+    num_failed=2,
+    seconds=75.0,
+)
+
+
+def test_every_configuration_of_the_path_is_drawn_with_its_seeds() -> None:
+    figure: Any = ablation_figure(FOUND)
+    line, *traces = figure["data"]
+    assert line["x"] == [20.0, 90.0, 90.0, 70.0]
+    assert line["y"] == [3, 2, 1, 0]
+    points, middles = traces[::2], traces[1::2]
+    assert [list(trace["x"]) for trace in points] == [list(FOUND.default), *(list(step.scores) for step in FOUND.steps)]
+    assert [trace["marker"]["color"] for trace in middles] == [DEFAULT, WINNER, FAINT, FAILED]
+    assert all(trace["error_x"]["array"][0] > 0.0 for trace in middles)
+    assert figure["layout"]["yaxis"]["ticktext"] == ["+ gamma", "+ kind and sigma", "+ learning_rate", "default"]
+
+
+def test_the_page_says_what_came_of_it() -> None:
+    page = render_page(full_study(ablation=FOUND))
+    text = page.partition('id="ablation"')[2].partition("</section>")[0]
+    assert "learning_rate 0.0001 -&gt; 0.001 brought 140 %" in text
+    assert "gamma 0.99 -&gt; 0.98 made it worse (-20" in text
+    assert "Left at its default throughout, as it moved by less than 1 % of its range: eps 0.05 -&gt; 0.0501." in text
+    assert "2 of 63 runs failed" in text
+    assert "63 runs, 1 min 15 s in all" in text
+    assert "That was the winner then" not in text
+    assert "That was the winner then; now it is trial 8." in render_page(
+        full_study(ablation=replace(FOUND, winner="trial 2"))
+    )
+
+
+def test_without_one_the_page_says_how_to_have_it() -> None:
+    assert "Not measured yet: tuner ablate poles" in render_page(full_study())
+    assert "tuner ablate" not in render_page(full_study(winner_label=None))
+
+
+def test_names_and_values_are_text() -> None:
+    step = AblationStep((Change(f"agent.{EVIL}", EVIL, 1.0),), around(90.0))
+    page = render_page(full_study(ablation=replace(FOUND, winner=EVIL, steps=(step,), left_out=(), skipped=())))
+    assert "<script>alert" not in page
+    console = Console(file=io.StringIO(), width=200)
+    console.print(AblationTable(replace(FOUND, winner="[red]trial", steps=(step,), left_out=())))
+    assert "[red]trial" in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_table_has_a_row_for_each_parameter(width: int) -> None:
+    console = Console(file=io.StringIO(), width=width)
+    console.print(AblationTable(FOUND))
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert all(len(line) < width for line in lines)
+    rows = [line.split() for line in lines]
+    expected = ["1", "learning_rate", "0.0001", "->", "0.001", "90", "+70", "[+70,", "+70]", "140", "%"]
+    assert expected in [row[: len(expected)] for row in rows]
+    assert ["sigma", "0.1", "->", "0.3"] in rows
+    assert any("no difference" in line for line in lines) == (width > 80)

@@ -1,0 +1,228 @@
+"""`tuner ablate`: from the default configuration of a study to its winner, one change at a time, on fresh seeds."""
+
+import importlib.util
+import shlex
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from omegaconf import DictConfig
+from rich.console import Console
+from rich.markup import escape
+
+from note_rl.errors import NoteRLError
+from tuner.commands.defining import check_workplace, define
+from tuner.commands.loading import load
+from tuner.commands.preflight import admit_groups, compose_or_explain
+from tuner.commands.report import require_studies
+from tuner.commands.study_result import StudyResult
+from tuner.config.composing import config_loader
+from tuner.config.trust import admit, trusted_modules
+from tuner.errors import UserError
+from tuner.executors.building import make_executor
+from tuner.reporting import AblationTable, write_page
+from tuner.results.ablation import Ablation, AblationSettings
+from tuner.results.insights.ablation import ablation_csv, sentences
+from tuner.results.records import EVOLVE
+from tuner.results.wording import counted, format_value
+from tuner.runs.build import build_trackers
+from tuner.runs.checks import checked_run, resolve
+from tuner.study import (
+    Listeners,
+    StudyDefinition,
+    StudyListener,
+    StudyStopped,
+    StudyStore,
+    Winner,
+    find_winner,
+    recorded_home,
+    summarise,
+)
+from tuner.study.ablation.blocks import between
+from tuner.study.ablation.runner import AblationRunner, AblationTask
+from tuner.study.sampling.vetting import check_values
+from tuner.study.storage.opening import IN_MEMORY
+from tuner.study.storage.ownership import refuse_another
+from tuner.study.watching.display import ablation_display
+from tuner.study.watching.tracking import TrackingListener
+from tuner.support.console import PlainConsole
+from tuner.support.files import atomic_write
+from tuner.support.passwords import command_line
+from tuner.trackers.base import TrackerGroup
+from tuner.trial.messages import JsonDict
+
+CSV_FILE = "ablation.csv"
+_EXIT_STOPPED = 130
+
+
+def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
+    """Refuses an address that nothing can be behind, an executor and trackers that cannot be."""
+    del folder, overrides, config_dir
+    check_workplace(resolve(config))
+
+
+def plan(config: DictConfig, overrides: Sequence[str], config_dir: str | Path | None) -> int:
+    """Prints what would be changed, and how many runs that takes."""
+    del overrides, config_dir
+    subject = _subject(config)
+    PlainConsole().print(escape(_plan_of(subject)), soft_wrap=True)
+    return 0
+
+
+def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
+    """Runs the ablation, or what is left of it, and says what it found."""
+    del folder
+    console = PlainConsole()
+    subject = _subject(config)
+    console.print(escape(_plan_of(subject)), soft_wrap=True)
+    try:
+        ablation = _measure(subject, resolve(config), console)
+    except StudyStopped as stop:
+        typed = [word for word in overrides if not word.startswith("study.name=")]
+        again = escape(command_line(["tuner", "ablate", subject.definition.name, *typed]))
+        console.print(f"{stop}; the same command goes on:\n  [bold]{again}[/bold]", highlight=False, soft_wrap=True)
+        return _EXIT_STOPPED
+    console.print(AblationTable(ablation))
+    for sentence in sentences(ablation):
+        console.print(escape(sentence), highlight=False, soft_wrap=True)
+    home = subject.definition.study_folder
+    atomic_write(home / CSV_FILE, ablation_csv(ablation))
+    console.print(f"the table is [bold]{escape(shlex.quote(str(home / CSV_FILE)))}[/bold]", soft_wrap=True)
+    console.print(f"the figure is in [bold]{escape(_page(subject))}[/bold]", soft_wrap=True)
+    return 0
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """A study whose winner is to be looked at."""
+
+    task: AblationTask
+    url: str
+
+    @property
+    def definition(self) -> StudyDefinition:
+        return self.task.definition
+
+
+def _subject(config: DictConfig) -> _Subject:
+    """The study, defined as it was when it was run.
+
+    Raises:
+        UserError: There is no such study, or nothing in it that an ablation could be made of.
+    """
+    url, trust = str(config.storage.url), trusted_modules(resolve(config).get("trust"))
+    if url in IN_MEMORY:
+        raise UserError("storage.url=memory keeps no study to look at; name the storage that the study was run with")
+    require_studies(url)
+    result = load(config.study.name, url, trust)
+    _require_winner(result)
+    definition = _definition(result, trust)
+    with StudyStore(url) as store:
+        folder = recorded_home(store, result.summary.name) or Path(config.study.folder) / result.summary.name
+        definition = replace(definition, folder=folder.parent)
+        refuse_another(store, definition)
+        winner = find_winner(store, definition.name)
+    assert winner is not None, "there is one"
+    settings = AblationSettings(config.num_seeds, config.num_race_seeds, config.until)
+    found = between(definition, _as_composed(definition, winner))
+    is_function = definition.probe is None  # whose arguments are checked when it is called
+    return _Subject(AblationTask(definition, found, settings, _anything if is_function else _is_possible), url)
+
+
+def _require_winner(result: StudyResult) -> None:
+    """Refuses studies that have no one winner that lies at the end of a path of changes."""
+    summary = result.summary
+    kinds = {
+        "a sweep: each of its jobs ran once, and no default configuration with them": summary.is_sweep,
+        "of a population: its winner is a schedule, whose values change while it trains": bool(summary.stage(EVOLVE)),
+        "of several objectives: it has a front, and no one winner": bool(summary.others),
+    }
+    for kind, applies in kinds.items():
+        if applies:
+            raise UserError(
+                f"study {summary.name} is {kind}. tuner ablate takes a study of one score (tuner tune study=quick)"
+            )
+    if not result.winners:
+        raise UserError(
+            f"study {summary.name} has no winner yet; go on with it: "
+            f"{summary.study_command or 'the command it was started with'}"
+        )
+
+
+def _definition(result: StudyResult, trust: tuple[str, ...]) -> StudyDefinition:
+    """The study by what was typed for it, which stands in its storage; that may be somebody else's."""
+    summary = result.summary
+    source = f"the storage of study {summary.name}"
+    typed = [word for word in shlex.split(summary.study_command)[2:] if not word.lstrip("+~").startswith("hydra")]
+    config_dir = result.config_dir
+    admit_groups(config_dir, [f"trust=[{','.join(trust)}]"])
+    definition = define(compose_or_explain(config_loader(config_dir), "tune", typed), typed, config_dir)
+    admit(definition.config, source, trust)
+    return replace(definition, name=summary.name)
+
+
+def _as_composed(definition: StudyDefinition, winner: Winner) -> Winner:
+    """The winner with the config that its values give here: that in the storage may be anybody's."""
+    check_values(definition.space, winner.values)
+    return replace(winner, config=definition.run_config(winner.values, definition.seed))
+
+
+def _anything(config: JsonDict) -> bool:
+    del config
+    return True
+
+
+def _is_possible(config: JsonDict) -> bool:
+    """Whether the training core takes these values together."""
+    try:
+        checked_run(config)
+    except (UserError, NoteRLError):
+        return False
+    return True
+
+
+def _measure(subject: _Subject, resolved: JsonDict, console: Console) -> Ablation:
+    definition, executor = subject.definition, _executor(resolved["executor"], subject.definition)
+    tracker = TrackerGroup(list(build_trackers(resolved.get("tracker")).values()))
+    total_steps = int(definition.config.get("training", {}).get("total_steps", 0))
+    runs = TrackingListener(tracker, definition.name, total_steps, definition.study_folder)
+    with ablation_display(console, definition, int(executor.get("parallel", 1))) as display:
+        listeners: StudyListener = Listeners(display, runs)
+        with StudyStore(subject.url, display.on_note) as store, closing(tracker), make_executor(executor) as workers:
+            return AblationRunner(subject.task, store, workers, listeners).run()
+
+
+def _executor(node: JsonDict, definition: StudyDefinition) -> JsonDict:
+    """The executor for the study's framework, which is not in the configuration of this command."""
+    return {**node, "backend": definition.backend or "none"} if node.get("backend") == "none" else node
+
+
+def _plan_of(subject: _Subject) -> str:
+    found, settings = subject.task.between, subject.task.settings
+    num = len(found.blocks)
+    steps = [
+        ", ".join(
+            f"{change.path} {format_value(change.before)} -> {format_value(change.after)}" for change in block.changes
+        )
+        for block in found.blocks
+    ]
+    lines = [
+        f"study {subject.definition.name}: {counted(num, 'change')} from the default configuration to {found.label}",
+        *(f"  {step}" for step in steps),
+        *(f"  {one.path} hardly moved and stays at {format_value(one.before)}" for one in found.skipped),
+        f"{2 * settings.num_seeds} runs show whether there is a gain, {settings.fewest_runs(num)} to "
+        f"{settings.most_runs(num)} where it comes from, less those that are done already: each step is measured on "
+        f"{settings.num_seeds} fresh seeds, and found by races on up to {settings.num_race_seeds} others",
+    ]
+    return "\n".join(lines)
+
+
+def _page(subject: _Subject) -> str:
+    """The page of the study, written again; without plotly, how to get one."""
+    name = subject.definition.name
+    if importlib.util.find_spec("plotly") is None:
+        return f"pip install 'note-rl[report]' && tuner report {shlex.quote(name)}"
+    with StudyStore(subject.url) as store:
+        home = subject.definition.study_folder
+        return shlex.quote(str(write_page(summarise(store, name, home, thorough=True), home)))

@@ -1,0 +1,53 @@
+"""An ablation in the terminal: a row for each step of its path."""
+
+from dataclasses import dataclass
+
+from rich import box
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
+
+from tuner.results.ablation import Ablation
+from tuner.results.findings import estimate
+from tuner.results.insights.ablation import Effect, change_texts, gain_text, percent, step_effects
+from tuner.results.wording import format_number
+
+_STYLES = {
+    Effect.HELPED: "green",
+    Effect.HURT: "red",
+    Effect.NONE: "dim",
+    Effect.NEEDED: "yellow",
+    Effect.UNCLEAR: "yellow",
+}
+
+
+@dataclass(frozen=True)
+class AblationTable:
+    """What `console.print` shows of an ablation; in a narrow terminal without the last column, which sentences tell."""
+
+    ablation: Ablation
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        table = self._table(with_effect=True)
+        if Measurement.get(console, options, table).maximum >= options.max_width:
+            table = self._table(with_effect=False)
+        yield table
+        yield ""
+
+    def _table(self, *, with_effect: bool) -> Table:
+        heading = Text(f"From the default configuration to {self.ablation.winner}", style="bold")
+        table = Table(box=box.SIMPLE_HEAD, show_edge=False, title=heading, title_justify="left")
+        table.add_column("step", justify="right", no_wrap=True)
+        table.add_column("change")
+        for head in ("score", "gain [95 % interval]", "share"):
+            table.add_column(head, justify="right", no_wrap=True)
+        if with_effect:
+            table.add_column("")
+        table.add_row("0", "default", format_number(estimate(self.ablation.default).iqm))
+        named = zip(step_effects(self.ablation), change_texts(self.ablation), strict=True)
+        for number, (one, changes) in enumerate(named, start=1):
+            effect = [Text(one.effect.value, style=_STYLES[one.effect])] if with_effect else []
+            numbers = (format_number(one.score.iqm), Text(gain_text(one.gain)), percent(one.share))
+            table.add_row(str(number), Text("\n".join(changes)), *numbers, *effect)
+        return table

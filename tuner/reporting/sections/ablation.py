@@ -1,0 +1,68 @@
+"""The section about what made the winner better than the default configuration."""
+
+from tuner.reporting.elements import figure, note, number_cell, reason, section, table, text_cell
+from tuner.reporting.markup import Html, tag
+from tuner.results.ablation import Ablation
+from tuner.results.findings import estimate
+from tuner.results.insights.ablation import (
+    StepEffect,
+    ablation_command,
+    gain_text,
+    percent,
+    sentences,
+    step_effects,
+    step_names,
+)
+from tuner.results.records import StudySummary
+from tuner.results.wording import counted, format_seconds, format_value
+
+_TITLE = "Which changes made the winner better"
+
+
+def ablation_section(summary: StudySummary) -> Html:
+    """The path from the default configuration to the winner, measured by runs; without one, how to have it."""
+    found = summary.ablation
+    if found is None:
+        return section("ablation", _TITLE, reason(f"Not measured yet: {ablation_command(summary)}"))
+    told = [tag("li", sentence) for sentence in sentences(found)]
+    of_before = "" if found.winner == summary.winner_label else f" That was the winner then; now {_now(summary)}."
+    words = (
+        f"{counted(found.num_runs, 'run')}, {format_seconds(found.seconds)} in all, on seeds that the study has not "
+        "seen. From each configuration the change came next that did best in a race on seeds of its own (Fawcett & "
+        f"Hoos 2016).{of_before}"
+    )
+    drawn = figure("ablation-figure", "Points are runs, diamonds interquartile means with their 95 % intervals.")
+    return section("ablation", _TITLE, tag("ul", *told, class_="kinds"), note(words), drawn, _table(found))
+
+
+def _now(summary: StudySummary) -> str:
+    return f"it is {summary.winner_label}" if summary.winner_label else "there is none yet"
+
+
+def _table(found: Ablation) -> Html:
+    heads = ["step", "parameter", "from", "to", "score", "gain", "share", "effect"]
+    start = [number_cell(0, "0"), text_cell("default"), text_cell(""), text_cell("")]
+    empty = [number_cell(None), number_cell(None), text_cell("")]
+    rows = [tag("tr", *start, number_cell(estimate(found.default).iqm), *empty)]
+    named = zip(step_effects(found), step_names(found), strict=True)
+    rows += [_row(number, one, name) for number, (one, name) in enumerate(named, start=1)]
+    return table("ablation-table", heads, rows)
+
+
+def _row(number: int, one: StepEffect, name: str) -> Html:
+    before, after = (", ".join(map(format_value, values)) for values in zip(*_values(one), strict=True))
+    return tag(
+        "tr",
+        number_cell(number, str(number)),
+        tag("td", name, title=", ".join(change.path for change in one.changes), class_="wrap"),
+        text_cell(before),
+        text_cell(after),
+        number_cell(one.score.iqm),
+        number_cell(one.gain.iqm, gain_text(one.gain)),
+        number_cell(one.share, percent(one.share)),
+        text_cell(one.effect.value),
+    )
+
+
+def _values(one: StepEffect) -> list[tuple[object, object]]:
+    return [(change.before, change.after) for change in one.changes]

@@ -1,0 +1,246 @@
+"""What an ablation says: which change brought how much, and what may as well stay as it was."""
+
+import csv
+import io
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+import numpy as np
+
+from tuner.results.ablation import Ablation, Change
+from tuner.results.findings import Estimate, estimate
+from tuner.results.records import StudySummary, cell
+from tuner.results.statistics import difference_interval, iqm
+from tuner.results.wording import counted, format_signed, format_value, join_words, short_names
+
+
+class Effect(StrEnum):
+    """What a step did to the score, beyond what seeds do."""
+
+    HELPED = "helped"
+    HURT = "hurt"
+    NONE = "no difference"
+    NEEDED = "needed by others"
+    UNCLEAR = "not clear"
+
+
+_IDLE = (Effect.NONE, Effect.UNCLEAR, Effect.HURT)
+"""What the winner is no worse without, as far as one can tell."""
+
+MARGIN: Final = 0.2
+"""No difference means: with its whole interval no more than this share of the gain."""
+
+
+@dataclass(frozen=True)
+class StepEffect:
+    """One step of the path, judged.
+
+    Attributes:
+        changes: Of the step.
+        score: With it and all before it.
+        gain: By it, in pairs over seeds, with an interval.
+        share: Of the whole gain; None where there is none to share.
+        effect: What it did.
+    """
+
+    changes: tuple[Change, ...]
+    score: Estimate
+    gain: Estimate
+    share: float | None
+    effect: Effect
+
+    def name(self, names: Mapping[str, str]) -> str:
+        """Its parameters by these names."""
+        return join_words(names[change.path] for change in self.changes)
+
+
+def difference(scores: Sequence[float], before: Sequence[float]) -> Estimate:
+    """IQM of some scores minus that of others on the same seeds, with an interval from 5 seeds on."""
+    low, high = difference_interval(scores, before, paired=True)
+    each = tuple((np.asarray(scores) - np.asarray(before)).tolist())
+    return Estimate(float(iqm(scores) - iqm(before)), low, high, len(each), each)
+
+
+def is_above_zero(found: Estimate) -> bool:
+    """Whether the whole interval is."""
+    return found.low is not None and found.low > 0.0
+
+
+def is_below_zero(found: Estimate) -> bool:
+    """Whether the whole interval is."""
+    return found.high is not None and found.high < 0.0
+
+
+def whole_gain(ablation: Ablation) -> Estimate:
+    """What all steps together brought."""
+    return difference(ablation.steps[-1].scores, ablation.default)
+
+
+def step_effects(ablation: Ablation) -> tuple[StepEffect, ...]:
+    """Each step with its gain over the one before."""
+    whole = whole_gain(ablation)
+    needed = {
+        left.steps[0]
+        for left in ablation.left_out
+        if len(left.steps) == 1 and is_below_zero(difference(left.scores, ablation.steps[-1].scores))
+    }
+    found, before = [], ablation.default
+    for index, step in enumerate(ablation.steps):
+        gain = difference(step.scores, before)
+        share = gain.iqm / whole.iqm if is_above_zero(whole) else None
+        effect = Effect.NEEDED if index in needed and not is_above_zero(gain) else _effect(gain, MARGIN * whole.iqm)
+        found.append(StepEffect(step.changes, estimate(step.scores), gain, share, effect))
+        before = step.scores
+    return tuple(found)
+
+
+def _effect(gain: Estimate, margin: float) -> Effect:
+    if is_above_zero(gain):
+        return Effect.HELPED
+    if is_below_zero(gain):
+        return Effect.HURT
+    assert gain.low is not None
+    assert gain.high is not None
+    return Effect.NONE if max(-gain.low, gain.high) <= margin else Effect.UNCLEAR
+
+
+def sentences(ablation: Ablation) -> tuple[str, ...]:
+    """What a reader should take away."""
+    effects, whole = step_effects(ablation), whole_gain(ablation)
+    end = "The winner, but for what hardly moved," if ablation.skipped else "The winner"
+    first = (
+        f"From the default configuration, {estimate(ablation.default)}, to {ablation.winner}, {effects[-1].score}, on "
+        f"{counted(len(ablation.seeds), 'fresh seed')}: {gain_text(whole)}."
+    )
+    if not is_above_zero(whole):
+        than = "worse than" if is_below_zero(whole) else "not clearly better than"
+        nothing = f"{end} is {than} the default configuration on these seeds, so there is no gain to share."
+        return (first, nothing, *_about_runs(ablation))
+    names = _names(ablation)
+    helped = sorted((one for one in effects if one.effect is Effect.HELPED), key=lambda one: -one.gain.iqm)
+    parts = [f"{_told(one.changes, names)} brought {percent(one.share)} ({gain_text(one.gain)})" for one in helped]
+    return (
+        first,
+        f"Of the gain, {'; '.join(parts)}." if parts else "No single step is clearly above 0; their sum is.",
+        *_about_the_rest(ablation, effects, names),
+        *_about_runs(ablation),
+    )
+
+
+def _about_the_rest(ablation: Ablation, effects: Sequence[StepEffect], names: Mapping[str, str]) -> list[str]:
+    """The steps that did not help by themselves: which may stay out, and which may not."""
+    told = []
+    for one in effects:
+        if one.effect is Effect.NEEDED:
+            told.append(
+                f"{_told(one.changes, names)} brought nothing when it was changed ({gain_text(one.gain)}), but the "
+                "winner is worse without it: it works together with what was changed after it."
+            )
+        elif one.effect is Effect.HURT:
+            told.append(f"{_told(one.changes, names)} made it worse ({gain_text(one.gain)}): leave it at its default.")
+    idle = [one for one in effects if one.effect in (Effect.NONE, Effect.UNCLEAR)]
+    return [*told, *([_about_idle(ablation, effects, idle, names)] if idle else [])]
+
+
+def _about_idle(
+    ablation: Ablation, effects: Sequence[StepEffect], idle: Sequence[StepEffect], names: Mapping[str, str]
+) -> str:
+    """Whether what has not clearly helped may stay at its default, by the runs of the winner without it."""
+    what = join_words(names[change.path] for one in idle for change in one.changes)
+    several = sum(len(one.changes) for one in idle) > 1
+    them, their = ("them", "their defaults") if several else ("it", "its default")
+    left = _left_out(ablation, [index for index, one in enumerate(effects) if one.effect in _IDLE])
+    without = "" if left is None else f" The winner without {them}: {gain_text(left)}."
+    if left is not None and is_below_zero(left):
+        return (
+            f"{what} made no clear difference one by one, but the winner without all such changes is worse "
+            f"({gain_text(left)}): keep at least some of them."
+        )
+    is_checked = left is not None and left.low is not None and left.low >= -MARGIN * whole_gain(ablation).iqm
+    if is_checked or (left is None and all(one.effect is Effect.NONE for one in idle)):
+        return f"{what} made no difference (within {percent(MARGIN)} of the gain): leave {them} at {their}.{without}"
+    seeds = len(ablation.seeds)
+    each = "; ".join(f"{one.name(names)} {gain_text(one.gain)}" for one in idle)
+    return f"Not clear on {seeds} seeds: {each}.{without} num_seeds={2 * seeds} would tell more."
+
+
+def _left_out(ablation: Ablation, steps: Sequence[int]) -> Estimate | None:
+    """The winner without these steps, minus the winner; None if that was not measured."""
+    found = (one for one in ablation.left_out if list(one.steps) == list(steps))
+    return next((difference(one.scores, ablation.steps[-1].scores) for one in found), None)
+
+
+def _about_runs(ablation: Ablation) -> list[str]:
+    told = []
+    if ablation.skipped:
+        names = short_names(change.path for change in ablation.skipped)
+        moved = join_words(_told([change], names) for change in ablation.skipped)
+        told.append(f"Left at its default throughout, as it moved by less than 1 % of its range: {moved}.")
+    if ablation.num_failed:
+        verb = "counts" if ablation.num_failed == 1 else "count"
+        told.append(f"{ablation.num_failed} of {ablation.num_runs} runs failed and {verb} with the worst score.")
+    return told
+
+
+def _names(ablation: Ablation) -> dict[str, str]:
+    return short_names(change.path for step in ablation.steps for change in step.changes)
+
+
+def ablation_command(summary: StudySummary) -> str:
+    """What is typed to have the study's winner looked at, in the storage that the study is in."""
+    typed = shlex.split(summary.study_command)[2:]
+    storage = [word for word in typed if word.lstrip("+").partition("=")[0].partition(".")[0] == "storage"]
+    return shlex.join(["tuner", "ablate", summary.name, *storage])
+
+
+def step_names(ablation: Ablation) -> tuple[str, ...]:
+    """A short name for each step."""
+    names = _names(ablation)
+    return tuple(join_words(names[change.path] for change in step.changes) for step in ablation.steps)
+
+
+def change_texts(ablation: Ablation) -> tuple[tuple[str, ...], ...]:
+    """For each step its changes, `gamma 0.99 -> 0.98`."""
+    names = _names(ablation)
+    return tuple(tuple(_change_text(change, names) for change in step.changes) for step in ablation.steps)
+
+
+def _told(changes: Sequence[Change], names: Mapping[str, str]) -> str:
+    return join_words(_change_text(change, names) for change in changes)
+
+
+def _change_text(change: Change, names: Mapping[str, str]) -> str:
+    return f"{names[change.path]} {format_value(change.before)} -> {format_value(change.after)}"
+
+
+def percent(share: float | None) -> str:
+    """A share of the gain, `84 %`; nothing where there is none."""
+    return "" if share is None else f"{100 * share:.0f} %"
+
+
+def gain_text(found: Estimate) -> str:
+    """A difference with its interval: `+280 [+240, +310]`."""
+    if found.low is None or found.high is None:
+        return format_signed(found.iqm)
+    return f"{format_signed(found.iqm)} [{format_signed(found.low)}, {format_signed(found.high)}]"
+
+
+def ablation_csv(ablation: Ablation) -> str:
+    """The path as CSV text: a line for each parameter of each step, the default configuration first."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    whole = ("score", "score_low", "score_high", "gain", "gain_low", "gain_high", "share", "effect")
+    writer.writerow(("step", "parameter", "before", "after", *whole, *(f"seed_{seed}" for seed in ablation.seeds)))
+    start = estimate(ablation.default)
+    rows: list[tuple[object, ...]] = [
+        (0, "", "", "", start.iqm, start.low, start.high, None, None, None, None, "", *ablation.default)
+    ]
+    for number, (step, one) in enumerate(zip(ablation.steps, step_effects(ablation), strict=True), start=1):
+        numbers = (one.score.iqm, one.score.low, one.score.high, one.gain.iqm, one.gain.low, one.gain.high, one.share)
+        about = (*numbers, one.effect.value, *step.scores)
+        rows += [(number, change.path, change.before, change.after, *about) for change in step.changes]
+    writer.writerows([cell(value) for value in row] for row in rows)  # type: ignore[arg-type]
+    return text.getvalue()

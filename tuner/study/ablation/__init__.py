@@ -1,0 +1,1 @@
+"""From the default configuration to the winner of a study, step by step."""

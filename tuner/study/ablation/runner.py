@@ -1,0 +1,176 @@
+"""Has the runs of an ablation done: the same processes, storage and seeds by stream as those of the study.
+
+Which runs there are follows from the scores of those before, and from nothing else. After any kind of death the same
+call comes to the same place again, with the runs that have ended.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+
+import optuna
+
+from tuner.executors.base import Executor
+from tuner.results.ablation import Ablation, AblationSettings
+from tuner.results.records import ABLATE, LATER_STAGES, SCREEN, RunRecord
+from tuner.results.wording import format_value, join_words
+from tuner.study.ablation.blocks import Between, Changed
+from tuner.study.ablation.path import AblationPath, Scores
+from tuner.study.control import Interrupts, sole_controller
+from tuner.study.definition import DEFAULT_CANDIDATE, Candidate, StudyDefinition
+from tuner.study.dispatch import Dispatcher, Stage
+from tuner.study.end_rules import TrialEndRules
+from tuner.study.errors import StudyError
+from tuner.study.run_registry import SeedRegistry
+from tuner.study.storage import store as attributes
+from tuner.study.storage.ownership import Ownership, refuse_another
+from tuner.study.storage.reading import RUN_ATTRIBUTE, read_records
+from tuner.study.storage.retries import STORAGE_ERRORS, explained
+from tuner.study.storage.store import StudyStore
+from tuner.study.watching.listener import StudyListener
+from tuner.trial.messages import JsonDict
+
+
+@dataclass(frozen=True)
+class AblationTask:
+    """What is to be measured.
+
+    Attributes:
+        definition: The study.
+        between: What lies between its default configuration and its winner.
+        settings: On how many seeds.
+        is_possible: Whether there can be a run with this config.
+    """
+
+    definition: StudyDefinition
+    between: Between
+    settings: AblationSettings
+    is_possible: Callable[[JsonDict], bool] = lambda config: True
+
+
+class AblationRunner:
+    """The one controller of an ablation, and of its study meanwhile.
+
+    Args:
+        task: What is to be measured.
+        store: Where the study is kept.
+        executor: Runs the trials. Not closed here.
+        listener: Told of everything.
+    """
+
+    def __init__(
+        self, task: AblationTask, store: StudyStore, executor: Executor, listener: StudyListener | None = None
+    ) -> None:
+        self._task = task
+        self._store = store
+        self._executor = executor
+        self._listener = listener or StudyListener()
+        self._interrupts = Interrupts(store)
+
+    def run(self) -> Ablation:
+        """Runs the ablation, or what is left of it, and keeps with the study what it found.
+
+        Raises:
+            StudyStopped: Asked to stop; the same call goes on later.
+            StudyError: Nothing works.
+            StorageLostError: The database does not answer, or the disk is full; the same call goes on later.
+            UserError: The study is run by somebody else, or is another one by now.
+        """
+        definition = self._task.definition
+        refuse_another(self._store, definition)
+        with sole_controller(definition.study_folder), self._interrupts.handling_signals():
+            try:
+                screen = self._store.require(definition.name)
+                ownership = Ownership(screen, definition.study_folder, self._store.file)
+                with ownership.lease():
+                    return self._run(screen, ownership)
+            except STORAGE_ERRORS as error:
+                raise explained(error) from error
+
+    def _run(self, screen: optuna.Study, ownership: Ownership) -> Ablation:
+        definition, between = self._task.definition, self._task.between
+        end_rules = TrialEndRules(definition, screen.user_attrs.get(attributes.RANDOM_SCORE))
+        dispatcher = Dispatcher(end_rules, self._executor, self._interrupts, self._listener, ownership.heartbeat)
+        dispatcher.restore(self._earlier())
+        study = self._store.open(definition.name, ABLATE)
+        runs = _AblationRuns(self._task, study, dispatcher, self._listener)
+        path = AblationPath(
+            between,
+            self._task.settings,
+            definition.seed,
+            runs.measure,
+            lambda changed: self._task.is_possible(definition.run_config(between.values(changed), definition.seed)),
+            self._announce,
+        )
+        found = runs.with_costs(path.walk())
+        study.set_user_attr(attributes.ABLATION, json.loads(json.dumps(asdict(found))))
+        return found
+
+    def _earlier(self) -> Iterator[RunRecord]:
+        """What the study has done, and earlier sessions of this."""
+        definition = self._task.definition
+        for stage in (SCREEN, *LATER_STAGES, ABLATE):
+            if (study := self._store.find(definition.name, stage)) is not None:
+                yield from read_records(study, stage, definition.study_folder)
+
+    def _announce(self, before: Changed, after: Changed) -> None:
+        changes = [one for index in sorted(after - before) for one in self._task.between.blocks[index].changes]
+        moved = join_words(f"{one.path} {format_value(one.before)} -> {format_value(one.after)}" for one in changes)
+        self._listener.on_note(f"next on the path: {moved}")
+
+
+class _AblationRuns:
+    """The runs of an ablation, kept in an Optuna study of their own; a configuration is known by its name."""
+
+    def __init__(
+        self, task: AblationTask, study: optuna.Study, dispatcher: Dispatcher, listener: StudyListener
+    ) -> None:
+        self._task = task
+        self._study = study
+        self._dispatcher = dispatcher
+        self._listener = listener
+        self._used: set[tuple[str, int]] = set()
+
+    def measure(self, configurations: Sequence[Changed], seeds: Sequence[int], to_come: int) -> dict[Changed, Scores]:
+        """Runs what has not run yet; see `tuner.study.ablation.path.Measure`."""
+        between = self._task.between
+        names = {one: between.name(one) for one in configurations}
+        numbers = self._numbers(names.values())
+        candidates = [Candidate(numbers[name], name, between.values(one)) for one, name in names.items()]
+        registry = SeedRegistry(self._study, ABLATE, self._task.definition, candidates, seeds)
+        self._listener.on_stage(ABLATE, registry.total + to_come, registry.records())
+        self._dispatcher.run_stage(Stage(registry))
+        self._used.update((candidate.label, seed) for candidate in candidates for seed in seeds)
+        found = _scores_by_label(registry.records())
+        worst = min((score for scores in found.values() for score in scores.values()), default=None)
+        if worst is None:
+            raise StudyError(
+                f"no run of the ablation of study {self._task.definition.name} came to a good end; see the output of "
+                f"its runs in {self._task.definition.study_folder / ABLATE}"
+            )
+        return {one: {seed: found.get(name, {}).get(seed, worst) for seed in seeds} for one, name in names.items()}
+
+    def with_costs(self, ablation: Ablation) -> Ablation:
+        """The same with the number of runs that it is made of, and their time."""
+        records = read_records(self._study, ABLATE, self._task.definition.study_folder)
+        own = [run for run in records if (run.label, run.seed) in self._used]
+        seconds = round(sum(run.seconds for run in own), 1)
+        return replace(ablation, num_runs=len(own), num_failed=sum(run.failed for run in own), seconds=seconds)
+
+    def _numbers(self, names: Iterable[str]) -> dict[str, int]:
+        """Candidate numbers by name, as they were given out before, and new ones."""
+        known = {self._task.between.name(frozenset()): DEFAULT_CANDIDATE}
+        for trial in self._study.get_trials(deepcopy=False):
+            drawn = {**trial.system_attrs.get("fixed_params", {}), **trial.params}
+            known[str(trial.user_attrs[RUN_ATTRIBUTE]["label"])] = int(drawn["candidate"])
+        for name in names:
+            known.setdefault(name, max(known.values()) + 1)
+        return known
+
+
+def _scores_by_label(records: Sequence[RunRecord]) -> Mapping[str, Mapping[int, float]]:
+    found: dict[str, dict[int, float]] = {}
+    for run in records:
+        if run.score is not None:
+            found.setdefault(run.label, {})[run.seed] = run.score
+    return found
