@@ -100,14 +100,18 @@ class Collector(Collecting):
     def _settle(self) -> None:
         """Adds what was earned since the last time, step by step as if at once: an addition costs more than a list."""
         if self._earned:
-            earned = np.stack(self._earned)  # [T, E] or [T, E, n]
+            single = len(self._earned) == 1
+            earned = self._earned[0][None] if single else np.stack(self._earned)  # [T, E] or [T, E, n]
             if not np.isfinite(earned).all():
                 raise EnvironmentMismatchError(
                     "step() of the environment gave None, nan or infinity as a reward: it must give a finite number"
                     " in every step"
                 )
             earned = earned if earned.ndim == 2 else earned.sum(axis=-1)
-            self._return = np.add.accumulate(np.concatenate([self._return[None], earned]))[-1]
+            if single:
+                self._return = self._return + earned[0]
+            else:
+                self._return = np.add.accumulate(np.concatenate([self._return[None], earned]))[-1]
             self._length += len(self._earned)
             self._earned = []
 

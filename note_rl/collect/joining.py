@@ -63,6 +63,8 @@ def shares_of_ends(steps: Steps, num_episodes: int) -> list[float]:
         num_episodes: That ended in it. Where environments miss steps (see `Rows`), the last steps of some may be handed
             on later; then all count as having ended with the round.
     """
+    if not num_episodes:
+        return []
     rows = np.nonzero(steps.ended)[0]
     if len(rows) != num_episodes:
         return [1.0] * num_episodes

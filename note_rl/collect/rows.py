@@ -55,6 +55,8 @@ class Rows:
 
     def _column(self, index: int) -> Array | None:
         parts = [part for row in self._rows if (part := row[index]) is not None]
+        if len(parts) == 1:
+            return parts[0][None]
         return np.concatenate(parts).reshape(len(parts), *parts[0].shape) if parts else None
 
     def _without_gaps(self, columns: list[Array | None], num_rows: int) -> list[Array | None]:

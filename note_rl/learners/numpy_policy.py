@@ -21,6 +21,9 @@ DenseLayer = tuple[FloatArray, FloatArray, str | Activation]
 ReadLayers = Callable[[], Sequence[DenseLayer] | None]
 
 
+_ZERO = np.float32(0.0)  # several times faster than a plain 0.0, which is converted in each call
+
+
 def _softmax(x: FloatArray) -> FloatArray:
     shares: FloatArray = np.exp(x - x.max(axis=-1, keepdims=True))
     shares /= shares.sum(axis=-1, keepdims=True)
@@ -32,10 +35,19 @@ def softmax_of_each(x: FloatArray, sizes: Sequence[int]) -> FloatArray:
     return np.concatenate([_softmax(part) for part in np.split(x, np.cumsum(sizes)[:-1], axis=-1)], axis=-1)
 
 
+def _relu(x: FloatArray) -> FloatArray:
+    return np.maximum(x, _ZERO, out=x)
+
+
+def _tanh(x: FloatArray) -> FloatArray:
+    return np.tanh(x, out=x)
+
+
+# Of numbers that nobody else holds: some overwrite them.
 _ACTIVATIONS: dict[str, Activation] = {
     "linear": lambda x: x,
-    "relu": lambda x: np.maximum(x, 0.0),
-    "tanh": np.tanh,
+    "relu": _relu,
+    "tanh": _tanh,
     "elu": lambda x: np.where(x > 0.0, x, np.expm1(np.minimum(x, 0.0))),
     "silu": lambda x: 0.5 * x * (1.0 + np.tanh(0.5 * x)),  # x * sigmoid(x), which cannot overflow in this form
     "softmax": _softmax,
@@ -87,7 +99,9 @@ class NumpyPolicy:
         x: FloatArray = obs.reshape(len(obs), -1)
         for kernel, bias, activation in self.layers():
             activate = _ACTIVATIONS[activation] if isinstance(activation, str) else activation
-            x = activate(x @ kernel + bias)
+            x = x @ kernel
+            x += bias
+            x = activate(x)
         return x
 
     def layers(self) -> Sequence[DenseLayer]:
@@ -125,13 +139,21 @@ class Actor:
         agent: May have `acting_layers()`, or `acting_layers(i)` where there are several agents.
         framework_act: (observations [E, *obs], index of the agent or None) -> answers [E, ...].
         mirrored: Whether NumPy may be used at all: the parameters are in the memory of the CPU.
+        reading: Makes of what reads the layers something that does so more quickly.
 
     Attributes:
         examples: By index, one of the observations that were answered, [1, *obs].
     """
 
-    def __init__(self, agent: Any, framework_act: Callable[[Array, int | None], FloatArray], mirrored: bool) -> None:
+    def __init__(
+        self,
+        agent: Any,
+        framework_act: Callable[[Array, int | None], FloatArray],
+        mirrored: bool,
+        reading: Callable[[ReadLayers], ReadLayers] = lambda read: read,
+    ) -> None:
         self._agent = agent
+        self._reading = reading
         self._framework_act = framework_act
         self._mirrored = mirrored
         self._mirrors: dict[int | None, NumpyPolicy | None] = {}
@@ -172,7 +194,7 @@ class Actor:
             return None
         if bool(inspect.signature(layers).parameters) != (index is not None):
             return None
-        return layers if index is None else partial(layers, index)
+        return self._reading(layers if index is None else partial(layers, index))
 
     @contextmanager
     def _explaining_sizes(self, obs: Array, index: int | None) -> Iterator[None]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from note_rl.environments.frames import join_frames
-from note_rl.replay.ring import Ring, episode_starts
+from note_rl.replay.ring import Ring, episode_starts, gathered
 from note_rl.types import STEP_COLUMNS, Array, BoolArray, IntArray, Steps
 
 _NONE = -1
@@ -114,10 +114,10 @@ class FrameRing(Ring):
 
     def _back(self, slots: IntArray, steps: int) -> Array:
         """The frame so many steps earlier, or the first of the episode."""
-        return self._fields["obs"][self.ahead(slots, -np.minimum(steps, self._since_start[slots]))]
+        return gathered(self._fields["obs"], self.ahead(slots, -np.minimum(steps, self._since_start[slots])))
 
     def _next_frame(self, slots: IntArray) -> Array:
-        frames: Array = self._fields["obs"][self.ahead(slots, 1)]
+        frames = gathered(self._fields["obs"], self.ahead(slots, 1))
         number = self._final_number[slots]
         final = number != _NONE
         if final.any():

@@ -6,7 +6,7 @@ import numpy as np
 
 from note_rl.replay.frame_ring import FrameRing
 from note_rl.replay.returns import generalised_advantage, standardise
-from note_rl.replay.ring import flat
+from note_rl.replay.ring import flat, gathered
 from note_rl.settings.replay import RolloutPriority
 from note_rl.types import STEP_COLUMNS, Array, BoolArray, FloatArray, IntArray, Sample, Steps
 
@@ -84,7 +84,7 @@ class Rollout:
     def _seen(self, name: str, index: IntArray) -> Array:
         """`obs` or `next_obs` of the transitions at index [...]."""
         if self._frames is None:
-            return self._columns[name][index]
+            return gathered(self._columns[name], index)
         slots = self._frames.slots(len(self._frames) - len(self) + index)
         return self._frames.obs(slots) if name == "obs" else self._frames.next_obs(slots)
 
@@ -101,16 +101,16 @@ class Rollout:
 
     def gather(self, index: IntArray, sync: BoolArray) -> Sample:
         """The transitions at index [K, B] as minibatches, with the target updates [K] that go with them."""
-        terminated = self._columns["terminated"][index].astype(np.float32)
+        terminated = gathered(self._columns["terminated"], index).astype(np.float32)
         return Sample(
             obs=self._seen("obs", index),
-            action=self._columns["action"][index],
-            reward=self._columns["reward"][index],
+            action=gathered(self._columns["action"], index),
+            reward=gathered(self._columns["reward"], index),
             next_obs=self._seen("next_obs", index),
             terminated=terminated,
             discount=np.float32(self._gamma) * (1.0 - terminated),
             sync=sync,
-            extras={name: values[index] for name, values in self._extras.items()},
+            extras={name: gathered(values, index) for name, values in self._extras.items()},
             slots=index,
         )
 

@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -30,17 +30,32 @@ class RecentReturns:
 
     def __init__(self, trial_count: int | None, criterion: float | None, returns: Iterable[float] = ()) -> None:
         self._criterion = criterion
-        self.returns: deque[float] = deque(returns, maxlen=trial_count or _DEFAULT_TRIAL_COUNT)
+        self._returns: deque[float] = deque(maxlen=trial_count or _DEFAULT_TRIAL_COUNT)
+        self._mean: float | None = None
+        self.replace(returns)
+
+    def __iter__(self) -> Iterator[float]:
+        return iter(self._returns)
+
+    def add(self, *returns: float) -> None:
+        """Takes in what is newer than all others."""
+        self._returns.extend(returns)
+        full = len(self._returns) == self._returns.maxlen
+        self._mean = float(np.mean(self._returns)) if full else None  # asked for more often than episodes end
+
+    def replace(self, returns: Iterable[float]) -> None:
+        """Forgets all others."""
+        self._returns.clear()
+        self.add(*returns)
 
     def mean(self) -> float | None:
         """None before there are so many."""
-        return float(np.mean(self.returns)) if len(self.returns) == self.returns.maxlen else None
+        return self._mean
 
     @property
     def good_enough(self) -> bool:
         """Whether the criterion is reached."""
-        mean = self.mean()
-        return self._criterion is not None and mean is not None and mean >= self._criterion
+        return self._criterion is not None and self._mean is not None and self._mean >= self._criterion
 
 
 @dataclass(frozen=True)
@@ -130,7 +145,7 @@ class Session:
         self._episode_steps.append(end.num_env_steps)
         self.history.note_episode(episode.return_, end.num_env_steps)
         self._lengths.append(episode.length)
-        self.recent.returns.append(episode.return_)
+        self.recent.add(episode.return_)
         self.clock.num_episodes += 1
         logs = {"reward": episode.return_, "length": float(episode.length), "loss": self.loss}
         self.hooks("on_episode_end", number, {**logs, "num_env_steps": float(end.num_env_steps), "time": end.time})

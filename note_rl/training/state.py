@@ -83,7 +83,7 @@ class TrainingState:
             "seed": self.seed,
             "clock": asdict(self.clock),
             "ahead": self.experience.ahead,
-            "recent": list(self.recent.returns),
+            "recent": list(self.recent),
             "plateau": self.plateau.to_json(),
             "adaptive": self.adaptation.to_json(),
             "random": {
@@ -110,8 +110,7 @@ class TrainingState:
             )
         self.clock = Clock(**head["clock"])
         self.experience.ahead = int(head.get("ahead", 0))
-        self.recent.returns.clear()
-        self.recent.returns.extend(head["recent"])
+        self.recent.replace(head["recent"])
         if "plateau" in head:
             self.plateau.take(head["plateau"])
         self.exploring.bit_generator.state = head["random"]["exploration"]
@@ -206,7 +205,7 @@ class StateMaker:
             env=self.agent.env,
             seed=seed,
             policy=self.policy,
-            recent=self._recent(former.recent.returns),
+            recent=self._recent(former.recent),
             plateau=replace(former.plateau, options=self.settings.plateau),
             reward_normaliser=normaliser,
             collector=collector,

@@ -9,6 +9,7 @@ import tensorflow as tf
 from note_rl.agents.keras.dqn import DQN
 from note_rl.agents.keras.networks import MLP, MakeNetwork, small_uniform
 from note_rl.environments import EnvLike
+from note_rl.learners.keras.variables import as_array
 from note_rl.learners.numpy_policy import DenseLayer, dense_layers_of
 
 
@@ -42,7 +43,7 @@ class DuelingNetwork(keras.Model):  # type: ignore[misc]  # Keras ships no types
         if shared is None:
             return None
         (value, value_bias), (advantage, advantage_bias) = (
-            (np.asarray(head.kernel.numpy()), np.asarray(head.bias.numpy())) for head in (self.value, self.advantage)
+            (as_array(head.kernel), as_array(head.bias)) for head in (self.value, self.advantage)
         )
         centred = advantage - advantage.mean(axis=1, keepdims=True)  # [stream, A]
         kernel = np.concatenate([np.broadcast_to(value, centred.shape), centred])  # [2 * stream, A]

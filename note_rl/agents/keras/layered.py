@@ -11,6 +11,7 @@ from note_rl.agents.architecture import Architecture, NetworkPlan, Placed, begin
 from note_rl.agents.keras.networks import MakeNetwork, as_numbers
 from note_rl.agents.layers import Activate, Conv, Dense, Dropout, Flatten, Layer, Norm, Pool, Shape
 from note_rl.errors import SettingsError
+from note_rl.learners.keras.variables import as_array
 from note_rl.learners.numpy_policy import DenseLayer
 
 _EPSILON = 1e-5  # of normalisations, and how much of the running statistics each batch leaves: PyTorch's
@@ -72,7 +73,7 @@ class LayeredNetwork(keras.Model):  # type: ignore[misc]  # Keras ships no types
         if not self.plan.is_dense:
             return None
         return [
-            (np.asarray(module.kernel.numpy()), np.asarray(module.bias.numpy()), str(layer.activation))
+            (as_array(module.kernel), as_array(module.bias), str(layer.activation))
             for module, layer in self._weighted()
         ]
 

@@ -6,12 +6,12 @@ from itertools import pairwise
 from typing import get_args
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from note_rl.agents.spaces import ContinuousSpaces, image_shape, say_if_pixels
 from note_rl.environments.frames import channels_first
 from note_rl.errors import SettingsError
+from note_rl.learners.keras.variables import as_array
 from note_rl.learners.numpy_policy import DenseLayer, dense_layers_of, scaled_tanh
 from note_rl.types import Activation
 
@@ -84,8 +84,8 @@ class MLP(keras.Sequential):  # type: ignore[misc]  # Keras ships no types
         dense = self._dense()
         return [
             (
-                np.asarray(layer.kernel.numpy()),
-                np.asarray(layer.bias.numpy()),
+                as_array(layer.kernel),
+                as_array(layer.bias),
                 "linear" if layer is dense[-1] else self.hidden_activation,
             )
             for layer in dense

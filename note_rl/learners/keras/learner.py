@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import keras
-import tensorflow as tf
 
 from note_rl.errors import AgentContractError, SettingsError
 from note_rl.learners.adjustable import LEARNING_RATE, OptimizerNumbers, minibatch_in_parts
@@ -32,10 +31,10 @@ from note_rl.learners.keras.replicated import InReplicas, ReplicatedUpdate, chec
 from note_rl.learners.keras.step import GradientStep, TensorFlowArithmetic
 from note_rl.learners.keras.update import CompiledUpdate
 from note_rl.learners.keras.variables import (
+    ReadTogether,
     VariablesOf,
     arrays_of,
     as_array,
-    constants,
     identity,
     named_variables,
     optimizer_slots,
@@ -58,7 +57,7 @@ class KerasLearner:
     def __init__(self, agent: Any) -> None:
         self.agent = agent
         self.groups: list[list[Any]] = parameter_groups(agent.param)
-        self.actor = Actor(agent, self._framework_act, mirrored=True)
+        self.actor = Actor(agent, self._framework_act, mirrored=True, reading=ReadTogether)
         self._optimizers: list[tuple[Any, list[Any]]] = []
         self._losses = Losses(agent, len(self.groups), TensorFlowArithmetic())
         self._samples_apart = SamplesApart(agent)
@@ -152,17 +151,15 @@ class KerasLearner:
         """Takes one gradient step per minibatch; see `Learner.update`."""
         self._check_samples_apart(sample)
         self._update.follow_changes()
-        columns = constants(sample_columns(sample))
         scalars = {
-            name: tf.constant(value, tf.float32)
+            name: value
             for name, value in hyperparameters.items()
             if name.partition(":")[0] != LEARNING_RATE  # variables of the optimizers, not inputs of what is compiled
         }
         with with_learning_rates(self._optimizers, hyperparameters):
-            result = self._update(columns, tf.constant(sample.sync), scalars)
+            arrays: dict[str, Any] = self._update(sample_columns(sample), sample.sync, scalars)
         self._samples_apart.count(sample.num_gradient_steps)
         self.actor.parameters_changed()
-        arrays = {name: tensor.numpy() for name, tensor in result.items()}
         if arrays.pop("diverged"):
             return Update(arrays["loss"], diverged=True)
         arrays["reported"] = dict(zip(self._update.reported_names, arrays["reported"].T, strict=False))

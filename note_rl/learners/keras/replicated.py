@@ -13,7 +13,9 @@ from note_rl.learners.base import temporary_attributes
 from note_rl.learners.keras.adjusted import Optimizers, with_numbers
 from note_rl.learners.keras.snapshot import ParameterSnapshot
 from note_rl.learners.keras.update import CompiledUpdate
+from note_rl.learners.keras.variables import constants
 from note_rl.learners.losses import batch_attributes
+from note_rl.types import Array, BoolArray
 
 _OF_ALL_ROWS = ("td_error", "ratio")
 
@@ -55,20 +57,22 @@ class ReplicatedUpdate(CompiledUpdate):
         super().prepare(optimizers, max_grad_norm, hyperparameters, False)
         self._step.peers = InReplicas(self.strategy)
 
-    def __call__(self, columns: dict[str, Any], sync: Any, scalars: dict[str, Any]) -> Any:
+    def __call__(self, columns: Mapping[str, Array], sync: BoolArray, scalars: Mapping[str, float]) -> dict[str, Array]:
         """Takes the steps of an update block; see `CompiledUpdate`."""
+        given, numbers = constants(columns), {name: tf.constant(value, tf.float32) for name, value in scalars.items()}
         learning = [parameter for _, parameters in self._optimizers for parameter in parameters]
         snapshot = ParameterSnapshot(self._variables(), learning)
         steps = []
-        for k, self._syncing in enumerate(sync.numpy().tolist()):
-            batch = {name: column[k] for name, column in columns.items()}
+        for k, self._syncing in enumerate(sync.tolist()):
+            batch = {name: column[k] for name, column in given.items()}
             described = ((name, column.dtype, *column.shape) for name, column in batch.items())
             signature = (self._syncing, tuple(described), *scalars)
             if signature not in self._traced:
-                self._traced[signature] = self._trace(batch, sync[k], scalars)
-            steps.append(self._traced[signature](batch, sync[k], scalars))
+                self._traced[signature] = self._trace(self._loop, batch, tf.constant(self._syncing), numbers)
+            steps.append(self._traced[signature](batch, tf.constant(self._syncing), numbers))
         rows = {name: tf.stack([step[name] for step in steps]) for name in steps[0]}
-        return {"diverged": snapshot.unless_sound(rows["loss"]), **rows}
+        rows["diverged"] = snapshot.unless_sound(rows["loss"])
+        return {name: row.numpy() for name, row in rows.items()}
 
     def _loop(self, columns: dict[str, Any], sync: Any, scalars: dict[str, Any]) -> dict[str, Any]:
         """One step: columns are [B, ...]."""

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import is_
 from typing import Any
 
 _PLAIN = (int, float, bool, str, type(None))
@@ -31,6 +32,9 @@ class Constants:
         self._inputs = frozenset(inputs)
         self._read: set[str] = set()
         self._before: dict[str, Any] = {}
+        self._held: dict[str, Any] = {}  # of the agent, what was read: the very objects
+        self._changeable: list[str] = []  # those of it that can change within
+        self._held_by_optimizers: list[list[Any]] = []
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
@@ -39,13 +43,35 @@ class Constants:
             yield
         self._read |= names - self._inputs
         self._before = self._now()
+        self._hold()
 
     def changed(self) -> list[str]:
         """Returns the names of what is no longer as it was when it was noted."""
-        if not self._before:
+        if not self._before or self._is_held():
             return []
         now = self._now()
-        return [] if now == self._before else [name for name in now if now[name] != self._before.get(name)]
+        if now == self._before:
+            self._hold()
+            return []
+        return [name for name in now if now[name] != self._before.get(name)]
+
+    def _hold(self) -> None:
+        attributes = vars(self._agent)
+        self._held = {name: attributes.get(name, _ABSENT) for name in self._read}
+        self._changeable = [name for name, value in self._held.items() if isinstance(value, Mapping | list | tuple)]
+        self._held_by_optimizers = [list(vars(optimizer).values()) for optimizer in self._optimizers]
+
+    def _is_held(self) -> bool:
+        """Whether all of it is the same objects, and none of them can change within: a tenth of the time of `_now`."""
+        now = vars(self._agent)
+        if any(now.get(name, _ABSENT) is not value for name, value in self._held.items()):
+            return False
+        if any(_comparable(self._held[name]) != self._before[name] for name in self._changeable):
+            return False
+        return all(
+            len(vars(optimizer)) == len(held) and all(map(is_, vars(optimizer).values(), held))
+            for optimizer, held in zip(self._optimizers, self._held_by_optimizers, strict=True)
+        )
 
     def _now(self) -> dict[str, Any]:
         attributes = vars(self._agent)

@@ -1,9 +1,11 @@
 """The update of a Keras agent as one compiled function, and when it has to be compiled anew."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from note_rl.errors import AgentContractError
@@ -13,16 +15,19 @@ from note_rl.learners.keras.adjusted import Optimizers, with_numbers
 from note_rl.learners.keras.modes import Modes
 from note_rl.learners.keras.noise import NOT_COMPILABLE
 from note_rl.learners.keras.own_updates import OwnUpdateStep
+from note_rl.learners.keras.packing import PackedFunction, PackedRows, Packing
 from note_rl.learners.keras.snapshot import ParameterSnapshot
 from note_rl.learners.keras.step import GradientStep
 from note_rl.learners.keras.tracing import Constants
 from note_rl.learners.keras.variables import identity, named_variables, optimizer_slots
 from note_rl.learners.keras.xla import Compilation, is_on_cpu
 from note_rl.learners.losses import batch_attributes
+from note_rl.types import Array, BoolArray
 
 MakeStep = Callable[[Optimizers, float | None], GradientStep | OwnUpdateStep]
 
 _log = logging.getLogger(__name__)
+_SYNC, _SCALARS = "(sync)", "(scalars)"  # among the columns, where they are packed
 _MOST_RECOMPILED = 5  # in one training run; XLA takes seconds each time
 
 
@@ -59,7 +64,7 @@ class CompiledUpdate:
         self._optimizers: Optimizers = []
         self._hyperparameters: Sequence[str] = ()
         self._step: Any = None
-        self._traced: dict[tuple[Any, ...], Any] = {}  # concrete functions: choosing one ourselves is quicker
+        self._traced: dict[tuple[Any, ...], Any] = {}  # by signature: choosing one ourselves is quicker
         self._prepared: list[Any] = []  # what the update was compiled for
         self._constants = Constants(agent)  # and what it has taken for constant
         self._num_recompiled = 0  # in this training run
@@ -102,23 +107,29 @@ class CompiledUpdate:
         self._constants = Constants(self._agent, [one for one, _ in self._optimizers], inputs=self._hyperparameters)
         self._on_compile(self.compilation)
 
-    def __call__(self, columns: dict[str, Any], sync: Any, scalars: dict[str, Any]) -> Any:
+    def __call__(self, columns: Mapping[str, Array], sync: BoolArray, scalars: Mapping[str, float]) -> dict[str, Array]:
         """Takes the steps of an update block.
 
         Args:
             columns: K minibatches by name, [K, B, ...] each.
             sync: After which of them targets are updated, [K].
-            scalars: Hyperparameters by name, [] each.
+            scalars: Hyperparameters by name.
 
         Returns:
-            Losses [K, G], whether the block had to be undone, what was handed to the replay, [K, B] each, and what was
-            reported [K, R], in the order of `reported_names`.
+            Losses [K, G], whether the block had to be undone [], what was handed to the replay, [K, B] each, and what
+            was reported [K, R], in the order of `reported_names`.
         """
-        signature = (tuple((name, column.dtype, *column.shape) for name, column in columns.items()), *scalars)
+        signature = (tuple((name, column.dtype.str, column.shape) for name, column in columns.items()), *scalars)
+        numbers = np.fromiter(scalars.values(), np.float32, len(scalars))
+        arrays = {**columns, _SYNC: sync.astype(np.float32), _SCALARS: numbers}
         if signature not in self._traced:  # traced apart from the first run, so that a refused agent is not trained
-            self._traced[signature] = self._trace(columns, sync, scalars)
+            packing, rows = Packing(arrays), PackedRows()
+            loop = partial(self._packed_loop, packing, rows, list(scalars))
+            function = self._trace(loop, *packing.packed(arrays))
+            self._traced[signature] = PackedFunction(function, packing, rows)
         try:
-            return self._traced[signature](columns, sync, scalars)
+            found: dict[str, Array] = self._traced[signature](arrays)
+            return found
         except NOT_COMPILABLE as error:
             if not self.compilation.uses_xla:
                 raise
@@ -131,14 +142,20 @@ class CompiledUpdate:
         """Takes one step of an optimizer along the gradient of a loss; see `Learner.minimise`."""
         return self._step.minimise(loss, optimizer)
 
-    def _trace(self, columns: dict[str, Any], sync: Any, scalars: dict[str, Any]) -> Any:
+    def _trace(self, function: Callable[..., Any], *arguments: Any) -> Any:
         try:
             with self._constants.guarded(), self._modes.learning():
-                return self.compilation.traced(self._loop, columns, sync, scalars)
+                return self.compilation.traced(function, *arguments)
         finally:
             refusal, self._step.refusal = self._step.refusal, None
             if refusal is not None:  # instead of what TensorFlow wrapped it into
                 raise refusal from None
+
+    def _packed_loop(self, packing: Packing, rows: PackedRows, names: Sequence[str], *tensors: Any) -> Any:
+        """The loop, of tensors as `packing` has them, which returns one as `rows` has it."""
+        columns = packing.unpacked(tensors)
+        sync, numbers = columns.pop(_SYNC) > 0.5, columns.pop(_SCALARS)
+        return rows.packed(self._loop(columns, sync, {name: numbers[i] for i, name in enumerate(names)}))
 
     def _loop(self, columns: dict[str, Any], sync: Any, scalars: dict[str, Any]) -> dict[str, Any]:
         self.num_traces += 1

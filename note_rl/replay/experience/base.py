@@ -134,6 +134,8 @@ class BatchTransform:
         self._view = view
         self._reward = view.reward if learned_reward else None
         self._expert: Demonstrations | None = None if expert is None else as_demonstrations(expert)
+        changes = (self._reward, view.normalise_obs, view.normalise_reward)
+        self._leaves_as_stored = all(change is None for change in changes)
 
     def learned(self, obs: Array, action: Array, next_obs: Array, otherwise: FloatArray) -> FloatArray:
         """The reward to learn from, [...]: the agent's, if it learns one, of observations as the agent sees them."""
@@ -158,6 +160,8 @@ class BatchTransform:
 
     def transformed(self, sample: Sample, rng: np.random.Generator) -> Sample:
         """Everything, for minibatches that come from a pool."""
+        if self._leaves_as_stored:
+            return self.with_expert(sample, rng)
         obs, next_obs = self.seen(sample.obs), self.seen(sample.next_obs)
         reward = self.learned(obs, sample.action, next_obs, sample.reward)
         return self.with_expert(replace(sample, obs=obs, next_obs=next_obs, reward=reward), rng)

@@ -97,3 +97,27 @@ def test_a_class_with_lookups_of_its_own_keeps_them_while_it_is_traced() -> None
     constants = noted(agent)
     agent.gamma = 0.8
     assert constants.changed() == ["gamma"]
+
+
+class Optimizer:
+    def __init__(self) -> None:
+        self.beta, self.name, self.slots = 0.9, "adam", object()
+
+
+def test_optimizers_are_compared_by_their_numbers_and_what_can_change_within_by_what_it_holds() -> None:
+    agent: Any = Agent()
+    agent.target = lambda reward: agent.coefs
+    optimizer = Optimizer()
+    constants = noted(agent, optimizers=[optimizer])
+    optimizer.slots = object()  # no number
+    assert constants.changed() == []
+    optimizer.beta = 0.8
+    assert constants.changed() == ["Optimizer 0: beta"]
+    optimizer.beta = 0.9
+    assert constants.changed() == []
+    agent.coefs[0] = 3  # the list stays the same object
+    assert constants.changed() == ["coefs"]
+    agent.coefs = [1, 2]  # another list of the same numbers
+    assert constants.changed() == []
+    agent.coefs[0] = 3
+    assert constants.changed() == ["coefs"]

@@ -6,7 +6,7 @@ from gymnasium import spaces
 
 from note_rl.errors import AgentContractError, CheckpointError
 from note_rl.learners.losses import check_loss_shape
-from note_rl.learners.numpy_policy import verified_mirror
+from note_rl.learners.numpy_policy import NumpyPolicy, verified_mirror
 from note_rl.seeding import seed_everything
 from note_rl.types import Sample
 from tests.note_rl.frameworks import frameworks
@@ -370,6 +370,18 @@ def test_layers_that_do_not_describe_the_agent_are_not_used(framework):
     layers = dqn(framework).acting_layers
     obs = np.ones((2, 2), np.float32)
     assert verified_mirror(layers, lambda obs: obs + 1.0, obs) is None
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh", "elu", "silu"])
+def test_answers_in_numpy_change_neither_observations_nor_weights(framework, activation):
+    obs, kernel = np.full((2, 2), -0.5, np.float32), np.eye(2, dtype=np.float32)
+    layers = [(kernel, np.zeros(2, np.float32), activation), (kernel, np.ones(2, np.float32), "linear")]
+    mirror = NumpyPolicy(lambda: layers)
+    first, again = mirror(obs), mirror(obs)
+    np.testing.assert_array_equal(first, again)
+    assert first is not again
+    assert (obs == -0.5).all()
+    np.testing.assert_array_equal(kernel, np.eye(2))
 
 
 @pytest.mark.parametrize("shape", [(), (4,)])
