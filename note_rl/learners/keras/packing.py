@@ -75,10 +75,14 @@ def quick_call(function: Callable[..., Any]) -> Callable[..., Any]:
     """Returns what calls a concrete function of tensors that gives one tensor, and does nothing else.
 
     What TensorFlow does around it, for structured arguments, gradients and calls within other graphs, takes longer than
-    the call. Where any of that is needed, and of other functions, the function itself is called.
+    the call. Where any of that is needed, of other functions, and by a TensorFlow that has other private names, the
+    function itself is called.
     """
     known: Any = function
     if not isinstance(known, tf.types.experimental.ConcreteFunction) or len(known.outputs) != 1:
+        return function
+    private = hasattr(known, "_captured_inputs") and hasattr(known, "_inference_function")
+    if not private or not hasattr(context.context(), "call_function"):
         return function
     if any(map(callable, known._captured_inputs)):  # some are looked up in each call
         return function

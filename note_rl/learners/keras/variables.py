@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.eager import context, execute
+from tensorflow.python.framework import op_def_registry
 
 from note_rl.types import Array
 
@@ -110,7 +111,9 @@ class ReadTogether(Generic[Result]):
 
 
 def _read_together(variables: Sequence[Any]) -> list[Array]:
-    """Returns copies of the values of variables of one device, by one operation."""
+    """Returns copies of the values of variables of one device, by one operation where TensorFlow has it."""
+    if not _READS_SEVERAL:
+        return [np.asarray(variable.numpy()) for variable in variables]
     types = tuple(variable.dtype.as_datatype_enum for variable in variables)
     handles = [variable.handle for variable in variables]
     attributes = ("N", len(handles), "dtypes", types)
@@ -118,6 +121,7 @@ def _read_together(variables: Sequence[Any]) -> list[Array]:
     return [tensor.numpy() for tensor in tensors]
 
 
+_READS_SEVERAL = op_def_registry.get("_ReadVariablesOp") is not None  # private, as its name says
 _reading: ContextVar[ReadTogether[Any] | None] = ContextVar("reading", default=None)
 
 
