@@ -20,16 +20,16 @@ class Evolution:
         frequencies: Members are split into as many subpopulations; each is compared after every so many generations.
             Patient ones keep what pays late: they are copied by hastier ones, and never copy from these (after
             Doulazmi et al. 2025, who let several subpopulations evolve at different frequencies).
-        resampled: Share of a copy's parameters that is drawn anew; the others are multiplied by 0.8 or 1.25.
-        explore: How copies get their values: "perturb", as just said, or "gp", from a model of what each part of
-            training has gained (`tuner.study.population.gains`).
+        explore: How copies get their values: "gp", from a model of what each part of training has gained
+            (`tuner.study.population.gains`), or "perturb", near those of the member that is copied.
+        resampled: With "perturb", the share of parameters that is drawn anew; the others are multiplied by 0.8 or 1.25.
     """
 
     generations: int = 8
     share: float = 0.25
     frequencies: tuple[int, ...] = (1,)
     resampled: float = 0.25
-    explore: str = "perturb"
+    explore: str = "gp"
 
     def __post_init__(self) -> None:
         """Refuses what is no evolution."""

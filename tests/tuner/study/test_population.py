@@ -96,7 +96,7 @@ def standings(*scores: float | None) -> list[Standing]:
 
 def test_the_lowest_quarter_copies_the_highest_and_moves_by_a_factor() -> None:
     now = standings(5.0, 1.0, 7.0, 3.0, 8.0, 2.0, 6.0, 4.0)
-    found = breeding(Evolution(resampled=0.0)).next(2, now)
+    found = breeding(Evolution(explore="perturb", resampled=0.0)).next(2, now)
     copied = {one.member: one.parent for one in found if one.parent != one.member}
     assert set(copied) == {1, 5}
     assert set(copied.values()) <= {2, 4}
@@ -363,7 +363,7 @@ def test_a_part_s_gain_is_its_score_less_that_of_its_parent(tmp_path: Path, monk
         return plain(self, generation, standings, past)
 
     monkeypatch.setattr(Breeding, "next", listen)
-    summary = evolved(tmp_path, evolution=Evolution(generations=GENERATIONS, explore="gp"))
+    summary = evolved(tmp_path, evolution=Evolution(generations=GENERATIONS))
     runs = {run.number: run for run in summary.stage("evolve")}
     expected = []
     for run in sorted(runs.values(), key=lambda one: (one.descent.generation, one.descent.member)):
@@ -374,12 +374,12 @@ def test_a_part_s_gain_is_its_score_less_that_of_its_parent(tmp_path: Path, monk
 
 
 def test_killed_at_any_moment_the_model_proposes_the_same(tmp_path: Path) -> None:
-    evolution = Evolution(generations=GENERATIONS, explore="gp")
+    evolution = Evolution(generations=GENERATIONS)
     whole = evolved(tmp_path / "whole", evolution=evolution)
     for moment in (9, 40, 75):
         with pytest.raises(ControllerDied):
             evolved(tmp_path / str(moment), Leaving(die_after=moment), evolution=evolution)
         again = evolved(tmp_path / str(moment), evolution=evolution)
         assert [(one[1], one[2]) for one in tree(again)] == [(one[1], one[2]) for one in tree(whole)]
-    perturbed = evolved(tmp_path / "perturbed")
+    perturbed = evolved(tmp_path / "perturbed", evolution=Evolution(generations=GENERATIONS, explore="perturb"))
     assert [one[2] for one in tree(perturbed)] != [one[2] for one in tree(whole)]
