@@ -211,9 +211,10 @@ def _plan_of(subject: _Subject) -> str:
         f"study {subject.definition.name}: {counted(num, 'change')} from the default configuration to {found.label}",
         *(f"  {step}" for step in steps),
         *(f"  {one.path} hardly moved and stays at {format_value(one.before)}" for one in found.skipped),
-        f"{2 * settings.num_seeds} runs show whether there is a gain, {settings.fewest_runs(num)} to "
-        f"{settings.most_runs(num)} where it comes from, less those that are done already: each step is measured on "
-        f"{settings.num_seeds} fresh seeds, and found by races on up to {settings.num_race_seeds} others",
+        f"{2 * settings.num_seeds} runs show whether there is a gain; if so, {settings.fewest_runs(num)} to "
+        f"{settings.most_runs(num)} in all show where it comes from, less those that are done already: "
+        f"each step is measured on {settings.num_seeds} fresh seeds, and found by races on up to "
+        f"{settings.num_race_seeds} others",
     ]
     return "\n".join(lines)
 

@@ -20,6 +20,8 @@ from tuner.support.names import did_you_mean
 from tuner.trial.messages import JsonDict
 
 _PUBLISHED = "experiment"
+_CONDITIONS = ("evaluation", "wrapper", "init")
+_ENDS = ("total_steps", "target_reward", "target_by", "reward_window")
 _WARM_STARTS = {
     **{"off": [], "False": []},
     **{"on": [DEFAULT_BASELINE], "True": [DEFAULT_BASELINE]},  # YAML takes bare words for truth values
@@ -63,7 +65,12 @@ class KnownConfigs:
         found: dict[str, JsonDict] = {}
         for name in names:
             found |= dict(self._published()) if name == _PUBLISHED else {name: self._baseline(name)}
-        same = [name for name, config in found.items() if judged_part(config) == judged_part(self._default)]
+        same = {name for name, config in found.items() if judged_part(config) == judged_part(self._default)}
+        if typed := same & set(names):
+            raise UserError(
+                f"study.baselines={min(typed)} is the default configuration of this study, which is compared anyway: "
+                "leave it out"
+            )
         return {name: config for name, config in found.items() if name not in same}
 
     def _start(self, name: str) -> JsonDict:
@@ -82,7 +89,14 @@ class KnownConfigs:
         ids = [one["env"]["id"] for one in (found, self._default)]
         if ids[0] != ids[1]:
             raise UserError(f"study.baselines={name} is an experiment in {ids[0]}, and the study is of {ids[1]}")
-        return {**found, "evaluation": self._default["evaluation"]}
+        return self._under_the_same_conditions(found)
+
+    def _under_the_same_conditions(self, found: JsonDict) -> JsonDict:
+        """The environment, what ends a run, what it begins with and how it is measured are the study's."""
+        alike = {part: self._default[part] for part in _CONDITIONS if part in self._default}
+        env = {**self._default["env"], "num_envs": found["env"]["num_envs"]}
+        ends = {name: value for name, value in self._default["training"].items() if name in _ENDS}
+        return {**found, **alike, "env": env, "training": {**found["training"], **ends}}
 
     def _trained_as_long(self, name: str) -> JsonDict:
         rule = f"study.baselines={name} must be default, experiment or the name of one (or a list of these)"

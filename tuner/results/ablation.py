@@ -124,7 +124,7 @@ class Ablation:
 
     Attributes:
         winner: Label of the configuration that the path leads to.
-        seeds: On which everything here was measured; nothing was chosen by them.
+        seeds: On which everything here was measured; by them nothing was chosen but what was left out again.
         default: Scores of the default configuration.
         steps: From there to the winner.
         left_out: What the winner comes to without the steps that brought nothing.

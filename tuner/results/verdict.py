@@ -43,7 +43,8 @@ def verdict(summary: StudySummary) -> Verdict:
         return _without_test(summary, unfinished)
     if failing := _finished_none(summary, label):
         return _winner_without_result(summary, label, failing)
-    return _tested(summary, label, scores)
+    found = _tested(summary, label, scores)
+    return replace(found, sentence=" ".join([found.sentence, *_better_baselines(summary, scores)]))
 
 
 def _missing(summary: StudySummary) -> int:
@@ -95,9 +96,13 @@ def _tested(summary: StudySummary, label: str, scores: dict[int, float]) -> Verd
     finding, conclusion = _conclusion(difference, improvement)
     sentences = [f"{subject}: {result}, against {default} for the default configuration.", conclusion]
     sentences += [_noise_details(noise)[0]] if noise else []
-    sentence = " ".join([*sentences, *_better_baselines(summary, scores)])
     return replace(
-        base, finding=finding, sentence=sentence, default=default, difference=difference, improvement=improvement
+        base,
+        finding=finding,
+        sentence=" ".join(sentences),
+        default=default,
+        difference=difference,
+        improvement=improvement,
     )
 
 
@@ -318,7 +323,8 @@ def _better_baselines(summary: StudySummary, scores: dict[int, float]) -> list[s
         and _is_apart(difference)
     }
     return [
-        f"The settings of {label} are better than the winner (difference {_amount(difference)}): train those."
+        f"The settings of {label} are better than it (difference {_amount(difference)}): train those, "
+        f"{label.replace(' ', '=')}."
         for label, difference in better.items()
     ]
 

@@ -19,6 +19,7 @@ PROBE = "probe"
 SPEED = "speed"
 POLL_S = 0.5
 _MEASURED_STEPS = 4000
+_TRIED_AGAIN = (Outcome.CRASHED, Outcome.LOST)  # one that hangs has taken its time
 
 
 def run_probe(definition: StudyDefinition, executor: Executor, interrupts: Interrupts) -> float:
@@ -43,7 +44,8 @@ def run_probe(definition: StudyDefinition, executor: Executor, interrupts: Inter
                 if result.outcome is Outcome.STOPPED:
                     raise StudyStopped(0, interrupts.reason)
                 effects = result.outcome.effects
-                if effects.retried and not result.deterministic and (retries or not effects.uses_retry):
+                again = result.outcome in _TRIED_AGAIN and not result.deterministic and not interrupts.requested
+                if again and (retries or not effects.uses_retry):
                     retries -= effects.uses_retry  # as for any other run: it may have been killed, or its machine lost
                     executor.start(spec, folder)
                     continue

@@ -79,6 +79,11 @@ def one_line(text: str, limit: int = MAX_REASON, whole: str = "") -> str:
     return plain(text.strip().partition("\n")[0].rstrip(), limit, whole)
 
 
+def shortened(text: str, most_chars: int) -> str:
+    """Returns a label cut to so many characters."""
+    return text if len(text) <= most_chars else f"{text[: most_chars - 1]}…"
+
+
 def message_of(error: BaseException) -> str:
     """What an exception says; a word in its place if it cannot even do that. Not made plain."""
     try:

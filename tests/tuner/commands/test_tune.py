@@ -354,6 +354,10 @@ REFUSED = {
         "study.baselines=dqn_acrobot is an experiment in Acrobot-v1, and the study is of CartPole-v1",
     ),
     "an unknown baseline": (["study.baselines=experimnt"], "(or a list of these); did you mean experiment?"),
+    "a baseline that is the default": (
+        ["experiment=dqn_cartpole", "study.baselines=dqn_cartpole", "training.total_steps=50000"],
+        "study.baselines=dqn_cartpole is the default configuration of this study",
+    ),
     "a baseline twice": (
         ["study.baselines=[dqn_cartpole,dqn_cartpole]"],
         "must be default, experiment or names of experiments, each once",
@@ -486,8 +490,19 @@ def test_baselines_are_trained_as_long_and_measured_alike() -> None:
     assert published["optimizer"] == experiment["optimizer"] != definition.config["optimizer"]
     assert published["training"] == {**experiment["training"], "total_steps": 900}
     assert published["evaluation"] == definition.config["evaluation"]
-    itself = define(preflight("tune", ["experiment=dqn_cartpole", "study.baselines=dqn_cartpole"]))
-    assert itself.settings.baselines == ()  # it is the default of that study
+    itself = define(preflight("tune", ["experiment=dqn_cartpole", "study.baselines=experiment"]))
+    assert "dqn_cartpole" not in itself.settings.baselines  # it is the default of that study
+
+
+def test_baselines_meet_the_conditions_of_the_study() -> None:
+    conditions = ["env.max_episode_steps=100", "training.target_reward=90", "+env.kwargs.sutton_barto_reward=false"]
+    typed = ["agent=ppo", "env.num_envs=2", *conditions, "study.baselines=ppo_cartpole"]
+    published = define(preflight("tune", typed)).known["ppo_cartpole"]
+    assert published["env"]["max_episode_steps"] == 100
+    assert published["env"]["kwargs"] == {"sutton_barto_reward": False}
+    assert published["env"]["num_envs"] == 8, "which is a setting of the agent's"
+    assert published["training"]["target_reward"] == 90
+    assert published["training"]["max_grad_norm"] == 0.5
 
 
 @pytest.mark.parametrize("name", sorted(SMALL_AGENTS))

@@ -22,6 +22,7 @@ from tuner.reporting.markup import Html, tag
 from tuner.reporting.page import render_page, write_page
 from tuner.results.records import StudySummary
 from tuner.results.verdict import verdict
+from tuner.support.plain_text import shortened
 from tuner.trial.messages import Outcome
 
 
@@ -347,7 +348,7 @@ def test_long_labels_are_broken_and_escaped() -> None:
         "half area under the<br>curve, half final score"
     )
     assert style.lines_of("a<b & c", 3) == "a&lt;b<br>&amp; c"
-    assert style.shortened("hyperbolic_tangent", 14) == "hyperbolic_ta…"
+    assert shortened("hyperbolic_tangent", 14) == "hyperbolic_ta…"
 
 
 def test_chance_is_marked_at_every_importance(page: Parsed) -> None:

@@ -75,7 +75,12 @@ def test_baselines_stand_beside_the_default() -> None:
     assert "good" not in " ".join([verdict(summary).sentence, *verdict(summary).details])  # nobody asked for it
     result = verdict(replace(summary, baselines=tuple(pairs)))
     assert result.finding is Finding.BETTER
-    assert "The settings of experiment good are better than the winner (difference -20 [-20, -20])" in result.sentence
+    better = (
+        "The settings of experiment good are better than it (difference -20 [-20, -20]): train those, experiment=good."
+    )
+    assert better in result.sentence
+    kept = replace(summary, baselines=("experiment good",), winner_label="default")
+    assert better.partition("(")[0] in verdict(kept).sentence, "also where the default itself came out best"
     assert "alike" not in result.sentence
     assert any(
         line.startswith(

@@ -6,13 +6,16 @@ from typing import Any
 import pytest
 
 from tests.tuner.entries import quality
+from tests.tuner.results.test_protocol import run
 from tests.tuner.studies import FakeExecutor, run_study
 from tuner.config.composing import compose, config_loader
+from tuner.results.objective import make_metric
 from tuner.results.protocol import Pruning
 from tuner.results.records import StudySummary
 from tuner.runs.build import build_node
 from tuner.runs.checks import resolve
 from tuner.study import quiet_optuna
+from tuner.study.sampling.pruning import RungJudge
 from tuner.trial.messages import Outcome
 
 
@@ -74,3 +77,13 @@ def test_patience_asks_its_pruner_only_about_runs_that_do_not_improve(tmp_path: 
     hasty = study(tmp_path / "hasty", "pruner=median", "study.pruning.rungs=[0.11,0.22,0.33,0.44]")
     num_pruned = [sum(run.outcome is Outcome.PRUNED for run in one.stage("screen")) for one in (patient, hasty)]
     assert num_pruned[0] < num_pruned[1]
+
+
+def test_only_complete_runs_say_whether_early_ranks_are_right() -> None:
+    judge = RungJudge(Pruning(min_trials=4), 9, make_metric("final"))
+    outcomes = [Outcome.COMPLETE, Outcome.CRASHED, Outcome.COMPLETE, Outcome.DIVERGED, Outcome.COMPLETE]
+    for number, outcome in enumerate([*outcomes, Outcome.STOPPED, Outcome.COMPLETE, Outcome.COMPLETE]):
+        curve = tuple((point / 9, float(number * point)) for point in range(1, 10))
+        decided = judge.decide(run(number, 9.0 * number, outcome=outcome, curve=curve))
+        assert decided is (number == 6), "the fourth complete one"
+    assert judge.num_trials == 4

@@ -133,6 +133,16 @@ def test_files_lie_in_the_runs_folder_the_studys_or_the_directory_given(tmp_path
     assert len(list((tmp_path / "shared" / "wandb").glob("offline-run-*"))) == 1
 
 
+def test_what_is_too_long_for_wandb_is_shortened(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    tracker = WandbTracker()
+    tracker.start_run(info(tmp_path, "x" * 200, tags=("gamma, " * 20, "dqn"))).finish()
+    tracker.close(60)
+    assert warnings(caplog) == []
+    (run,) = delivered_runs(tmp_path)
+    assert [len(tag) for tag in run.tags] == [64, 3]
+    assert run.tags[0].startswith("gamma, gamma")
+
+
 def test_a_continued_run_stays_the_same_wandb_run(tmp_path: Path) -> None:
     for first_step in (0, 100):
         tracker = WandbTracker()

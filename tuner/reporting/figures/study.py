@@ -18,13 +18,13 @@ from tuner.reporting.figures.style import (
     hover_text,
     lines_of,
     run_markers,
-    shortened,
 )
 from tuner.reporting.thinning import MOST_LINES, thinned
 from tuner.results.front_verdict import FrontMember, front_members, objectives_of
 from tuner.results.insights.effort import expected_best
 from tuner.results.records import SCREEN, Importances, RunRecord, StudySummary
 from tuner.results.wording import short_names
+from tuner.support.plain_text import shortened
 from tuner.trial.messages import JsonDict
 
 MAX_AXES: Final = 8

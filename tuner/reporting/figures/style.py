@@ -63,11 +63,6 @@ def lines_of(text: str, most_chars: int) -> str:
     return "<br>".join(html.escape(line.rstrip()) for line in lines)
 
 
-def shortened(text: str, most_chars: int) -> str:
-    """Returns a label cut to so many characters."""
-    return text if len(text) <= most_chars else f"{text[: most_chars - 1]}…"
-
-
 def budget_axis(end: float) -> JsonDict:
     """Returns an axis of shares of the step budget, as far as this one."""
     return axis("part of the step budget", tickformat=".0%", range=[0, end])

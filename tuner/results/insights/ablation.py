@@ -136,8 +136,8 @@ def _about_the_rest(ablation: Ablation, effects: Sequence[StepEffect], names: Ma
     for one in effects:
         if one.effect is Effect.NEEDED:
             told.append(
-                f"{_told(one.changes, names)} brought nothing when it was changed ({gain_text(one.gain)}), but the "
-                "winner is worse without it: it works together with what was changed after it."
+                f"{_told(one.changes, names)} brought nothing clear when it was changed ({gain_text(one.gain)}), but "
+                "the winner is worse without it: keep it."
             )
         elif one.effect is Effect.HURT:
             told.append(f"{_told(one.changes, names)} made it worse ({gain_text(one.gain)}): leave it at its default.")
@@ -152,16 +152,20 @@ def _about_idle(
     what = join_words(names[change.path] for one in idle for change in one.changes)
     several = sum(len(one.changes) for one in idle) > 1
     them, their = ("them", "their defaults") if several else ("it", "its default")
-    left = _left_out(ablation, [index for index, one in enumerate(effects) if one.effect in _IDLE])
-    without = "" if left is None else f" The winner without {them}: {gain_text(left)}."
+    steps = [index for index, one in enumerate(effects) if one.effect in _IDLE]
+    left, all_left = _left_out(ablation, steps), join_words(effects[index].name(names) for index in steps)
+    at_the_end = steps == list(range(len(effects) - len(steps), len(effects)))  # its runs are those of the table
+    without = "" if left is None or at_the_end else f" The winner without {all_left}: {gain_text(left)}."
     if left is not None and is_below_zero(left):
         return (
-            f"{what} made no clear difference one by one, but the winner without all such changes is worse "
+            f"{what} made no clear difference one by one, but the winner without {all_left} is worse "
             f"({gain_text(left)}): keep at least some of them."
         )
     is_checked = left is not None and left.low is not None and left.low >= -MARGIN * whole_gain(ablation).iqm
-    if is_checked or (left is None and all(one.effect is Effect.NONE for one in idle)):
+    if all(one.effect is Effect.NONE for one in idle) and (left is None or is_checked):
         return f"{what} made no difference (within {percent(MARGIN)} of the gain): leave {them} at {their}.{without}"
+    if is_checked:
+        return f"{what} may stay at {their}: that costs at most {percent(MARGIN)} of the gain.{without}"
     seeds = len(ablation.seeds)
     each = "; ".join(f"{one.name(names)} {gain_text(one.gain)}" for one in idle)
     return f"Not clear on {seeds} seeds: {each}.{without} num_seeds={2 * seeds} would tell more."

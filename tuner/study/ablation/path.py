@@ -80,7 +80,7 @@ class AblationPath:
             return False
         found = self.measure([NONE_CHANGED, here, goal], self._race_seeds, self._to_come(len(goal - here)))
         start, now, end = (fmean(found[one].values()) for one in (NONE_CHANGED, here, goal))
-        return now >= start + until * (end - start)
+        return end > start and now >= start + until * (end - start)
 
     def _next(self, here: Changed) -> Changed:
         """The best configuration with one change more; all at once where none of these can be run."""

@@ -141,7 +141,8 @@ class _AblationRuns:
         self._listener.on_stage(ABLATE, registry.total + to_come, registry.records())
         self._dispatcher.run_stage(Stage(registry))
         self._used.update((candidate.label, seed) for candidate in candidates for seed in seeds)
-        found = _scores_by_label(registry.records())
+        asked = [run for run in registry.records() if run.label in names.values() and run.seed in seeds]
+        found = _scores_by_label(asked)
         worst = min((score for scores in found.values() for score in scores.values()), default=None)
         if worst is None:
             raise StudyError(

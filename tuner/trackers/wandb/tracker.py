@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tuner.support.plain_text import printable_copy
+from tuner.support.plain_text import printable_copy, shortened
 from tuner.trackers.background import BackgroundCalls
 from tuner.trackers.base import RunInfo, Table
 from tuner.trackers.wandb.local import RUN_ID_FILE, Mode, check_settings, resolve_mode, run_id_of
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     import wandb
 
 EXIT_GRACE_S: Final = 5.0
+_LONGEST_NAME: Final = 128  # of what W&B takes
+_LONGEST_TAG: Final = 64
 
 logger = logging.getLogger(__name__)
 
@@ -229,10 +231,10 @@ class _Session:
         slot.run = wandb.init(
             project=self._project,
             entity=self._entity,
-            name=info.name,
+            name=shortened(info.name, _LONGEST_NAME),
             group=info.group,
             job_type=info.job_type,
-            tags=info.tags,
+            tags=[shortened(tag, _LONGEST_TAG) for tag in info.tags],
             config=info.config,
             dir=folder,
             id=run_id,
