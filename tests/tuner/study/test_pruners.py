@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.tuner.entries import quality
-from tests.tuner.results.test_protocol import run
+from tests.tuner.results.test_protocol import run as record
 from tests.tuner.studies import FakeExecutor, run_study
 from tuner.config.composing import compose, config_loader
 from tuner.results.objective import make_metric
@@ -84,6 +84,6 @@ def test_only_complete_runs_say_whether_early_ranks_are_right() -> None:
     outcomes = [Outcome.COMPLETE, Outcome.CRASHED, Outcome.COMPLETE, Outcome.DIVERGED, Outcome.COMPLETE]
     for number, outcome in enumerate([*outcomes, Outcome.STOPPED, Outcome.COMPLETE, Outcome.COMPLETE]):
         curve = tuple((point / 9, float(number * point)) for point in range(1, 10))
-        decided = judge.decide(run(number, 9.0 * number, outcome=outcome, curve=curve))
+        decided = judge.decide(record(number, 9.0 * number, outcome=outcome, curve=curve))
         assert decided is (number == 6), "the fourth complete one"
     assert judge.num_trials == 4
