@@ -10,7 +10,7 @@ from rich.text import Text
 
 from tuner.results.ablation import Ablation
 from tuner.results.findings import estimate
-from tuner.results.insights.ablation import Effect, change_texts, gain_text, percent, step_effects
+from tuner.results.insights.ablation import Effect, change_texts, percent, step_effects
 from tuner.results.wording import format_number
 
 _STYLES = {
@@ -48,6 +48,6 @@ class AblationTable:
         named = zip(step_effects(self.ablation), change_texts(self.ablation), strict=True)
         for number, (one, changes) in enumerate(named, start=1):
             effect = [Text(one.effect.value, style=_STYLES[one.effect])] if with_effect else []
-            numbers = (format_number(one.score.iqm), Text(gain_text(one.gain)), percent(one.share))
+            numbers = (format_number(one.score.iqm), Text(one.gain.signed), percent(one.share))
             table.add_row(str(number), Text("\n".join(changes)), *numbers, *effect)
         return table

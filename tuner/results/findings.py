@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tuner.results.statistics import bootstrap_interval, iqm
-from tuner.results.wording import format_number
+from tuner.results.wording import format_number, format_signed
 
 MIN_SCORES_FOR_INTERVAL = 5
 """With fewer the bootstrap interval is far too narrow to mean 95 %: the points are shown instead."""
@@ -50,6 +50,23 @@ class Estimate:
             return f"{format_number(self.iqm)} [{format_number(self.low)}, {format_number(self.high)}]"
         points = ", ".join(format_number(point) for point in sorted(self.points))
         return f"{format_number(self.iqm)} ({points})" if self.n > 1 else format_number(self.iqm)
+
+    @property
+    def signed(self) -> str:
+        """As a difference, with its interval if it has one: `+280 [+240, +310]`."""
+        if self.low is None or self.high is None:
+            return format_signed(self.iqm)
+        return f"{format_signed(self.iqm)} [{format_signed(self.low)}, {format_signed(self.high)}]"
+
+    @property
+    def is_above_zero(self) -> bool:
+        """Whether the whole interval is."""
+        return self.low is not None and self.low > 0.0
+
+    @property
+    def is_below_zero(self) -> bool:
+        """Whether the whole interval is."""
+        return self.high is not None and self.high < 0.0
 
 
 @dataclass(frozen=True)

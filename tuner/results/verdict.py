@@ -138,7 +138,7 @@ def _subject(summary: StudySummary, label: str) -> str:
 
 def _conclusion(difference: Estimate, improvement: float) -> tuple[Finding, str]:
     """What the difference between winner and default allows to say."""
-    amount = _amount(difference)
+    amount = difference.signed
     if difference.low is None or difference.high is None:
         seeds = counted(difference.n, "test seed")
         if difference.iqm <= 0:
@@ -159,13 +159,6 @@ def _conclusion(difference: Estimate, improvement: float) -> tuple[Finding, str]
     return Finding.BETTER, (
         f"It is better: difference {amount}, and a run of it beats one of the default with P = {improvement:.2f}."
     )
-
-
-def _amount(difference: Estimate) -> str:
-    """A difference with its interval, if it has one."""
-    if difference.low is None or difference.high is None:
-        return format_signed(difference.iqm)
-    return f"{format_signed(difference.iqm)} [{format_signed(difference.low)}, {format_signed(difference.high)}]"
 
 
 def _without_result(summary: StudySummary) -> Verdict:
@@ -287,7 +280,7 @@ def _population_details(summary: StudySummary, label: str, scores: dict[int, flo
 
 def _against_static(difference: Estimate) -> str:
     """What a schedule is worth beside the best configuration without one, and which of the two to train."""
-    amount = _amount(difference)
+    amount = difference.signed
     if difference.low is None or difference.high is None:
         return f"the schedule differs from it by {amount}, on too few seeds to tell. Its file is experiment=static."
     if difference.low > 0:
@@ -307,9 +300,9 @@ def _baseline_details(summary: StudySummary, scores: dict[int, float]) -> tuple[
         elif known:
             difference = _difference(scores, known)
             better = "better" if difference.iqm > 0.0 else "worse" if difference.iqm < 0.0 else "as good"
-            certain = "" if _is_apart(difference) else ", which may be chance"
+            certain = "" if difference.is_above_zero or difference.is_below_zero else ", which may be chance"
             score = f"{label}, trained as long: test IQM {estimate([*known.values()])}"
-            sentences.append(f"{score}. The winner is {better} ({_amount(difference)}{certain}).")
+            sentences.append(f"{score}. The winner is {better} ({difference.signed}{certain}).")
     return tuple(sentences)
 
 
@@ -318,20 +311,13 @@ def _better_baselines(summary: StudySummary, scores: dict[int, float]) -> list[s
     better = {
         label: difference
         for label in summary.baselines
-        if (known := _scores(summary, TEST, label))
-        and (difference := _difference(scores, known)).iqm < 0.0
-        and _is_apart(difference)
+        if (known := _scores(summary, TEST, label)) and (difference := _difference(scores, known)).is_below_zero
     }
     return [
-        f"The settings of {label} are better than it (difference {_amount(difference)}): train those, "
+        f"The settings of {label} are better than it (difference {difference.signed}): train those, "
         f"{label.replace(' ', '=')}."
         for label, difference in better.items()
     ]
-
-
-def _is_apart(difference: Estimate) -> bool:
-    """Whether the interval leaves 0 out."""
-    return difference.low is not None and difference.high is not None and not difference.low <= 0.0 <= difference.high
 
 
 def _optimism_details(tuning: Estimate | None, winner: Estimate) -> tuple[str, ...]:

@@ -74,10 +74,20 @@ def test_a_click_on_a_heading_sorts(tmp_path: Path) -> None:
 
 
 def test_the_command_can_be_copied_from_a_file(tmp_path: Path) -> None:
-    page = write_page(full_study(), tmp_path / "report")
-    script = "document.querySelector('button.copy').click(); setTimeout = () => 0;"
-    seen = visit(instrumented(page, script), tmp_path)
+    """The old way: Chromium asks another process for the clipboard, and may end before that answers."""
+    page = write_page(full_study(retrain_command="tuner train seed=7"), tmp_path / "report")
+    script = """
+        navigator.clipboard.writeText = () => Promise.reject(new Error("not from a file"));
+        document.execCommand = (what) => { document.title = what + ": " + getSelection(); };
+        document.querySelector('button.copy').click();
+        setTimeout = () => 0;
+    """
+    head = (
+        '<script>if (!navigator.clipboard) navigator.__defineGetter__("clipboard", () => window.board ??= {});</script>'
+    )
+    seen = visit(instrumented(page, script, head), tmp_path)
     assert ">Copied</button>" in seen.dom
+    assert "<title>copy: tuner train seed=7</title>" in seen.dom
     assert seen.console == []
 
 

@@ -5,7 +5,7 @@ import html
 from tuner.reporting.figures.style import DEFAULT, FAILED, FAINT, HOVER, TRIAL, WINNER, axis, lines_of
 from tuner.results.ablation import Ablation
 from tuner.results.findings import Estimate, estimate
-from tuner.results.insights.ablation import Effect, StepEffect, gain_text, step_effects, step_names
+from tuner.results.insights.ablation import Effect, StepEffect, step_effects, step_names
 from tuner.results.wording import format_value
 from tuner.trial.messages import JsonDict
 
@@ -46,7 +46,7 @@ def ablation_figure(ablation: Ablation) -> JsonDict:
 
 def _hover(one: StepEffect) -> str:
     moved = (f"{each.path} {format_value(each.before)} -> {format_value(each.after)}" for each in one.changes)
-    return "<br>".join(map(html.escape, [*moved, f"{gain_text(one.gain)}: {one.effect.value}"]))
+    return "<br>".join(map(html.escape, [*moved, f"{one.gain.signed}: {one.effect.value}"]))
 
 
 def _path(middles: list[float]) -> JsonDict:

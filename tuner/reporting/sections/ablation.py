@@ -7,7 +7,6 @@ from tuner.results.findings import estimate
 from tuner.results.insights.ablation import (
     StepEffect,
     ablation_command,
-    gain_text,
     percent,
     sentences,
     step_effects,
@@ -58,7 +57,7 @@ def _row(number: int, one: StepEffect, name: str) -> Html:
         text_cell(before),
         text_cell(after),
         number_cell(one.score.iqm),
-        number_cell(one.gain.iqm, gain_text(one.gain)),
+        number_cell(one.gain.iqm, one.gain.signed),
         number_cell(one.share, percent(one.share)),
         text_cell(one.effect.value),
     )

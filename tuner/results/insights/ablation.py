@@ -14,7 +14,7 @@ from tuner.results.ablation import Ablation, Change
 from tuner.results.findings import Estimate, estimate
 from tuner.results.records import StudySummary, cell
 from tuner.results.statistics import difference_interval, iqm
-from tuner.results.wording import counted, format_signed, format_value, join_words, short_names
+from tuner.results.wording import counted, format_value, join_words, short_names
 
 
 class Effect(StrEnum):
@@ -64,16 +64,6 @@ def difference(scores: Sequence[float], before: Sequence[float]) -> Estimate:
     return Estimate(float(iqm(scores) - iqm(before)), low, high, len(each), each)
 
 
-def is_above_zero(found: Estimate) -> bool:
-    """Whether the whole interval is."""
-    return found.low is not None and found.low > 0.0
-
-
-def is_below_zero(found: Estimate) -> bool:
-    """Whether the whole interval is."""
-    return found.high is not None and found.high < 0.0
-
-
 def whole_gain(ablation: Ablation) -> Estimate:
     """What all steps together brought."""
     return difference(ablation.steps[-1].scores, ablation.default)
@@ -85,22 +75,22 @@ def step_effects(ablation: Ablation) -> tuple[StepEffect, ...]:
     needed = {
         left.steps[0]
         for left in ablation.left_out
-        if len(left.steps) == 1 and is_below_zero(difference(left.scores, ablation.steps[-1].scores))
+        if len(left.steps) == 1 and difference(left.scores, ablation.steps[-1].scores).is_below_zero
     }
     found, before = [], ablation.default
     for index, step in enumerate(ablation.steps):
         gain = difference(step.scores, before)
-        share = gain.iqm / whole.iqm if is_above_zero(whole) else None
-        effect = Effect.NEEDED if index in needed and not is_above_zero(gain) else _effect(gain, MARGIN * whole.iqm)
+        share = gain.iqm / whole.iqm if whole.is_above_zero else None
+        effect = Effect.NEEDED if index in needed and not gain.is_above_zero else _effect(gain, MARGIN * whole.iqm)
         found.append(StepEffect(step.changes, estimate(step.scores), gain, share, effect))
         before = step.scores
     return tuple(found)
 
 
 def _effect(gain: Estimate, margin: float) -> Effect:
-    if is_above_zero(gain):
+    if gain.is_above_zero:
         return Effect.HELPED
-    if is_below_zero(gain):
+    if gain.is_below_zero:
         return Effect.HURT
     assert gain.low is not None
     assert gain.high is not None
@@ -113,15 +103,15 @@ def sentences(ablation: Ablation) -> tuple[str, ...]:
     end = "The winner, but for what hardly moved," if ablation.skipped else "The winner"
     first = (
         f"From the default configuration, {estimate(ablation.default)}, to {ablation.winner}, {effects[-1].score}, on "
-        f"{counted(len(ablation.seeds), 'fresh seed')}: {gain_text(whole)}."
+        f"{counted(len(ablation.seeds), 'fresh seed')}: {whole.signed}."
     )
-    if not is_above_zero(whole):
-        than = "worse than" if is_below_zero(whole) else "not clearly better than"
+    if not whole.is_above_zero:
+        than = "worse than" if whole.is_below_zero else "not clearly better than"
         nothing = f"{end} is {than} the default configuration on these seeds, so there is no gain to share."
         return (first, nothing, *_about_runs(ablation))
     names = _names(ablation)
     helped = sorted((one for one in effects if one.effect is Effect.HELPED), key=lambda one: -one.gain.iqm)
-    parts = [f"{_told(one.changes, names)} brought {percent(one.share)} ({gain_text(one.gain)})" for one in helped]
+    parts = [f"{_told(one.changes, names)} brought {percent(one.share)} ({one.gain.signed})" for one in helped]
     return (
         first,
         f"Of the gain, {'; '.join(parts)}." if parts else "No single step is clearly above 0; their sum is.",
@@ -136,11 +126,11 @@ def _about_the_rest(ablation: Ablation, effects: Sequence[StepEffect], names: Ma
     for one in effects:
         if one.effect is Effect.NEEDED:
             told.append(
-                f"{_told(one.changes, names)} brought nothing clear when it was changed ({gain_text(one.gain)}), but "
+                f"{_told(one.changes, names)} brought nothing clear when it was changed ({one.gain.signed}), but "
                 "the winner is worse without it: keep it."
             )
         elif one.effect is Effect.HURT:
-            told.append(f"{_told(one.changes, names)} made it worse ({gain_text(one.gain)}): leave it at its default.")
+            told.append(f"{_told(one.changes, names)} made it worse ({one.gain.signed}): leave it at its default.")
     idle = [one for one in effects if one.effect in (Effect.NONE, Effect.UNCLEAR)]
     return [*told, *([_about_idle(ablation, effects, idle, names)] if idle else [])]
 
@@ -155,11 +145,11 @@ def _about_idle(
     steps = [index for index, one in enumerate(effects) if one.effect in _IDLE]
     left, all_left = _left_out(ablation, steps), join_words(effects[index].name(names) for index in steps)
     at_the_end = steps == list(range(len(effects) - len(steps), len(effects)))  # its runs are those of the table
-    without = "" if left is None or at_the_end else f" The winner without {all_left}: {gain_text(left)}."
-    if left is not None and is_below_zero(left):
+    without = "" if left is None or at_the_end else f" The winner without {all_left}: {left.signed}."
+    if left is not None and left.is_below_zero:
         return (
             f"{what} made no clear difference one by one, but the winner without {all_left} is worse "
-            f"({gain_text(left)}): keep at least some of them."
+            f"({left.signed}): keep at least some of them."
         )
     is_checked = left is not None and left.low is not None and left.low >= -MARGIN * whole_gain(ablation).iqm
     if all(one.effect is Effect.NONE for one in idle) and (left is None or is_checked):
@@ -167,7 +157,7 @@ def _about_idle(
     if is_checked:
         return f"{what} may stay at {their}: that costs at most {percent(MARGIN)} of the gain.{without}"
     seeds = len(ablation.seeds)
-    each = "; ".join(f"{one.name(names)} {gain_text(one.gain)}" for one in idle)
+    each = "; ".join(f"{one.name(names)} {one.gain.signed}" for one in idle)
     return f"Not clear on {seeds} seeds: {each}.{without} num_seeds={2 * seeds} would tell more."
 
 
@@ -223,13 +213,6 @@ def _change_text(change: Change, names: Mapping[str, str]) -> str:
 def percent(share: float | None) -> str:
     """A share of the gain, `84 %`; nothing where there is none."""
     return "" if share is None else f"{100 * share:.0f} %"
-
-
-def gain_text(found: Estimate) -> str:
-    """A difference with its interval: `+280 [+240, +310]`."""
-    if found.low is None or found.high is None:
-        return format_signed(found.iqm)
-    return f"{format_signed(found.iqm)} [{format_signed(found.low)}, {format_signed(found.high)}]"
 
 
 def ablation_csv(ablation: Ablation) -> str:

@@ -6,7 +6,7 @@ from itertools import pairwise
 from statistics import fmean
 
 from tuner.results.ablation import Ablation, AblationSettings, AblationStep, LeftOut
-from tuner.results.insights.ablation import difference, is_above_zero, is_below_zero
+from tuner.results.insights.ablation import difference
 from tuner.results.selection import MIN_RACE_SEEDS, is_clearly_worse
 from tuner.study.ablation.blocks import Between, Changed
 from tuner.study.ablation.seeds import ablation_seeds
@@ -44,7 +44,7 @@ class AblationPath:
         """Measures both ends; if there is a gain between them, finds the path that it came by, and what is idle."""
         goal = self.between.all
         ends = self._measured([NONE_CHANGED, goal], self._to_come(len(goal)) + self._ends)
-        gained = is_above_zero(difference(ends[goal], ends[NONE_CHANGED]))
+        gained = difference(ends[goal], ends[NONE_CHANGED]).is_above_zero
         path = self._path() if gained else [NONE_CHANGED, goal]
         scores = self._measured(path)
         return Ablation(
@@ -109,15 +109,15 @@ class AblationPath:
         idle = [
             index
             for index in range(len(steps))
-            if not is_above_zero(difference(scores[path[index + 1]], scores[path[index]]))
+            if not difference(scores[path[index + 1]], scores[path[index]]).is_above_zero
         ]
         if not idle:
             return ()
         together = self._without(idle, steps)
-        if len(idle) == 1 or not together or not is_below_zero(difference(together[0].scores, scores[goal])):
+        if len(idle) == 1 or not together or not difference(together[0].scores, scores[goal]).is_below_zero:
             return together
         single = [left for index in idle for left in self._without([index], steps)]
-        needed = {left.steps[0] for left in single if is_below_zero(difference(left.scores, scores[goal]))}
+        needed = {left.steps[0] for left in single if difference(left.scores, scores[goal]).is_below_zero}
         rest = [index for index in idle if index not in needed]
         return (*together, *single, *(self._without(rest, steps) if needed and len(rest) > 1 else ()))
 
