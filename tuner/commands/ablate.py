@@ -25,7 +25,7 @@ from tuner.reporting import AblationTable, write_page
 from tuner.results.ablation import Ablation, AblationSettings
 from tuner.results.insights.ablation import ablation_csv, sentences
 from tuner.results.records import EVOLVE
-from tuner.results.wording import counted, format_value
+from tuner.results.wording import counted, format_change, format_value
 from tuner.runs.build import build_trackers
 from tuner.runs.checks import checked_run, resolve
 from tuner.study import (
@@ -44,16 +44,16 @@ from tuner.study.ablation.runner import AblationRunner, AblationTask
 from tuner.study.sampling.vetting import check_values
 from tuner.study.storage.opening import IN_MEMORY
 from tuner.study.storage.ownership import refuse_another
-from tuner.study.watching.display import ablation_display
+from tuner.study.watching.display import AblationDisplay, study_display
 from tuner.study.watching.tracking import TrackingListener
 from tuner.support.console import PlainConsole
 from tuner.support.files import atomic_write
+from tuner.support.interrupts import EXIT_INTERRUPTED
 from tuner.support.passwords import command_line
 from tuner.trackers.base import TrackerGroup
 from tuner.trial.messages import JsonDict
 
 CSV_FILE = "ablation.csv"
-_EXIT_STOPPED = 130
 
 
 def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
@@ -82,7 +82,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         typed = [word for word in overrides if not word.startswith("study.name=")]
         again = escape(command_line(["tuner", "ablate", subject.definition.name, *typed]))
         console.print(f"{stop}; the same command goes on:\n  [bold]{again}[/bold]", highlight=False, soft_wrap=True)
-        return _EXIT_STOPPED
+        return EXIT_INTERRUPTED
     console.print(AblationTable(ablation))
     for sentence in sentences(ablation):
         console.print(escape(sentence), highlight=False, soft_wrap=True)
@@ -187,7 +187,7 @@ def _measure(subject: _Subject, resolved: JsonDict, console: Console) -> Ablatio
     tracker = TrackerGroup(list(build_trackers(resolved.get("tracker")).values()))
     total_steps = int(definition.config.get("training", {}).get("total_steps", 0))
     runs = TrackingListener(tracker, definition.name, total_steps, definition.study_folder)
-    with ablation_display(console, definition, int(executor.get("parallel", 1))) as display:
+    with study_display(console, definition, int(executor.get("parallel", 1)), AblationDisplay) as display:
         listeners: StudyListener = Listeners(display, runs)
         with StudyStore(subject.url, display.on_note) as store, closing(tracker), make_executor(executor) as workers:
             return AblationRunner(subject.task, store, workers, listeners).run()
@@ -201,12 +201,7 @@ def _executor(node: JsonDict, definition: StudyDefinition) -> JsonDict:
 def _plan_of(subject: _Subject) -> str:
     found, settings = subject.task.between, subject.task.settings
     num = len(found.blocks)
-    steps = [
-        ", ".join(
-            f"{change.path} {format_value(change.before)} -> {format_value(change.after)}" for change in block.changes
-        )
-        for block in found.blocks
-    ]
+    steps = [", ".join(map(format_change, block.changes)) for block in found.blocks]
     lines = [
         f"study {subject.definition.name}: {counted(num, 'change')} from the default configuration to {found.label}",
         *(f"  {step}" for step in steps),

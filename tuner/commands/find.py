@@ -28,10 +28,9 @@ from tuner.study import StudyListener, StudyStopped
 from tuner.study.run_registry import Run
 from tuner.support.console import PlainConsole
 from tuner.support.files import atomic_write
+from tuner.support.interrupts import EXIT_INTERRUPTED
 from tuner.support.passwords import command_line
 from tuner.trackers.base import TrackerGroup
-
-EXIT_STOPPED = 130
 
 
 def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
@@ -51,7 +50,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         typed = [word for word in overrides if not word.startswith("finder=")]
         again = escape(command_line(["tuner", "find", str(config.finder.kind), *typed]))
         console.print(f"{stop}; the same command goes on:\n  [bold]{again}[/bold]", highlight=False, soft_wrap=True)
-        return EXIT_STOPPED
+        return EXIT_INTERRUPTED
     for sentence in found.sentences:
         console.print(escape(sentence), highlight=False, soft_wrap=True)
     for what, line in _write_outputs(found, overrides).items():

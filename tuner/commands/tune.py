@@ -51,11 +51,10 @@ from tuner.study.watching.tracking import TrackingListener
 from tuner.support.columns import width_of
 from tuner.support.console import PlainConsole
 from tuner.support.files import atomic_write
+from tuner.support.interrupts import EXIT_INTERRUPTED
 from tuner.support.passwords import command_line
 from tuner.trackers.base import TrackerGroup
 from tuner.trial.folder import CHECKPOINT_FILE
-
-EXIT_STOPPED = 130
 
 
 def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
@@ -84,7 +83,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     except StudyStopped as stop:
         again = escape(command_line(["tuner", "tune", *overrides]))
         console.print(f"{stop}; the same command goes on:\n  [bold]{again}[/bold]", highlight=False, soft_wrap=True)
-        return EXIT_STOPPED
+        return EXIT_INTERRUPTED
     _show(result, console, told.notes)
     if not told.started:
         more = f"it goes on with a larger study.num_trials, now {config.study.num_trials}"

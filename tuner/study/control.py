@@ -15,12 +15,12 @@ from typing import Protocol
 
 from tuner.errors import UserError
 from tuner.support.files import sweep_unfinished
+from tuner.support.interrupts import EXIT_INTERRUPTED
 
 LOCK_FILE = "controller.lock"
 LAST_RESORT_S = 5.0
 """How long the second Ctrl-C may take to end a wait for the database, before the process ends without it."""
 
-EXIT_INTERRUPTED = 130
 _HANDLED = (signal.SIGINT, signal.SIGTERM)
 _log = logging.getLogger(__name__)
 

@@ -47,6 +47,7 @@ from tuner.study.guard import further_trials
 from tuner.study.sampling.samplers import SamplerFactory, require_packages
 from tuner.study.storage.store import BY_CHANCE
 from tuner.study.sweep.study import Sweep, SweepRunner, SweepSampler
+from tuner.support.interrupts import EXIT_INTERRUPTED
 from tuner.support.names import did_you_mean
 from tuner.support.passwords import command_line
 from tuner.sweeper.grammar import SweepSpace, parse_sweep
@@ -58,7 +59,6 @@ from tuner.trial.messages import JsonDict
 
 _log = logging.getLogger(__name__)
 
-EXIT_STOPPED = 130
 BASIC_LAUNCHER = "hydra._internal.core_plugins.basic_launcher.BasicLauncher"
 
 _PRELOAD = ("numpy", "hydra._internal.hydra", "hydra._internal.core_plugins.basic_launcher", "tuner.sweeper.job")
@@ -111,7 +111,7 @@ def run_sweep(app: HydraApp, node: Mapping[str, Any], arguments: Sequence[str]) 
         return _run(app, translate(node), arguments)
     except StudyStopped as stop:
         _log.info("%s; the same command goes on", stop)
-        raise SystemExit(EXIT_STOPPED) from None
+        raise SystemExit(EXIT_INTERRUPTED) from None
     except UserError as error:
         raise SweepRefusedError(in_own_words(str(error))) from error
 

@@ -12,11 +12,11 @@ import pytest
 import sqlalchemy
 from sqlalchemy.engine import make_url
 
-from tuner.study import control
 from tuner.study.control import Interrupts
 from tuner.study.storage import connections as lines
 from tuner.study.storage.connections import DatabaseConnections, GivenUpError
 from tuner.study.storage.retries import StorageLostError, with_retries
+from tuner.support.interrupts import EXIT_INTERRUPTED
 
 
 class Lost(sqlalchemy.exc.OperationalError):
@@ -195,7 +195,7 @@ def test_what_cannot_be_woken_is_left() -> None:
     import subprocess
 
     done = subprocess.run([sys.executable, "-c", STUCK], capture_output=True, text=True, timeout=50)
-    assert done.returncode == control.EXIT_INTERRUPTED
+    assert done.returncode == EXIT_INTERRUPTED
     assert "ended without an answer of the database; the same command goes on" in done.stderr
 
 

@@ -6,7 +6,7 @@ from tuner.reporting.figures.style import DEFAULT, FAILED, FAINT, HOVER, TRIAL, 
 from tuner.results.ablation import Ablation
 from tuner.results.findings import Estimate, estimate
 from tuner.results.insights.ablation import Effect, StepEffect, step_effects, step_names
-from tuner.results.wording import format_value
+from tuner.results.wording import format_change
 from tuner.trial.messages import JsonDict
 
 _NAME_CHARS = 20
@@ -45,7 +45,7 @@ def ablation_figure(ablation: Ablation) -> JsonDict:
 
 
 def _hover(one: StepEffect) -> str:
-    moved = (f"{each.path} {format_value(each.before)} -> {format_value(each.after)}" for each in one.changes)
+    moved = map(format_change, one.changes)
     return "<br>".join(map(html.escape, [*moved, f"{one.gain.signed}: {one.effect.value}"]))
 
 

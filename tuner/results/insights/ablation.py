@@ -14,7 +14,7 @@ from tuner.results.ablation import Ablation, Change
 from tuner.results.findings import Estimate, estimate
 from tuner.results.records import StudySummary, cell
 from tuner.results.statistics import difference_interval, iqm
-from tuner.results.wording import counted, format_value, join_words, short_names
+from tuner.results.wording import counted, format_change, join_words, short_names
 
 
 class Effect(StrEnum):
@@ -199,15 +199,11 @@ def step_names(ablation: Ablation) -> tuple[str, ...]:
 def change_texts(ablation: Ablation) -> tuple[tuple[str, ...], ...]:
     """For each step its changes, `gamma 0.99 -> 0.98`."""
     names = _names(ablation)
-    return tuple(tuple(_change_text(change, names) for change in step.changes) for step in ablation.steps)
+    return tuple(tuple(format_change(change, names[change.path]) for change in step.changes) for step in ablation.steps)
 
 
 def _told(changes: Sequence[Change], names: Mapping[str, str]) -> str:
-    return join_words(_change_text(change, names) for change in changes)
-
-
-def _change_text(change: Change, names: Mapping[str, str]) -> str:
-    return f"{names[change.path]} {format_value(change.before)} -> {format_value(change.after)}"
+    return join_words(format_change(change, names[change.path]) for change in changes)
 
 
 def percent(share: float | None) -> str:

@@ -13,7 +13,7 @@ import optuna
 from tuner.executors.base import Executor
 from tuner.results.ablation import Ablation, AblationSettings
 from tuner.results.records import ABLATE, LATER_STAGES, SCREEN, RunRecord
-from tuner.results.wording import format_value, join_words
+from tuner.results.wording import format_change, join_words
 from tuner.study.ablation.blocks import Between, Changed
 from tuner.study.ablation.path import AblationPath, Scores
 from tuner.study.control import Interrupts, sole_controller
@@ -115,7 +115,7 @@ class AblationRunner:
 
     def _announce(self, before: Changed, after: Changed) -> None:
         changes = [one for index in sorted(after - before) for one in self._task.between.blocks[index].changes]
-        moved = join_words(f"{one.path} {format_value(one.before)} -> {format_value(one.after)}" for one in changes)
+        moved = join_words(map(format_change, changes))
         self._listener.on_note(f"next on the path: {moved}")
 
 

@@ -17,16 +17,6 @@ from tuner.study.run_registry import Run
 from tuner.study.watching.listener import StudyListener
 
 
-@contextmanager
-def study_display(console: Console | None, definition: StudyDefinition, parallel: int) -> Iterator[StudyListener]:
-    """A listener that shows how the study goes; without a console, one that shows nothing."""
-    if console is None:
-        yield StudyListener()
-    else:
-        with LiveTable(console) as table:
-            yield LiveDisplay(table, definition, parallel)
-
-
 @dataclass
 class _Row:
     """A run under way, as it is shown."""
@@ -35,16 +25,6 @@ class _Row:
     began: float
     progress: float | None = None
     value: float | None = None
-
-
-@contextmanager
-def ablation_display(console: Console | None, definition: StudyDefinition, parallel: int) -> Iterator[StudyListener]:
-    """The same of what is run behind a study, which has only one stage and no plan."""
-    if console is None:
-        yield StudyListener()
-    else:
-        with LiveTable(console) as table:
-            yield AblationDisplay(table, definition, parallel)
 
 
 class LiveDisplay(StudyListener):
@@ -128,7 +108,19 @@ class LiveDisplay(StudyListener):
 
 
 class AblationDisplay(LiveDisplay):
-    """Knows of no runs but those that it is told of."""
+    """Of what is run behind a study: there is only one stage, and no runs but those that are told of."""
 
     def _planned(self, num_trials: int) -> dict[str, int]:
         return {}
+
+
+@contextmanager
+def study_display(
+    console: Console | None, definition: StudyDefinition, parallel: int, kind: type[LiveDisplay] = LiveDisplay
+) -> Iterator[StudyListener]:
+    """A listener that shows how the study goes; without a console, one that shows nothing."""
+    if console is None:
+        yield StudyListener()
+    else:
+        with LiveTable(console) as table:
+            yield kind(table, definition, parallel)
