@@ -8,6 +8,7 @@ import tensorflow as tf
 from note_rl.errors import AgentContractError
 from note_rl.learners.keras.modes import Modes
 from note_rl.learners.keras.tracing import Constants
+from note_rl.learners.keras.xla import needs_autograph
 from note_rl.types import Array, FloatArray
 
 _MOST_TRACES = 5  # of one method; if its constants change on, it is called as it is, which is right but slower
@@ -49,4 +50,5 @@ class TracedMethods:
             return
         signature = [tf.TensorSpec((None, *array.shape[1:]), array.dtype) for array in arrays]
         with constants.guarded():
-            self._functions[key] = tf.function(evaluate, input_signature=signature).get_concrete_function(), constants
+            traced = tf.function(evaluate, input_signature=signature, autograph=needs_autograph(type(self._agent)))
+            self._functions[key] = traced.get_concrete_function(), constants

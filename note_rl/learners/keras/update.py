@@ -68,7 +68,7 @@ class CompiledUpdate:
         self._prepared: list[Any] = []  # what the update was compiled for
         self._constants = Constants(agent)  # and what it has taken for constant
         self._num_recompiled = 0  # in this training run
-        self.compilation = Compilation(False, True, "")
+        self.compilation = Compilation(False, True, type(agent))
         self.num_traces = 0
 
     def prepare(
@@ -80,7 +80,7 @@ class CompiledUpdate:
         if prepared != self._prepared or self._constants.changed():
             self._prepared = prepared
             self._optimizers, self._hyperparameters = optimizers, hyperparameters
-            self.compilation = Compilation(jit, is_on_cpu(self._groups[0][0]), type(self._agent).__name__)
+            self.compilation = Compilation(jit, is_on_cpu(self._groups[0][0]), type(self._agent))
             self._step = self._make_step(optimizers, max_grad_norm)
             self._compile()
         self._num_recompiled = 0

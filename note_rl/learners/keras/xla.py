@@ -17,6 +17,7 @@ _log = logging.getLogger(__name__)
 # normalisation, dropout and average pooling are 1 to 4 times faster with it.
 _SLOW_ON_CPU = ("Conv2D", "Conv3D", "DepthwiseConv2d", "MaxPoolGrad", "MaxPool3DGrad")
 _SLOW_ON_CPU_EXACTLY = ("Conv",)
+_PLAIN = ("abc", "builtins", "typing")
 
 
 class Compilation:
@@ -28,34 +29,46 @@ class Compilation:
     Args:
         asked: True, False, or "auto": where it pays.
         on_cpu: Whether the parameters are in the memory of the CPU.
-        owner: Whose functions they are, for messages.
+        owner: The class whose functions they are.
 
     Attributes:
         uses_xla: Whether functions are traced for XLA, as far as is known by now.
     """
 
-    def __init__(self, asked: bool | str, on_cpu: bool, owner: str) -> None:
+    def __init__(self, asked: bool | str, on_cpu: bool, owner: type) -> None:
         self.uses_xla = bool(asked)
         self._choosing = asked == "auto" and on_cpu
         self._owner = owner
 
     def traced(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Traces the function as a concrete one for arguments like these; it is compiled when it is first called."""
-        traced = tf.function(function, jit_compile=self.uses_xla).get_concrete_function(*arguments)
+        traced = self._traced(function, *arguments)
         slow = slow_operations(traced) if self.uses_xla and self._choosing else []
         if not slow:
             return traced
         self.uses_xla = False
         say_once(
             _log,
-            f"jit_compile='auto': {self._owner} is trained without XLA, which is several times slower than TensorFlow "
-            f"itself at {', '.join(slow)} on a CPU; jit_compile=True asks for it all the same",
+            f"jit_compile='auto': {self._owner.__name__} is trained without XLA, which is several times slower than "
+            f"TensorFlow itself at {', '.join(slow)} on a CPU; jit_compile=True asks for it all the same",
         )
-        return tf.function(function).get_concrete_function(*arguments)
+        return self._traced(function, *arguments)
+
+    def _traced(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        autograph = needs_autograph(self._owner)
+        return tf.function(function, jit_compile=self.uses_xla, autograph=autograph).get_concrete_function(*arguments)
 
     def give_up(self) -> None:
         """Traces without XLA from now on: it cannot compile what was traced."""
         self.uses_xla = False
+
+
+def needs_autograph(owner: type) -> bool:
+    """Whether the methods of a class may hold an `if` or a `for` over tensors, which AutoGraph turns into operations.
+
+    Nothing that is written here does, and reading its source takes AutoGraph some three seconds in every process.
+    """
+    return not all(base.__module__.partition(".")[0] in ("note_rl", *_PLAIN) for base in owner.__mro__)
 
 
 def slow_operations(function: Any) -> list[str]:

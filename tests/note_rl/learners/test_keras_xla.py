@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from keras import layers
+from tensorflow.python.eager.polymorphic_function import autograph_util
 
 from note_rl import RL, errors
 from note_rl.agents.keras import DQN
@@ -84,7 +85,7 @@ def nothing_said(monkeypatch):
 
 @pytest.mark.parametrize("name", SLOW)
 def test_what_xla_does_slowly_on_a_cpu_is_not_given_to_it(name):
-    compilation = Compilation("auto", True, "Agent")
+    compilation = Compilation("auto", True, object)
     function = compilation.traced(gradients_of(keras.Input(PICTURES.shape[1:]), *SLOW[name]()), PICTURES)
     assert not compilation.uses_xla
     assert not compiles(function)
@@ -92,7 +93,7 @@ def test_what_xla_does_slowly_on_a_cpu_is_not_given_to_it(name):
 
 @pytest.mark.parametrize("name", QUICK)
 def test_everything_else_is(name):
-    compilation = Compilation("auto", True, "Agent")
+    compilation = Compilation("auto", True, object)
     assert compiles(compilation.traced(gradients_of(keras.Input(PICTURES.shape[1:]), *QUICK[name]()), PICTURES))
     assert compilation.uses_xla
 
@@ -101,7 +102,7 @@ def test_everything_else_is(name):
     ("asked", "on_cpu", "expected"), [(True, True, True), ("auto", False, True), (False, True, False)]
 )
 def test_what_was_asked_for_counts_and_where_the_parameters_are(asked, on_cpu, expected):
-    compilation = Compilation(asked, on_cpu, "Agent")
+    compilation = Compilation(asked, on_cpu, object)
     function = compilation.traced(gradients_of(keras.Input((8, 8, 2)), *SLOW["Conv2D"]()), PICTURES)
     assert compiles(function) == compilation.uses_xla == expected
 
@@ -177,3 +178,47 @@ def test_an_agent_without_layers_and_the_noise_of_its_gradients_are_as_well():
     learner.update(sample, {})
     assert [compiles(one) for one in traced(learner)] == [False]
     assert learner.num_traces == 1  # known by now
+
+
+class OneSided(DQN):
+    """Loses more where its values are too high."""
+
+    couples_samples = True
+    aim = 0.0
+
+    def __call__(self, s, a, next_s, r, d):
+        error = tf.reduce_mean(tf.gather(self.action(s), a, axis=1, batch_dims=1)) - self.aim
+        if error > 0.0:
+            error = 2.0 * error
+        return tf.square(error)
+
+
+@pytest.fixture
+def converted(monkeypatch):
+    """The functions whose source AutoGraph is asked to read."""
+    functions, convert = [], autograph_util.api.converted_call
+
+    def converted_call(function, *arguments, **options):
+        functions.append(function)
+        return convert(function, *arguments, **options)
+
+    monkeypatch.setattr(autograph_util.api, "converted_call", converted_call)
+    return functions
+
+
+def test_conditions_on_tensors_may_be_written_as_python_has_them(converted):
+    agent, sample = OneSided(env="CartPole-v1", hidden_size=(8,)), blocks_of(1, (4,), np.float32)
+    for aim, factor in ((100.0, 1.0), (-100.0, 2.0)):
+        agent.aim = aim
+        learner = prepared(agent, jit=False)
+        values = agent.action(sample.obs[0]).numpy()[np.arange(4), sample.action[0]]
+        expected = (factor * (values.mean() - aim)) ** 2
+        np.testing.assert_allclose(learner.update(sample, {}).loss, [[expected]], rtol=1e-5)
+    assert converted
+
+
+def test_the_source_of_built_in_agents_is_not_read(converted):
+    agent = DQN(env="CartPole-v1", hidden_size=(8,))
+    prepared(agent, jit=False).update(blocks_of(1, (4,), np.float32), {})
+    agent.learner._framework_act(np.zeros((1, 4), np.float32))
+    assert converted == []
