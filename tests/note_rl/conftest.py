@@ -20,7 +20,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if mark is None or not isinstance(item, pytest.Function):
             continue
         params = item.callspec.params
-        if params["framework"].package == "keras" and (not mark.args or params["name"] in mark.args):
+        names = [getattr(value, "__name__", value) for value in params.values()]
+        if params["framework"].package == "keras" and (not mark.args or any(name in mark.args for name in names)):
             item.add_marker(pytest.mark.slow)
 
 

@@ -204,6 +204,7 @@ ROLLOUTS = {
 KERAS = ("PPO-switches", "TRPO-dials")  # tracing is slow
 
 
+@pytest.mark.slow_in_keras("TRPO")
 @pytest.mark.parametrize(
     ("framework", "name", "env"),
     [

@@ -55,6 +55,7 @@ def test_a_mirrored_agent_acts_alike_with_normalised_observations(framework):
     check_that_workers_act_alike(agent, GreedyQPolicy())
 
 
+@pytest.mark.slow_in_keras
 @BOTH
 def test_an_agent_of_the_users_own_is_made_again_in_the_workers(framework):
     seed_everything(1)

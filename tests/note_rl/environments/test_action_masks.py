@@ -272,6 +272,7 @@ RUNS = {
 IN_KERAS = ("DQN", "PPO", "TRPO", "ACER")  # tracing is slow
 
 
+@pytest.mark.slow_in_keras("ACER", "TRPO")
 @pytest.mark.parametrize(
     ("framework", "name"),
     [

@@ -95,6 +95,7 @@ def test_running_statistics_follow_what_is_learned_from_and_are_copied_to_the_ta
 
 
 @pytest.mark.xla
+@pytest.mark.slow_in_keras("batch norm")
 @pytest.mark.parametrize("name", ["batch norm", "dropout"])
 def test_compiled_and_recorded_steps_are_the_ordinary_ones(framework, name):
     plain, compiled, again = (

@@ -39,7 +39,7 @@ def replayed(tuner: CommandLine, study: Path) -> Any:
     return run, read_reports(tuner.folder / "again")
 
 
-@pytest.mark.parametrize("agent", ["dqn", "ppo"])
+@pytest.mark.parametrize("agent", [pytest.param("dqn", marks=pytest.mark.slow), "ppo"])
 def test_the_winner_is_trained_again_from_its_file(tuner: CommandLine, agent: str) -> None:
     narrow = ["~space.buffer"] if agent == "dqn" else ["~space.buffer", "+space.agent.value_coef={low: 0.1, high: 1.0}"]
     answer = tuner("tune", *SMALL, *SMALL_AGENTS[agent], *narrow)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from note_rl.training.checkpoint import read_checkpoint
-from tests.tuner.runs.test_train import CHEAP, Reporter, run_config
+from tests.tuner.runs.test_train import CASES, CHEAP, Reporter, run_config
 from tuner.runs.training import run_training
 from tuner.trial.folder import CHECKPOINT_FILE, INHERITED_FILE
 from tuner.trial.messages import Outcome, TrialInterrupted
@@ -72,7 +72,9 @@ def test_a_rung_that_was_reported_is_told_again_before_training_goes_on(tmp_path
     assert [name for name in before if not np.array_equal(before[name], after[name])] == [], "not one step further"
 
 
-@pytest.mark.parametrize(("agent", "backend"), CHEAP)
+@pytest.mark.parametrize(
+    ("agent", "backend"), [pytest.param(*one, marks=[pytest.mark.slow] * ("keras" in one)) for one in CASES]
+)
 def test_heirs_begin_with_the_parameters_they_inherit_and_differ_from_then_on(
     tmp_path: Path, agent: str, backend: str
 ) -> None:
