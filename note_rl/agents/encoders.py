@@ -7,7 +7,7 @@ from typing import Any
 
 from note_rl.agents.architecture import Architecture, NetworkPlan, Placed
 from note_rl.agents.layers import Activate, Shape, instead
-from note_rl.environments.packing import PackedKey, PackedShape
+from note_rl.environments.packing import ACTION, PackedKey, PackedShape
 from note_rl.errors import SettingsError
 
 _OF_ENCODERS = ("layers", "hidden_sizes", "activation", "initializer", "gain")
@@ -50,7 +50,8 @@ def encoded_plan(
     """Plans a network for observations that are dictionaries.
 
     Args:
-        shape: Of an observation, as `observed_shape` has it.
+        shape: Of an observation, as `observed_shape` has it, or with an action behind it, whose numbers join the
+            features as they are.
         num_outputs: Width of the last layer.
         encoders: By key, {layers: [...], hidden_sizes: [...], activation: ..., initializer: ..., gain: ...}, or None
             for numbers that are taken as they are.
@@ -62,22 +63,22 @@ def encoded_plan(
     if not isinstance(shape, PackedShape):
         raise SettingsError(
             "encoders (network=dict) are for observations that are dictionaries, and this network is to see an array "
-            f"of the shape {list(shape)}: choose network=mlp or network=layers (so do DDPG, TD3 and SAC, whose critics "
-            "see actions beside observations)"
+            f"of the shape {list(shape)}: choose network=mlp or network=layers"
         )
-    keys = [part.key for part in shape.parts]
+    shown = [part for part in shape.parts if part.key != ACTION]
+    keys = [part.key for part in shown]
     if not isinstance(encoders, Mapping):
         raise SettingsError(f"encoders={encoders!r} must be a group with an entry for each of {', '.join(keys)}")
     for key in encoders:
         if key not in keys:
             raise SettingsError(f"encoders has {key}, which observations do not{instead(str(key), keys)}")
-    for part in shape.parts:
+    for part in shown:
         if part.key not in encoders:
             raise SettingsError(
                 f"encoders has none for {part.key}, which shows the shape {list(part.shape)}: add one such as "
                 "{layers: [{dense: 64}]}, or null to take its numbers as they are"
             )
-    plans = tuple(EncoderPlan(part, _plan(part, encoders[part.key])) for part in shape.parts)
+    plans = tuple(EncoderPlan(part, _plan(part, encoders.get(part.key))) for part in shape.parts)
     return EncodedPlan(plans, joined.plan((sum(plan.num_features for plan in plans),), num_outputs))
 
 

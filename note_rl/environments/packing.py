@@ -8,6 +8,9 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.wrappers import FlattenObservation
 
+ACTION = "(action)"
+"""The key of what is no part of an observation; see `shape_with_action`."""
+
 
 @dataclass(frozen=True)
 class PackedKey:
@@ -49,6 +52,13 @@ class PackedShape(tuple[int, ...]):
     def __reduce__(self) -> tuple[Any, ...]:
         """A tuple would be made again of its number only."""
         return type(self), (self.parts,)
+
+
+def shape_with_action(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
+    """Shape [n + size] of a flat observation [n] with the numbers of an action behind it, as critics take both."""
+    if not isinstance(shape, PackedShape):
+        return (shape[0] + size,)
+    return PackedShape((*shape.parts, PackedKey(ACTION, shape.parts[-1].end, (size,), is_image=False)))
 
 
 def observed_shape(env: Any) -> tuple[int, ...]:

@@ -7,10 +7,14 @@ import numpy as np
 from gymnasium import spaces
 
 
-class Signs(gymnasium.Env[dict[str, Any], int]):
-    """Shows an image whose left or right half is bright, and a sign; the right one of four actions depends on both."""
+class Signs(gymnasium.Env[dict[str, Any], Any]):
+    """Shows an image whose left or right half is bright, and a sign; the right one of four actions depends on both.
+
+    With numbers, the four are -1, -1/3, 1/3 and 1, and what is away from the right one is lost.
+    """
 
     def __init__(self, numbers: bool = False) -> None:
+        self._numbers = numbers
         self.observation_space = spaces.Dict(
             {"image": spaces.Box(0, 255, (6, 6, 1), np.uint8), "sign": spaces.Box(-1.0, 1.0, (1,), np.float32)}
         )
@@ -21,9 +25,11 @@ class Signs(gymnasium.Env[dict[str, Any], int]):
         self.left = 8
         return self._next(), {}
 
-    def step(self, action: int) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
         self.left -= 1
-        reward = float(action == self.wanted)
+        reward = (
+            1.0 - abs(float(action[0]) - self.wanted / 1.5 + 1.0) if self._numbers else float(action == self.wanted)
+        )
         return self._next(), reward, False, self.left == 0, {}
 
     def _next(self) -> dict[str, Any]:

@@ -36,11 +36,6 @@ def check_network(run: RunConfig, kind: type[Declared], env: Any) -> None:
     """
     networks = Networks.from_section(run.network)
     _check_network(run, networks.network, "network", env)
-    if str(networks.network["_target_"]).endswith(_ENCODED) and "bounded" in (kind.action_kinds or ()):
-        raise UserError(
-            f"network=dict encodes observations alone, and the critic of {kind.__name__} sees actions, too: choose "
-            "network=mlp, which takes all keys in a row"
-        )
     for name in _OF_THE_VALUE:
         if networks.network.get(name) and not kind.has_value_network:
             raise UserError(

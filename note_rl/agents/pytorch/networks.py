@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from note_rl.agents.spaces import ContinuousSpaces, image_shape, say_if_pixels
 from note_rl.environments.frames import channels_first
+from note_rl.environments.packing import shape_with_action
 from note_rl.errors import SettingsError
 from note_rl.learners.numpy_policy import DenseLayer, dense_layers_of, scaled_tanh
 from note_rl.types import Activation
@@ -135,6 +136,8 @@ class TanhActor(nn.Module):
 class QNetwork(nn.Module):
     """Q(s, a) [B]: the action, brought to [-1, 1], joins a flat observation, or what is seen in an image.
 
+    Encoders of an observation that was a dictionary leave the action as it is; see `shape_with_action`.
+
     Args:
         make: Makes the network from (input shape, number of outputs). Of images, it makes one with
             `num_features` outputs and an `MLP` goes on from there.
@@ -150,8 +153,8 @@ class QNetwork(nn.Module):
         self.register_buffer("scale", torch.from_numpy(spaces.scale))
         flat = len(spaces.obs_shape) == 1
         self.encoder: nn.Module = nn.Identity() if flat else make(spaces.obs_shape, num_features)
-        num_inputs = (spaces.obs_shape[0] if flat else num_features) + spaces.action_size
-        self.net = make((num_inputs,), 1) if flat else MLP((num_inputs,), 1)
+        inputs = shape_with_action(spaces.obs_shape if flat else (num_features,), spaces.action_size)
+        self.net = make(inputs, 1) if flat else MLP(inputs, 1)
 
     def forward(self, s: Tensor, a: Tensor) -> Tensor:
         """Values [B] of actions [B, A] in states [B, *obs]."""

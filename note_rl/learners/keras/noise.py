@@ -136,7 +136,7 @@ def _norms_by_layers(
 
 def _norms_of_layer(gradient: PassGradient, parts: int) -> Any:
     """By products of what goes in and what comes back, [2]: as `_norms_by_parts`, of sums where that has means."""
-    if len(gradient.back) == parts:  # |g x'|^2 = |g|^2 |x|^2: no gradient of a single sample is made
+    if gradient.back.shape[0] == parts:  # |g x'|^2 = |g|^2 |x|^2: no gradient of a single sample is made
         inputs = tf.reduce_sum(tf.square(gradient.inputs), axis=1) + float(gradient.has_bias)
         small = tf.reduce_sum(tf.reduce_sum(tf.square(gradient.back), axis=1) * inputs)
         whole = _gradients_of(gradient.inputs, gradient.back, gradient.has_bias)

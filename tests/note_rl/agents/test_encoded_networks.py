@@ -2,6 +2,7 @@
 
 import copy
 import importlib
+import math
 import pickle
 from functools import partial
 
@@ -11,11 +12,12 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from note_rl.agents.spaces import any_spaces
+from note_rl.agents.spaces import any_spaces, continuous_spaces
 from note_rl.environments import flat_observations
 from note_rl.environments.packing import PackedShape, observed_shape
 from note_rl.errors import SettingsError
-from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
+from note_rl.noise import GaussianWhiteNoiseProcess
+from note_rl.policy import EpsGreedyQPolicy, NoisyPolicy, SoftmaxPolicy, SquashedGaussianPolicy
 from note_rl.seeding import seed_everything
 from tests.note_rl.agents.test_layered_networks import copy_weights
 from tests.note_rl.dictionaries import Signs
@@ -115,6 +117,24 @@ def tensor(framework, values):
     return tf.constant(values)
 
 
+@BOTH
+def test_a_critic_takes_the_action_as_it_is(framework):
+    module, plain = f"note_rl.agents.{framework.package}", {"image": {"layers": ["flatten"]}, "sign": None}
+    encoded = importlib.import_module(f"{module}.encoded").encoded_network
+    make = partial(encoded, encoders=plain, hidden_sizes=(1,), activation="linear")
+    spaces = continuous_spaces("NoteRLSignsOfNumbers-v0", "TD3")
+    critic = importlib.import_module(f"{module}.networks").QNetwork(make, spaces)
+    x = np.zeros((3, 37), np.float32)
+    x[0, :36], x[1, 36] = 51.0, -0.5
+    actions = np.array([[0.5], [0.5], [-1.0]], np.float32)
+    critic(tensor(framework, x), tensor(framework, actions))  # Keras makes its weights
+    assert [math.prod(one.shape) for one in parameters(critic)] == [36 + 1 + 1, 1, 1, 1]
+    weights = [np.full(values.shape, 1.0 if len(values.shape) > 1 else 0.0) for values in parameters(critic)]
+    set_parameters(framework, critic, weights)
+    values = framework.array(critic(tensor(framework, x), tensor(framework, actions)))
+    np.testing.assert_allclose(values, [36 * 0.2 + 0.5, -0.5 + 0.5, -1.0], rtol=1e-5)
+
+
 @ONCE
 @pytest.mark.parametrize(
     ("encoders", "message"),
@@ -158,3 +178,19 @@ def test_an_image_and_a_number_are_learned_from_together(framework, name):
     optimizer = framework.optimizers.adam(agent.param, 1e-2 if name == "DQN" else 3e-3)
     agent.train(optimizer=optimizer, total_steps=3_000, p=0, jit_compile=False)
     assert agent.evaluate(10).mean > 7.0  # of 8; a key alone gives 4
+
+
+@pytest.mark.slow_in_keras
+@pytest.mark.parametrize("name", ["DDPG", pytest.param("TD3", marks=pytest.mark.slow), "SAC"])
+@BOTH
+def test_critics_learn_from_both_as_well(framework, name):
+    module = importlib.import_module(f"note_rl.agents.{framework.package}.encoded")
+    layers = [{"conv": {"filters": 4, "size": 3, "stride": 3, "activation": "tanh"}}, "flatten"]
+    encoders = {"image": {"layers": layers}, "sign": None}
+    network = partial(module.encoded_network, encoders=encoders, hidden_sizes=(16,))
+    seed_everything(0)
+    agent = getattr(framework.agents, name)(env="NoteRLSignsOfNumbers-v0", network=network, gamma=0.0)
+    policy = SquashedGaussianPolicy() if name == "SAC" else NoisyPolicy(GaussianWhiteNoiseProcess(sigma=0.3))
+    agent.set(policy=policy, batch=64, train_freq=32, num_updates=16, num_envs=8, seed=0, learning_starts=256)
+    agent.train(optimizer=framework.optimizers.adam(agent.param, 3e-3), total_steps=2_500, p=0, jit_compile=False)
+    assert agent.evaluate(10).mean > 6.5  # of 8; the image alone gives 5.3, the sign alone 2.7
