@@ -52,18 +52,17 @@ def learned(framework, centralised, seed):
 
 
 @pytest.mark.parametrize("framework", frameworks()[:1])
-def test_two_learn_together_what_neither_learns_alone(framework):
+def test_two_learn_together(framework):
     assert random_policy_returns(joint_environments(CoordinationGame), 100, 0).mean() < 0.0
     assert learned(framework, centralised=True, seed=2) == pytest.approx(20.0, abs=1e-4)
-    assert learned(framework, centralised=False, seed=2) == pytest.approx(2.0, abs=1e-4)  # passes for ever
 
 
 @pytest.mark.slow
 @FRAMEWORKS
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_with_other_seeds_too(framework, seed):
+def test_with_other_seeds_too_and_neither_learns_it_alone(framework, seed):
     assert learned(framework, centralised=True, seed=seed) > 15.0
-    assert learned(framework, centralised=False, seed=seed) < 5.0
+    assert learned(framework, centralised=False, seed=seed) < 5.0  # passing for ever gives 2
 
 
 @FRAMEWORKS
