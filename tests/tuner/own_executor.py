@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from tuner.executors.base import TrialFunction
+from tuner.executors.base import Event, TrialEnded, TrialFunction
 from tuner.executors.inline import InlineExecutor
-from tuner.trial.messages import TrialSpec
+from tuner.trial.messages import Outcome, TrialResult, TrialSpec
 
 
 class NotingExecutor(InlineExecutor):
@@ -30,6 +30,33 @@ class NotingExecutor(InlineExecutor):
         with self._notes.open("a") as file:
             file.write(f"{spec.study} {spec.key} of {self.parallel}\n")
         super().start(spec, folder, function)
+
+
+class LosingExecutor(InlineExecutor):
+    """Loses the first runs with all that they have reported, as if their machine were gone at their end.
+
+    Args:
+        num_lost: So many.
+        too_often: Whether they are given up.
+    """
+
+    def __init__(self, num_lost: int, too_often: bool = False) -> None:
+        super().__init__(1)
+        self._lost = TrialResult(Outcome.LOST, "its machine is gone", deterministic=too_often)
+        self._left = num_lost
+
+    @staticmethod
+    def check(num_lost: int, too_often: bool = False) -> None:
+        """Takes anything."""
+
+    def wait(self, timeout_s: float | None = None) -> list[Event]:
+        """As its base does, but for the ends of the first."""
+        events = super().wait(timeout_s)
+        for index, event in enumerate(events):
+            if isinstance(event, TrialEnded) and self._left > 0:
+                self._left -= 1
+                events[index] = TrialEnded(event.key, self._lost)
+        return events
 
 
 class Lacking:

@@ -55,6 +55,7 @@ class _Run:
         """Half a run of an earlier call is not gone on with."""
         for name in (files.CHECKPOINT_FILE, files.BEST_FILE, files.REPORTS_FILE, files.RESULT_FILE):
             (self.folder / name).unlink(missing_ok=True)
+        self.curve.clear()
         remember(self.spec.config)
         executor.start(self.spec, self.folder)
 
@@ -86,5 +87,14 @@ def _trained(runs: list[_Run], executor: Executor, scores: Scores) -> Iterator[N
                 executor.answer(event.key, "continue")
             elif isinstance(event, TrialEnded):
                 del active[event.key]
+                if _is_tried_again(event.result):
+                    waiting.append(run)
+                    continue
                 scores.add(run.arm, run.seed, run.score(event.result))
                 yield
+
+
+def _is_tried_again(result: TrialResult) -> bool:
+    """Whether a run has ended by no fault of its own, as where its machine was lost."""
+    effects = result.outcome.effects
+    return effects.retried and not effects.uses_retry and not result.deterministic

@@ -49,6 +49,20 @@ def test_find(tuner: CommandLine) -> None:
     assert noted(tuner) == ["f screen/0 of 2", "f screen/1 of 2"]
 
 
+def test_compare_runs_again_what_was_lost_with_its_machine(tuner: CommandLine) -> None:
+    asked = (*SMALL, *SMALL_AGENTS["ppo"], "adaptive=ppo_kl", "num_seeds=2")
+    target = "_target_: tests.tuner.own_executor.LosingExecutor"
+    (tuner.folder / "mine" / "executor" / "losing.yaml").write_text(f"{target}\nnum_lost: 3\ntoo_often: false\n")
+    losing = (*OWN, "executor=losing")
+    alone = tuner("compare", *asked, "executor=inline", "hydra.run.dir=alone")
+    lossy = tuner("compare", *losing, *asked, "hydra.run.dir=lossy")
+    assert (alone.status, lossy.status) == (0, 0), lossy
+    assert lossy.output.replace("lossy", "alone") == alone.output
+    answer = tuner("compare", *losing, "executor.too_often=true", *asked, "hydra.run.dir=lost")
+    assert answer.status != 0
+    assert "came to no good end: its machine is gone" in answer.errors
+
+
 def test_compare_gives_the_same_scores_by_any_executor(tuner: CommandLine) -> None:
     asked = (*SMALL, *SMALL_AGENTS["ppo"], "adaptive=ppo_kl", "num_seeds=2")
     answer = tuner("compare", *OWN, "executor=noting", *asked, "hydra.run.dir=by_two")
