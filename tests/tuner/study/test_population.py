@@ -1,7 +1,7 @@
 """A population that evolves: who is copied by whom, what is replayed, and that kills change nothing of it."""
 
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.tuner.studies import CONFIG, ControllerDied, FakeExecutor, Script, definition, journal, run_study
+from tests.tuner.study.test_study_listeners import FakeTracker
 from tuner.errors import UserError
 from tuner.results.evolution import Evolution
 from tuner.results.insights.effort import costs
@@ -19,6 +20,7 @@ from tuner.study.population.drawing import moved
 from tuner.study.population.gains import GainModel, GainSeeker, TrainedPart
 from tuner.study.population.knobs import knobs, schedule_of
 from tuner.study.space.space import Space
+from tuner.study.watching.tracking import TrackingListener
 from tuner.trial import folder as files
 from tuner.trial.messages import JsonDict, Outcome, TrialResult, TrialSpec
 
@@ -201,6 +203,17 @@ def test_every_generation_goes_on_from_where_it_was_paused(whole: Any) -> None:
             assert executor.inherited[run.number] == (name, f"of {parent.number}")
             assert (dict(parent.params) == dict(run.params)) is not copied
     assert any(run.descent and run.descent.parent != run.number - 8 for run in runs if run.number >= 8), "some copied"
+
+
+def test_trackers_are_told_where_in_the_tree_a_run_stands(tmp_path: Path) -> None:
+    tracker = FakeTracker()
+    listener = TrackingListener(tracker, "study", 900, tmp_path / "study")
+    runs = evolved(tmp_path, listener=listener).stage("evolve")
+    told = [run.info for run in tracker.runs if run.info.job_type == "evolve"]
+    assert [info.config["population"] for info in told] == [asdict(run.descent) for run in runs]
+    assert told[8].name == "evolve/8 (member 0, generation 1)"
+    assert told[8].tags == ("evolve", "trial 8", "member 0")
+    assert all("population" not in run.info.config for run in tracker.runs if run.info.job_type != "evolve")
 
 
 def test_states_that_nobody_goes_on_from_are_removed(whole: Any) -> None:

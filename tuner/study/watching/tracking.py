@@ -1,12 +1,14 @@
 """Passes what happens to the runs of a study on to trackers: one tracked run per trial, grouped by study."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 from tuner.executors.base import Event, TrialEnded, TrialLogged, TrialReported
 from tuner.results.records import RunRecord
 from tuner.runs.recorder import REPORT_METRIC
 from tuner.study.run_registry import Run
+from tuner.study.storage.reading import descent_of
 from tuner.study.watching.listener import StudyListener
 from tuner.trackers.base import RunInfo, RunTracker, Tracker
 from tuner.trial.messages import Outcome
@@ -55,13 +57,20 @@ class TrackingListener(StudyListener):
     def _open(self, run: Run) -> None:
         """One that goes on after a crash is still open."""
         if run.key not in self._runs:
-            name = f"{run.stage}/{run.number}" if run.label == f"trial {run.number}" else f"{run.key} ({run.label})"
-            tags = (run.stage, run.label)
-            self._runs[run.key] = self._tracker.start_run(
-                RunInfo(
-                    name, self._study, run.config, run.folder, tags, run.stage, group_folder=self._folder, host=run.host
-                )
-            )
+            self._runs[run.key] = self._tracker.start_run(self._about(run))
+
+    def _about(self, run: Run) -> RunInfo:
+        """What trackers are told of a run; of one in a population, with where it stands in the tree."""
+        name = f"{run.stage}/{run.number}" if run.label == f"trial {run.number}" else f"{run.key} ({run.label})"
+        tags, config = [run.stage, run.label], run.config
+        descent = descent_of(run.trial.user_attrs)
+        if descent is not None:
+            name = f"{run.key} (member {descent.member}, generation {descent.generation})"
+            tags.append(f"member {descent.member}")
+            config = {**config, "population": asdict(descent)}
+        return RunInfo(
+            name, self._study, config, run.folder, tuple(tags), run.stage, group_folder=self._folder, host=run.host
+        )
 
     def _log(self, key: str, step: int, metrics: dict[str, float]) -> None:
         """Trackers want steps that do not decrease; a run that went back to a checkpoint repeats some."""
