@@ -70,6 +70,11 @@ class ClusterChaos(Chaos):
         super().__init__(folder, (*away, *arguments), seed, tell)
         self._cluster = cluster
 
+    def _may_end_so(self, status: int, last: str) -> bool:
+        """Ray itself ends a program whose own machine is lost; all machines are this one here, so it may be any."""
+        on_a_lost_machine = status == 1 and "raylet because it is dead" in self.output[-2000:]
+        return on_a_lost_machine or super()._may_end_so(status, last)
+
     def _strike(self, process: "Any", kind: str) -> bool:
         if kind == "node":
             machines = list(self._cluster.worker_nodes)
