@@ -5,7 +5,7 @@ rl.GaussianWhiteNoiseProcess and whatever else is in `note_rl.policy` and `note_
 an agent first learns or acts, so that users of PyTorch can do the same.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from note_rl import policy
 from note_rl.collect.contract import check_parts
@@ -14,10 +14,13 @@ from note_rl.learners.base import Learner
 from note_rl.policy import noise
 from note_rl.settings import Budget
 from note_rl.training.agent import Agent
-from note_rl.training.distributing import check_can_be_shared
+from note_rl.training.distributing import check_can_be_served, check_can_be_shared
 from note_rl.training.pickling import remade
 from note_rl.training.replicas import distributed_budget
 from note_rl.types import TrainResult
+
+if TYPE_CHECKING:
+    from note_rl.learners.keras.learner import KerasLearner
 
 
 class RL(Agent):
@@ -146,16 +149,19 @@ class RL(Agent):
             DivergedError: The loss became infinite or not a number.
             PeerError: A process has failed or died, or is silent for half a minute; it is named.
         """
-        from note_rl.learners.keras.replicated import is_of_several_processes
+        from note_rl.learners.keras.strategies import kind_of
         from note_rl.learners.keras.workers import joined
 
         budget = distributed_budget(episodes, num_episodes, total_steps)
         check_parts(self)
-        several = is_of_several_processes(strategy)
+        kind, learner = kind_of(strategy), cast("KerasLearner", self.learner)
+        if kind == "parameter_server":
+            check_can_be_served(self, self.settings)
+            with learner.be_served(strategy).naming_the_lost():
+                return self._train(optimizer, budget, options, _fed(train_loss))
         check_can_be_shared(self, self.settings, strategy.num_replicas_in_sync)
-        learner: Any = self.learner
         learner.replicate(strategy)
-        if not several:
+        if kind == "mirrored":
             return self._train(optimizer, budget, options, _fed(train_loss))
         with joined(strategy) as workers:
             return self._train_as_one_of(workers, optimizer, budget, options, _fed(train_loss))

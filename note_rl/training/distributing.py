@@ -240,6 +240,26 @@ def check_can_be_shared(agent: Declared | type[Declared], settings: Settings, si
         )
 
 
+def check_can_be_served(agent: Declared | type[Declared], settings: Settings) -> None:
+    """Refuses what workers that do not wait for each other cannot do, before anything runs.
+
+    Raises:
+        AgentContractError: The agent takes its updates by itself.
+        SettingsError: Something is asked for that goes by the steps of one process.
+    """
+    kind = agent if isinstance(agent, type) else type(agent)
+    if updates_itself(kind):
+        raise AgentContractError(
+            f"{kind.__name__} takes its steps by itself, in update(), and while it searches for one, other workers "
+            "would move the parameters: use train()"
+        )
+    if settings.adaptive is not None:
+        raise SettingsError(
+            "adaptive: decisions go by what consecutive steps have measured, and here steps are taken side by side, from "
+            "parameters that other workers move meanwhile: leave adaptive out, or use a MirroredStrategy"
+        )
+
+
 def say_if_slower(agent: Any, batch_size: int, size: int) -> None:
     """Says so where one process is quicker than several."""
     parameters = sum(math.prod(one.shape) for group in parameter_groups(agent.param) for one in group)

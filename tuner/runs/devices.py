@@ -46,7 +46,7 @@ def sharing_of(shared: Distributed | None) -> tuple[dict[str, Any], AbstractCont
         return {}, nullcontext()
     if shared.strategy == "ddp":
         return asdict(shared), nullcontext()
-    from note_rl.learners.keras.replicated import mirrored  # which imports TensorFlow
+    from note_rl.learners.keras.strategies import mirrored  # which imports TensorFlow
 
     strategy = mirrored(shared.replicas)
     return {"strategy": strategy}, strategy.scope()
