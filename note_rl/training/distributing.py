@@ -255,8 +255,8 @@ def check_can_be_served(agent: Declared | type[Declared], settings: Settings) ->
         )
     if settings.adaptive is not None:
         raise SettingsError(
-            "adaptive: decisions go by what consecutive steps have measured, and here steps are taken side by side, from "
-            "parameters that other workers move meanwhile: leave adaptive out, or use a MirroredStrategy"
+            "adaptive: decisions go by what consecutive steps have measured, and here steps are taken side by side, "
+            "from parameters that other workers move meanwhile: leave adaptive out, or use a MirroredStrategy"
         )
 
 

@@ -1,6 +1,6 @@
 """Strategies of tf.distribute under which agents in Keras train: which they are, and what is made within them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal
 
@@ -34,6 +34,23 @@ def mirrored(replicas: int) -> Any:
         )
     exchange = tf.distribute.ReductionToOneDevice() if kind == "CPU" else None
     return tf.distribute.MirroredStrategy(devices[:replicas], cross_device_ops=exchange)
+
+
+def clustered(cluster: Mapping[str, Sequence[str]], kind: str, index: int) -> Any:
+    """Makes the strategy of a cluster in the process that leads, or of one of the workers that mirror each other.
+
+    Args:
+        cluster: Addresses by kind; with parameter servers (`ps`), or `worker` alone.
+        kind: Of this process.
+        index: Of this process among those of its kind.
+    """
+    spec = tf.train.ClusterSpec(dict(cluster))
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+        spec, task_type=kind, task_id=index, rpc_layer="grpc"
+    )
+    if "ps" in cluster:
+        return tf.distribute.ParameterServerStrategy(resolver)
+    return tf.distribute.MultiWorkerMirroredStrategy(resolver)
 
 
 def kind_of(strategy: Any) -> Literal["mirrored", "multi_worker", "parameter_server"]:

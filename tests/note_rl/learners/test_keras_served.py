@@ -50,10 +50,10 @@ def test_workers_take_the_steps_of_one_and_end_with_the_chief(start, tmp_path):
             found[f"{name} served parameters"], found[f"{name} alone parameters"], rtol=0, atol=1e-5
         )
         np.testing.assert_allclose(found[f"{name} served losses"], found[f"{name} alone losses"], rtol=1e-4, atol=1e-5)
-        assert found[f"{name} served steps"] == found[f"{name} alone steps"] > 2
+        assert found[f"{name} served steps"] == found[f"{name} alone steps"] > 1
         assert found[f"{name} norm"] > CLIP
     several = "several_at_once"
-    assert found[f"{several} served steps"] == found[f"{several} alone steps"] > 100
+    assert found[f"{several} served steps"] == found[f"{several} alone steps"] > 10
     for name in (several, "ppo"):  # each step is counted, also where two workers count at once
         assert set(found[f"{name} counted"]) == {found[f"{name} served steps"]}
     difference = np.abs(found[f"{several} served parameters"] - found[f"{several} alone parameters"]).max()
