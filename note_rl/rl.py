@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 from note_rl import policy
 from note_rl.collect.contract import check_parts
 from note_rl.errors import SettingsError
-from note_rl.learners.base import Learner
+from note_rl.learners.base import Learner, parameter_groups
+from note_rl.learners.peers import say_if_slower
 from note_rl.policy import noise
 from note_rl.settings import Budget
 from note_rl.training.agent import Agent
@@ -157,14 +158,22 @@ class RL(Agent):
         kind, learner = kind_of(strategy), cast("KerasLearner", self.learner)
         if kind == "parameter_server":
             check_can_be_served(self, self.settings)
-            with learner.be_served(strategy).naming_the_lost():
+            coordinator = learner.be_served(strategy)
+            self._say_if_slower(coordinator.num_workers)
+            with coordinator.naming_the_lost():
                 return self._train(optimizer, budget, options, _fed(train_loss))
         check_can_be_shared(self, self.settings, strategy.num_replicas_in_sync)
         learner.replicate(strategy)
         if kind == "mirrored":
+            self._say_if_slower(strategy.num_replicas_in_sync)
             return self._train(optimizer, budget, options, _fed(train_loss))
         with joined(strategy) as workers:
             return self._train_as_one_of(workers, optimizer, budget, options, _fed(train_loss))
+
+    def _say_if_slower(self, size: int) -> None:
+        batch_size = self.settings.experience.batch_size
+        if size > 1 and isinstance(batch_size, int):
+            say_if_slower(parameter_groups(self.param), batch_size, size)
 
 
 def __getattr__(name: str) -> Any:

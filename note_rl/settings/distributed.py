@@ -29,10 +29,8 @@ def _addresses(name: str, value: Any) -> tuple[str, ...] | None:
     if value is None:
         return None
     listed = value if isinstance(value, Sequence) and not isinstance(value, str) else ()
-    good = [
-        one for one in listed if isinstance(one, str) and one.rpartition(":")[0] and one.rpartition(":")[2].isdigit()
-    ]
-    if len(good) < max(len(listed), 2) or len(set(good)) < len(good):
+    good = {one for one in listed if isinstance(one, str) and re.fullmatch(r".+:\d+", one)}
+    if len(good) < max(len(listed), 2):
         raise SettingsError(
             f"{name} must list HOST:PORT of each process, two or more and no two alike, such as "
             f"[10.0.0.1:29500,10.0.0.2:29500], got {value!r}"
