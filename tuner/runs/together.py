@@ -13,6 +13,7 @@ from typing import Any
 from note_rl.errors import SettingsError
 from note_rl.settings import Distributed
 from tuner.config.composing import RunConfig
+from tuner.errors import UserError
 from tuner.runs.build import Sharing, build_distributed, import_framework
 from tuner.trial.messages import JsonDict
 
@@ -64,6 +65,19 @@ def place_of(shared: Distributed | None) -> Place | None:
     if shared.hosts is None:
         return None
     return _placed(shared.cluster(shared.hosts), shared.rank or 0)
+
+
+def check_all_here(config: RunConfig) -> None:
+    """Refuses trials that would share their steps with processes which somebody else has started (UserError)."""
+    shared = build_distributed(config)
+    if place_of(shared) is not None:
+        where = (
+            "strategy.hosts" if shared is not None and shared.hosts is not None else "TF_CONFIG, or what torchrun sets,"
+        )
+        raise UserError(
+            f"{where} names processes that are started by hand, and those of a trial are started on its machine: leave "
+            "it out, or train one run with tuner train"
+        )
 
 
 def _ranked(rank: int, size: int) -> Place:
