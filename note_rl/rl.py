@@ -176,6 +176,19 @@ class RL(Agent):
             say_if_slower(parameter_groups(self.param), batch_size, size)
 
 
+def serve() -> bool:
+    """Serves the chief of a ParameterServerStrategy, where TF_CONFIG says so; see `note_rl.learners.keras.serving`.
+
+    The same program can then be started as every process: `if serve(): sys.exit()` stands before its strategy is made.
+
+    Returns:
+        Whether it has served until the chief had ended; False: this process is the chief, or stands alone.
+    """
+    from note_rl.learners.keras import serving
+
+    return serving.serve()
+
+
 def __getattr__(name: str) -> Any:
     for module in (policy, noise):
         if not name.startswith("_") and hasattr(module, name):

@@ -1,5 +1,6 @@
 """OptFinder and ParallelFinder: who is best, who ties, and what a candidate that fails does to the others."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -203,6 +204,7 @@ def test_an_optimizer_is_made_again_with_all_its_groups() -> None:
         (None, {"by": "train"}),
         ("ddp", {"by": "distributed_training", "strategy": "ddp", "replicas": 2}),
         (Distributed(replicas=4), {"by": "distributed_training", "strategy": "ddp", "replicas": 4}),
+        ("mirrored", {"by": "distributed_training", "strategy": "mirrored", "replicas": 2}),
     ],
 )
 def test_runs_of_a_finder_are_shared_by_processes_where_a_strategy_is_given(
@@ -215,9 +217,23 @@ def test_runs_of_a_finder_are_shared_by_processes_where_a_strategy_is_given(
         def distributed_training(self, **arguments: Any) -> dict[str, Any]:
             return {"by": "distributed_training", **arguments}
 
-    check_call("OptFinder", strategy, None)
+    agent = small_ppo()
+    check_call("OptFinder", strategy, None, [] if strategy == "mirrored" else [agent])
     assert trained(Told(), {"processes": 2, **shared_by(strategy)}, episodes=3) == {
         "processes": 2,
         "episodes": 3,
         **told,
     }
+
+
+@pytest.mark.parametrize(
+    ("strategy", "message"),
+    [
+        ("mirrored", "strategy='mirrored' is not for agents written in torch: use 'ddp'"),
+        ("parameter_server", "strategy='parameter_server' cannot be made there: leave strategy out"),
+        (Distributed(hosts=["a:1", "b:2"], rank=0), "cannot be made there: leave strategy out"),
+    ],
+)
+def test_strategies_that_runs_of_a_finder_cannot_have_are_refused(strategy: Any, message: str) -> None:
+    with pytest.raises(SettingsError, match=re.escape(message)):
+        check_call("OptFinder", strategy, None, [small_ppo()])
