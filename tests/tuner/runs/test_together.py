@@ -176,6 +176,7 @@ def test_nothing_is_left_of_a_run_that_is_killed(tmp_path: Path, strategy: str) 
         time.sleep(0.2)
     others = psutil.Process(run.pid).children(recursive=True)
     assert len(others) >= 1
+    assert {os.getpgid(other.pid) for other in others} == {os.getpgid(run.pid)}  # which a trial is killed with
     run.kill()
     run.wait()
     assert not psutil.wait_procs(others, timeout=30)[1]
