@@ -136,9 +136,12 @@ class RL(Agent):
         first one does everything but a part of the gradients: it collects, samples, evaluates, logs and saves; the
         others return when it has trained.
 
+        Under a `ParameterServerStrategy` the chief calls this, and each worker takes steps along whole minibatches
+        without waiting for the others: faster, and never the same run twice. Workers and servers call `serve()`.
+
         Args:
             optimizer: See `train`.
-            strategy: A `tf.distribute.MirroredStrategy` or `MultiWorkerMirroredStrategy`.
+            strategy: A `tf.distribute.MirroredStrategy`, `MultiWorkerMirroredStrategy` or `ParameterServerStrategy`.
             episodes: See `train`.
             train_loss: See `train`.
             num_episodes: The same as `episodes`.
