@@ -81,8 +81,8 @@ def check_fit(config: DictConfig) -> None:
         if run.strategy.get("strategy") in _FIRST_OF_ALL:
             return
         with few_threads(run.backend), speaking_of_settings():
-            built = build_run(run)
             check_devices(build_distributed(run))
+            built = build_run(run)
             if run.init is not None:
                 take_weights(built.agent, run.init)
             built.try_out()

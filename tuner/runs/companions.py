@@ -14,12 +14,16 @@ from tuner.runs.quiet import quiet_import
 
 
 def main() -> None:
-    """Does what one line of JSON on stdin says, and ends when the line does."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the run decides when to end
+    """Does what one line of JSON on stdin says, after it has said that it is there, and ends when stdin does."""
+    for asked_to_end in (signal.SIGINT, signal.SIGTERM):  # the run decides when to end, and batch systems tell all
+        signal.signal(asked_to_end, signal.SIG_IGN)
     told = json.loads(sys.stdin.readline())
     threading.Thread(target=_end_with_the_run, args=(told["do"] == "serve",), daemon=True).start()
+    quiet_import("tensorflow", "keras")
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # where whatever else is printed belongs
     if told["do"] == "serve":
-        quiet_import("tensorflow", "keras")
         from note_rl.learners.keras.serving import serve_as
 
         serve_as(told["cluster"], told["kind"], told["index"])

@@ -5,6 +5,7 @@ import importlib
 from note_rl.settings import Distributed
 from tuner.config.composing import BackendConfig
 from tuner.errors import UserError
+from tuner.runs.quiet import quiet_import
 
 _BACKENDS = {"ddp": "torch", "mirrored": "keras", "multi_worker": "keras", "parameter_server": "keras"}
 
@@ -34,8 +35,13 @@ def check_backend(shared: Distributed, backend: BackendConfig) -> None:
 
 
 def check_devices(shared: Distributed | None) -> None:
-    """Refuses more devices than this process sees (note_rl.errors.SettingsError)."""
+    """Refuses more devices than this process sees; called before TensorFlow has settled what there is.
+
+    Raises:
+        note_rl.errors.SettingsError: There are fewer.
+    """
     if shared is not None and shared.strategy == "mirrored":
-        from note_rl.learners.keras.strategies import mirrored  # which imports TensorFlow
+        quiet_import("tensorflow", "keras")
+        from note_rl.learners.keras.strategies import mirrored
 
         mirrored(shared.replicas)

@@ -15,9 +15,9 @@ def run_probe(context: TrialContext) -> None:
 
     The score is what a run is worth that diverged or broke off: nothing was learnt.
     """
-    config = {**context.spec.config, "seed": context.spec.seed}
-    run = build_run(RunConfig.from_json(config))
-    check_devices(build_distributed(run.config))
+    config = RunConfig.from_json({**context.spec.config, "seed": context.spec.seed})
+    check_devices(build_distributed(config))
+    run = build_run(config)
     if run.config.init is not None:
         take_weights(run.agent, run.config.init)
     run.try_out()

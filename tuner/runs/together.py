@@ -10,7 +10,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from note_rl.errors import SettingsError
+from note_rl.errors import PeerError, SettingsError
 from note_rl.settings import Distributed
 from tuner.config.composing import RunConfig
 from tuner.errors import UserError
@@ -146,7 +146,8 @@ def _strategy(shared: Distributed, config: RunConfig) -> Iterator[Any]:
     others = shared.replicas - 1 if shared.strategy == "multi_worker" else shared.replicas + shared.parameter_servers
     cluster = shared.cluster(_free_addresses(1 + others))
     places = [_placed(cluster, rank) for rank in range(1 + others)]
-    with _started([_orders(one, rank, shared, config) for rank, one in enumerate(places) if rank]):
+    with _started([_orders(one, rank, shared, config) for rank, one in enumerate(places) if rank]) as processes:
+        _wait_until_ready(processes)
         yield clustered(cluster, places[0].kind, places[0].index)
 
 
@@ -167,20 +168,35 @@ def _free_addresses(number: int) -> list[str]:
     return addresses
 
 
+def _wait_until_ready(processes: Sequence["subprocess.Popen[str]"]) -> None:
+    """Waits until each has imported what it needs: TensorFlow itself would wait for ever for one that has ended.
+
+    Raises:
+        note_rl.errors.PeerError: One has ended before.
+    """
+    for rank, process in enumerate(processes, 1):
+        assert process.stdout is not None
+        if not process.stdout.readline():
+            raise PeerError(f"rank {rank} has ended with exit code {process.wait()} before training began")
+
+
 @contextmanager
-def _started(orders: Sequence[JsonDict]) -> Iterator[None]:
+def _started(orders: Sequence[JsonDict]) -> Iterator[list["subprocess.Popen[str]"]]:
     """Processes of this process group that do what they are told; none is left afterwards."""
     paths = json.dumps([str(path) for path in sys.path])
     environment = {name: value for name, value in os.environ.items() if name != "TF_CONFIG"}
     command = [sys.executable, "-c", _COMPANION, paths]
-    processes = [subprocess.Popen(command, stdin=subprocess.PIPE, text=True, env=environment) for _ in orders]
+    processes = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+        for _ in orders
+    ]
     try:
         for process, told in zip(processes, orders, strict=True):
             assert process.stdin is not None
             with suppress(BrokenPipeError):  # it has died, and is missed soon
                 process.stdin.write(json.dumps(told) + "\n")
                 process.stdin.flush()
-        yield
+        yield processes
     finally:
         for process in processes:
             assert process.stdin is not None
@@ -191,3 +207,5 @@ def _started(orders: Sequence[JsonDict]) -> Iterator[None]:
                 process.wait(_PATIENCE_S)
             process.kill()
             process.wait()
+            assert process.stdout is not None
+            process.stdout.close()

@@ -13,7 +13,7 @@ import numpy as np
 import psutil
 import pytest
 
-from note_rl.errors import SettingsError
+from note_rl.errors import PeerError, SettingsError
 from note_rl.settings import Distributed
 from note_rl.training.checkpoint import read_checkpoint
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine, files_read_once, tuner
@@ -180,3 +180,21 @@ def test_nothing_is_left_of_a_run_that_is_killed(tmp_path: Path, strategy: str) 
     run.kill()
     run.wait()
     assert not psutil.wait_procs(others, timeout=30)[1]
+
+
+@pytest.mark.slow
+def test_devices_of_one_process_are_shared_from_the_command_line(tmp_path: Path) -> None:
+    words = ("agent=dqn", "backend=keras", *SMALL, "strategy=mirrored", f"hydra.run.dir={tmp_path}/run")
+    command = [sys.executable, "-c", "import sys; from tuner.cli import main; sys.exit(main())", "train", *words]
+    subprocess.run(command, check=True, timeout=120, env={**os.environ, "CUDA_VISIBLE_DEVICES": "-1"})
+    assert json.loads((tmp_path / "run" / "result.json").read_text())
+
+
+@pytest.mark.parametrize("strategy", ["multi_worker", "parameter_server"])
+def test_a_process_that_does_not_get_far_is_named(monkeypatch: pytest.MonkeyPatch, strategy: str) -> None:
+    monkeypatch.setattr("tuner.runs.together._COMPANION", "raise SystemExit(3)")
+    with (
+        pytest.raises(PeerError, match="rank 1 has ended with exit code 3 before training began"),
+        together(config_of("dqn", "keras", f"strategy={strategy}")),
+    ):
+        pass
