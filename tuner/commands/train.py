@@ -29,7 +29,7 @@ from tuner.runs.functions import function_name, is_function, run_function
 from tuner.runs.progress import Progress, make_progress
 from tuner.runs.recorder import FunctionRecorder, RunRecorder
 from tuner.runs.threads import few_threads
-from tuner.runs.together import Place, place_of
+from tuner.runs.together import Role, role_of
 from tuner.runs.training import TrainOutcome, run_training
 from tuner.support.console import PlainConsole
 from tuner.support.files import atomic_write
@@ -48,7 +48,7 @@ def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir
     del config_dir
     resolved = resolve(config)
     check_trackers(resolved.get("tracker"))
-    if _place(resolved):
+    if _following_role(resolved):
         return  # it writes nothing
     if config.resume is None:
         runs.check_free(folder)
@@ -62,12 +62,12 @@ def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir
     runs.resumed_config(folder, resolved, overrides)
 
 
-def _place(resolved: JsonDict) -> Place | None:
+def _following_role(resolved: JsonDict) -> Role | None:
     """Of this process, if another one leads and this one follows."""
     if resolved.get("backend") is None or not resolved.get("strategy"):
         return None
-    place = place_of(build_distributed(RunConfig.from_json(resolved)))
-    return place if place is not None and place.rank else None
+    role = role_of(build_distributed(RunConfig.from_json(resolved)))
+    return None if role is None or role.leads else role
 
 
 def check_fit(config: DictConfig) -> None:
@@ -95,9 +95,9 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     if OmegaConf.select(config, "backend.device") == "cpu":
         for name, value in thread_variables(1).items():
             os.environ.setdefault(name, value)  # small networks are several times faster with one thread
-    place = _place(resolve(config))
-    if place is not None:
-        console.print(f"{place.name} trains along with the process that leads, which keeps the run", soft_wrap=True)
+    role = _following_role(resolve(config))
+    if role is not None:
+        console.print(f"{role.name} trains along with the process that leads, which keeps the run", soft_wrap=True)
         follow(RunConfig.from_json(resolve(config)))
         remove_empty([folder])
         return 0

@@ -23,25 +23,25 @@ _PATIENCE_S = 10.0  # until a process that does not end is killed
 
 
 @dataclass(frozen=True)
-class Place:
+class Role:
     """Which of the processes this one is, where all of them have been started by somebody else.
 
     Attributes:
-        rank: 0 leads.
+        leads: Whether it keeps the run, and the others train along.
         name: For people.
         cluster: Addresses by kind, as tf.distribute has it; empty: torch.distributed knows them.
         kind, index: Of this process in it.
     """
 
-    rank: int
+    leads: bool
     name: str
     cluster: Mapping[str, Sequence[str]]
     kind: str = ""
     index: int = 0
 
 
-def place_of(shared: Distributed | None) -> Place | None:
-    """Returns the place of this process as torchrun, TF_CONFIG or `hosts` say it; None: others are started here.
+def role_of(shared: Distributed | None) -> Role | None:
+    """Returns the role of this process as torchrun, TF_CONFIG or `hosts` say it; None: others are started here.
 
     Raises:
         SettingsError: TF_CONFIG is of another strategy.
@@ -64,13 +64,13 @@ def place_of(shared: Distributed | None) -> Place | None:
         return _task(cluster, task["type"], int(task["index"]))
     if shared.hosts is None:
         return None
-    return _placed(shared.cluster(shared.hosts), shared.rank or 0)
+    return _role(shared.cluster(shared.hosts), shared.rank or 0)
 
 
 def check_all_here(config: RunConfig) -> None:
     """Refuses trials that would share their steps with processes which somebody else has started (UserError)."""
     shared = build_distributed(config)
-    if place_of(shared) is not None:
+    if role_of(shared) is not None:
         where = (
             "strategy.hosts" if shared is not None and shared.hosts is not None else "TF_CONFIG, or what torchrun sets,"
         )
@@ -80,20 +80,19 @@ def check_all_here(config: RunConfig) -> None:
         )
 
 
-def _ranked(rank: int, size: int) -> Place:
-    return Place(rank, f"rank {rank} of {size}", {})
+def _ranked(rank: int, size: int) -> Role:
+    return Role(rank == 0, f"rank {rank} of {size}", {})
 
 
-def _placed(cluster: Mapping[str, Sequence[str]], rank: int) -> Place:
-    """Returns the place of a rank among the processes of a cluster in their order."""
+def _role(cluster: Mapping[str, Sequence[str]], rank: int) -> Role:
+    """Returns the role of a rank among the processes of a cluster in their order."""
     tasks = [(kind, index) for kind, addresses in cluster.items() for index in range(len(addresses))]
     return _task(cluster, *tasks[rank])
 
 
-def _task(cluster: Mapping[str, Sequence[str]], kind: str, index: int) -> Place:
+def _task(cluster: Mapping[str, Sequence[str]], kind: str, index: int) -> Role:
     leads = index == 0 and kind == ("chief" if "chief" in cluster else "worker")
-    before = sum(len(addresses) for other, addresses in cluster.items() if other < kind)
-    return Place(0 if leads else before + index + 1, f"{kind} {index}", cluster, kind, index)
+    return Role(leads, f"{kind} {index}", cluster, kind, index)
 
 
 @contextmanager
@@ -108,7 +107,7 @@ def together(config: RunConfig) -> Iterator[Sharing]:
         yield Sharing({}, nullcontext)
     elif shared.strategy == "ddp":
         with _as_by_torchrun(shared):
-            replicas = shared.replicas if place_of(shared) is None else None
+            replicas = shared.replicas if role_of(shared) is None else None
             yield Sharing({"strategy": "ddp", "replicas": replicas}, nullcontext)
     else:
         import_framework(config.backend)
@@ -139,23 +138,23 @@ def _strategy(shared: Distributed, config: RunConfig) -> Iterator[Any]:
     if shared.strategy == "mirrored":
         yield mirrored(shared.replicas)
         return
-    place = place_of(shared)
-    if place is not None:
-        yield clustered(place.cluster, place.kind, place.index)
+    role = role_of(shared)
+    if role is not None:
+        yield clustered(role.cluster, role.kind, role.index)
         return
     others = shared.replicas - 1 if shared.strategy == "multi_worker" else shared.replicas + shared.parameter_servers
     cluster = shared.cluster(_free_addresses(1 + others))
-    places = [_placed(cluster, rank) for rank in range(1 + others)]
-    with _started([_orders(one, rank, shared, config) for rank, one in enumerate(places) if rank]) as processes:
+    roles = [_role(cluster, rank) for rank in range(1 + others)]
+    with _started([_orders(one, rank, shared, config) for rank, one in enumerate(roles) if rank]) as processes:
         _wait_until_ready(processes)
-        yield clustered(cluster, places[0].kind, places[0].index)
+        yield clustered(cluster, roles[0].kind, roles[0].index)
 
 
-def _orders(place: Place, rank: int, shared: Distributed, config: RunConfig) -> JsonDict:
+def _orders(role: Role, rank: int, shared: Distributed, config: RunConfig) -> JsonDict:
     """What a process that is started here is told; see `tuner.runs.companions`."""
     if shared.strategy == "parameter_server":
-        return {"do": "serve", "cluster": place.cluster, "kind": place.kind, "index": place.index}
-    addresses = [address for several in place.cluster.values() for address in several]
+        return {"do": "serve", "cluster": role.cluster, "kind": role.kind, "index": role.index}
+    addresses = [address for several in role.cluster.values() for address in several]
     strategy = {**config.strategy, "hosts": addresses, "rank": rank}
     return {"do": "follow", "config": asdict(replace(config, strategy=strategy))}
 

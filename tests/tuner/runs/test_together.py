@@ -1,6 +1,7 @@
 """Which process a run is among those that train together, and runs of several processes."""
 
 import json
+import math
 import os
 import socket
 import subprocess
@@ -18,7 +19,8 @@ from note_rl.settings import Distributed
 from note_rl.training.checkpoint import read_checkpoint
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine, files_read_once, tuner
 from tests.tuner.runs.test_stops import Stopping, attempt, config_of
-from tuner.runs.together import place_of, together
+from tuner.errors import UserError
+from tuner.runs.together import role_of, together
 from tuner.trial.folder import CHECKPOINT_FILE
 
 __all__ = ["files_read_once", "tuner"]
@@ -40,30 +42,30 @@ TORCHRUN = {"RANK": "3", "WORLD_SIZE": "4", "MASTER_ADDR": "m", "MASTER_PORT": "
     ],
 )
 def test_the_place_that_hosts_give_a_rank(strategy: Any, rank: int, expected: tuple[Any, ...]) -> None:
-    place = place_of(Distributed(strategy=strategy, hosts=HOSTS, rank=rank))
-    assert place is not None
-    assert (place.rank == 0, place.name, place.cluster, place.kind, place.index) == expected
+    role = role_of(Distributed(strategy=strategy, hosts=HOSTS, rank=rank))
+    assert role is not None
+    assert (role.leads, role.name, role.cluster, role.kind, role.index) == expected
 
 
 def test_without_hosts_others_are_started_here() -> None:
     for strategy in ("ddp", "mirrored", "multi_worker", "parameter_server"):
-        assert place_of(Distributed(strategy=strategy)) is None
-    assert place_of(None) is None
+        assert role_of(Distributed(strategy=strategy)) is None
+    assert role_of(None) is None
 
 
 def test_what_torchrun_and_tf_config_say_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in TORCHRUN.items():
         monkeypatch.setenv(name, value)
-    place = place_of(Distributed(hosts=HOSTS, rank=0))
-    assert place is not None
-    assert (place.rank, place.name) == (3, "rank 3 of 4")
+    role = role_of(Distributed(hosts=HOSTS, rank=0))
+    assert role is not None
+    assert (role.leads, role.name) == (False, "rank 3 of 4")
     cluster = {"worker": ["x:1", "y:2"]}
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 1}}))
-    place = place_of(Distributed(strategy="multi_worker", hosts=HOSTS, rank=0))
-    assert place is not None
-    assert (place.name, place.cluster) == ("worker 1", cluster)
+    role = role_of(Distributed(strategy="multi_worker", hosts=HOSTS, rank=0))
+    assert role is not None
+    assert (role.name, role.cluster) == ("worker 1", cluster)
     with pytest.raises(SettingsError, match="TF_CONFIG names processes of the kinds worker: they must be chief, ps"):
-        place_of(Distributed(strategy="parameter_server"))
+        role_of(Distributed(strategy="parameter_server"))
 
 
 def test_hosts_are_told_to_torch_as_torchrun_does_and_only_while_it_trains() -> None:
@@ -110,6 +112,12 @@ def test_too_few_hosts_for_parameter_servers_and_a_study_over_hosts_are_refused(
     assert "adaptive: decisions go by" in tuner.refused("train", *served[:3], "agent=prioritized_dqn", "adaptive=ess")
 
 
+def test_who_follows_keeps_no_run(tmp_path: Path) -> None:
+    config = config_of("dqn", "torch", "strategy=ddp", "strategy.hosts=[h:99,i:1]", "strategy.rank=1")
+    with pytest.raises(UserError, match="rank 1 of 2 keeps no run: start it with the settings of the run"):
+        attempt(config, tmp_path, Stopping(), math.inf)
+
+
 @pytest.mark.slow
 def test_two_processes_that_are_started_by_hand_train_as_one(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -121,12 +129,12 @@ def test_two_processes_that_are_started_by_hand_train_as_one(tmp_path: Path) -> 
     second = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     together_run, alone = Stopping(), Stopping()
     of_both = config_of("dqn", "torch", *common[-2:], hosts[0], "strategy.rank=0")
-    assert attempt(of_both, tmp_path / "first", together_run, float("inf"))
+    assert attempt(of_both, tmp_path / "first", together_run, math.inf)
     said = second.communicate(timeout=60)[0]
     assert second.returncode == 0
     assert "rank 1 of 2 trains along with the process that leads" in said
     assert not (tmp_path / "run").exists()
-    assert attempt(config_of("dqn", "torch", common[-2]), tmp_path / "alone", alone, float("inf"))
+    assert attempt(config_of("dqn", "torch", common[-2]), tmp_path / "alone", alone, math.inf)
     assert together_run.reported == alone.reported
     check_equal(tmp_path / "first", tmp_path / "alone")
 
@@ -156,7 +164,7 @@ assert not psutil.Process().children(recursive=True)
 @pytest.mark.parametrize("strategy", ["multi_worker", "parameter_server"])
 def test_processes_of_tensorflow_that_a_run_starts_come_to_the_numbers_of_one(tmp_path: Path, strategy: str) -> None:
     common = ("training.jit_compile=false", "training.max_grad_norm=0.05", "buffer.gradient_steps=1")
-    assert attempt(config_of("dqn", "keras", *common), tmp_path / "alone", Stopping(), float("inf"))
+    assert attempt(config_of("dqn", "keras", *common), tmp_path / "alone", Stopping(), math.inf)
     # a process of its own: TensorFlow makes such a strategy before it does anything else
     command = [sys.executable, "-c", OF_THEIR_OWN, tmp_path / "shared", *common, f"strategy={strategy}"]
     subprocess.run(list(map(str, command)), check=True, timeout=300)
