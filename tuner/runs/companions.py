@@ -11,12 +11,14 @@ from note_rl.errors import PeerError
 from tuner.config.composing import RunConfig
 from tuner.runs.following import follow
 from tuner.runs.quiet import quiet_import
+from tuner.trial import orphans
 
 
 def main() -> None:
     """Does what one line of JSON on stdin says, after it has said that it is there, and ends when stdin does."""
     for asked_to_end in (signal.SIGINT, signal.SIGTERM):  # the run decides when to end, and batch systems tell all
         signal.signal(asked_to_end, signal.SIG_IGN)
+    orphans.end_with_parent()
     told = json.loads(sys.stdin.readline())
     threading.Thread(target=_end_with_the_run, args=(told["do"] == "serve",), daemon=True).start()
     quiet_import("tensorflow", "keras")
