@@ -42,7 +42,7 @@ def ppo():
 
 def one_step_at_a_time():
     """DQN whose phases have one step: workers take turns, so that the numbers are those of one process."""
-    return dqn(num_updates=1)
+    return dqn(num_updates=1, train_freq=2, learning_starts=16)
 
 
 def several_at_once():
