@@ -5,19 +5,23 @@ rl.GaussianWhiteNoiseProcess and whatever else is in `note_rl.policy` and `note_
 an agent first learns or acts, so that users of PyTorch can do the same.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from note_rl import policy
 from note_rl.collect.contract import check_parts
 from note_rl.errors import SettingsError
-from note_rl.learners.base import Learner
+from note_rl.learners.base import Learner, parameter_groups
+from note_rl.learners.peers import say_if_slower
 from note_rl.policy import noise
 from note_rl.settings import Budget
 from note_rl.training.agent import Agent
-from note_rl.training.distributing import check_can_be_shared
+from note_rl.training.distributing import check_can_be_served, check_can_be_shared
 from note_rl.training.pickling import remade
 from note_rl.training.replicas import distributed_budget
 from note_rl.types import TrainResult
+
+if TYPE_CHECKING:
+    from note_rl.learners.keras.learner import KerasLearner
 
 
 class RL(Agent):
@@ -132,9 +136,12 @@ class RL(Agent):
         first one does everything but a part of the gradients: it collects, samples, evaluates, logs and saves; the
         others return when it has trained.
 
+        Under a `ParameterServerStrategy` the chief calls this, and each worker takes steps along whole minibatches
+        without waiting for the others: faster, and never the same run twice. Workers and servers call `serve()`.
+
         Args:
             optimizer: See `train`.
-            strategy: A `tf.distribute.MirroredStrategy` or `MultiWorkerMirroredStrategy`.
+            strategy: A `tf.distribute.MirroredStrategy`, `MultiWorkerMirroredStrategy` or `ParameterServerStrategy`.
             episodes: See `train`.
             train_loss: See `train`.
             num_episodes: The same as `episodes`.
@@ -146,19 +153,43 @@ class RL(Agent):
             DivergedError: The loss became infinite or not a number.
             PeerError: A process has failed or died, or is silent for half a minute; it is named.
         """
-        from note_rl.learners.keras.replicated import is_of_several_processes
+        from note_rl.learners.keras.strategies import kind_of
         from note_rl.learners.keras.workers import joined
 
         budget = distributed_budget(episodes, num_episodes, total_steps)
         check_parts(self)
-        several = is_of_several_processes(strategy)
+        kind, learner = kind_of(strategy), cast("KerasLearner", self.learner)
+        if kind == "parameter_server":
+            check_can_be_served(self, self.settings)
+            coordinator = learner.be_served(strategy)
+            self._say_if_slower(coordinator.num_workers)
+            with coordinator.naming_the_lost():
+                return self._train(optimizer, budget, options, _fed(train_loss))
         check_can_be_shared(self, self.settings, strategy.num_replicas_in_sync)
-        learner: Any = self.learner
         learner.replicate(strategy)
-        if not several:
+        if kind == "mirrored":
+            self._say_if_slower(strategy.num_replicas_in_sync)
             return self._train(optimizer, budget, options, _fed(train_loss))
         with joined(strategy) as workers:
             return self._train_as_one_of(workers, optimizer, budget, options, _fed(train_loss))
+
+    def _say_if_slower(self, size: int) -> None:
+        batch_size = self.settings.experience.batch_size
+        if size > 1 and isinstance(batch_size, int):
+            say_if_slower(parameter_groups(self.param), batch_size, size)
+
+
+def serve() -> bool:
+    """Serves the chief of a ParameterServerStrategy, where TF_CONFIG says so; see `note_rl.learners.keras.serving`.
+
+    The same program can then be started as every process: `if serve(): sys.exit()` stands before its strategy is made.
+
+    Returns:
+        Whether it has served until the chief had ended; False: this process is the chief, or stands alone.
+    """
+    from note_rl.learners.keras import serving
+
+    return serving.serve()
 
 
 def __getattr__(name: str) -> Any:

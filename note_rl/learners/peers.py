@@ -5,12 +5,19 @@ averaged over replicas before they are clipped, so that every replica takes the 
 whole minibatch.
 """
 
+import logging
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Any, Protocol
 
-from note_rl.errors import SettingsError
+from note_rl.errors import SettingsError, say_once
 from note_rl.types import Array, Sample
+
+_log = logging.getLogger(__name__)
+# Parameters times batch. Measured on two cores: 0.3 million (64-64, 64) run at a fifth of the speed of one process, 17
+# million (256-256, 256) at 1.3 times its speed.
+_WORTH_SHARING = 10_000_000
 
 
 class Peers(Protocol):
@@ -50,6 +57,17 @@ def check_divides(size: int, batch_size: int) -> None:
         raise SettingsError(
             f"minibatches of {batch_size} cannot be dealt out to {size} replicas evenly: make it a multiple of {size}, "
             f"such as batch={larger} (the batch is that of all replicas together)"
+        )
+
+
+def say_if_slower(groups: Sequence[Sequence[Any]], batch_size: int, size: int) -> None:
+    """Says so where one process on a CPU is quicker than several replicas are with these parameters."""
+    parameters = sum(math.prod(one.shape) for group in groups for one in group)
+    if parameters * batch_size < _WORTH_SHARING:
+        say_once(
+            _log,
+            f"{size} replicas are slower than one here: exchanging the gradients of {parameters:,} parameters takes "
+            f"longer than working them out for a batch of {batch_size}; larger networks and batches gain",
         )
 
 

@@ -1,11 +1,16 @@
 """Several replicas that take gradient steps together, as a configuration asks for them."""
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from note_rl.errors import SettingsError
 from note_rl.settings.fields import check_fields, documented, setting
-from note_rl.support.checking import Described, OneOf
+from note_rl.support.checking import Count, Described, OneOf
+
+StrategyName = Literal["ddp", "mirrored", "multi_worker", "parameter_server"]
+_NAMES: tuple[StrategyName, ...] = ("ddp", "mirrored", "multi_worker", "parameter_server")
 
 
 def at_least_two(name: str, value: Any) -> int:
@@ -19,25 +24,94 @@ def at_least_two(name: str, value: Any) -> int:
     return value
 
 
+def _addresses(name: str, value: Any) -> tuple[str, ...] | None:
+    """Returns addresses of processes; None: there are none (SettingsError: they are no such list)."""
+    if value is None:
+        return None
+    listed = value if isinstance(value, Sequence) and not isinstance(value, str) else ()
+    good = {one for one in listed if isinstance(one, str) and re.fullmatch(r".+:\d+", one)}
+    if len(good) < max(len(listed), 2):
+        raise SettingsError(
+            f"{name} must list HOST:PORT of each process, two or more and no two alike, such as "
+            f"[10.0.0.1:29500,10.0.0.2:29500], got {value!r}"
+        )
+    return tuple(listed)
+
+
+def _rank(name: str, value: Any) -> int | None:
+    return None if value is None else Count(0)(name, value)
+
+
 @documented
 @dataclass(frozen=True, kw_only=True)
 class Distributed:
     """Replicas to which each minibatch is dealt out; see distributed_training() of `RL_pytorch` and `RL`."""
 
-    strategy: Literal["ddp", "mirrored"] = setting(
+    strategy: StrategyName = setting(
         "ddp",
-        OneOf(("ddp", "mirrored")),
+        OneOf(_NAMES),
         manual=None,
-        text="ddp: processes of agents in PyTorch, over torch.distributed; mirrored: devices of agents in Keras, by "
-        "tf.distribute.MirroredStrategy.",
+        text="ddp: processes of agents in PyTorch, over torch.distributed. Of agents in Keras, by tf.distribute: "
+        "mirrored: devices of one process; multi_worker: processes; parameter_server: workers that take steps without "
+        "waiting for each other, and servers that hold the parameters.",
     )
     replicas: int = setting(
         2,
         Described("2 or more", at_least_two),
         manual=None,
-        text="Processes or devices in all; the batch is a multiple of it.",
+        text="Processes, devices or workers in all, where they are started here; the batch is a multiple of it.",
+    )
+    hosts: Sequence[str] | None = setting(
+        None,
+        Described("[HOST:PORT,...], or null", _addresses),
+        manual=None,
+        text="Addresses of all processes, where each is started by hand on its machine; the first one leads. Of "
+        "parameter_server, these are the one that leads, then the servers, then the workers. None: they are started on "
+        "this machine. What TF_CONFIG or torchrun say is heeded instead.",
+    )
+    rank: int | None = setting(
+        None,
+        Described("a number of `hosts`, counted from 0", _rank),
+        manual=None,
+        text="Which of `hosts` this process is; 0 leads.",
+    )
+    parameter_servers: int = setting(
+        1, Count(), manual=None, text="Processes that hold the parameters, of parameter_server."
     )
 
     def __post_init__(self) -> None:
-        """Refuses values out of range."""
+        """Refuses values out of range.
+
+        Raises:
+            SettingsError: Also hosts without a rank, or the other way round.
+        """
         check_fields(self)
+        if self.hosts is None:
+            if self.rank is not None:
+                raise SettingsError(f"rank={self.rank} says which of hosts this process is: give hosts, too")
+            return
+        if self.strategy == "mirrored":
+            raise SettingsError("hosts: strategy=mirrored is about devices of one process; use multi_worker")
+        if self.rank is None or self.rank >= len(self.hosts):
+            raise SettingsError(
+                f"rank={self.rank} must say which of hosts this process is, 0 to {len(self.hosts) - 1}; 0 leads"
+            )
+        if self.strategy == "parameter_server" and len(self.hosts) < self.parameter_servers + 2:
+            raise SettingsError(
+                f"hosts: {len(self.hosts)} are too few for one that leads, parameter_servers="
+                f"{self.parameter_servers} and at least one worker"
+            )
+
+    @property
+    def size(self) -> int:
+        """How many share each minibatch."""
+        if self.strategy == "parameter_server":  # each worker takes whole ones
+            return 1
+        return self.replicas if self.hosts is None else len(self.hosts)
+
+    def cluster(self, addresses: Sequence[str]) -> dict[str, list[str]]:
+        """Returns addresses by the kind of process, as tf.distribute has it."""
+        if self.strategy == "multi_worker":
+            return {"worker": list(addresses)}
+        servers = 1 + self.parameter_servers
+        return {"chief": [addresses[0]], "ps": list(addresses[1:servers]), "worker": list(addresses[servers:])}

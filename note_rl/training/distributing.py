@@ -4,8 +4,6 @@ Rank 0 collects, samples, evaluates, logs and saves. Of each minibatch it deals 
 they find, and so all take the same step. What rank 0 decides, it decides alone.
 """
 
-import logging
-import math
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -15,20 +13,16 @@ from typing import Any, Protocol
 import numpy as np
 
 from note_rl.collect.recipe import plain_attributes
-from note_rl.errors import AgentContractError, PeerError, SettingsError, say_once
+from note_rl.errors import AgentContractError, PeerError, SettingsError
 from note_rl.learners.adjustable import numbered
 from note_rl.learners.base import Learner, Staged, parameter_groups
 from note_rl.learners.declarations import Declared, updates_itself
 from note_rl.learners.lines import FAILED, Line
-from note_rl.learners.peers import Alone, Peers, check_divides, share_of
+from note_rl.learners.peers import Alone, Peers, check_divides, say_if_slower, share_of
 from note_rl.seeding import integer
 from note_rl.settings import Settings
 from note_rl.types import EXTRAS, Array, FloatArray, Sample, TrainResult, Update, nested, under
 
-_log = logging.getLogger(__name__)
-# Parameters times batch. Measured on two cores: 0.3 million (64-64, 64) run at a fifth of the speed of one process, 17
-# million (256-256, 256) at 1.3 times its speed.
-_WORTH_SHARING = 10_000_000
 _LAST_WORDS_S = 1.0  # until a lost rank should be known as such
 _COMPARED_OFTEN = 100  # update blocks; later at every thousandth
 
@@ -90,7 +84,7 @@ class Leader:
         shares = [share_of(sample, rank, size) for rank in range(size)]
         if self._num_blocks == 0:
             self._tell_state()
-            say_if_slower(self._agent, sample.reward.shape[1], size)
+            say_if_slower(parameter_groups(self._agent.param), sample.reward.shape[1], size)
         numbers = plain_attributes(self._agent)
         head = {
             "do": "update",
@@ -240,14 +234,23 @@ def check_can_be_shared(agent: Declared | type[Declared], settings: Settings, si
         )
 
 
-def say_if_slower(agent: Any, batch_size: int, size: int) -> None:
-    """Says so where one process is quicker than several."""
-    parameters = sum(math.prod(one.shape) for group in parameter_groups(agent.param) for one in group)
-    if parameters * batch_size < _WORTH_SHARING:
-        say_once(
-            _log,
-            f"{size} replicas are slower than one here: exchanging the gradients of {parameters:,} parameters takes "
-            f"longer than working them out for a batch of {batch_size}; larger networks and batches gain",
+def check_can_be_served(agent: Declared | type[Declared], settings: Settings) -> None:
+    """Refuses what workers that do not wait for each other cannot do, before anything runs.
+
+    Raises:
+        AgentContractError: The agent takes its updates by itself.
+        SettingsError: Something is asked for that goes by the steps of one process.
+    """
+    kind = agent if isinstance(agent, type) else type(agent)
+    if updates_itself(kind):
+        raise AgentContractError(
+            f"{kind.__name__} takes its steps by itself, in update(), and while it searches for one, other workers "
+            "would move the parameters: use train()"
+        )
+    if settings.adaptive is not None:
+        raise SettingsError(
+            "adaptive: decisions go by what consecutive steps have measured, and here steps are taken side by side, "
+            "from parameters that other workers move meanwhile: leave adaptive out, or use a MirroredStrategy"
         )
 
 

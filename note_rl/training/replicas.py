@@ -84,7 +84,8 @@ def _ends(processes: list["subprocess.Popen[bytes]"]) -> str:
 
 def main(rank: int, size: int, port: int) -> None:
     """Trains along, as a process that `started` has started; the agent comes from there."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # rank 0 decides when to end
+    for asked_to_end in (signal.SIGINT, signal.SIGTERM):  # rank 0 decides when to end, and batch systems tell all
+        signal.signal(asked_to_end, signal.SIG_IGN)
     agent = pickle.loads(sys.stdin.buffer.read())
     with suppress(PeerError):  # rank 0 says what has happened
         agent._follow(rank, size, port)

@@ -19,7 +19,7 @@ from yaml import YAMLError
 
 from tuner.checking.config_folders import admit_folder
 from tuner.checking.explaining import explain, first_sentence, parse_overrides
-from tuner.config.composing import compose, config_loader
+from tuner.config.composing import RunConfig, compose, config_loader
 from tuner.config.trust import trusted_modules
 from tuner.errors import UserError
 
@@ -122,11 +122,14 @@ def _check(
 ) -> Preflight:
     from tuner.runs import checks
     from tuner.runs.checkpoints import check_weights
+    from tuner.runs.together import check_all_here
 
     config = compose_or_explain(loader, config_name, overrides)
     resolved = checks.check_config(config, known, config_name, loader.get_group_options)
     if with_run and "training" in resolved:
         checks.check_run(resolved)
+        if resolved.get("executor") is not None and resolved.get("strategy"):
+            check_all_here(RunConfig.from_json(resolved))
         if resolved.get("init") is not None and resolved.get("resume") is None:
             check_weights(resolved["init"])
     folder, sweep_folder = _folder_of(config, "run"), _folder_of(config, "sweep")

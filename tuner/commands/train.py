@@ -12,6 +12,7 @@ from rich.markup import escape
 
 from note_rl.errors import DivergedError
 from note_rl.support.threads import thread_variables
+from tuner.commands.folders import remove_empty
 from tuner.config.composing import RunConfig
 from tuner.config.vocabulary import speaking_of_settings
 from tuner.errors import UserError
@@ -19,13 +20,16 @@ from tuner.results.objective import Mixed
 from tuner.results.wording import format_number, format_seconds
 from tuner.runs import folders as runs
 from tuner.runs.adaptation import describe_adaptation
-from tuner.runs.build import build_run, build_trackers, check_trackers
+from tuner.runs.build import build_distributed, build_run, build_trackers, check_trackers
 from tuner.runs.checkpoints import about_best, take_weights
 from tuner.runs.checks import resolve
+from tuner.runs.devices import check_devices
+from tuner.runs.following import follow
 from tuner.runs.functions import function_name, is_function, run_function
 from tuner.runs.progress import Progress, make_progress
 from tuner.runs.recorder import FunctionRecorder, RunRecorder
 from tuner.runs.threads import few_threads
+from tuner.runs.together import Role, role_of
 from tuner.runs.training import TrainOutcome, run_training
 from tuner.support.console import PlainConsole
 from tuner.support.files import atomic_write
@@ -36,11 +40,16 @@ from tuner.trial.context import TrialContext
 from tuner.trial.folder import BEST_FILE
 from tuner.trial.messages import OUTPUT_FILE, JsonDict, Outcome, TrialInterrupted
 
+_FIRST_OF_ALL = ("multi_worker", "parameter_server")  # TensorFlow makes these before it does anything else, or not
+
 
 def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
     """Refuses to continue what cannot be continued, and a folder that is another run's."""
     del config_dir
-    check_trackers(resolve(config).get("tracker"))
+    resolved = resolve(config)
+    check_trackers(resolved.get("tracker"))
+    if _following_role(resolved):
+        return  # it writes nothing
     if config.resume is None:
         runs.check_free(folder)
         return
@@ -50,7 +59,15 @@ def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir
         )
     if not folder.exists():
         raise UserError(f"resume={config.resume}: {runs.no_run(folder)}")
-    runs.resumed_config(folder, resolve(config), overrides)
+    runs.resumed_config(folder, resolved, overrides)
+
+
+def _following_role(resolved: JsonDict) -> Role | None:
+    """Of this process, if another one leads and this one follows."""
+    if resolved.get("backend") is None or not resolved.get("strategy"):
+        return None
+    role = role_of(build_distributed(RunConfig.from_json(resolved)))
+    return None if role is None or role.leads else role
 
 
 def check_fit(config: DictConfig) -> None:
@@ -61,7 +78,10 @@ def check_fit(config: DictConfig) -> None:
     """
     if config.resume is None and config.get("backend") is not None:
         run = RunConfig.from_json(resolve(config))
+        if run.strategy.get("strategy") in _FIRST_OF_ALL:
+            return
         with few_threads(run.backend), speaking_of_settings():
+            check_devices(build_distributed(run))
             built = build_run(run)
             if run.init is not None:
                 take_weights(built.agent, run.init)
@@ -75,6 +95,12 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     if OmegaConf.select(config, "backend.device") == "cpu":
         for name, value in thread_variables(1).items():
             os.environ.setdefault(name, value)  # small networks are several times faster with one thread
+    role = _following_role(resolve(config))
+    if role is not None:
+        console.print(f"{role.name} trains along with the process that leads, which keeps the run", soft_wrap=True)
+        follow(RunConfig.from_json(resolve(config)))
+        remove_empty([folder])
+        return 0
     check_fit(config)
     folder = _shortest(folder)
     console.print(f"training in {escape(str(folder))}", soft_wrap=True)

@@ -69,7 +69,8 @@ class LRFinder:
             end_lr: Last rate.
             episodes: Length of a training.
             total_steps: The same in environment steps, for metrics="return".
-            strategy: "ddp", or a `Distributed` of note_rl.settings: each agent in PyTorch trains by several processes.
+            strategy: Of each training: "ddp" for agents in PyTorch, "mirrored" or a `tf.distribute.MirroredStrategy`
+                for those in Keras, or a `Distributed` of note_rl.settings.
             metrics: loss, kl or return ("reward" is the same): see `RateSettings.mode`; auto: kl for agents that learn
                 from rollouts, else loss.
             **options: processes, processes_her, processes_pr, jit_compile of train(); num_seeds, num_rates, seed,
@@ -79,7 +80,7 @@ class LRFinder:
             SettingsError: The agent or its optimizer cannot be made again in another process.
             UserError: A value out of range, or no run came to a good end.
         """
-        check_call("LRFinder", strategy, train_loss)
+        check_call("LRFinder", strategy, train_loss, [self.agent])
         train = train_options_of(options, pool_network, _SEARCH) | shared_by(strategy)
         _check_numbers(N, window_size)
         settings = RateSettings(

@@ -72,7 +72,8 @@ class OptFinder(ComparisonPlots):
             pool_network: As in train().
             episodes: How long each trains, for metrics="reward".
             total_steps: The same in environment steps; one of the two.
-            strategy: "ddp", or a `Distributed` of note_rl.settings: each agent in PyTorch trains by several processes.
+            strategy: Of each training: "ddp" for agents in PyTorch, "mirrored" or a `tf.distribute.MirroredStrategy`
+                for those in Keras, or a `Distributed` of note_rl.settings.
             metrics: reward: mean return of the episodes, over environment steps where total_steps is given; loss: mean
                 loss on fixed minibatches while each takes `num_gradient_steps` on frozen data.
             **options: num_seeds (3), seed (0), num_gradient_steps (200); num_rates (0): so many learning rates from a
@@ -83,7 +84,7 @@ class OptFinder(ComparisonPlots):
             SettingsError: The agent or an optimizer cannot be made again in another process.
             UserError: A value out of range, or no run came to a good end.
         """
-        check_call("OptFinder", strategy, train_loss)
+        check_call("OptFinder", strategy, train_loss, [self.agent])
         train = train_options_of(
             options, pool_network, ("num_seeds", "seed", "num_gradient_steps", "num_rates")
         ) | shared_by(strategy)

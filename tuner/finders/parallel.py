@@ -87,7 +87,8 @@ class ParallelFinder(ComparisonPlots):
             processes: As in train().
             processes_her: As in train().
             processes_pr: As in train().
-            strategy: "ddp", or a `Distributed` of note_rl.settings: each agent in PyTorch trains by several processes.
+            strategy: Of each training: "ddp" for agents in PyTorch, "mirrored" or a `tf.distribute.MirroredStrategy`
+                for those in Keras, or a `Distributed` of note_rl.settings.
             episodes: How long each trains; one episode, if nothing is said.
             metrics: reward: mean return; loss: mean loss over training, for agents of the same loss only.
             jit_compile: As in train().
@@ -99,7 +100,7 @@ class ParallelFinder(ComparisonPlots):
             SettingsError: An agent or optimizer cannot be made again in another process.
             UserError: A value out of range, losses that cannot be compared, or no run came to a good end.
         """
-        check_call("ParallelFinder", strategy, train_loss)
+        check_call("ParallelFinder", strategy, train_loss, list(self.agents.values()))
         given = {"processes": processes, "processes_her": processes_her, "processes_pr": processes_pr}
         train = train_options_of({**given, "jit_compile": jit_compile}, pool_network, ()) | shared_by(strategy)
         if metrics not in ("reward", "loss"):

@@ -6,6 +6,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -30,7 +31,7 @@ from tuner.config.composing import BackendConfig, RunConfig
 from tuner.config.networks import Networks
 from tuner.config.vocabulary import about_part, speaking_of_settings
 from tuner.errors import UserError
-from tuner.runs.devices import check_backend, device_of, sharing_of
+from tuner.runs.devices import check_backend, device_of
 from tuner.runs.quiet import quiet_import
 from tuner.runs.readback import used_config
 from tuner.trial.messages import JsonDict
@@ -153,8 +154,25 @@ def _in_short(error: Exception) -> str:
     return f"{type(error).__name__}: {lines[0] if lines else ''}"
 
 
-def build_run(config: RunConfig) -> BuiltRun:
+@dataclass(frozen=True)
+class Sharing:
+    """With whom a run shares its gradient steps; see `tuner.runs.together`.
+
+    Attributes:
+        arguments: Of distributed_training(); none: it is train() that is called.
+        scope: Makes a context in which agent and optimizer are made.
+    """
+
+    arguments: Mapping[str, Any]
+    scope: Callable[[], AbstractContextManager[Any]]
+
+
+def build_run(config: RunConfig, sharing: Sharing | None = None) -> BuiltRun:
     """Imports the framework, seeds everything, and builds environment, agent and optimizer.
+
+    Args:
+        config: The run.
+        sharing: With whom it trains; None: with nobody, or it does not train at all.
 
     Raises:
         UserError: The framework or the device is missing, or a part cannot be built from its settings.
@@ -166,8 +184,8 @@ def build_run(config: RunConfig) -> BuiltRun:
     environment = build_environment(config)
     _say_what_scores_are(config, environment)
     settings = build_settings(config)
-    sharing, scope = sharing_of(build_distributed(config))
-    with scope:
+    sharing = sharing or Sharing({}, nullcontext)
+    with sharing.scope():
         agent = _partial("agent", config.agent)(env=environment, device=device, **_networks(config))
         agent.settings = settings
         try:
@@ -175,7 +193,7 @@ def build_run(config: RunConfig) -> BuiltRun:
         except ValueError as error:  # what the framework finds out of range
             raise UserError(f"optimizer: {error}") from error
     used = used_config(config, environment, agent, optimizer)
-    return BuiltRun(config, environment, agent, optimizer, used, sharing)
+    return BuiltRun(config, environment, agent, optimizer, used, sharing.arguments)
 
 
 def _networks(config: RunConfig) -> dict[str, Callable[..., Any]]:

@@ -18,7 +18,7 @@ from note_rl.errors import NoteRLError
 from note_rl.learners.declarations import Declared, check_actions, check_settings
 from note_rl.policy.discrete import DiscretePolicy
 from note_rl.settings import Plateau
-from note_rl.training.distributing import check_can_be_shared
+from note_rl.training.distributing import check_can_be_served, check_can_be_shared
 from tuner.checking.schema import Schema, schema_of
 from tuner.checking.sections import Choices, check_parts, check_ranges_of, check_sections, left_out, refuse_missing
 from tuner.config.composing import BackendConfig, RunConfig, to_json
@@ -283,8 +283,10 @@ def _check_settings(run: RunConfig) -> None:
         with speaking_of_settings():
             settings, together = build_settings(run), build_distributed(run)
             check_settings(declared(run), settings)
-            if together is not None:
-                check_can_be_shared(declared(run), settings, together.replicas)
+            if together is not None and together.strategy == "parameter_server":
+                check_can_be_served(declared(run), settings)
+            elif together is not None:
+                check_can_be_shared(declared(run), settings, together.size)
 
 
 def _check_plateau(run: RunConfig) -> None:

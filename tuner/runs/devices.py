@@ -1,15 +1,13 @@
 """On which devices a run trains: one, or several that share its gradient steps."""
 
 import importlib
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict
-from typing import Any
 
 from note_rl.settings import Distributed
 from tuner.config.composing import BackendConfig
 from tuner.errors import UserError
+from tuner.runs.quiet import quiet_import
 
-_BACKENDS = {"ddp": "torch", "mirrored": "keras"}
+_BACKENDS = {"ddp": "torch", "mirrored": "keras", "multi_worker": "keras", "parameter_server": "keras"}
 
 
 def device_of(backend: BackendConfig) -> str:
@@ -32,21 +30,18 @@ def check_backend(shared: Distributed, backend: BackendConfig) -> None:
         others = [name for name, needed in _BACKENDS.items() if needed == backend.name]
         raise UserError(
             f"strategy={shared.strategy} needs backend={_BACKENDS[shared.strategy]}; with backend={backend.name} use "
-            f"strategy={others[0]}"
+            f"strategy={' or '.join(others)}"
         )
 
 
-def sharing_of(shared: Distributed | None) -> tuple[dict[str, Any], AbstractContextManager[Any]]:
-    """Returns the arguments of distributed_training(), none for train(), and a context to make agent and optimizer in.
+def check_devices(shared: Distributed | None) -> None:
+    """Refuses more devices than this process sees; called before TensorFlow has settled what there is.
 
     Raises:
-        note_rl.errors.SettingsError: There are fewer devices.
+        note_rl.errors.SettingsError: There are fewer.
     """
-    if shared is None:
-        return {}, nullcontext()
-    if shared.strategy == "ddp":
-        return asdict(shared), nullcontext()
-    from note_rl.learners.keras.replicated import mirrored  # which imports TensorFlow
+    if shared is not None and shared.strategy == "mirrored":
+        quiet_import("tensorflow", "keras")
+        from note_rl.learners.keras.strategies import mirrored
 
-    strategy = mirrored(shared.replicas)
-    return {"strategy": strategy}, strategy.scope()
+        mirrored(shared.replicas)

@@ -2,8 +2,9 @@
 
 from note_rl.collect.evaluation import random_policy_returns
 from tuner.config.composing import RunConfig
-from tuner.runs.build import build_run
+from tuner.runs.build import build_distributed, build_run
 from tuner.runs.checkpoints import take_weights
+from tuner.runs.devices import check_devices
 from tuner.trial.context import TrialContext
 
 NUM_EPISODES = 20
@@ -14,8 +15,9 @@ def run_probe(context: TrialContext) -> None:
 
     The score is what a run is worth that diverged or broke off: nothing was learnt.
     """
-    config = {**context.spec.config, "seed": context.spec.seed}
-    run = build_run(RunConfig.from_json(config))
+    config = RunConfig.from_json({**context.spec.config, "seed": context.spec.seed})
+    check_devices(build_distributed(config))
+    run = build_run(config)
     if run.config.init is not None:
         take_weights(run.agent, run.config.init)
     run.try_out()

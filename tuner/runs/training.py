@@ -14,11 +14,13 @@ from note_rl.training.counts import reported_by
 from note_rl.types import TrainResult
 from tuner.config.composing import RunConfig
 from tuner.config.vocabulary import speaking_of_settings
+from tuner.errors import UserError
 from tuner.results.objective import missing_points
 from tuner.runs.acting import acting_by
-from tuner.runs.build import BuiltRun, build_run
+from tuner.runs.build import BuiltRun, build_distributed, build_run
 from tuner.runs.checkpoints import BestWeights, Checkpoint, EpisodeLog, take_weights
 from tuner.runs.threads import few_threads
+from tuner.runs.together import role_of, together
 from tuner.trial.context import TrialContext
 from tuner.trial.folder import BEST_FILE, CHECKPOINT_FILE
 from tuner.trial.messages import Outcome, TrialInterrupted
@@ -88,13 +90,15 @@ def run_training(
         UserError, note_rl.errors.NoteRLError: The run cannot be built.
         note_rl.errors.DivergedError: The loss became infinite or not a number.
     """
-    with few_threads(config.backend), speaking_of_settings():
-        return _trained(config, folder, reporter, episodes)
+    role = role_of(build_distributed(config))
+    if role is not None and not role.leads:
+        raise UserError(f"{role.name} keeps no run: start it with the settings of the run, and resume= where rank 0 is")
+    with few_threads(config.backend), speaking_of_settings(), together(config) as sharing:
+        return _trained(build_run(config, sharing), folder, reporter, episodes)
 
 
-def _trained(config: RunConfig, folder: Path, reporter: Reporter, episodes: EpisodeLog | None) -> TrainOutcome:
-    began = time.perf_counter()
-    run = build_run(config)
+def _trained(run: BuiltRun, folder: Path, reporter: Reporter, episodes: EpisodeLog | None) -> TrainOutcome:
+    config, began = run.config, time.perf_counter()
     checkpoint = Checkpoint(run, folder / CHECKPOINT_FILE, episodes)
     if not checkpoint.restore() and config.init is not None:
         take_weights(run.agent, config.init)

@@ -25,6 +25,7 @@ from tuner.trial import system
 SESSION_VARIABLE = "TUNER_SESSION"
 """Holds the marks of all executors that a process descends from, the nearest last: a trial may have one of its own."""
 
+_SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 _SET_CHILD_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of linux/prctl.h
 _PATIENCE_S = 5.0  # a killed process ends at once, unless the disk that it waits for does not answer
 _POLL_S = 0.01
@@ -32,9 +33,18 @@ _POLL_S = 0.01
 
 def become_subreaper() -> None:
     """Inherit the children of descendants that end. Not passed on to processes that this one forks."""
+    _prctl(_SET_CHILD_SUBREAPER, 1)
+
+
+def end_with_parent() -> None:
+    """Be killed when the thread ends that has started this process, whatever a library is waiting for by then."""
+    _prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+
+
+def _prctl(option: int, value: int) -> None:
     if system.ON_LINUX:
         with contextlib.suppress(AttributeError, OSError):  # another C library: what is marked is found all the same
-            ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+            ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 def end_children(spared: Collection[int] = ()) -> None:

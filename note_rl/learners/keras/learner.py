@@ -23,12 +23,15 @@ from note_rl.learners.declarations import updates_itself
 from note_rl.learners.exporting import ExportedPolicy, RunExported
 from note_rl.learners.gradient_noise import NoiseMoments
 from note_rl.learners.keras.adjusted import Optimizers, numbers_of, with_learning_rates
+from note_rl.learners.keras.coordinating import Coordinator
 from note_rl.learners.keras.measuring import NoiseMeasurements
 from note_rl.learners.keras.methods import TracedMethods
 from note_rl.learners.keras.modes import Modes
 from note_rl.learners.keras.own_updates import OwnUpdateStep
-from note_rl.learners.keras.replicated import InReplicas, ReplicatedUpdate, check_made_within
+from note_rl.learners.keras.replicated import InReplicas, ReplicatedUpdate
+from note_rl.learners.keras.served import ServedUpdate
 from note_rl.learners.keras.step import GradientStep, TensorFlowArithmetic
+from note_rl.learners.keras.strategies import check_made_within
 from note_rl.learners.keras.update import CompiledUpdate
 from note_rl.learners.keras.variables import (
     ReadTogether,
@@ -78,13 +81,36 @@ class KerasLearner:
         Raises:
             AgentContractError: The agent was made outside of it, or what its networks do cannot be shared.
         """
-        if isinstance(self._update, ReplicatedUpdate) and self._update.strategy is strategy:
-            return
+        if self._begins_under(strategy):
+            self.join(InReplicas(strategy))
+            update = self._made(ReplicatedUpdate)
+            assert isinstance(update, ReplicatedUpdate)
+            update.strategy, self._update, self._scope = strategy, update, strategy.scope
+
+    def be_served(self, strategy: Any) -> Coordinator:
+        """Has the workers of a ParameterServerStrategy take gradient steps from the next prepare() on.
+
+        Returns:
+            The coordinator of its cluster.
+
+        Raises:
+            AgentContractError: The agent was made outside of it.
+            SettingsError: Its cluster has no chief.
+        """
+        if self._begins_under(strategy):
+            update = self._made(ServedUpdate)
+            assert isinstance(update, ServedUpdate)
+            update.strategy, update.coordinator = strategy, Coordinator(strategy)
+            self._update, self._scope = update, strategy.scope
+        assert isinstance(self._update, ServedUpdate)
+        return self._update.coordinator
+
+    def _begins_under(self, strategy: Any) -> bool:
+        """Whether it takes its steps otherwise so far (AgentContractError: the agent was made outside of it)."""
+        if getattr(self._update, "strategy", None) is strategy:
+            return False
         check_made_within(strategy, [parameter for group in self.groups for parameter in group], "the agent")
-        self.join(InReplicas(strategy))
-        update = self._made(ReplicatedUpdate)
-        assert isinstance(update, ReplicatedUpdate)
-        update.strategy, self._update, self._scope = strategy, update, strategy.scope
+        return True
 
     def join(self, peers: Peers) -> None:
         """Refuses what cannot be shared; see `Learner.join`. Replicas of Keras agents are those of a strategy."""
@@ -134,7 +160,7 @@ class KerasLearner:
                     f"{type(one).__name__} was given a learning-rate schedule of its own, so a schedule for "
                     "learning_rate, or a plateau, cannot set it; give the optimizer a number"
                 )
-        if isinstance(self._update, ReplicatedUpdate):
+        if isinstance(self._update, ReplicatedUpdate | ServedUpdate):
             for one, _ in self._optimizers:
                 check_made_within(self._update.strategy, [one.iterations], f"the optimizer {type(one).__name__}")
         self._update.prepare(self._optimizers, max_grad_norm, hyperparameters, jit)

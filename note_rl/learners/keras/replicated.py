@@ -1,13 +1,12 @@
 """The update of a Keras agent over the replicas of a strategy of tf.distribute, in one process."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from contextvars import copy_context
 from typing import Any
 
 import tensorflow as tf
 
-from note_rl.errors import AgentContractError, SettingsError
 from note_rl.learners.adjustable import of_the_agent
 from note_rl.learners.base import temporary_attributes
 from note_rl.learners.keras.adjusted import Optimizers, with_numbers
@@ -106,45 +105,3 @@ class ReplicatedUpdate(CompiledUpdate):
             for optimizer, _ in self._optimizers:
                 stack.enter_context(temporary_attributes(optimizer, {"_all_reduce_sum_gradients": list}))
             yield
-
-
-def mirrored(replicas: int) -> Any:
-    """Makes a MirroredStrategy over so many GPUs; where there are none, over as many parts of the CPU.
-
-    Raises:
-        SettingsError: This process sees fewer.
-    """
-    kind = "GPU" if tf.config.list_physical_devices("GPU") else "CPU"
-    if kind == "CPU":
-        with suppress(RuntimeError):  # TensorFlow has settled what there is
-            whole = tf.config.list_physical_devices(kind)[0]
-            tf.config.set_logical_device_configuration(whole, [tf.config.LogicalDeviceConfiguration()] * replicas)
-    devices = [device.name for device in tf.config.list_logical_devices(kind)]
-    if len(devices) < replicas:
-        raise SettingsError(
-            f"strategy=mirrored with replicas={replicas}, but TensorFlow has {len(devices)} {kind} in this process: "
-            f"use replicas={len(devices)}, or a process in which it has done nothing yet"
-        )
-    exchange = tf.distribute.ReductionToOneDevice() if kind == "CPU" else None
-    return tf.distribute.MirroredStrategy(devices[:replicas], cross_device_ops=exchange)
-
-
-def is_of_several_processes(strategy: Any) -> bool:
-    """Whether a strategy of tf.distribute that agents in Keras train under has several processes.
-
-    Raises:
-        SettingsError: It is another one, or none.
-    """
-    if isinstance(strategy, tf.distribute.MirroredStrategy | tf.distribute.MultiWorkerMirroredStrategy):
-        return not isinstance(strategy, tf.distribute.MirroredStrategy)
-    known = "tf.distribute.MirroredStrategy() or MultiWorkerMirroredStrategy()"
-    if isinstance(strategy, tf.distribute.Strategy):
-        raise SettingsError(f"strategy: {type(strategy).__name__} is not there yet; use {known}")
-    raise SettingsError(f"strategy must be one of tf.distribute for agents in Keras, {known}; got {strategy!r}")
-
-
-def check_made_within(strategy: Any, variables: Sequence[Any], what: str) -> None:
-    """Refuses variables that the strategy does not hold on each of its devices (AgentContractError)."""
-    held = [getattr(variable, "value", variable) for variable in variables]
-    if not all(strategy.extended.variable_created_in_scope(variable) for variable in held):
-        raise AgentContractError(f"{what} was made outside of the strategy: make it within `with strategy.scope():`")

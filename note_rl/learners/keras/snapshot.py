@@ -20,11 +20,11 @@ class ParameterSnapshot:
     def __init__(self, variables: Sequence[Any], learning: Sequence[Any]) -> None:
         self._variables = variables
         self._learning = learning
-        self._before = [tf.identity(_value(variable)) for variable in variables]
+        self._before = [tf.identity(value_of(variable)) for variable in variables]
 
     def unless_sound(self, losses: Any) -> Any:
         """Goes back unless all losses and all that was learned is finite; returns whether it did, []."""
-        learned = map(_value, self._learning)
+        learned = map(value_of, self._learning)
         sound = tf.reduce_all([tf.reduce_all(tf.math.is_finite(tensor)) for tensor in (losses, *learned)])
         tf.cond(sound, lambda: 0, self._go_back)
         return tf.logical_not(sound)
@@ -35,5 +35,6 @@ class ParameterSnapshot:
         return 0
 
 
-def _value(variable: Any) -> Any:
+def value_of(variable: Any) -> Any:
+    """Returns what a variable of Keras or TensorFlow holds."""
     return variable.value if isinstance(variable, keras.Variable) else variable.read_value()

@@ -111,9 +111,16 @@ class ReadTogether(Generic[Result]):
 
 
 def _read_together(variables: Sequence[Any]) -> list[Array]:
-    """Returns copies of the values of variables of one device, by one operation where TensorFlow has it."""
+    """Returns copies of the values of variables, by one operation per device where TensorFlow has it."""
     if not _READS_SEVERAL:
         return [np.asarray(variable.numpy()) for variable in variables]
+    devices = [variable.device for variable in variables]
+    if len(set(devices)) > 1:  # parameter servers
+        found: dict[int, Any] = {}
+        for device in set(devices):
+            there = [index for index, other in enumerate(devices) if other == device]
+            found |= dict(zip(there, _read_together([variables[index] for index in there]), strict=True))
+        return [found[index] for index in range(len(variables))]
     types = tuple(variable.dtype.as_datatype_enum for variable in variables)
     handles = [variable.handle for variable in variables]
     attributes = ("N", len(handles), "dtypes", types)

@@ -33,7 +33,7 @@ def test_two_replicas_take_the_steps_of_one(tmp_path):
     outside, foreign, other = found["refusals"]
     assert "the agent was made outside of the strategy: make it within `with strategy.scope():`" in outside
     assert "strategy must be one of tf.distribute" in foreign
-    assert "OneDeviceStrategy is not there yet" in other
+    assert "agents do not train under OneDeviceStrategy; use tf.distribute.MirroredStrategy()" in other
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from note_rl.seeding import seed_everything
 from note_rl.settings import Adaptive, Budget
 from note_rl.settings.schedules import Linear
 from note_rl.training.callbacks import Callback
-from note_rl.training.distributing import check_can_be_shared
+from note_rl.training.distributing import check_can_be_served, check_can_be_shared
 from tests.note_rl.ranks import alike, trained_together
 
 CLIP = 0.05  # so low that it always acts: averages are taken before
@@ -273,3 +273,16 @@ def test_agents_that_cannot_be_shared_are_refused():
     agent.couples_samples = True
     with pytest.raises(AgentContractError, match="couples_samples"):
         check_can_be_shared(agent, agent.settings, 2)
+
+
+def test_what_workers_that_do_not_wait_cannot_do_is_refused():
+    agent, _, _ = dqn(PR=True, adaptive=Adaptive(signals=["priority_ess"], parameters={"batch_size": {}}))
+    with pytest.raises(SettingsError, match="adaptive: decisions go by what consecutive steps have measured"):
+        check_can_be_served(agent, agent.settings)
+    trpo = TRPO(hidden_size=(8,))
+    trpo.set(policy=SoftmaxPolicy(), PPO=True, rollout_steps=32)
+    with pytest.raises(AgentContractError, match="while it searches for one, other workers would move the parameters"):
+        check_can_be_served(trpo, trpo.settings)
+    alike, _, _ = dqn(batch=15)
+    alike.couples_samples = True
+    check_can_be_served(alike, alike.settings)  # each worker sees whole minibatches

@@ -155,3 +155,24 @@ def test_an_executor_within_a_trial_carries_both_marks():
     finally:
         process.kill()
         process.wait()
+
+
+BESIDE = """
+import time
+from tuner.trial import orphans
+orphans.end_with_parent()
+print("here", flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_process_can_end_with_the_one_that_has_started_it() -> None:
+    program = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {BESIDE!r}])"
+    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    assert parent.stdout.readline() == "here\n"
+    (child,) = psutil.Process(parent.pid).children()
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    assert not psutil.wait_procs([child], timeout=20)[1]

@@ -1,5 +1,6 @@
 """OptFinder and ParallelFinder: who is best, who ties, and what a candidate that fails does to the others."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,16 @@ from note_rl.errors import SettingsError
 from note_rl.opt_finder import OptFinder
 from note_rl.optimizers.recipe import recipe_of
 from note_rl.parallel_finder import ParallelFinder
+from note_rl.policy import EpsGreedyQPolicy
 from note_rl.settings import Distributed
-from tests.tuner.finders.agents import OtherQuadratic, inline, params, quadratic, small_dqn, small_ppo
+from tests.tuner.finders.agents import REPLAY, OtherQuadratic, inline, params, quadratic, small_dqn, small_ppo
 from tuner.errors import UserError
+from tuner.finders import FinderPlace
 from tuner.finders.arguments import check_call, shared_by, trained
 from tuner.finders.comparison.verdicts import compare
 from tuner.finders.study import FinderRun
 from tuner.study import StudyStore
-from tuner.trial.messages import Outcome
+from tuner.trial.messages import OUTPUT_FILE, Outcome
 
 
 def finding(name: str, seed: int, value: float | None, reason: str = "") -> FinderRun:
@@ -203,6 +206,7 @@ def test_an_optimizer_is_made_again_with_all_its_groups() -> None:
         (None, {"by": "train"}),
         ("ddp", {"by": "distributed_training", "strategy": "ddp", "replicas": 2}),
         (Distributed(replicas=4), {"by": "distributed_training", "strategy": "ddp", "replicas": 4}),
+        ("mirrored", {"by": "distributed_training", "strategy": "mirrored", "replicas": 2}),
     ],
 )
 def test_runs_of_a_finder_are_shared_by_processes_where_a_strategy_is_given(
@@ -215,9 +219,40 @@ def test_runs_of_a_finder_are_shared_by_processes_where_a_strategy_is_given(
         def distributed_training(self, **arguments: Any) -> dict[str, Any]:
             return {"by": "distributed_training", **arguments}
 
-    check_call("OptFinder", strategy, None)
+    agent = small_ppo()
+    check_call("OptFinder", strategy, None, [] if strategy == "mirrored" else [agent])
     assert trained(Told(), {"processes": 2, **shared_by(strategy)}, episodes=3) == {
         "processes": 2,
         "episodes": 3,
         **told,
     }
+
+
+@pytest.mark.parametrize(
+    ("strategy", "message"),
+    [
+        ("mirrored", "strategy='mirrored' is not for agents written in torch: use 'ddp'"),
+        ("parameter_server", "strategy='parameter_server' cannot be made there: leave strategy out"),
+        (Distributed(hosts=["a:1", "b:2"], rank=0), "cannot be made there: leave strategy out"),
+    ],
+)
+def test_strategies_that_runs_of_a_finder_cannot_have_are_refused(strategy: Any, message: str) -> None:
+    with pytest.raises(SettingsError, match=re.escape(message)):
+        check_call("OptFinder", strategy, None, [small_ppo()])
+
+
+@pytest.mark.slow
+def test_runs_train_on_the_devices_of_their_process(tmp_path: Path) -> None:
+    from note_rl.agents import keras as agents
+    from note_rl.optimizers.keras import adam
+
+    agent = agents.DQN(hidden_size=8)
+    agent.set(policy=EpsGreedyQPolicy(0.5), **REPLAY)
+    optimizers = {"slow": adam(agent.param, 1e-4), "fast": adam(agent.param, 1e-3)}
+    place = FinderPlace(storage="memory", folder=tmp_path / "studies", parallel=1)
+    finder = OptFinder(agent, optimizers, place)
+    found = finder.find(pool_network=False, total_steps=300, num_seeds=1, strategy="mirrored")
+    assert all(one.data["num_gradient_steps"] > 0 for one in found.findings)
+    outputs = [path.read_text() for path in (tmp_path / "studies").rglob(OUTPUT_FILE)]
+    assert outputs
+    assert all("2 replicas are slower than one here" in output for output in outputs)

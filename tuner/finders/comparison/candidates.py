@@ -11,7 +11,7 @@ from note_rl.training.callbacks import Callback, Logs
 from note_rl.training.frozen import FrozenData
 from tuner.config.composing import RunConfig
 from tuner.errors import UserError
-from tuner.finders.arguments import trained
+from tuner.finders.arguments import trained, with_strategy
 from tuner.finders.job import Measured
 from tuner.finders.subjects import ConfiguredSubject, LiveSubject, Subject
 from tuner.results.objective import AUC, Mixed
@@ -88,11 +88,13 @@ class CandidateTrial:
         return self._live(subject, seed, context)
 
     def _live(self, subject: LiveSubject, seed: int, context: TrialContext) -> Measured:
-        agent, optimizer = subject.build(seed)
+        options, scope = with_strategy(self.options)
+        with scope:
+            agent, optimizer = subject.build(seed)
         context.built({})
         watch = _LossRecorder(self.budget, context)
         length = {"episodes": self.budget.episodes, "total_steps": self.budget.total_steps}
-        result = trained(agent, self.options, optimizer=optimizer, **length, callbacks=[watch], p=0)
+        result = trained(agent, options, optimizer=optimizer, **length, callbacks=[watch], p=0)
         rewards, ends = list(map(float, result.returns)), list(map(float, result.episode_steps))
         found = {"rewards": rewards, "losses": watch.losses, "seconds": result.seconds}
         found |= {"num_env_steps": result.num_env_steps, "num_gradient_steps": result.num_gradient_steps}

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias, get_args
 
 from tuner.errors import UserError
+from tuner.finders.arguments import with_strategy
 from tuner.finders.comparison.candidates import CandidateBudget
 from tuner.finders.job import Measured
 from tuner.finders.learning_rate import range_test
@@ -92,12 +93,14 @@ class RangeTests:
     def __call__(self, context: TrialContext, point: JsonDict) -> Measured:
         """Does the test of this point; its objective is the last stable rate."""
         test, _, seed = str(point["test"]).partition(" ")
-        agent, optimizer = self.subject.build(int(seed))
+        options, scope = with_strategy(self.settings.options if test == ONLINE else {})
+        with scope:
+            agent, optimizer = self.subject.build(int(seed))
         context.built({})
         if test == ONLINE:
             assert self.settings.episodes is not None
             length = range_test.Length(self.settings.episodes, context.alive)
-            found = range_test.online_ramp(agent, optimizer, self.online_rates, length, self.settings.options)
+            found = range_test.online_ramp(agent, optimizer, self.online_rates, length, options)
             return Measured((max(found["rates"], default=self.online_rates[0]),), found)
         tests: dict[str, Callable[..., JsonDict]] = {"loss": range_test.loss_ramp, "kl": range_test.kl_comb}
         found = tests[test](agent, optimizer, self.rates, context.report, self.settings.group)

@@ -1,0 +1,75 @@
+"""Strategies of tf.distribute under which agents in Keras train: which they are, and what is made within them."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Literal
+
+import tensorflow as tf
+
+from note_rl.errors import AgentContractError, SettingsError
+
+_KINDS: dict[Literal["mirrored", "multi_worker", "parameter_server"], Any] = {
+    "mirrored": tf.distribute.MirroredStrategy,
+    "multi_worker": tf.distribute.MultiWorkerMirroredStrategy,
+    "parameter_server": tf.distribute.ParameterServerStrategy,
+}
+
+
+def mirrored(replicas: int) -> Any:
+    """Makes a MirroredStrategy over so many GPUs; where there are none, over as many parts of the CPU.
+
+    Raises:
+        SettingsError: This process sees fewer.
+    """
+    kind = "GPU" if tf.config.list_physical_devices("GPU") else "CPU"
+    if kind == "CPU":
+        with suppress(RuntimeError):  # TensorFlow has settled what there is
+            whole = tf.config.list_physical_devices(kind)[0]
+            tf.config.set_logical_device_configuration(whole, [tf.config.LogicalDeviceConfiguration()] * replicas)
+    devices = [device.name for device in tf.config.list_logical_devices(kind)]
+    if len(devices) < replicas:
+        raise SettingsError(
+            f"strategy=mirrored with replicas={replicas}, but TensorFlow has {len(devices)} {kind} in this process: "
+            f"use replicas={len(devices)}, or a process in which it has done nothing yet"
+        )
+    exchange = tf.distribute.ReductionToOneDevice() if kind == "CPU" else None
+    return tf.distribute.MirroredStrategy(devices[:replicas], cross_device_ops=exchange)
+
+
+def clustered(cluster: Mapping[str, Sequence[str]], kind: str, index: int) -> Any:
+    """Makes the strategy of a cluster in the process that leads, or of one of the workers that mirror each other.
+
+    Args:
+        cluster: Addresses by kind; with parameter servers (`ps`), or `worker` alone.
+        kind: Of this process.
+        index: Of this process among those of its kind.
+    """
+    spec = tf.train.ClusterSpec(dict(cluster))
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+        spec, task_type=kind, task_id=index, rpc_layer="grpc"
+    )
+    if "ps" in cluster:
+        return tf.distribute.ParameterServerStrategy(resolver)
+    return tf.distribute.MultiWorkerMirroredStrategy(resolver)
+
+
+def kind_of(strategy: Any) -> Literal["mirrored", "multi_worker", "parameter_server"]:
+    """Returns which of those it is that agents in Keras train under.
+
+    Raises:
+        SettingsError: It is another one, or none.
+    """
+    for name, kind in _KINDS.items():
+        if isinstance(strategy, kind):
+            return name
+    known = "tf.distribute.MirroredStrategy(), MultiWorkerMirroredStrategy() or ParameterServerStrategy(...)"
+    if isinstance(strategy, tf.distribute.Strategy):
+        raise SettingsError(f"strategy: agents do not train under {type(strategy).__name__}; use {known}")
+    raise SettingsError(f"strategy must be one of tf.distribute for agents in Keras, {known}; got {strategy!r}")
+
+
+def check_made_within(strategy: Any, variables: Sequence[Any], what: str) -> None:
+    """Refuses variables that the strategy does not hold on each of its devices (AgentContractError)."""
+    held = [getattr(variable, "value", variable) for variable in variables]
+    if not all(strategy.extended.variable_created_in_scope(variable) for variable in held):
+        raise AgentContractError(f"{what} was made outside of the strategy: make it within `with strategy.scope():`")

@@ -1,0 +1,210 @@
+"""With whom a run takes its gradient steps: with devices, or with processes that are started here or elsewhere."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from note_rl.errors import PeerError, SettingsError
+from note_rl.settings import Distributed
+from tuner.config.composing import RunConfig
+from tuner.errors import UserError
+from tuner.runs.build import Sharing, build_distributed, import_framework
+from tuner.trial.messages import JsonDict
+
+_TORCHRUN = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+_COMPANION = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from tuner.runs.companions import main; main()"
+_PATIENCE_S = 10.0  # until a process that does not end is killed
+
+
+@dataclass(frozen=True)
+class Role:
+    """Which of the processes this one is, where all of them have been started by somebody else.
+
+    Attributes:
+        leads: Whether it keeps the run, and the others train along.
+        name: For people.
+        cluster: Addresses by kind, as tf.distribute has it; empty: torch.distributed knows them.
+        kind, index: Of this process in it.
+    """
+
+    leads: bool
+    name: str
+    cluster: Mapping[str, Sequence[str]]
+    kind: str = ""
+    index: int = 0
+
+
+def role_of(shared: Distributed | None) -> Role | None:
+    """Returns the role of this process as torchrun, TF_CONFIG or `hosts` say it; None: others are started here.
+
+    Raises:
+        SettingsError: TF_CONFIG is of another strategy.
+    """
+    if shared is None or shared.strategy == "mirrored":
+        return None
+    if shared.strategy == "ddp":
+        if all(name in os.environ for name in _TORCHRUN):
+            return _ranked(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
+        return None if shared.hosts is None else _ranked(shared.rank or 0, len(shared.hosts))
+    if os.environ.get("TF_CONFIG"):
+        told = json.loads(os.environ["TF_CONFIG"])
+        cluster, task = told["cluster"], told["task"]
+        kinds = {"worker"} if shared.strategy == "multi_worker" else {"chief", "ps", "worker"}
+        if set(cluster) != kinds:
+            raise SettingsError(
+                f"strategy={shared.strategy}, but TF_CONFIG names processes of the kinds {', '.join(sorted(cluster))}: "
+                f"they must be {', '.join(sorted(kinds))}"
+            )
+        return _task(cluster, task["type"], int(task["index"]))
+    if shared.hosts is None:
+        return None
+    return _role(shared.cluster(shared.hosts), shared.rank or 0)
+
+
+def check_all_here(config: RunConfig) -> None:
+    """Refuses trials that would share their steps with processes which somebody else has started (UserError)."""
+    shared = build_distributed(config)
+    if role_of(shared) is not None:
+        where = (
+            "strategy.hosts" if shared is not None and shared.hosts is not None else "TF_CONFIG, or what torchrun sets,"
+        )
+        raise UserError(
+            f"{where} names processes that are started by hand, and those of a trial are started on its machine: leave "
+            "it out, or train one run with tuner train"
+        )
+
+
+def _ranked(rank: int, size: int) -> Role:
+    return Role(rank == 0, f"rank {rank} of {size}", {})
+
+
+def _role(cluster: Mapping[str, Sequence[str]], rank: int) -> Role:
+    """Returns the role of a rank among the processes of a cluster in their order."""
+    tasks = [(kind, index) for kind, addresses in cluster.items() for index in range(len(addresses))]
+    return _task(cluster, *tasks[rank])
+
+
+def _task(cluster: Mapping[str, Sequence[str]], kind: str, index: int) -> Role:
+    leads = index == 0 and kind == ("chief" if "chief" in cluster else "worker")
+    return Role(leads, f"{kind} {index}", cluster, kind, index)
+
+
+@contextmanager
+def together(config: RunConfig) -> Iterator[Sharing]:
+    """With whom a run of this process shares its gradient steps; whom it starts is there within.
+
+    Raises:
+        note_rl.errors.SettingsError: There are fewer devices.
+    """
+    shared = build_distributed(config)
+    if shared is None:
+        yield Sharing({}, nullcontext)
+    elif shared.strategy == "ddp":
+        with _as_by_torchrun(shared):
+            replicas = shared.replicas if role_of(shared) is None else None
+            yield Sharing({"strategy": "ddp", "replicas": replicas}, nullcontext)
+    else:
+        import_framework(config.backend)
+        with _strategy(shared, config) as strategy:
+            yield Sharing({"strategy": strategy}, strategy.scope)
+
+
+@contextmanager
+def _as_by_torchrun(shared: Distributed) -> Iterator[None]:
+    """Tells torch.distributed by its usual variables what `hosts` say, unless it is told already."""
+    told: dict[str, str] = {}
+    if shared.hosts is not None and not all(name in os.environ for name in _TORCHRUN):
+        host, _, port = shared.hosts[0].rpartition(":")
+        told = dict(zip(_TORCHRUN, (str(shared.rank), str(len(shared.hosts)), host, port), strict=True))
+    os.environ.update(told)
+    try:
+        yield
+    finally:
+        for name in told:
+            del os.environ[name]
+
+
+@contextmanager
+def _strategy(shared: Distributed, config: RunConfig) -> Iterator[Any]:
+    """The strategy of tf.distribute, with its processes."""
+    from note_rl.learners.keras.strategies import clustered, mirrored  # which imports TensorFlow
+
+    if shared.strategy == "mirrored":
+        yield mirrored(shared.replicas)
+        return
+    role = role_of(shared)
+    if role is not None:
+        yield clustered(role.cluster, role.kind, role.index)
+        return
+    others = shared.replicas - 1 if shared.strategy == "multi_worker" else shared.replicas + shared.parameter_servers
+    cluster = shared.cluster(_free_addresses(1 + others))
+    roles = [_role(cluster, rank) for rank in range(1 + others)]
+    with _started([_orders(one, rank, shared, config) for rank, one in enumerate(roles) if rank]) as processes:
+        _wait_until_ready(processes)
+        yield clustered(cluster, roles[0].kind, roles[0].index)
+
+
+def _orders(role: Role, rank: int, shared: Distributed, config: RunConfig) -> JsonDict:
+    """What a process that is started here is told; see `tuner.runs.companions`."""
+    if shared.strategy == "parameter_server":
+        return {"do": "serve", "cluster": role.cluster, "kind": role.kind, "index": role.index}
+    addresses = [address for several in role.cluster.values() for address in several]
+    strategy = {**config.strategy, "hosts": addresses, "rank": rank}
+    return {"do": "follow", "config": asdict(replace(config, strategy=strategy))}
+
+
+def _free_addresses(number: int) -> list[str]:
+    servers = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
+    addresses = [f"127.0.0.1:{server.getsockname()[1]}" for server in servers]
+    for server in servers:
+        server.close()
+    return addresses
+
+
+def _wait_until_ready(processes: Sequence["subprocess.Popen[str]"]) -> None:
+    """Waits until each has imported what it needs: TensorFlow itself would wait for ever for one that has ended.
+
+    Raises:
+        note_rl.errors.PeerError: One has ended before.
+    """
+    for rank, process in enumerate(processes, 1):
+        assert process.stdout is not None
+        if not process.stdout.readline():
+            raise PeerError(f"rank {rank} has ended with exit code {process.wait()} before training began")
+
+
+@contextmanager
+def _started(orders: Sequence[JsonDict]) -> Iterator[list["subprocess.Popen[str]"]]:
+    """Processes of this process group that do what they are told; none is left afterwards."""
+    paths = json.dumps([str(path) for path in sys.path])
+    environment = {name: value for name, value in os.environ.items() if name != "TF_CONFIG"}
+    command = [sys.executable, "-c", _COMPANION, paths]
+    processes = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+        for _ in orders
+    ]
+    try:
+        for process, told in zip(processes, orders, strict=True):
+            assert process.stdin is not None
+            with suppress(BrokenPipeError):  # it has died, and is missed soon
+                process.stdin.write(json.dumps(told) + "\n")
+                process.stdin.flush()
+        yield processes
+    finally:
+        for process in processes:
+            assert process.stdin is not None
+            with suppress(BrokenPipeError):
+                process.stdin.close()  # upon which it ends
+        for process in processes:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_PATIENCE_S)
+            process.kill()
+            process.wait()
+            assert process.stdout is not None
+            process.stdout.close()
