@@ -16,6 +16,7 @@ from note_rl.learners.keras.coordinating import Coordinator
 from note_rl.learners.keras.snapshot import value_of
 from note_rl.learners.keras.update import CompiledUpdate
 from note_rl.learners.keras.variables import constants
+from note_rl.learners.keras.xla import needs_autograph
 from note_rl.learners.losses import batch_attributes
 from note_rl.types import Array, BoolArray
 
@@ -46,7 +47,8 @@ class ServedUpdate(CompiledUpdate):
         self._copies = tf.function(partial(_copies, self._variables()), autograph=False)
         learning = [parameter for _, parameters in self._optimizers for parameter in parameters]
         self._are_sound = tf.function(partial(_are_finite, learning), autograph=False)
-        self._move_targets = tf.function(self._sync_targets, autograph=False)
+        autograph = needs_autograph(type(self._agent))  # of which update_param() is
+        self._move_targets = tf.function(self._sync_targets, autograph=autograph)
         self._num_steps: dict[tuple[Any, ...], list[int]] = {}  # that a traced step takes with each optimizer
 
     def __call__(self, columns: Mapping[str, Array], sync: BoolArray, scalars: Mapping[str, float]) -> dict[str, Array]:
