@@ -1,10 +1,10 @@
 # ruff: noqa: T201
 """Landscapes: what random configurations of an agent come to in an environment, as whole evaluation curves over seeds.
 
-Run it as `python tests/benchmarks/landscape.py [PAIR ...]`, with OMP_NUM_THREADS=1 if other work is under way; a pair is
-one of `PAIRS` below, such as dqn-cartpole, and without any all are made in that order. Each run is added to
-`landscapes/PAIR.parquet` as soon as it has ended, aside and moved, so that the same command goes on after any kill; what
-is lost is the one run under way. `python tests/benchmarks/landscape.py show` prints what there is.
+Run it as `python tests/benchmarks/landscape.py [PAIR ...]`, with OMP_NUM_THREADS=1 if other work is under way. A pair is
+one of `PAIRS` below, such as dqn-cartpole; without any, all are made in that order. Each run is added to
+`landscapes/PAIR.parquet` as soon as it has ended, aside and moved: the same command goes on after any kill, which costs
+the one run under way. `python tests/benchmarks/landscape.py show` prints what there is.
 
 Configuration 0 is the default one, the others are drawn uniformly from `conf/space/`, in its own coordinates. All are
 trained on the same seeds, by the same code and with the same budget and evaluations as a trial of `tuner tune`, in
@@ -86,7 +86,7 @@ class Landscape:
     @classmethod
     def read(cls, path: Path) -> "Landscape":
         """The landscape in a file."""
-        table = pyarrow.parquet.read_table(path)
+        table = pyarrow.parquet.read_table(path, use_threads=False)
         about = json.loads(table.schema.metadata[b"about"])
         rows = [
             Row(
@@ -176,7 +176,9 @@ def missing(landscape: Landscape, num_configurations: int) -> Iterator[tuple[int
     return (pair for pair in wanted if pair not in there)
 
 
-def make(name: str, folder: Path = FOLDER, num_configurations: int = NUM_CONFIGURATIONS, more: Sequence[str] = ()) -> None:
+def make(
+    name: str, folder: Path = FOLDER, num_configurations: int = NUM_CONFIGURATIONS, more: Sequence[str] = ()
+) -> None:
     """Makes a landscape, or what is left of it.
 
     Args:
@@ -192,7 +194,9 @@ def make(name: str, folder: Path = FOLDER, num_configurations: int = NUM_CONFIGU
         raise SystemExit(f"{path} was made under other conditions; move it away to begin a new one")
     todo = list(missing(landscape, num_configurations))
     if todo:
-        train(definition_of([*PAIRS[name], *more, "training.total_steps=1500"]), 0, 0)  # imports, which are nobody's time
+        train(
+            definition_of([*PAIRS[name], *more, "training.total_steps=1500"]), 0, 0
+        )  # imports, which are nobody's time
     for configuration, seed in todo:
         row = train(definition, configuration, seed)
         landscape = Landscape(landscape.about, (*landscape.rows, row))
@@ -207,7 +211,9 @@ def show() -> None:
             rows = Landscape.read(path).rows
             seeds = {seed: sum(row.seed == seed for row in rows) for seed in SEEDS}
             cpu = np.mean([row.cpu_seconds for row in rows])
-            print(f"{name}: {len(rows)} runs, by seed {seeds}, {cpu:.1f} CPU seconds each, {path.stat().st_size:,} bytes")
+            print(
+                f"{name}: {len(rows)} runs, by seed {seeds}, {cpu:.1f} CPU seconds each, {path.stat().st_size:,} bytes"
+            )
 
 
 def main(names: Sequence[str]) -> None:

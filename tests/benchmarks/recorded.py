@@ -1,9 +1,9 @@
-"""Replays a landscape in place of training, so that a whole study takes seconds and the truth about its winner is known.
+"""Replays a landscape in place of training: a whole study takes seconds, and the truth about its winner is known.
 
-    tuner tune --config-dir tests/benchmarks/conf executor=recorded executor.landscape=dqn-cartpole agent=dqn env=cartpole
+  tuner tune --config-dir tests/benchmarks/conf agent=dqn env=cartpole executor=recorded executor.landscape=dqn-cartpole
 
-runs the study that it is without `executor=recorded`, stage by stage: only the training runs are replaced. What is
-replayed is one of `landscapes/`; see `landscape.py`, which makes them.
+is the study that it would be without the executor, stage by stage; only its training runs are replayed, from a file of
+`landscapes/` (which `landscape.py` makes).
 
 The curve of a configuration and a seed is a mean curve plus a deviation. The mean is a Gaussian process regression over
 the recorded configurations, in the coordinates of the search space, with a length scale for each of them and a noise
@@ -72,16 +72,16 @@ class Surrogate:
         return np.asarray(np.linalg.norm((self._points - point) / self._scales, axis=1))
 
     def _covariance(self, points: Array) -> Array:
-        return _matern(points / self._scales, self._points / self._scales)
+        return matern(points / self._scales, self._points / self._scales)
 
     def _left_out(self, settings: Array) -> Array:
         """Errors at each point of a regression without it (Rasmussen and Williams 2006, equation 5.12)."""
         scaled = self._points / settings[:-1]
-        inverse = np.linalg.inv(_matern(scaled, scaled) + settings[-1] * np.eye(len(scaled)))
+        inverse = np.linalg.inv(matern(scaled, scaled) + settings[-1] * np.eye(len(scaled)))
         return np.asarray(inverse @ self._centred / np.diag(inverse)[:, None])
 
 
-def _matern(first: Array, second: Array) -> Array:
+def matern(first: Array, second: Array) -> Array:
     """The Matern covariance with nu = 5/2 between points [M, D] and [N, D]."""
     squared = (first**2).sum(1)[:, None] + (second**2).sum(1) - 2.0 * first @ second.T
     distance = np.sqrt(5.0 * np.maximum(squared, 0.0))
@@ -208,7 +208,9 @@ def recorded(name: str, folder: Path = FOLDER, definition: StudyDefinition | Non
     definition = definition or definition_of(PAIRS[name])
     landscape = Landscape.read(folder / f"{name}.parquet")
     if landscape.about != about(definition):
-        raise UserError(f"{name}.parquet was made under other conditions than conf/ has now: move it away, make another")
+        raise UserError(
+            f"{name}.parquet was made under other conditions than conf/ has now: move it away, make another"
+        )
     return Recorded(landscape, definition)
 
 
