@@ -1,7 +1,7 @@
 # ruff: noqa: T201
 """Landscapes: what random configurations of an agent come to in an environment, as whole evaluation curves over seeds.
 
-Run it as `python tests/benchmarks/landscape.py [PAIR ...]`, with OMP_NUM_THREADS=1 if other work is under way. A pair is
+Run it as `python tests/benchmarks/landscape.py [PAIR ...]`, with OMP_NUM_THREADS=1 if other work is under way. PAIR is
 one of `PAIRS` below, such as dqn-cartpole; without any, all are made in that order. Each run is added to
 `landscapes/PAIR.parquet` as soon as it has ended, aside and moved: the same command goes on after any kill, which costs
 the one run under way. `python tests/benchmarks/landscape.py show` prints what there is.
@@ -37,10 +37,10 @@ FOLDER = Path(__file__).parent / "landscapes"
 NUM_CONFIGURATIONS = 121
 SEEDS = (1, 2, 3, 4)
 PAIRS: dict[str, tuple[str, ...]] = {
-    "dqn-cartpole": ("agent=dqn", "env=cartpole"),
-    "ppo-cartpole": ("agent=ppo", "env=cartpole"),
-    "dqn-acrobot": ("agent=dqn", "env=acrobot"),
-    "ppo-acrobot": ("agent=ppo", "env=acrobot"),
+    "dqn-cartpole": ("agent=dqn", "env=cartpole", "training.total_steps=30000"),
+    "ppo-cartpole": ("agent=ppo", "env=cartpole", "training.total_steps=30000"),
+    "dqn-acrobot": ("agent=dqn", "env=acrobot", "training.total_steps=30000"),
+    "ppo-acrobot": ("agent=ppo", "env=acrobot", "training.total_steps=30000"),
     "dqn-mountaincar": ("agent=dqn", "env=mountaincar", "training.total_steps=60000"),
 }
 """What is typed for each behind `tuner tune`; the rest is as `study=quick` has it."""

@@ -31,9 +31,10 @@ from optuna.pruners import BasePruner, MedianPruner
 from optuna.samplers import BaseSampler, RandomSampler, TPESampler
 
 from tests.benchmarks.landscape import PAIRS
-from tests.benchmarks.recorded import Recorded, RecordedExecutor, recorded
+from tests.benchmarks.recorded import Recorded, RecordedExecutor, recorded, with_steps
 from tuner.commands.defining import define, search_parts
 from tuner.config.composing import compose, config_loader
+from tuner.config.paths import get_path
 from tuner.results.objective import Final, Metric, Mixed
 from tuner.results.protocol import plan_stages
 from tuner.results.records import Scalar
@@ -43,6 +44,7 @@ from tuner.runs.checks import resolve
 from tuner.study import StudyDefinition, StudyRunner, StudyStore, quiet_optuna
 from tuner.study.population.drawing import sample
 from tuner.study.sampling.samplers import SamplerFactory
+from tuner.trial.messages import JsonDict
 
 _MANY = 1000
 """Configurations that no budget here suffices for."""
@@ -95,10 +97,22 @@ def composed(
     pair: str, size: str, overrides: tuple[str, ...] = ()
 ) -> tuple[StudyDefinition, SamplerFactory, BasePruner]:
     """The study that is typed so, its sampler and its pruner."""
-    typed = [*PAIRS[pair], f"study={size}", "tracker=jsonl", "checkpoint=small", "checkpoint.best=false", *overrides]
+    typed = [f"study={size}", "study.baselines=default", *PAIRS[pair], "tracker=jsonl", *overrides]
     config = compose(config_loader(), "tune", typed)
-    definition = replace(define(config, typed), configure=None, probe=None)
-    return definition, *search_parts(resolve(config))
+    return bare(define(config, typed)), *search_parts(resolve(config))
+
+
+def bare(definition: StudyDefinition) -> StudyDefinition:
+    """The study with only what is searched in the config of its runs, which saves half of the time."""
+    needed = ("seed", "agent._target_", "env.id", "backend.name", "training.total_steps", "evaluation.num_points")
+    config: JsonDict = {}
+    for path in (*needed, *definition.space.paths, *(one for part in definition.space.parameters for one in part.of)):
+        *parents, name = path.split(".")
+        place = config
+        for parent in parents:
+            place = place.setdefault(parent, {})
+        place[name] = get_path(definition.config, path)
+    return replace(definition, config=config, configure=None, probe=None)
 
 
 def num_runs(definition: StudyDefinition, *left_out: str) -> int:
@@ -165,7 +179,7 @@ class Plain:
                 if used < 1.0:
                     study.tell(trial, state=optuna.trial.TrialState.PRUNED)
                     continue
-                scores[trial.number] = float(np.mean([self.metric(_with_steps(curve)) for curve in curves]))
+                scores[trial.number] = float(np.mean([self.metric(with_steps(curve)) for curve in curves]))
                 study.tell(trial, scores[trial.number])
         best = max(scores, key=lambda number: scores[number])
         promised = scores[best] - float(np.mean(landscape.scores(points[best], self.metric)))
@@ -180,10 +194,6 @@ class Plain:
             if index < len(curve) and trial.should_prune():
                 return index / len(curve)
         return 1.0
-
-
-def _with_steps(curve: Sequence[float]) -> list[tuple[float, float]]:
-    return [((index + 1) / len(curve), value) for index, value in enumerate(curve)]
 
 
 _TPE = partial(TPESampler, multivariate=True, group=True, constant_liar=True)
@@ -246,7 +256,7 @@ def main(pair: str = "dqn-cartpole", size: str = "quick", repetitions: str = "10
     os.fsync = lambda descriptor: None  # no power cut is measured here
     kept = Kept(Path(file) if file else None)
     landscape = recorded(pair)
-    landscape.definition = replace(landscape.definition, configure=None)  # nothing refers to what is searched
+    landscape.definition = bare(landscape.definition)
     truth = Truth(landscape, Mixed())
     budget = num_runs(composed(pair, size)[0], "test")
     default = truth.score(landscape.definition.space.drawn(landscape.definition.config))

@@ -14,8 +14,9 @@ configuration scores has finitely many values, and its mean is known exactly.
 """
 
 import math
+import os
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -25,14 +26,13 @@ from scipy.optimize import minimize
 
 from tests.benchmarks.landscape import FOLDER, PAIRS, Landscape, about, definition_of
 from tuner.errors import UserError
-from tuner.executors.base import TrialFunction
+from tuner.executors.base import TrialBuilt, TrialEnded, TrialFunction, TrialReported, TrialStarted
 from tuner.executors.inline import InlineExecutor
 from tuner.results.objective import Metric
 from tuner.results.records import Scalar
 from tuner.study import StudyDefinition
 from tuner.study.definition import TRAINING_ENTRY, judged_part
-from tuner.trial.context import TrialContext
-from tuner.trial.messages import JsonDict, TrialSpec
+from tuner.trial.messages import JsonDict, Outcome, TrialResult, TrialSpec, Verdict
 
 Array = NDArray[np.float64]
 _NUM_NEAREST = 3
@@ -141,7 +141,7 @@ class Recorded:
 
     def scores(self, point: Mapping[str, Scalar], metric: Metric) -> list[float]:
         """The scores that a configuration may have, all equally likely; their mean is its true score."""
-        return [metric(self._with_steps(curve)) for curve in self.distribution(point).tolist()]
+        return [metric(with_steps(curve)) for curve in self.distribution(point).tolist()]
 
     def point_of(self, config: JsonDict) -> dict[str, Scalar]:
         """Where a run's configuration lies.
@@ -155,19 +155,6 @@ class Recorded:
         if judged_part(expected) != judged_part(config):
             raise UserError("executor=recorded knows what the search space holds, and other settings were changed too")
         return point
-
-    def replay(self, context: TrialContext) -> None:
-        """The entry of a trial."""
-        config = {**context.spec.config, "seed": context.spec.seed}
-        curve = self.curve(self.point_of(config), context.spec.seed)
-        context.built(config)
-        done = {step for step, _ in context.reported}
-        for step, value in self._with_steps(curve):
-            if step not in done:
-                context.report(step, value)
-
-    def _with_steps(self, curve: Sequence[float]) -> list[tuple[float, float]]:
-        return [((index + 1) / len(curve), value) for index, value in enumerate(curve)]
 
     def _as_used(self, point: Mapping[str, Scalar]) -> dict[str, Scalar]:
         """The point that a drawn one stands for: shares of whole numbers are rounded."""
@@ -215,7 +202,7 @@ def recorded(name: str, folder: Path = FOLDER, definition: StudyDefinition | Non
 
 
 class RecordedExecutor(InlineExecutor):
-    """Runs all trials as `executor=inline` does, but training runs, which are replayed.
+    """Replays training runs at once, without a thread and a folder of theirs; anything else runs as with its base.
 
     Args:
         landscape: What they are replayed from, or the name of its pair.
@@ -225,6 +212,7 @@ class RecordedExecutor(InlineExecutor):
     def __init__(self, landscape: Recorded | str, parallel: int = 1) -> None:
         super().__init__(parallel)
         self._recorded = recorded(landscape) if isinstance(landscape, str) else landscape
+        self._left: dict[str, Iterator[tuple[float, float]]] = {}
 
     @staticmethod
     def check(landscape: Recorded | str, parallel: int = 1) -> None:
@@ -234,6 +222,51 @@ class RecordedExecutor(InlineExecutor):
         if isinstance(landscape, str) and landscape not in there:
             raise UserError(f"executor=recorded: there is no landscape {landscape}, but of {', '.join(there)}")
 
+    @property
+    def free_slots(self) -> int:
+        """How many trials can be started now."""
+        return super().free_slots - len(self._left)
+
     def start(self, spec: TrialSpec, folder: Path, function: TrialFunction | bytes | None = None) -> None:
         """Starts a trial; see `Executor.start`."""
-        super().start(spec, folder, self._recorded.replay if spec.entry == TRAINING_ENTRY else function)
+        if spec.entry != TRAINING_ENTRY:
+            super().start(spec, folder, function)
+            return
+        config = {**spec.config, "seed": spec.seed}
+        curve = self._recorded.curve(self._recorded.point_of(config), spec.seed)
+        self._left[spec.key] = iter(with_steps(curve))
+        self._events += [TrialStarted(spec.key, os.getpid()), TrialBuilt(spec.key, 0.0, config)]
+        self._go_on(spec.key)
+
+    def answer(self, key: str, verdict: Verdict) -> None:
+        """Answers a `TrialReported`; see `Executor.answer`."""
+        if key not in self._left:
+            super().answer(key, verdict)
+        elif verdict == "continue":
+            self._go_on(key)
+        else:
+            self._end(key, Outcome.PRUNED if verdict == "prune" else Outcome.STOPPED)
+
+    def stop_all(self) -> None:
+        """Ends replayed trials, and asks others to leave; see `Executor.stop_all`."""
+        for key in list(self._left):
+            self._end(key, Outcome.STOPPED)
+        super().stop_all()
+
+    def _go_on(self, key: str) -> None:
+        step, value = next(self._left[key], (None, 0.0))
+        if step is None:
+            self._end(key, Outcome.COMPLETE)
+        elif math.isnan(value):
+            self._end(key, Outcome.DIVERGED)
+        else:
+            self._events.append(TrialReported(key, step, value))
+
+    def _end(self, key: str, outcome: Outcome) -> None:
+        del self._left[key]
+        self._events.append(TrialEnded(key, TrialResult(outcome)))
+
+
+def with_steps(curve: Sequence[float]) -> list[tuple[float, float]]:
+    """A curve as runs report it: the done part of the budget, and the value."""
+    return [((index + 1) / len(curve), value) for index, value in enumerate(curve)]
