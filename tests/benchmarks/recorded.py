@@ -111,6 +111,8 @@ class Recorded:
         self._points = np.array(list(points.values()))
         own = [self._known(number) for number in self._numbers]
         self._surrogate = Surrogate(self._points, np.array([curves.mean(axis=0) for curves in own]))
+        several = [index for index, curves in enumerate(own) if len(curves) > 1]
+        self._telling = np.array(several or range(len(own)))  # one seed alone says nothing about noise
         self._deviations = [
             (curves - curves.mean(axis=0)) * math.sqrt(len(curves) / max(len(curves) - 1, 1)) for curves in own
         ]
@@ -135,7 +137,8 @@ class Recorded:
         number = self._recorded_at(at)
         if number is not None:
             return self._known(number)
-        nearest = np.argsort(self._surrogate.distances(at), kind="stable")[:_NUM_NEAREST]
+        distances = self._surrogate.distances(at)[self._telling]
+        nearest = self._telling[np.argsort(distances, kind="stable")[:_NUM_NEAREST]]
         deviations = np.concatenate([self._deviations[index] for index in nearest])
         return np.asarray(np.clip(self._surrogate(at[None]) + deviations, self._low, self._high))
 
