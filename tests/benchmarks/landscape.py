@@ -108,6 +108,11 @@ _TYPES = {
 }
 
 
+def path_of(name: str, folder: Path = FOLDER) -> Path:
+    """The file of a pair."""
+    return folder / f"{name}.parquet"
+
+
 def definition_of(overrides: Sequence[str]) -> StudyDefinition:
     """The study whose trials a landscape holds."""
     quick = [*overrides, "tracker=jsonl", "checkpoint=small", "checkpoint.best=false"]
@@ -188,7 +193,7 @@ def make(
         more: Further overrides.
     """
     definition = definition_of([*PAIRS[name], *more])
-    path = folder / f"{name}.parquet"
+    path = path_of(name, folder)
     landscape = Landscape.read(path) if path.exists() else Landscape(about(definition))
     if landscape.about != about(definition):
         raise SystemExit(f"{path} was made under other conditions; move it away to begin a new one")
@@ -207,7 +212,7 @@ def make(
 def show() -> None:
     """Prints how much there is."""
     for name in PAIRS:
-        if (path := FOLDER / f"{name}.parquet").exists():
+        if (path := path_of(name)).exists():
             rows = Landscape.read(path).rows
             seeds = {seed: sum(row.seed == seed for row in rows) for seed in SEEDS}
             cpu = np.mean([row.cpu_seconds for row in rows])

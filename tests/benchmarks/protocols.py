@@ -8,18 +8,21 @@ the stages are those of `tuner tune`, and only training is replayed (see `record
 environment steps of all runs before the test, so that who prunes may screen more. A true score is the mean over all
 that a configuration may score, which a real study never knows. Printed are, with 95 % intervals over repetitions:
 
-- regret: the best true score there is minus that of the configuration that was chosen;
+- regret: the best true score there is minus that of the configuration that was chosen, and its difference from that of
+  the first row with the same seed;
 - optimism: the score that it was chosen by minus its true one, which is what to fear from a number that chose;
 - error: how far the number that is printed as the result is from what it stands for, without its sign. Of a study that
   is the IQM over test seeds, against the true IQM; of a plain search it is the score it was chosen by.
 
-FILE keeps what is finished: the same command goes on after a kill. ROW: those whose name contains one of these words.
+FILE keeps what is finished: the same command goes on after a kill, as long as the landscape is the same. ROW: the first
+row and those whose name contains one of these words are repeated.
 """
 
 import json
 import os
 import sys
 import tempfile
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -30,7 +33,7 @@ import optuna
 from optuna.pruners import BasePruner, MedianPruner
 from optuna.samplers import BaseSampler, RandomSampler, TPESampler
 
-from tests.benchmarks.landscape import PAIRS
+from tests.benchmarks.landscape import PAIRS, path_of
 from tests.benchmarks.recorded import Recorded, RecordedExecutor, recorded, with_steps
 from tuner.commands.defining import define, search_parts
 from tuner.config.composing import compose, config_loader
@@ -237,15 +240,22 @@ PLAIN = {
 
 
 class Kept:
-    """What is finished, a line for each repetition."""
+    """What is finished, a line for each repetition.
 
-    def __init__(self, path: Path | None) -> None:
+    Args:
+        path: The file; None: nothing is kept.
+        landscape: Tells on which it was done, as it grows.
+    """
+
+    def __init__(self, path: Path | None, landscape: int) -> None:
         self._path = path
+        self._landscape = landscape
         lines = path.read_text().splitlines() if path is not None and path.exists() else []
         self._found = {tuple(key): Found(*values) for key, *values in map(json.loads, lines)}
 
     def __call__(self, key: tuple[object, ...], work: Callable[[], Found]) -> Found:
         """Does the work, unless it was done before."""
+        key = (self._landscape, *key)
         if key not in self._found:
             self._found[key] = found = work()
             if self._path is not None:
@@ -260,30 +270,45 @@ def interval(values: Sequence[float]) -> str:
     return f"{np.mean(values):6.1f} [{low:5.1f}, {high:5.1f}]"
 
 
+def repeat(truth: Truth, name: str, pair: str, size: str, repetitions: int, kept: Kept) -> list[Found]:
+    """So many repetitions of one row. The seeds are the same in all rows."""
+    budget = num_runs(composed(pair, size)[0], "test")
+    found = []
+    for seed in range(repetitions):
+        if name in STUDIES:
+            work = partial(run_study, truth, STUDIES[name], pair, size, seed)
+        else:
+            work = partial(PLAIN[name].run, truth, budget, seed)
+        found.append(kept((pair, size, name, seed), work))
+    return found
+
+
 def main(pair: str = "dqn-cartpole", size: str = "quick", repetitions: str = "100", file: str = "", *rows: str) -> None:
     """Repeats and prints."""
     os.fsync = lambda descriptor: None  # no power cut is measured here
-    kept = Kept(Path(file) if file else None)
+    kept = Kept(Path(file) if file else None, zlib.crc32(path_of(pair).read_bytes()))
     landscape = recorded(pair)
     landscape.definition = bare(landscape.definition)
     truth = Truth(landscape, Mixed())
-    budget = num_runs(composed(pair, size)[0], "test")
     default = truth.score(landscape.definition.space.drawn(landscape.definition.config))
+    budget = num_runs(composed(pair, size)[0], "test")
     print(f"{pair}, study={size}: {repetitions} repetitions of {budget} runs before the test")
     print(f"of the variance between configurations {landscape.explained:.0%} is predicted where one is left out")
     print(f"best true score {truth.best:.1f}, default {default:.1f}")
-    print(f"{'':41} {'regret':>21} {'optimism':>21} {'error':>21}  configurations")
+    print(f"{'':41} {'regret':>21} {'minus that as set':>21} {'optimism':>21} {'error':>21}  configurations")
+    first: list[float] = []
     for name in (*STUDIES, *PLAIN):
-        if rows and not any(word in name for word in rows):
+        if rows and not any(word in name for word in (*rows, "as set")):
             continue
-        found = []
-        for seed in range(int(repetitions)):
-            if name in STUDIES:
-                work = partial(run_study, truth, STUDIES[name], pair, size, seed)
-            else:
-                work = partial(PLAIN[name].run, truth, budget, seed)
-            found.append(kept((pair, size, name, seed), work))
-        columns = [[one.regret for one in found], [one.optimism for one in found], [abs(one.error) for one in found]]
+        found = repeat(truth, name, pair, size, int(repetitions), kept)
+        regrets = [one.regret for one in found]
+        first = first or regrets
+        columns = [
+            regrets,
+            [own - other for own, other in zip(regrets, first, strict=True)],
+            [one.optimism for one in found],
+            [abs(one.error) for one in found],
+        ]
         screened = np.mean([one.num_screened for one in found])
         print(f"{name:41} {'  '.join(map(interval, columns))}  {screened:.0f}", flush=True)
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from optuna.distributions import FloatDistribution, IntDistribution
 from scipy.optimize import minimize
 
-from tests.benchmarks.landscape import FOLDER, PAIRS, Landscape, about, definition_of
+from tests.benchmarks.landscape import FOLDER, PAIRS, Landscape, about, definition_of, path_of
 from tuner.errors import UserError
 from tuner.executors.base import TrialBuilt, TrialEnded, TrialFunction, TrialReported, TrialStarted
 from tuner.executors.inline import InlineExecutor
@@ -196,7 +196,7 @@ def recorded(name: str, folder: Path = FOLDER, definition: StudyDefinition | Non
         UserError: It was made under other conditions than the configuration now has.
     """
     definition = definition or definition_of(PAIRS[name])
-    landscape = Landscape.read(folder / f"{name}.parquet")
+    landscape = Landscape.read(path_of(name, folder))
     if landscape.about != about(definition):
         raise UserError(
             f"{name}.parquet was made under other conditions than conf/ has now: move it away, make another"

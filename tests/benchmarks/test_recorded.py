@@ -155,8 +155,10 @@ def test_a_plain_search_promises_the_best_of_what_it_saw(replayed: Recorded) -> 
 
 def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
     found = protocols.Found(1.0, 2.0, -3.0, 4)
-    protocols.Kept(tmp_path / "kept")(("row", 1), lambda: found)
-    assert protocols.Kept(tmp_path / "kept")(("row", 1), lambda: pytest.fail("done twice")) == found
+    protocols.Kept(tmp_path / "kept", landscape=7)(("row", 1), lambda: found)
+    assert protocols.Kept(tmp_path / "kept", landscape=7)(("row", 1), lambda: pytest.fail("done twice")) == found
+    other = replace(found, regret=9.0)
+    assert protocols.Kept(tmp_path / "kept", landscape=8)(("row", 1), lambda: other) == other
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.parquet")), ids=lambda path: path.stem)
