@@ -82,15 +82,18 @@ class Truth:
         return float(np.mean(self.landscape.scores(point, self.metric)))
 
     def _best(self) -> float:
-        """Of many points by chance, and of descendants of the best of them."""
+        """Of many points by chance, and of descendants of the best of them that move ever less."""
         space, rng = self.landscape.definition.space, np.random.default_rng(0)
-        points = [space.draw(lambda _, distribution: sample(distribution, rng)) for _ in range(2000)]
+        points = [space.draw(lambda _, distribution: sample(distribution, rng)) for _ in range(4000)]
         scored = [(self.score(point), point) for point in points]
-        for _ in range(20):
-            scored = sorted(scored, key=lambda one: -one[0])[:20]
+        for generation in range(60):
+            scored = sorted(scored, key=lambda one: -one[0])[:60]
             for _, parent in list(scored):
-                drawn = {name: sample(one, rng) for name, one in space.distributions().items()}
-                child = {name: drawn[name] if rng.random() < 0.3 else value for name, value in parent.items()}
+                child = dict(parent)
+                for name, distribution in space.distributions().items():
+                    if rng.random() < 0.5:
+                        drawn = [sample(distribution, rng) for _ in range(1 + generation)]
+                        child[name] = min(drawn, key=lambda one, name=name: abs(one - parent[name]))
                 scored.append((self.score(child), child))
         return max(score for score, _ in scored)
 
