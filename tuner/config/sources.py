@@ -40,11 +40,21 @@ def find_deepest(parts: list[str]) -> tuple[importlib.machinery.ModuleSpec | Non
     depth = 1
     while spec is not None and depth < len(parts) and spec.submodule_search_locations is not None:
         name = ".".join(parts[: depth + 1])
-        inner = importlib.machinery.PathFinder.find_spec(name, list(spec.submodule_search_locations))
+        inner = _find_inside(name, list(spec.submodule_search_locations))
         if inner is None:
             break
         spec, depth = inner, depth + 1
     return spec, depth
+
+
+def _find_inside(name: str, places: list[str]) -> importlib.machinery.ModuleSpec | None:
+    """The spec of a module or package in the folders of its parent."""
+    try:
+        return importlib.machinery.PathFinder.find_spec(name, places)
+    except KeyError:  # a folder without __init__.py, which asks its parent where it lies, and that is not imported
+        spec = importlib.machinery.ModuleSpec(name, None, is_package=True)
+        spec.submodule_search_locations = [str(Path(place) / name.rpartition(".")[2]) for place in places]
+        return spec
 
 
 def parse_module(spec: importlib.machinery.ModuleSpec) -> Module | None:

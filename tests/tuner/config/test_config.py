@@ -180,6 +180,14 @@ def test_signatures_are_read_without_importing(package: Path) -> None:
     assert made.parameters == {"x": Argument(None, True), "y": Argument(None, False)}
 
 
+def test_signatures_in_folders_that_are_no_packages(package: Path) -> None:
+    (package / "inner" / "deep").mkdir(parents=True)
+    (package / "inner" / "deep" / "nets.py").write_text("class Net:\n    def __init__(self, width: int): ...\n")
+    net = signature_of("heavy.inner.deep.nets.Net")
+    assert net is not None
+    assert net.parameters == {"width": Argument("int", True)}
+
+
 def test_constants_of_classes_are_read_without_importing(package: Path) -> None:
     (package / "base.py").write_text(
         "class First:\n    a, b = 1, 2\n    c = d = ('x', 'y')\n    e: int = 5\n    f = 6\n    g: int\n    h = None\n"

@@ -1,0 +1,234 @@
+# ruff: noqa: T201
+"""Landscapes: what random configurations of an agent come to in an environment, as whole evaluation curves over seeds.
+
+Run it as `python tests/benchmarks/landscape.py [PAIR ...]`, with OMP_NUM_THREADS=1 if other work is under way. PAIR is
+one of `PAIRS` below, such as dqn-cartpole; without any, all are made in that order. Each run is added to
+`landscapes/PAIR.parquet` as soon as it has ended, aside and moved: the same command goes on after any kill, which costs
+the one run under way. `python tests/benchmarks/landscape.py show` prints what there is.
+
+Configuration 0 is the default one, the others are drawn uniformly from `conf/space/`, in its own coordinates. All are
+trained on the same seeds, by the same code and with the same budget and evaluations as a trial of `tuner tune`, in
+PyTorch. What replays a landscape is in `recorded.py`.
+"""
+
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+
+from note_rl.errors import DivergedError
+from note_rl.support.files import atomic_target
+from tuner.commands.defining import define
+from tuner.config.composing import RunConfig, compose, config_loader
+from tuner.results.records import Scalar
+from tuner.runs.training import run_training
+from tuner.study import StudyDefinition
+from tuner.study.population.drawing import sample
+from tuner.trial.messages import JsonDict
+
+FOLDER = Path(__file__).parent / "landscapes"
+NUM_CONFIGURATIONS = 121
+SEEDS = (1, 2, 3, 4)
+PAIRS: dict[str, tuple[str, ...]] = {
+    "dqn-cartpole": ("agent=dqn", "env=cartpole", "training.total_steps=30000"),
+    "ppo-cartpole": ("agent=ppo", "env=cartpole", "training.total_steps=30000"),
+    "dqn-acrobot": ("agent=dqn", "env=acrobot", "training.total_steps=30000"),
+    "ppo-acrobot": ("agent=ppo", "env=acrobot", "training.total_steps=30000"),
+    "dqn-mountaincar": ("agent=dqn", "env=mountaincar", "training.total_steps=60000"),
+}
+"""What is typed for each behind `tuner tune`; the rest is as `study=quick` has it."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One run.
+
+    Attributes:
+        configuration: Its number; 0 is the default one.
+        point: Where it lies in the space, by the names of Optuna's parameters.
+        seed: Of the run.
+        curve: Mean return of each evaluation; None from where it diverged.
+        seconds: Wall time of the run, evaluations included.
+        cpu_seconds: Processor time of the same.
+    """
+
+    configuration: int
+    point: Mapping[str, Scalar]
+    seed: int
+    curve: tuple[float | None, ...]
+    seconds: float
+    cpu_seconds: float
+
+
+@dataclass(frozen=True)
+class Landscape:
+    """All runs of a pair, in the order in which they were made, and under what conditions; see `about`."""
+
+    about: JsonDict
+    rows: tuple[Row, ...] = ()
+
+    def write(self, path: Path) -> None:
+        """Replaces the file."""
+        columns = {name: [getattr(row, name) for row in self.rows] for name in _TYPES}
+        points = {f"point/{name}": [row.point[name] for row in self.rows] for name in self.about["space"]}
+        table = pyarrow.table({name: pyarrow.array(columns[name], kind) for name, kind in _TYPES.items()} | points)
+        path.parent.mkdir(exist_ok=True)
+        with atomic_target(path) as aside:
+            pyarrow.parquet.write_table(table.replace_schema_metadata({"about": json.dumps(self.about)}), aside)
+
+    @classmethod
+    def read(cls, path: Path) -> "Landscape":
+        """The landscape in a file."""
+        table = pyarrow.parquet.read_table(path, use_threads=False)
+        about = json.loads(table.schema.metadata[b"about"])
+        rows = [
+            Row(
+                point={name: line[f"point/{name}"] for name in about["space"]},
+                curve=tuple(line["curve"]),
+                **{name: line[name] for name in _TYPES if name != "curve"},
+            )
+            for line in table.to_pylist()
+        ]
+        return cls(about, tuple(rows))
+
+
+_TYPES = {
+    "configuration": pyarrow.int32(),
+    "seed": pyarrow.int32(),
+    "curve": pyarrow.list_(pyarrow.float32()),
+    "seconds": pyarrow.float32(),
+    "cpu_seconds": pyarrow.float32(),
+}
+
+
+def path_of(name: str, folder: Path = FOLDER) -> Path:
+    """The file of a pair."""
+    return folder / f"{name}.parquet"
+
+
+def definition_of(overrides: Sequence[str]) -> StudyDefinition:
+    """The study whose trials a landscape holds."""
+    quick = [*overrides, "tracker=jsonl", "checkpoint=small", "checkpoint.best=false"]
+    return define(compose(config_loader(), "tune", quick), quick)
+
+
+def about(definition: StudyDefinition) -> JsonDict:
+    """Under what conditions runs are made: those of one file share them all."""
+    config = definition.config
+    return {
+        "agent": definition.agent,
+        "env": definition.env_id,
+        "total_steps": config["training"]["total_steps"],
+        "num_points": config["evaluation"]["num_points"],
+        "num_episodes": config["evaluation"]["num_episodes"],
+        "space": definition.space.describe(),
+    }
+
+
+def point_of(definition: StudyDefinition, configuration: int) -> dict[str, Scalar]:
+    """Where a configuration lies in the space."""
+    if configuration == 0:
+        return definition.space.drawn(definition.config)
+    rng = np.random.default_rng(configuration)
+    return definition.space.draw(lambda name, distribution: sample(distribution, rng))
+
+
+def train(definition: StudyDefinition, configuration: int, seed: int) -> Row:
+    """One run."""
+    point = point_of(definition, configuration)
+    config = definition.run_config(definition.space.values(point, definition.config), seed)
+    curve = _Curve()
+    wall, cpu = time.perf_counter(), time.process_time()
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            run_training(RunConfig.from_json(config), Path(folder), curve)
+        except DivergedError:
+            curve.values += [None] * (definition.num_points - len(curve.values))
+    seconds, cpu_seconds = time.perf_counter() - wall, time.process_time() - cpu
+    return Row(configuration, point, seed, tuple(curve.values), seconds, cpu_seconds)
+
+
+class _Curve:
+    """The reporter of a run that keeps its evaluations and nothing else."""
+
+    def __init__(self) -> None:
+        self.values: list[float | None] = []
+        self.reported: list[tuple[float, float]] = []
+
+    def report(self, step: float, value: float) -> None:
+        """Keeps an evaluation."""
+        self.reported.append((step, value))
+        self.values.append(value)
+
+    def built(self, config: JsonDict) -> None: ...
+    def log(self, step: int, metrics: Mapping[str, float]) -> None: ...
+    def note(self, text: str) -> None: ...
+    def ends(self, reason: str, used: float) -> None: ...
+    def alive(self, progress: float) -> None: ...
+
+
+def missing(landscape: Landscape, num_configurations: int) -> Iterator[tuple[int, int]]:
+    """Configurations and seeds that were not run yet, seed by seed."""
+    there = {(row.configuration, row.seed) for row in landscape.rows}
+    wanted = ((configuration, seed) for seed in SEEDS for configuration in range(num_configurations))
+    return (pair for pair in wanted if pair not in there)
+
+
+def make(
+    name: str, folder: Path = FOLDER, num_configurations: int = NUM_CONFIGURATIONS, more: Sequence[str] = ()
+) -> None:
+    """Makes a landscape, or what is left of it.
+
+    Args:
+        name: One of `PAIRS`.
+        folder: Where its file is.
+        num_configurations: Of each seed.
+        more: Further overrides.
+    """
+    definition = definition_of([*PAIRS[name], *more])
+    path = path_of(name, folder)
+    landscape = Landscape.read(path) if path.exists() else Landscape(about(definition))
+    if landscape.about != about(definition):
+        raise SystemExit(f"{path} was made under other conditions; move it away to begin a new one")
+    todo = list(missing(landscape, num_configurations))
+    if todo:
+        train(
+            definition_of([*PAIRS[name], *more, "training.total_steps=1500"]), 0, 0
+        )  # imports, which are nobody's time
+    for configuration, seed in todo:
+        row = train(definition, configuration, seed)
+        landscape = Landscape(landscape.about, (*landscape.rows, row))
+        landscape.write(path)
+        print(f"{name} {configuration:3d} seed {seed}: {row.curve[-1]} in {row.cpu_seconds:.1f} s", flush=True)
+
+
+def show() -> None:
+    """Prints how much there is."""
+    for name in PAIRS:
+        if (path := path_of(name)).exists():
+            rows = Landscape.read(path).rows
+            seeds = {seed: sum(row.seed == seed for row in rows) for seed in SEEDS}
+            cpu = np.mean([row.cpu_seconds for row in rows])
+            print(
+                f"{name}: {len(rows)} runs, by seed {seeds}, {cpu:.1f} CPU seconds each, {path.stat().st_size:,} bytes"
+            )
+
+
+def main(names: Sequence[str]) -> None:
+    """Makes them, or prints what there is."""
+    if list(names) == ["show"]:
+        show()
+        return
+    for name in names or PAIRS:
+        make(name)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
