@@ -1,7 +1,9 @@
 """Several replicas that take gradient steps together, as a configuration asks for them."""
 
+import json
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -115,3 +117,41 @@ class Distributed:
             return {"worker": list(addresses)}
         servers = 1 + self.parameter_servers
         return {"chief": [addresses[0]], "ps": list(addresses[1:servers]), "worker": list(addresses[servers:])}
+
+
+@dataclass(frozen=True)
+class ClusterTask:
+    """One process of a cluster of TensorFlow.
+
+    Attributes:
+        cluster: HOST:PORT of all processes, by kind.
+        kind: Of this one.
+        index: Of this one among those of its kind.
+    """
+
+    cluster: Mapping[str, Sequence[str]]
+    kind: str
+    index: int
+
+    @classmethod
+    def of_environment(cls) -> "ClusterTask | None":
+        """The one that TF_CONFIG says this process is; None: there is no TF_CONFIG.
+
+        Raises:
+            SettingsError: It is not what TensorFlow reads.
+        """
+        written = os.environ.get("TF_CONFIG")
+        if not written:
+            return None
+        try:
+            told = json.loads(written)
+            cluster, kind, index = told["cluster"], told["task"]["type"], int(told["task"]["index"])
+            known = 0 <= index < len(cluster[kind])
+        except (ValueError, TypeError, LookupError):
+            known = False
+        if not known:
+            raise SettingsError(
+                f"TF_CONFIG={written} must say which process of a cluster this is, such as "
+                '{"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type": "worker", "index": 0}}'
+            )
+        return cls(cluster, kind, index)

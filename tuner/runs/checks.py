@@ -30,6 +30,7 @@ from tuner.errors import UserError
 from tuner.runs.build import build_distributed, build_environment, build_node, build_policy, build_settings
 from tuner.runs.functions import check_function, is_function
 from tuner.runs.pixels import check_network
+from tuner.runs.together import size_of
 from tuner.support.names import did_you_mean
 from tuner.trial.messages import JsonDict
 
@@ -286,7 +287,7 @@ def _check_settings(run: RunConfig) -> None:
             if together is not None and together.strategy == "parameter_server":
                 check_can_be_served(declared(run), settings)
             elif together is not None:
-                check_can_be_shared(declared(run), settings, together.size)
+                check_can_be_shared(declared(run), settings, size_of(together))
 
 
 def _check_plateau(run: RunConfig) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from note_rl.errors import PeerError, SettingsError
 from note_rl.settings import Distributed
+from note_rl.settings.distributed import ClusterTask
 from tuner.config.composing import RunConfig
 from tuner.errors import UserError
 from tuner.runs.build import Sharing, build_distributed, import_framework
@@ -30,12 +31,14 @@ class Role:
         leads: Whether it keeps the run, and the others train along.
         name: For people.
         cluster: Addresses by kind, as tf.distribute has it; empty: torch.distributed knows them.
+        size: How many share each minibatch.
         kind, index: Of this process in it.
     """
 
     leads: bool
     name: str
     cluster: Mapping[str, Sequence[str]]
+    size: int
     kind: str = ""
     index: int = 0
 
@@ -44,7 +47,7 @@ def role_of(shared: Distributed | None) -> Role | None:
     """Returns the role of this process as torchrun, TF_CONFIG or `hosts` say it; None: others are started here.
 
     Raises:
-        SettingsError: TF_CONFIG is of another strategy.
+        SettingsError: TF_CONFIG is none, or of another strategy.
     """
     if shared is None or shared.strategy == "mirrored":
         return None
@@ -52,19 +55,24 @@ def role_of(shared: Distributed | None) -> Role | None:
         if all(name in os.environ for name in _TORCHRUN):
             return _ranked(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
         return None if shared.hosts is None else _ranked(shared.rank or 0, len(shared.hosts))
-    if os.environ.get("TF_CONFIG"):
-        told = json.loads(os.environ["TF_CONFIG"])
-        cluster, task = told["cluster"], told["task"]
+    task = ClusterTask.of_environment()
+    if task is not None:
         kinds = {"worker"} if shared.strategy == "multi_worker" else {"chief", "ps", "worker"}
-        if set(cluster) != kinds:
+        if set(task.cluster) != kinds:
             raise SettingsError(
-                f"strategy={shared.strategy}, but TF_CONFIG names processes of the kinds {', '.join(sorted(cluster))}: "
-                f"they must be {', '.join(sorted(kinds))}"
+                f"strategy={shared.strategy}, but TF_CONFIG names processes of the kinds "
+                f"{', '.join(sorted(task.cluster))}: they must be {', '.join(sorted(kinds))}"
             )
-        return _task(cluster, task["type"], int(task["index"]))
+        return _task(task.cluster, task.kind, task.index)
     if shared.hosts is None:
         return None
     return _role(shared.cluster(shared.hosts), shared.rank or 0)
+
+
+def size_of(shared: Distributed) -> int:
+    """Returns how many share each minibatch, as torchrun or TF_CONFIG say it where they do."""
+    role = role_of(shared)
+    return shared.size if role is None else role.size
 
 
 def check_all_here(config: RunConfig) -> None:
@@ -81,7 +89,7 @@ def check_all_here(config: RunConfig) -> None:
 
 
 def _ranked(rank: int, size: int) -> Role:
-    return Role(rank == 0, f"rank {rank} of {size}", {})
+    return Role(rank == 0, f"rank {rank} of {size}", {}, size)
 
 
 def _role(cluster: Mapping[str, Sequence[str]], rank: int) -> Role:
@@ -92,7 +100,8 @@ def _role(cluster: Mapping[str, Sequence[str]], rank: int) -> Role:
 
 def _task(cluster: Mapping[str, Sequence[str]], kind: str, index: int) -> Role:
     leads = index == 0 and kind == ("chief" if "chief" in cluster else "worker")
-    return Role(leads, f"{kind} {index}", cluster, kind, index)
+    size = 1 if "ps" in cluster else len(cluster["worker"])  # of parameter servers, each worker takes whole ones
+    return Role(leads, f"{kind} {index}", cluster, size, kind, index)
 
 
 @contextmanager
@@ -140,14 +149,19 @@ def _strategy(shared: Distributed, config: RunConfig) -> Iterator[Any]:
         return
     role = role_of(shared)
     if role is not None:
-        yield clustered(role.cluster, role.kind, role.index)
+        yield clustered(role.cluster, role.kind, role.index, with_gpus=config.backend.device != "cpu")
         return
+    if config.backend.device == "cuda":
+        raise SettingsError(
+            f"strategy={shared.strategy} starts its processes on CPUs of this machine: for GPUs use "
+            "strategy=mirrored for those of one machine, or strategy.hosts with processes that see a GPU each"
+        )
     others = shared.replicas - 1 if shared.strategy == "multi_worker" else shared.replicas + shared.parameter_servers
     cluster = shared.cluster(_free_addresses(1 + others))
     roles = [_role(cluster, rank) for rank in range(1 + others)]
     with _started([_orders(one, rank, shared, config) for rank, one in enumerate(roles) if rank]) as processes:
         _wait_until_ready(processes)
-        yield clustered(cluster, roles[0].kind, roles[0].index)
+        yield clustered(cluster, roles[0].kind, roles[0].index, with_gpus=False)
 
 
 def _orders(role: Role, rank: int, shared: Distributed, config: RunConfig) -> JsonDict:
@@ -184,6 +198,7 @@ def _started(orders: Sequence[JsonDict]) -> Iterator[list["subprocess.Popen[str]
     """Processes of this process group that do what they are told; none is left afterwards."""
     paths = json.dumps([str(path) for path in sys.path])
     environment = {name: value for name, value in os.environ.items() if name != "TF_CONFIG"}
+    environment["CUDA_VISIBLE_DEVICES"] = "-1"  # each would take all memory of all GPUs
     command = [sys.executable, "-c", _COMPANION, paths]
     processes = [
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)

@@ -64,12 +64,13 @@ class Coordinator:
         try:
             yield
         except _OF_A_LOST_TASK as error:
-            self._look()
+            if not self._look() and not isinstance(error, tf.errors.UnavailableError):
+                raise  # everybody is there: it is the agent's own
             first = str(error).strip().partition("\n")[0]
             raise PeerError(f"a process of the ParameterServerStrategy does not answer: {first}") from error
 
-    def _look(self) -> None:
-        """Asks all tasks for a sign of life."""
+    def _look(self) -> bool:
+        """Asks all tasks for a sign of life; returns whether one of them gives none."""
         signs = signs_of(address for _, _, address in self._tasks)
         self._looked = time.monotonic()
         for (kind, index, address), sign in zip(self._tasks, signs, strict=True):
@@ -86,3 +87,4 @@ class Coordinator:
         workers = [address for kind, _, address in self._tasks if kind == "worker"]
         if all(self._looked - self._heard[address] > SILENCE_S for address in workers):
             raise PeerError(f"no worker is left of {', '.join(workers)}")
+        return any(sign is not Sign.ANSWERS for sign in signs)

@@ -95,8 +95,13 @@ class KerasLearner:
 
         Raises:
             AgentContractError: The agent was made outside of it.
-            SettingsError: Its cluster has no chief.
+            SettingsError: Its cluster has no chief, or a worker several GPUs.
         """
+        if strategy.num_replicas_in_sync > 1:
+            raise SettingsError(
+                f"each worker of a ParameterServerStrategy takes its steps on one device, and this one's see "
+                f"{strategy.num_replicas_in_sync} GPUs: start each with a GPU of its own, as CUDA_VISIBLE_DEVICES=0"
+            )
         if self._begins_under(strategy):
             update = self._made(ServedUpdate)
             assert isinstance(update, ServedUpdate)

@@ -26,10 +26,10 @@ def sign_of(address: str) -> Sign:
         with socket.create_connection((host.strip("[]"), int(port)), _PATIENCE_S) as connection:
             connection.sendall(_HELLO)
             return Sign.ANSWERS if connection.recv(1) else Sign.GONE
-    except TimeoutError:
-        return Sign.SILENT
-    except OSError:
+    except (ConnectionRefusedError, ConnectionResetError):
         return Sign.GONE
+    except OSError:  # of a network that may be there again soon
+        return Sign.SILENT
 
 
 def signs_of(addresses: Iterable[str]) -> list[Sign]:

@@ -1,6 +1,6 @@
 """The update of a Keras agent by the workers of a ParameterServerStrategy, which do not wait for each other."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import copy_context
 from functools import partial
@@ -16,7 +16,6 @@ from note_rl.learners.keras.coordinating import Coordinator
 from note_rl.learners.keras.snapshot import value_of
 from note_rl.learners.keras.update import CompiledUpdate
 from note_rl.learners.keras.variables import constants
-from note_rl.learners.keras.xla import needs_autograph
 from note_rl.learners.losses import batch_attributes
 from note_rl.types import Array, BoolArray
 
@@ -47,8 +46,6 @@ class ServedUpdate(CompiledUpdate):
         self._copies = tf.function(partial(_copies, self._variables()), autograph=False)
         learning = [parameter for _, parameters in self._optimizers for parameter in parameters]
         self._are_sound = tf.function(partial(_are_finite, learning), autograph=False)
-        autograph = needs_autograph(type(self._agent))  # of which update_param() is
-        self._move_targets = tf.function(self._sync_targets, autograph=autograph)
         self._num_steps: dict[tuple[Any, ...], list[int]] = {}  # that a traced step takes with each optimizer
 
     def __call__(self, columns: Mapping[str, Array], sync: BoolArray, scalars: Mapping[str, float]) -> dict[str, Array]:
@@ -61,25 +58,34 @@ class ServedUpdate(CompiledUpdate):
         numbers = {name: tf.constant(value, tf.float32) for name, value in scalars.items()}
         each_moves_targets = bool(sync.all())
         promised = []
-        for k, syncing in enumerate(sync.tolist()):
-            batch = constants({name: column[k] for name, column in columns.items()})
-            signature = self._ready_step(batch, numbers, (syncing, each_moves_targets))
-            promised.append(self.coordinator.schedule(self._traced[signature], (batch, numbers)))
-            counts = [count + num for count, num in zip(counts, self._num_steps[signature], strict=True)]
-            if syncing and not each_moves_targets:
-                self.coordinator.join()
-                self.coordinator.schedule(self._move_targets, ())
-                self.coordinator.join()
-        self.coordinator.join()
+        try:
+            for k, syncing in enumerate(sync.tolist()):
+                batch = constants({name: column[k] for name, column in columns.items()})
+                signature = self._ready_step(batch, numbers, (syncing, each_moves_targets))
+                promised.append(self.coordinator.schedule(self._traced[signature], (batch, numbers)))
+                counts = [count + num for count, num in zip(counts, self._num_steps[signature], strict=True)]
+                if syncing and not each_moves_targets:
+                    self.coordinator.join()
+                    self.coordinator.schedule(self._ready_move(numbers), (numbers,))
+                    self.coordinator.join()
+            self.coordinator.join()
+        except KeyboardInterrupt:  # nobody goes on to move what may be saved next
+            self.coordinator.join()
+            self._set_counts(counts)
+            raise
+        self._set_counts(counts)
         steps = [one.fetch() for one in promised]
         rows = {name: np.stack([step[name] for step in steps]) for name in steps[0]}
-        for (optimizer, _), count in zip(self._optimizers, counts, strict=True):
-            optimizer.iterations.assign(count)  # workers that count at the same time lose some
         sound = bool(np.isfinite(rows["loss"]).all()) and bool(self._are_sound())
         if not sound:
             for variable, values in zip(self._variables(), before, strict=True):
                 variable.assign(values)
         return {**rows, "diverged": np.asarray(not sound)}
+
+    def _set_counts(self, counts: Sequence[int]) -> None:
+        """Tells optimizers their numbers of steps: workers that count at the same time lose some."""
+        for (optimizer, _), count in zip(self._optimizers, counts, strict=True):
+            optimizer.iterations.assign(count)
 
     def _ready_step(self, batch: Mapping[str, Any], numbers: Mapping[str, Any], moves: tuple[bool, bool]) -> Any:
         """Returns the signature of a step, which is traced if it is the first like it."""
@@ -88,10 +94,27 @@ class ServedUpdate(CompiledUpdate):
         if signature not in self._traced:
             self._num_steps[signature] = [0] * len(self._optimizers)
             step = partial(self._one_step, self._num_steps[signature], *moves)
-            traced_here = {"_allow_run_without_coordinator": True}  # it is scheduled as it was traced
-            with self.strategy.scope(), temporary_attributes(self.strategy.extended, traced_here):
-                self._traced[signature] = self._trace(step, batch, numbers)
+            self._traced[signature] = self._traced_here(step, batch, numbers)
         return signature
+
+    def _ready_move(self, numbers: Mapping[str, Any]) -> Any:
+        """Returns what moves the targets by itself."""
+        signature = ("targets", *numbers)
+        if signature not in self._traced:
+            self._traced[signature] = self._traced_here(self._one_move, numbers)
+        return self._traced[signature]
+
+    def _traced_here(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Traces a function that is scheduled as it was traced."""
+        traced_here = {"_allow_run_without_coordinator": True}
+        with self.strategy.scope(), temporary_attributes(self.strategy.extended, traced_here):
+            return self._trace(function, *arguments)
+
+    def _one_move(self, scalars: dict[str, Any]) -> Any:
+        """Moves the targets."""
+        read = {name: scalars[name] for name in of_the_agent(scalars)}
+        with temporary_attributes(self._agent, read):
+            return tf.constant(self._sync_targets())
 
     def _one_step(
         self, num_steps: list[int], syncing: bool, moves_targets: bool, batch: dict[str, Any], scalars: dict[str, Any]

@@ -4,8 +4,6 @@ A parameter server holds variables, a worker takes gradient steps. Neither needs
 sends them.
 """
 
-import json
-import os
 import time
 from collections.abc import Mapping, Sequence
 
@@ -14,6 +12,7 @@ import tensorflow as tf
 from note_rl.errors import PeerError, SettingsError
 from note_rl.learners.keras.probing import Sign, sign_of
 from note_rl.learners.lines import SILENCE_S
+from note_rl.settings.distributed import ClusterTask
 
 Cluster = Mapping[str, Sequence[str]]
 """HOST:PORT of each task, by kind: one `chief`, several `ps` and `worker`."""
@@ -33,11 +32,10 @@ def serve() -> bool:
         SettingsError: TF_CONFIG is no such cluster.
         PeerError: The chief was not there within ten minutes.
     """
-    config = json.loads(os.environ.get("TF_CONFIG", "{}"))
-    task = config.get("task", {})
-    if task.get("type") not in ("ps", "worker") or "ps" not in config.get("cluster", {}):
+    task = ClusterTask.of_environment()
+    if task is None or task.kind not in ("ps", "worker") or "ps" not in task.cluster:
         return False
-    serve_as(config["cluster"], task["type"], int(task["index"]))
+    serve_as(task.cluster, task.kind, task.index)
     return True
 
 

@@ -36,21 +36,35 @@ def mirrored(replicas: int) -> Any:
     return tf.distribute.MirroredStrategy(devices[:replicas], cross_device_ops=exchange)
 
 
-def clustered(cluster: Mapping[str, Sequence[str]], kind: str, index: int) -> Any:
+def clustered(cluster: Mapping[str, Sequence[str]], kind: str, index: int, with_gpus: bool) -> Any:
     """Makes the strategy of a cluster in the process that leads, or of one of the workers that mirror each other.
 
     Args:
         cluster: Addresses by kind; with parameter servers (`ps`), or `worker` alone.
         kind: Of this process.
         index: Of this process among those of its kind.
+        with_gpus: Whether this process trains on its GPUs, if it sees any.
+
+    Raises:
+        SettingsError: TensorFlow has already worked in this process.
     """
     spec = tf.train.ClusterSpec(dict(cluster))
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
-        spec, task_type=kind, task_id=index, rpc_layer="grpc"
+        spec,
+        task_type=kind,
+        task_id=index,
+        num_accelerators={"GPU": len(tf.config.list_physical_devices("GPU")) if with_gpus else 0},
+        rpc_layer="grpc",
     )
     if "ps" in cluster:
         return tf.distribute.ParameterServerStrategy(resolver)
-    return tf.distribute.MultiWorkerMirroredStrategy(resolver)
+    try:
+        return tf.distribute.MultiWorkerMirroredStrategy(resolver)
+    except (RuntimeError, ValueError) as error:
+        raise SettingsError(
+            "strategy=multi_worker needs a process in which TensorFlow has done nothing yet: train in one of its own, "
+            f"as executor=local does ({error})"
+        ) from error
 
 
 def kind_of(strategy: Any) -> Literal["mirrored", "multi_worker", "parameter_server"]:

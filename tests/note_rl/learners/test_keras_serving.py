@@ -75,6 +75,7 @@ def test_a_server_of_tensorflow_answers_and_what_hangs_or_has_gone_does_not(list
     del server
     hanging, refusing = listen(), listen(b"")
     assert signs_of([hanging.address, refusing.address, free_address()]) == [Sign.SILENT, Sign.GONE, Sign.GONE]
+    assert signs_of(["no-such-host.invalid:1"]) == [Sign.SILENT], "the network may be there again soon"
 
 
 @pytest.mark.parametrize(
@@ -180,6 +181,8 @@ def test_errors_of_a_lost_process_name_it_and_others_stay(coordinator):
     waiting, signs = coordinator
     with pytest.raises(PeerError, match="does not answer: out of reach"), waiting.naming_the_lost():
         raise tf.errors.UnavailableError(None, None, "out of reach\nand more")
+    with pytest.raises(tf.errors.InternalError), waiting.naming_the_lost():
+        raise tf.errors.InternalError(None, None, "of the agent, while everybody is there")
     signs["p:0"] = Sign.GONE
     with pytest.raises(PeerError, match=r"parameter server 0 \(p:0\) has ended"), waiting.naming_the_lost():
         raise tf.errors.AbortedError(None, None, "gone")

@@ -19,6 +19,7 @@ from note_rl.settings import Distributed
 from note_rl.training.checkpoint import read_checkpoint
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine, files_read_once, tuner
 from tests.tuner.runs.test_stops import Stopping, attempt, config_of
+from tuner.commands.preflight import preflight
 from tuner.errors import UserError
 from tuner.runs.together import role_of, together
 from tuner.trial.folder import CHECKPOINT_FILE
@@ -66,6 +67,31 @@ def test_what_torchrun_and_tf_config_say_wins(monkeypatch: pytest.MonkeyPatch) -
     assert (role.name, role.cluster) == ("worker 1", cluster)
     with pytest.raises(SettingsError, match="TF_CONFIG names processes of the kinds worker: they must be chief, ps"):
         role_of(Distributed(strategy="parameter_server"))
+
+
+@pytest.mark.parametrize(
+    "told", ["{}", "no JSON", '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 1}}', "[1]"]
+)
+def test_a_tf_config_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, told: str) -> None:
+    monkeypatch.setenv("TF_CONFIG", told)
+    with pytest.raises(SettingsError, match="must say which process of a cluster this is, such as"):
+        role_of(Distributed(strategy="multi_worker"))
+
+
+def test_batches_are_divided_by_those_that_torchrun_has_started(
+    tuner: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in zip(TORCHRUN, ("1", "3", "h", "99"), strict=True):
+        monkeypatch.setenv(name, value)
+    typed = ("agent=dqn", "strategy=ddp", "strategy.replicas=2")
+    assert "minibatches of 64 cannot be dealt out to 3 replicas" in tuner.refused("train", *typed)
+    preflight("train", [*typed, "buffer.batch_size=63"])
+
+
+def test_processes_that_are_started_here_do_not_share_gpus() -> None:
+    config = config_of("dqn", "keras", "strategy=multi_worker", "backend.device=cuda")
+    with pytest.raises(SettingsError, match="strategy=multi_worker starts its processes on CPUs"), together(config):
+        pass
 
 
 def test_hosts_are_told_to_torch_as_torchrun_does_and_only_while_it_trains() -> None:
