@@ -69,8 +69,8 @@ class LRFinder:
             end_lr: Last rate.
             episodes: Length of a training.
             total_steps: The same in environment steps, for metrics="return".
-            strategy: Of each training with metrics="return": "ddp" for agents in PyTorch, "mirrored" or a `tf.distribute.MirroredStrategy`
-                for those in Keras, or a `Distributed` of note_rl.settings.
+            strategy: Of each training with metrics="return": "ddp" for agents in PyTorch, "mirrored" or a
+                `tf.distribute.MirroredStrategy` for those in Keras, or a `Distributed` of note_rl.settings.
             metrics: loss, kl or return ("reward" is the same): see `RateSettings.mode`; auto: kl for agents that learn
                 from rollouts, else loss.
             **options: processes, processes_her, processes_pr, jit_compile of train(); num_seeds, num_rates, seed,

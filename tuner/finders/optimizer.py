@@ -72,8 +72,8 @@ class OptFinder(ComparisonPlots):
             pool_network: As in train().
             episodes: How long each trains, for metrics="reward".
             total_steps: The same in environment steps; one of the two.
-            strategy: Of each training with metrics="reward": "ddp" for agents in PyTorch, "mirrored" or a `tf.distribute.MirroredStrategy`
-                for those in Keras, or a `Distributed` of note_rl.settings.
+            strategy: Of each training with metrics="reward": "ddp" for agents in PyTorch, "mirrored" or a
+                `tf.distribute.MirroredStrategy` for those in Keras, or a `Distributed` of note_rl.settings.
             metrics: reward: mean return of the episodes, over environment steps where total_steps is given; loss: mean
                 loss on fixed minibatches while each takes `num_gradient_steps` on frozen data.
             **options: num_seeds (3), seed (0), num_gradient_steps (200); num_rates (0): so many learning rates from a
