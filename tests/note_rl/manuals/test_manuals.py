@@ -23,6 +23,7 @@ from tests.note_rl.manuals.snippets import (
     run_to_learn,
 )
 
+COMPILED = "train() with everything"  # for a quarter of a minute; tests of recordings compile less
 SNIPPETS = {
     "DQN": Snippet(
         "DQN",
@@ -144,7 +145,7 @@ SNIPPETS = {
         frameworks=("pytorch",),
         correction="the manual only links this agent; its constructor is that of PPO with processes added",
     ),
-    "train() with everything": Snippet(
+    COMPILED: Snippet(
         "pool_network.DQN",
         (4, 128, 2, 12),
         POOL_SET,
@@ -160,7 +161,11 @@ SNIPPETS = {
 
 @pytest.mark.parametrize(
     ("name", "framework"),
-    [(name, framework) for name, snippet in SNIPPETS.items() for framework in snippet.frameworks],
+    [
+        pytest.param(name, framework, marks=[pytest.mark.slow] * (name == COMPILED), id=f"{name}-{framework}")
+        for name, snippet in SNIPPETS.items()
+        for framework in snippet.frameworks
+    ],
 )
 def test_snippet(name, framework, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from glob import glob
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -142,7 +143,8 @@ class Ice:
     def _signal(self, number: int) -> None:
         children = Path(f"/proc/{self._postmaster}/task/{self._postmaster}/children").read_text().split()
         for pid in (self._postmaster, *map(int, children)):
-            os.kill(pid, number)
+            with suppress(ProcessLookupError):  # one that has just ended
+                os.kill(pid, number)
 
     def freeze(self) -> None:
         self.is_frozen = True
