@@ -19,12 +19,11 @@ def squared_error(self, s, r, d):
     return error * error
 
 
-@pytest.mark.parametrize("jit", [False, "auto"])
+@pytest.mark.parametrize("jit", [False, True])
 @FRAMEWORKS
 def test_means_of_each_gradient_step_by_hand(framework, jit):
     agent, batch = agent_with(framework, squared_error), sample(num_gradient_steps=3)
     agent.learner.prepare(framework.optimizers.sgd(agent.param, 0.1), 0.5, (), jit)
-    agent.learner.expect(10_000)  # so many steps that PyTorch records them
     reported = agent.learner.update(batch, {}).reported
     weights, errors, norms = np.array([1.0, 2.0]), [], []
     for obs, reward in zip(batch.obs, batch.reward, strict=True):
