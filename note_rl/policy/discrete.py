@@ -30,8 +30,9 @@ class DiscretePolicy(Policy):
         if isinstance(action_space, spaces.Box):
             raise EnvironmentMismatchError(
                 f"{type(self).__name__} chooses one of several actions, but the environment takes {action_space}; "
-                "use GaussianPolicy (policy=gaussian) for an agent that returns mean and log deviation, NoisyPolicy "
-                "(policy=noisy) for one that returns actions, or an environment with discrete actions"
+                "use GaussianPolicy (agent=ppo_continuous, a2c_continuous, trpo_continuous) for an agent that returns "
+                "mean and log deviation, NoisyPolicy (agent=ddpg, td3 or sac) for one that returns actions, or an "
+                "environment with discrete actions"
             )
 
     def num_answers(self, action_space: Any) -> int | None:

@@ -11,6 +11,7 @@ import keras
 import tensorflow as tf
 
 from note_rl.agents.keras.choices import where_allowed
+from note_rl.agents.keras.distributions import at_action
 from note_rl.agents.keras.encoded import EncodedNetwork
 from note_rl.agents.keras.layered import LayeredNetwork
 from note_rl.agents.keras.networks import MLP, MakeNetwork, soft_update
@@ -120,13 +121,13 @@ class ACER(RL):
         mask, next_mask = self.action_mask, self.next_action_mask
         f = tf.nn.softmax(where_allowed(_of_steps(self.actor, s), mask))  # [B, T, A], as all that is not summed over A
         q = _of_steps(self.critic, s)
-        q_chosen = _at(q, a)  # [B, T]
+        q_chosen = at_action(q, a)  # [B, T]
         with evaluating():
             next_f = tf.nn.softmax(where_allowed(_of_steps(self.actor, next_s), next_mask))
             next_q = _of_steps(self.critic, next_s)
         ratio = f / (self.behaviour + self.epsilon)
         next_value = tf.reduce_sum(next_f * next_q, axis=-1)
-        q_ret = tf.stop_gradient(retrace(r, self.discount, self.ended, next_value, q_chosen, _at(ratio, a)))
+        q_ret = tf.stop_gradient(retrace(r, self.discount, self.ended, next_value, q_chosen, at_action(ratio, a)))
         gradient = self.policy_gradient(f, q, a, ratio, q_ret)
         if self.trust_region:
             average = tf.nn.softmax(where_allowed(_of_steps(self.average_actor, s), mask))
@@ -154,7 +155,7 @@ class ACER(RL):
             q_ret: Retrace targets. [B, T]
         """
         value = tf.reduce_sum(f * q, axis=-1)  # [B, T]
-        weight = tf.minimum(_at(ratio, a), self.importance_c)
+        weight = tf.minimum(at_action(ratio, a), self.importance_c)
         taken = tf.one_hot(a, f.shape[-1]) * (weight * (q_ret - value))[..., None] / (f + self.epsilon)
         made_up = tf.nn.relu(1.0 - self.importance_c / (ratio + self.epsilon)) * (q - value[..., None])
         entropy = -(tf.math.log(f + self.epsilon) + 1.0)
@@ -226,8 +227,3 @@ def _of_steps(network: keras.Model, s: tf.Tensor) -> tf.Tensor:
     """Outputs [B, T, A] of a network for each step of sequences [B, T, *obs]."""
     outputs = network(tf.reshape(s, (-1, *s.shape[2:])))
     return tf.reshape(outputs, (*s.shape[:2], -1))
-
-
-def _at(values: tf.Tensor, a: tf.Tensor) -> tf.Tensor:
-    """Those of the actions taken: [B, T, A] -> [B, T]."""
-    return tf.gather(values, a, axis=2, batch_dims=2)

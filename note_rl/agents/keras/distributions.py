@@ -30,6 +30,15 @@ class Distribution(ABC):
         """KL(self || other) [B]."""
 
 
+def at_action(values: tf.Tensor, a: tf.Tensor) -> tf.Tensor:
+    """Those of the actions taken: [..., A] at [...] -> [...].
+
+    `tf.gather` with batch_dims does the same; with its gradient it takes three times as many operations to trace.
+    """
+    taken = tf.one_hot(a, values.shape[-1], on_value=True, off_value=False, dtype=tf.bool)
+    return tf.reduce_sum(tf.where(taken, values, 0.0), axis=-1)
+
+
 @dataclass(frozen=True)
 class Categorical(Distribution):
     """One of A actions, by log-probabilities [B, A]."""
@@ -38,7 +47,7 @@ class Categorical(Distribution):
 
     def log_prob(self, a: tf.Tensor) -> tf.Tensor:
         """See `Distribution`."""
-        return tf.gather(self.log_probs, a, axis=1, batch_dims=1)
+        return at_action(self.log_probs, a)
 
     def entropy(self) -> tf.Tensor:
         """See `Distribution`."""

@@ -3,6 +3,7 @@
 import tensorflow as tf
 
 from note_rl.agents.keras.choices import where_allowed
+from note_rl.agents.keras.distributions import at_action
 from note_rl.agents.keras.dqn import DQN
 from note_rl.learners.keras.modes import evaluating
 
@@ -17,4 +18,4 @@ class DoubleDQN(DQN):
         """Q_target(s', argmax_a Q(s', a)) [B] (the target of the paper's section on Double DQN)."""
         with evaluating():
             chosen = tf.argmax(where_allowed(self.q_net(next_s), self.next_action_mask), axis=1)  # [B]
-        return tf.gather(self.target_q_net(next_s), chosen, axis=1, batch_dims=1)
+        return at_action(self.target_q_net(next_s), chosen)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from note_rl.agents.keras.choices import where_allowed
+from note_rl.agents.keras.distributions import at_action
 from note_rl.agents.keras.networks import MLP, MakeNetwork, soft_update
 from note_rl.agents.spaces import discrete_spaces
 from note_rl.environments import EnvLike
@@ -73,7 +74,7 @@ class DQN(RL):
     def __call__(self, s: tf.Tensor, a: tf.Tensor, next_s: tf.Tensor, r: tf.Tensor, d: tf.Tensor) -> tf.Tensor:
         """Huber loss [B] between Q(s, a) and r + discount * next_value(s')."""
         target = tf.stop_gradient(r + self.discount * self.next_value(next_s))  # [B]
-        q = tf.gather(self.q_net(s), a, axis=1, batch_dims=1)  # [B]
+        q = at_action(self.q_net(s), a)  # [B]
         td_error = target - q
         self.prioritized_replay.update(td_error)
         self.report(q_mean=q)

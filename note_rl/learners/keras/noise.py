@@ -77,10 +77,11 @@ class KerasNoiseMeter(NoiseMeter):
             self._functions[key] = self._compilation.traced(counted, minibatch.columns)
         try:
             return self._functions[key](minibatch.columns)
-        except NOT_COMPILABLE:
-            if not self._compilation.uses_xla:
-                raise
-            self._compilation.give_up()
+        except tf.errors.OpError as error:
+            if not self._compilation.begins_anew(error):
+                if not isinstance(error, NOT_COMPILABLE) or not self._compilation.uses_xla:
+                    raise
+                self._compilation.give_up()
             self._functions.clear()
             return self._evaluated(way, norms, minibatch, parts)
 

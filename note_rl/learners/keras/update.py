@@ -130,8 +130,11 @@ class CompiledUpdate:
         try:
             found: dict[str, Array] = self._traced[signature](arrays)
             return found
-        except NOT_COMPILABLE as error:
-            if not self.compilation.uses_xla:
+        except tf.errors.OpError as error:
+            if self.compilation.begins_anew(error):
+                self._compile()  # under other names: XLA remembers what it failed at
+                return self(columns, sync, scalars)
+            if not isinstance(error, NOT_COMPILABLE) or not self.compilation.uses_xla:
                 raise
             _log.warning("XLA cannot compile this agent's update, going on without: %s", str(error).splitlines()[0])
             self.compilation.give_up()
@@ -178,7 +181,7 @@ class CompiledUpdate:
         empty["loss"] = tf.zeros((num_gradient_steps, len(self._optimizers)))
         empty["reported"] = tf.zeros((num_gradient_steps, self._step.reports.width))
         rows = tf.while_loop(lambda k, _: k < num_gradient_steps, body, (0, empty))[1]
-        return {"diverged": snapshot.unless_sound(rows["loss"]), **{name: rows[name] for name in handed_over}}
+        return {"diverged": snapshot.unless_sound(rows["loss"]), **{name: rows[name] for name in sorted(handed_over)}}
 
     @property
     def reported_names(self) -> list[str]:

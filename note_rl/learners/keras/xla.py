@@ -6,8 +6,10 @@ from typing import Any
 
 import keras
 import tensorflow as tf
+from tensorflow.python.framework import ops
 
 from note_rl.errors import say_once
+from note_rl.support.xla_cache import clear_xla_cache
 
 _log = logging.getLogger(__name__)
 
@@ -18,6 +20,7 @@ _log = logging.getLogger(__name__)
 _SLOW_ON_CPU = ("Conv2D", "Conv3D", "DepthwiseConv2d", "MaxPoolGrad", "MaxPool3DGrad")
 _SLOW_ON_CPU_EXACTLY = ("Conv",)
 _PLAIN = ("abc", "builtins", "typing")
+_ROUND = 2**16  # names that a trace makes at most
 
 
 class Compilation:
@@ -55,12 +58,31 @@ class Compilation:
         return self._traced(function, *arguments)
 
     def _traced(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        def named(*tensors: Any) -> Any:
+            _begin_names_anew()
+            return function(*tensors)
+
         autograph = needs_autograph(self._owner)
-        return tf.function(function, jit_compile=self.uses_xla, autograph=autograph).get_concrete_function(*arguments)
+        return tf.function(named, jit_compile=self.uses_xla, autograph=autograph).get_concrete_function(*arguments)
+
+    def begins_anew(self, error: Exception) -> bool:
+        """Whether a compiled function failed at what is kept of it, which is given up: tracing it again may help."""
+        return self.uses_xla and is_not_kept(error) and clear_xla_cache()
 
     def give_up(self) -> None:
         """Traces without XLA from now on: it cannot compile what was traced."""
         self.uses_xla = False
+
+
+@tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+def _begin_names_anew() -> None:
+    """Brings the counter of which TensorFlow makes names to a round number.
+
+    Equal programs then have equal names, whatever the process did before, and XLA finds what it has compiled of them
+    (`note_rl.support.xla_cache`).
+    """
+    for _ in range(-ops.uid() % _ROUND):
+        ops.uid()
 
 
 def needs_autograph(owner: type) -> bool:
@@ -76,6 +98,13 @@ def slow_operations(function: Any) -> list[str]:
     definition = function.graph.as_graph_def()
     nodes = [*definition.node, *(node for function in definition.library.function for node in function.node_def)]
     return sorted({node.op for node in nodes if node.op in _SLOW_ON_CPU_EXACTLY or node.op.startswith(_SLOW_ON_CPU)})
+
+
+def is_not_kept(error: Exception) -> bool:
+    """Whether this may be an error of files: of a compiled program that cannot be read again, or not be kept."""
+    of_reading = (tf.errors.OutOfRangeError, tf.errors.DataLossError)
+    of_the_disk = (tf.errors.NotFoundError, tf.errors.ResourceExhaustedError)  # which names no file if memory is full
+    return isinstance(error, of_reading) or (isinstance(error, of_the_disk) and ".pb" in str(error))
 
 
 def is_on_cpu(variable: Any) -> bool:

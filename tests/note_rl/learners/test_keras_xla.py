@@ -222,3 +222,38 @@ def test_the_source_of_built_in_agents_is_not_read(converted):
     prepared(agent, jit=False).update(blocks_of(1, (4,), np.float32), {})
     agent.learner._framework_act(np.zeros((1, 4), np.float32))
     assert converted == []
+
+
+def test_equal_functions_have_equal_names_whatever_came_before():
+    def doubled(x):
+        return tf.cond(tf.reduce_sum(x) > 0.0, lambda: 2.0 * x, lambda: x)
+
+    def names():
+        traced = Compilation(False, True, RL).traced(doubled, tf.ones(2))
+        inner = traced.graph.as_graph_def().library.function
+        numbers = [int(name.rpartition("_")[2]) for name in (traced.name.decode(), *(f.signature.name for f in inner))]
+        return sorted(number % 2**16 for number in numbers)
+
+    first = names()
+    for _ in range(7):
+        tf.zeros(2) + 1.0
+    tf.function(doubled).get_concrete_function(tf.ones(3))
+    assert names() == first
+    assert len(first) == 3
+
+
+@pytest.mark.parametrize(
+    ("error", "uses_xla", "again"),
+    [
+        (tf.errors.DataLossError(None, None, "Can't parse /cache/note_rl__1.pb as binary proto"), True, True),
+        (tf.errors.ResourceExhaustedError(None, None, "/cache/note_rl__1.pb.tmp; No space left on device"), True, True),
+        (tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor with shape[1024,1024]"), True, False),
+        (tf.errors.DataLossError(None, None, "Can't parse /cache/note_rl__1.pb as binary proto"), False, False),
+    ],
+)
+def test_only_what_was_kept_is_given_up(monkeypatch, error, uses_xla, again):
+    """A block is taken anew only where nothing of it has been done: one that is not compiled may be half-way."""
+    cleared = []
+    monkeypatch.setattr("note_rl.learners.keras.xla.clear_xla_cache", lambda: not cleared.append(1))
+    assert Compilation(uses_xla, True, RL).begins_anew(error) == again
+    assert cleared == [1] * again

@@ -305,6 +305,25 @@ def test_importance_weights_are_applied_to_losses_per_sample(framework):
     assert learner.update(weighted, {}).loss[0, 0] != pytest.approx(plain, rel=1e-3)
 
 
+def test_an_agent_that_takes_the_weights_applies_them_itself(framework):
+    class Weighs(framework.base()):
+        def __init__(self):
+            super().__init__()
+            self.w = framework.variable([[1.0], [2.0]])
+            self.param = [self.w]
+
+        def action(self, s):
+            return s @ self.w
+
+        def __call__(self, s, a, next_s, r, d, weights):
+            return weights * (s @ self.w)[:, 0]
+
+    batch = sample(1, 4, weights=np.array([[1.0, 3.0, 0.5, 2.0]], np.float32))
+    learner = ready(framework, agent := Weighs(), framework.optimizers.sgd(agent.param, 0.0))
+    by_hand = np.mean(batch.weights[0] * (batch.obs[0] @ [1.0, 2.0]))
+    assert learner.update(batch, {}).loss[0, 0] == pytest.approx(by_hand, rel=1e-5)
+
+
 def test_a_loss_of_the_wrong_shape_is_refused_with_its_usual_cause(framework):
     class Mistaken(framework.base()):
         def __init__(self):
@@ -319,7 +338,9 @@ def test_a_loss_of_the_wrong_shape_is_refused_with_its_usual_cause(framework):
             return (s @ self.w - r) ** 2  # [B, 1] - [B] is [B, B]
 
     agent = Mistaken()
-    with pytest.raises(AgentContractError, match=r"\[B, 1\] broadcast against them to \[B, B\]"):
+    with pytest.raises(
+        AgentContractError, match=r"one loss or one per sample.*\[B, 1\] broadcast against them to \[B, B\]"
+    ):
         ready(framework, agent).update(sample(1), {})
 
 
