@@ -69,7 +69,8 @@ class LocalExecutor(ClosedAtExit):
         self._threads = threads
         self._gpus = choose_gpus(gpus)
         self._gpus_per_trial = gpus_per_trial
-        self._preload = backend if isinstance(backend, Preload) else Preload(backend)
+        preload = backend if isinstance(backend, Preload) else Preload(backend)
+        self._variables = preload.variables
         self._trials: dict[str, TrialProcess] = {}
         self._events: deque[Event] = deque()
         self._leftovers = Leftovers()
@@ -83,7 +84,7 @@ class LocalExecutor(ClosedAtExit):
             self._launcher = SpawnLauncher()
         else:
             # one thread: more would be running when it forks; it is started with the first trial
-            self._launcher = ForkServer(self._selector, self._preload.modules, self._environment(threads=1))
+            self._launcher = ForkServer(self._selector, preload.modules, self._environment(threads=1))
 
     @staticmethod
     def check(
@@ -189,7 +190,7 @@ class LocalExecutor(ClosedAtExit):
     def _environment(self, threads: int) -> dict[str, str]:
         """Returns the environment of a child: this process's, with threads held down and frameworks kept quiet."""
         mark = orphans.marked_with(self._session, os.environ)
-        return {**_QUIET, **os.environ, **thread_variables(threads), **self._preload.variables, **mark}
+        return {**_QUIET, **os.environ, **thread_variables(threads), **self._variables, **mark}
 
     def _turn(self, timeout_s: float) -> None:
         """Waits a short time for something to happen and takes it into account."""

@@ -14,7 +14,7 @@ from tuner.trial.messages import (
     TrialResult,
     TrialSpec,
 )
-from tuner.trial.wire import Launch, decode, decode_verdict, encode, encode_verdict
+from tuner.trial.wire import MAX_LINE_BYTES, Launch, decode, decode_verdict, encode, encode_verdict
 
 
 @pytest.mark.parametrize(
@@ -43,6 +43,14 @@ def test_text_with_newlines_stays_one_line():
 def test_other_lines_are_refused(line):
     with pytest.raises(ValueError):  # noqa: PT011 - JSON's own message, or ours
         decode(line)
+
+
+def test_a_message_that_the_other_side_would_not_read_is_not_sent():
+    around = len(encode(Built(0.0, {"name": ""})))
+    longest = Built(0.0, {"name": "x" * (MAX_LINE_BYTES - around)})
+    assert decode(encode(longest)) == longest
+    with pytest.raises(ValueError, match="what built is to tell takes 4,000,001 bytes; at most 4,000,000 are sent"):
+        encode(Built(0.0, {"name": "x" * (MAX_LINE_BYTES - around + 1)}))
 
 
 def test_verdicts_survive_the_wire():
