@@ -180,7 +180,7 @@ def _dispatch(command: Command, arguments: list[str]) -> int:
     options = _options(command, parser, arguments)
     if options.experimental_rerun is not None:
         raise UserError("--experimental-rerun loads a pickle, which may run anything: use tuner train resume=RUN")
-    options.overrides = _with_positional(command, options.overrides)
+    options.overrides = command.meant(_with_positional(command, options.overrides))
     config_name = options.config_name or command.config_name
     admit_groups(options.config_dir, options.overrides)
     if options.help:

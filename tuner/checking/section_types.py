@@ -5,6 +5,7 @@ from is in `tuner.config.composing`.
 """
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -12,7 +13,7 @@ from typing import Literal
 from tuner.errors import UserError, require
 from tuner.results.ablation import AblationSettings
 from tuner.results.evolution import Evolution
-from tuner.results.objective import make_metric, make_others
+from tuner.results.objective import METRICS, StepsTo, make_metric, make_others
 from tuner.results.protocol import DEFAULT_BASELINE, Pruning, StudySettings
 from tuner.results.wording import seconds_of
 from tuner.trial.messages import JsonDict
@@ -39,6 +40,7 @@ class StudyPlace:
 
 
 _LONGEST_NAME = 128
+_PLAIN = re.compile(r"\w[\w.-]*")
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,7 @@ class StudyConfig(StudyPlace):
     steps_per_second: float | None = StudySettings.steps_per_second
     pruning: JsonDict = field(default_factory=dict)
     evolution: JsonDict | None = None
+    environments: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         """Refuses sizes and metrics that make no study."""
@@ -98,6 +101,38 @@ class StudyConfig(StudyPlace):
         settings = self.settings()
         make_metric(settings.metric)
         make_others(settings.others, settings.metric)
+        if self.environments is not None:
+            self._check_environments(settings)
+
+    def _check_environments(self, settings: StudySettings) -> None:
+        names = list(self.environments or ())
+        listed = f"[{','.join(map(str, names))}]"
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise UserError(f"study.environments={listed} names {twice} twice: leave one of them out")
+        if len(names) < 2:
+            raise UserError(
+                f"study.environments={listed} must name two environments or more; of one, type "
+                f"env={names[0] if names else 'NAME'} in its place"
+            )
+        nested = next((name for name in names if not _PLAIN.fullmatch(name)), None)
+        if nested is not None:
+            raise UserError(f"study.environments: {nested!r} is a folder's name too: give it a plain file in env/")
+        if settings.metric.startswith(StepsTo.prefix):
+            raise UserError(
+                f"study.metric={settings.metric} names a return of one environment, and there are several: type "
+                f"{', '.join(METRICS)}"
+            )
+        if settings.evolution is not None:
+            raise UserError(
+                "study=pbt compares members by returns of one environment while they train: name one, env=NAME, or "
+                "search with study=quick or study=full"
+            )
+        if settings.others:
+            raise UserError(
+                f"study.metric names several objectives, and of several environments there is one score: type "
+                f"study.metric={settings.metric}"
+            )
 
     def _baselines(self) -> Sequence[str]:
         found = [self.baselines] if isinstance(self.baselines, str) else self.baselines
@@ -223,6 +258,7 @@ class PlayValues:
     render: str | None = None
     deterministic: bool | None = None
     weights: str = "last"
+    environment: str | None = None
     trust: str | Sequence[str] | None = None
 
     def __post_init__(self) -> None:
@@ -248,6 +284,7 @@ class ExportValues:
     format: str = "onnx"
     file: str | None = None
     weights: str = "last"
+    environment: str | None = None
     trust: str | Sequence[str] | None = None
 
     def __post_init__(self) -> None:

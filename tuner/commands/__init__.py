@@ -63,6 +63,7 @@ class Command:
         takes_several: There may be several bare words, which become a list.
         usage: What may follow the name, for the help page.
         folder_key: The setting that names another folder to write into.
+        takes_environments: Whether `env=[a,b]` means several environments to it.
     """
 
     name: str
@@ -77,6 +78,15 @@ class Command:
     takes_several: bool = False
     usage: str = "[KEY=VALUE ...]"
     folder_key: str | None = None
+    takes_environments: bool = False
+
+    def meant(self, overrides: Sequence[str]) -> list[str]:
+        """What was typed, with what is short for something else as that."""
+        if not self.takes_environments:
+            return list(overrides)
+        from tuner.checking.environments import spelled_out
+
+        return spelled_out(overrides)
 
     def load(self) -> CommandModule:
         """The module, imported."""
@@ -125,6 +135,7 @@ COMMANDS = {
             has_check=True,
             has_plan=True,
             folder_key="study.folder",
+            takes_environments=True,
         ),
         Command(
             "find",

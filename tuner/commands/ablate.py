@@ -137,6 +137,7 @@ def _require_winner(result: StudyResult) -> None:
         "a sweep: each of its jobs ran once, and no default configuration with them": summary.is_sweep,
         "of a population: its winner is a schedule, whose values change while it trains": bool(summary.stage(EVOLVE)),
         "of several objectives: it has a front, and no one winner": bool(summary.others),
+        "of several environments, and a path of changes is followed in one": bool(summary.environments),
     }
     for kind, applies in kinds.items():
         if applies:

@@ -11,8 +11,10 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
 from note_rl.errors import NoteRLError
+from tuner.checking.environments import as_typed
 from tuner.checking.section_types import StudyConfig
 from tuner.commands.baselines import KnownConfigs
+from tuner.commands.environments import define_in_all, short_name
 from tuner.config.composing import run_config_of
 from tuner.config.kinds import written
 from tuner.errors import UserError
@@ -54,8 +56,11 @@ def check_study(config: DictConfig, overrides: Sequence[str], config_dir: str | 
     if definition.others:
         _check_several(resolved, overrides)
     check_budget(definition)
+    if definition.environments:
+        _check_in_turn(overrides)
     _check_search(definition, resolved)
-    _check_ends(definition)
+    for one in [environment.name for environment in definition.environments] or [""]:
+        _check_ends(definition.within(one))
     _check_baselines(definition)
 
 
@@ -100,6 +105,14 @@ def _check_unused(overrides: Sequence[str]) -> None:
                 f"{typed[0]} has no meaning with study=pbt, which draws its members at random and ends none of them "
                 "early; leave it out"
             )
+
+
+def _check_in_turn(overrides: Sequence[str]) -> None:
+    """Refuses pruners, where one was asked for: the default one is off."""
+    for key, off in (("pruner", "none"), ("study.pruning", None)):
+        typed = [one for one in overrides if one.partition("=")[0].startswith(key) and one.partition("=")[2] != off]
+        if typed:
+            raise UserError(f"{typed[0]} compares curves of one environment, and this study has several: leave it out")
 
 
 def _check_several(resolved: JsonDict, overrides: Sequence[str]) -> None:
@@ -149,6 +162,8 @@ def define(config: DictConfig, overrides: Sequence[str] = (), config_dir: str | 
     """
     resolved = resolve(config)
     study = resolved["study"]
+    if names := study.get("environments"):
+        return _define_in_all(config, overrides, config_dir, names)
     run_config = run_config_of(resolved)
 
     template = config.copy()
@@ -182,6 +197,17 @@ def define(config: DictConfig, overrides: Sequence[str] = (), config_dir: str | 
     return replace(found, entry=FUNCTION_ENTRY, probe=None) if is_function(run_config) else found
 
 
+def _define_in_all(
+    config: DictConfig, overrides: Sequence[str], config_dir: str | Path | None, names: Sequence[str]
+) -> StudyDefinition:
+    found = define_in_all(names, define, overrides, config_dir)
+    study, is_of_function = config.study, is_function(found.config)
+    world = [short_name(names), *([] if is_of_function else [found.backend])]
+    facts = {**found.facts, "command": command_line(["tuner", "tune", *as_typed(overrides)]), "pruner": ""}
+    name = study.name or _joined(found.agent, *world, study.size, config.seed)
+    return replace(found, name=name, facts=facts)
+
+
 @contextmanager
 def _holding(config: DictConfig, values: JsonDict) -> Iterator[None]:
     """Gives a config these values within the block: copying it for them takes several times as long."""
@@ -209,7 +235,12 @@ def _in_fixed_order(executor: JsonDict) -> bool:
 
 def _default_name(agent: str, config: JsonDict, size: str, seed: int) -> str:
     world = [] if is_function(config) else [config["env"]["id"], config["backend"]["name"]]
-    parts = [agent, *world, size, *([f"seed{seed}"] if seed else [])]
+    return _joined(agent, *world, size, seed)
+
+
+def _joined(*words: str | int) -> str:
+    *parts, seed = words
+    parts += [f"seed{seed}"] if seed else []
     return re.sub(r"[^\w.=-]+", "-", "-".join(map(str, parts)))
 
 

@@ -28,7 +28,7 @@ def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir
     if config.run is None:
         raise UserError(f"name the folder of a run: tuner export RUN, such as {runs.newest() or 'runs/NAME'}")
     trust = trusted_modules(resolve(config).get("trust"))
-    place = place_of(config.run, trust)
+    place = place_of(config.run, trust, config.environment)
     of_the_run = runs.read_run(folder_of(place), trust)
     if is_function(of_the_run):
         raise UserError(f"{folder_of(place)} is a run of a function, which has no policy")
@@ -41,7 +41,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     del folder, overrides
     for name, value in thread_variables(1).items():
         os.environ.setdefault(name, value)  # as in training
-    place = place_of(config.run, trusted_modules(resolve(config).get("trust")))
+    place = place_of(config.run, trusted_modules(resolve(config).get("trust")), config.environment)
     path = folder_of(place) / (config.file or _NAMES[config.format])
     trained = load_run(place, trusted_modules(resolve(config).get("trust")), config.weights)
     about = {

@@ -73,10 +73,14 @@ def _run_in(folder: Path, label: str | None = None) -> NamedRun:
 def _compared_in(result: StudyResult, prefix: str) -> list[NamedRun]:
     """The runs of the winner and of the default configuration, in the last stage that has both, or else the winner."""
     summary, winner = result.summary, result.winner.label
-    labels = {winner: f"{prefix}{winner}, the winner", summary.default_label: f"{prefix}{summary.default_label}"}
+    where = f" in {next(iter(summary.environments))}" if summary.environments else ""
+    names = {winner: f"{winner}, the winner", summary.default_label: summary.default_label}
+    labels = {label: f"{prefix}{name}{where}" for label, name in names.items()}
     for wanted in ({winner, summary.default_label}, {winner}):
         for stage in reversed(STAGES):
-            runs = [run for run in summary.stage(stage) if run.label in wanted and has_run(Path(run.folder))]
+            chosen = (run for run in summary.stage(stage) if run.label in wanted)
+            told = (run.parts[0] if run.parts else run for run in chosen)  # curves are compared within one environment
+            runs = [run for run in told if has_run(Path(run.folder))]
             if {run.label for run in runs} == wanted:
                 return [_run_in(Path(run.folder), labels[run.label]) for run in runs]
     raise UserError(f"no run of {winner} in study {summary.name} is where it was: name folders of runs")

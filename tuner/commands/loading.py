@@ -44,11 +44,22 @@ def study_at(place: str) -> Path | None:
     return next((folder for folder in folders if any((folder / stage).is_dir() for stage in STAGES)), None)
 
 
-def place_of(word: str, trust: tuple[str, ...]) -> Path:
-    """The folder or checkpoint that a word on the command line names: of a study, its winner's run of highest score."""
+def place_of(word: str, trust: tuple[str, ...], environment: str | None = None) -> Path:
+    """The folder or checkpoint that a word on the command line names: of a study, its winner's run of highest score.
+
+    Args:
+        word: What was typed.
+        trust: Modules that a study may name.
+        environment: Which one, of a study of several; None: the first.
+
+    Raises:
+        UserError: There is no such run, or no such environment.
+    """
     place = Path(word)
     study = None if has_run(place) or place.is_file() else study_at(word)
-    return place if study is None else load(study, None, trust).best_run()
+    if study is None and environment is not None:
+        raise UserError(f"environment={environment} chooses among those of a study, and {word} is none: leave it out")
+    return place if study is None else load(study, None, trust).best_run(environment=environment)
 
 
 def _storage_of(folder: Path) -> str:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tuner.executors.base import Executor
 from tuner.executors.building import count_seats, make_executor
 from tuner.runs.build import build_node
 from tuner.runs.functions import ENTRY as FUNCTION_ENTRY
@@ -34,10 +35,22 @@ def make_plan(definition: StudyDefinition, resolved: JsonDict, width: int | None
             speed = remembered_speed(store, definition)
     if speed is None and definition.entry != FUNCTION_ENTRY:
         with TemporaryDirectory() as folder, make_executor(resolved["executor"]) as executor:
-            measured = measure_speed(definition, executor, Path(folder) / "0")
+            measured = _measured_speed(definition, executor, Path(folder))
         speed = None if measured is None else Speed(measured, "measured just now, one run alone")
     prunes = not str(resolved["pruner"]["_target_"]).endswith(".NopPruner")
     return describe_plan(definition, count_seats(resolved["executor"]), speed, prunes, width)
+
+
+def _measured_speed(definition: StudyDefinition, executor: Executor, folder: Path) -> float | None:
+    """Environment steps per second of a run; of several environments, of one in each."""
+    seconds = 0.0
+    for number, name in enumerate([one.name for one in definition.environments] or [""]):
+        alone = definition.within(name)
+        speed = measure_speed(alone, executor, folder / str(number))
+        if speed is None:
+            return None
+        seconds += alone.total_steps / speed
+    return definition.total_steps / seconds
 
 
 def _as_far_as_there_are_trials(definition: StudyDefinition, resolved: JsonDict) -> StudyDefinition:

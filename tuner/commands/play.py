@@ -42,7 +42,7 @@ def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir
     if config.render == "human" and not _has_screen():
         raise UserError("render=human needs a screen, and there is none here: films are drawn without one")
     trust = trusted_modules(resolve(config).get("trust"))
-    place = place_of(config.run, trust)
+    place = place_of(config.run, trust, config.environment)
     runs.read_run(folder_of(place), trust)
     weights_of(place, config.weights)
 
@@ -56,7 +56,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         os.environ.setdefault(name, value)  # as in training
     console = PlainConsole()
     trust = trusted_modules(resolve(config).get("trust"))
-    place = place_of(config.run, trust)
+    place = place_of(config.run, trust, config.environment)
     films = _films(config, folder_of(place))
     played = load_run(place, trust, config.weights)
     evaluation = played.agent.evaluate(config.num_episodes, seed=config.seed, acting_in=_acting(config, played))

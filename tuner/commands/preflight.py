@@ -17,12 +17,14 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
+from tuner.checking import environments as several
 from tuner.checking.config_folders import admit_folder
 from tuner.checking.explaining import explain, first_sentence, parse_overrides
 from tuner.config.composing import RunConfig, compose, config_loader
 from tuner.config.trust import trusted_modules
 from tuner.errors import UserError
 
+_OF_SEVERAL = "tune"  # the command that takes several environments
 _MOST_ALTERNATIVES = 16  # of one sweep, checked one by one; the jobs of the others check themselves
 
 
@@ -77,7 +79,10 @@ def check_command(
     """
     admit_groups(config_dir, overrides)
     loader = config_loader(config_dir)
+    overrides = several.spelled_out(overrides) if config_name == _OF_SEVERAL else overrides
     first, *others = _without_sweeps(loader, overrides, multirun)
+    for variant in (first, *others):
+        several.refuse_several(variant, config_name)
     _refuse_strange_choices(loader, overrides)
     known = _known_keys(config_name, config_dir and Path(config_dir).absolute())
     _refuse_search(config_name, first, known)
@@ -160,12 +165,19 @@ def _refuse_search(config_name: str, overrides: Sequence[str], known: frozenset[
             raise UserError(f"{override.input_line}: {config_name} runs no study; tuner tune does")
 
 
+_ONE_ONLY = ("agent", "backend", "executor", "sampler", "pruner", "storage")
+"""Groups of which several choices, whose files Hydra would merge, make no sense."""
+
+
 def _refuse_strange_choices(loader: ConfigLoaderImpl, overrides: Sequence[str]) -> None:
     """A choice of a group is a name, or a list of names, and {...} are settings; Hydra falls over anything else."""
     groups: list[str] = []  # finding them takes a while, and most values are texts
     for override in parse_overrides(overrides):
         key, value = override.key_or_group, override.value()
         of_names = isinstance(value, list) and all(isinstance(one, str) for one in value)
+        if isinstance(value, list) and key in _ONE_ONLY:
+            names = ",".join(map(str, value))
+            raise UserError(f"{override.input_line}: there can be one {key} only; -m {key}={names} runs each of them")
         if isinstance(value, str | dict) or of_names or override.is_delete() or override.is_sweep_override():
             continue
         groups = groups or loader.list_groups("")
@@ -188,9 +200,8 @@ def _without_sweeps(loader: ConfigLoaderImpl, overrides: Sequence[str], multirun
     sweeps = [str(override.input_line) for override in parsed if override.is_sweep_override()]
     if sweeps and not multirun:
         key, _, listed = sweeps[0].partition("=")
-        raise UserError(
-            f"{sweeps[0]} lists several values: add -m to run each of them, or write a list as {key}=[{listed}]"
-        )
+        otherwise = f", or write a list as {key}=[{listed}]" if "." in key else ""
+        raise UserError(f"{sweeps[0]} lists several values: add -m to run each of them{otherwise}")
     values = [_sweep_values(override) for override in parsed]
     first = [alternatives[0] for alternatives in values]
     yield first

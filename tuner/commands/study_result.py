@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from tuner.checking.environments import in_environment
 from tuner.commands.preflight import admit_groups, compose_or_explain
 from tuner.commands.winner import TrainingConfigs
 from tuner.config.composing import config_loader, to_json
@@ -22,6 +23,7 @@ from tuner.runs.functions import is_function
 from tuner.runs.player import Player
 from tuner.runs.trained import load_run
 from tuner.study import Winner
+from tuner.support.names import did_you_mean
 from tuner.trial.folder import CHECKPOINT_FILE
 from tuner.trial.messages import JsonDict
 
@@ -155,6 +157,8 @@ class StudyResult:
         if self.summary.retrain_command:
             return self._retraining[1]
         typed = shlex.split(self.summary.study_command)[2:]
+        names = list(self.summary.environments)
+        typed = in_environment(typed, names[0]) if names else typed
         return tuple(TrainingConfigs(typed).overrides_for(winner.config, winner.values))
 
     @cached_property
@@ -162,7 +166,7 @@ class StudyResult:
         """What may be said of the winner; `verdict.sentence` in one sentence."""
         return verdict(self.summary)
 
-    def agent(self, label: str | None = None, seed: int | None = None) -> Player:
+    def agent(self, label: str | None = None, seed: int | None = None, environment: str | None = None) -> Player:
         """The trained agent of a configuration, on the CPU: `action, _ = result.agent().predict(obs)`.
 
         It is that of `best_run`. Being the best of a few, it
@@ -171,30 +175,43 @@ class StudyResult:
         Args:
             label: Of the configuration, "trial 7" or "default"; None: the winner.
             seed: Of the run to take; None: the one with the highest score.
+            environment: Which one it is of, of a study of several; None: the first.
 
         Raises:
             UserError: There is no winner yet, no such run, no checkpoint of it, or a function was tuned.
             note_rl.errors.CheckpointError: The checkpoint is damaged.
         """
-        return Player(load_run(self.best_run(label, seed), self.trust))
+        return Player(load_run(self.best_run(label, seed, environment), self.trust))
 
-    def best_run(self, label: str | None = None, seed: int | None = None) -> Path:
+    def best_run(self, label: str | None = None, seed: int | None = None, environment: str | None = None) -> Path:
         """The folder of a configuration's run: of those on several seeds that of the last stage with the highest score.
 
         Args:
             label: See `agent`.
             seed: See `agent`.
+            environment: See `agent`.
 
         Raises:
             UserError: There is no winner yet, no such run, no checkpoint of it, or a function was tuned.
         """
         label = self.winner.label if label is None else label
-        runs = [run for run in self.summary.runs if run.label == label and seed in (None, run.seed)]
+        runs = [run for run in self._runs_in(environment) if run.label == label and seed in (None, run.seed)]
         kept = [run for run in runs if (Path(run.folder) / CHECKPOINT_FILE).is_file()]
         if not kept:
             raise UserError(self._why_no_agent(label, seed, runs))
         best = max(kept, key=lambda run: (run.complete, STAGES.index(run.stage), self.summary.merit(run) or 0.0))
         return Path(best.folder)
+
+    def _runs_in(self, environment: str | None) -> list[RunRecord]:
+        """All runs; of a study of several environments those in one of them."""
+        names = list(self.summary.environments)
+        if environment is not None and environment not in names:
+            there = did_you_mean(environment, names) or ": it is of one environment only"
+            raise UserError(f"study {self.summary.name} has no environment {environment}{there}")
+        if not names:
+            return list(self.summary.runs)
+        chosen = names[0] if environment is None else environment
+        return [part for run in self.summary.runs for part in run.parts if part.environment == chosen]
 
     def _labels(self) -> list[str]:
         """Of all configurations, trials by their numbers."""

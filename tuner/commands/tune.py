@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
+from tuner.checking.environments import as_typed, in_environment
 from tuner.commands.defining import check_study, define, search_parts
 from tuner.commands.planning import make_plan
 from tuner.commands.study_result import TuneResult
@@ -81,7 +82,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     try:
         result = tune(config, overrides, config_dir=typed_config_dir(), console=console, listener=told)
     except StudyStopped as stop:
-        again = escape(command_line(["tuner", "tune", *overrides]))
+        again = escape(command_line(["tuner", "tune", *as_typed(overrides)]))
         console.print(f"{stop}; the same command goes on:\n  [bold]{again}[/bold]", highlight=False, soft_wrap=True)
         return EXIT_INTERRUPTED
     _show(result, console, told.notes)
@@ -126,7 +127,7 @@ def tune(
                 with make_executor(resolved["executor"]) as executor:
                     StudyRunner(definition, store, executor, sampler, pruner, listeners).run()
                 try:
-                    result = _write_outputs(definition, store, TrainingConfigs(overrides, config_dir))
+                    result = _write_outputs(definition, store, overrides, config_dir)
                 except STORAGE_ERRORS as error:
                     raise explained(error) from error
             whole.on_result(result.summary, result.config)
@@ -144,16 +145,23 @@ def typed_config_dir() -> Path | None:
     )
 
 
-def _write_outputs(definition: StudyDefinition, store: StudyStore, configs: TrainingConfigs) -> TuneResult:
-    """Writes down how to train the winner again, two ways; of several objectives, every member of the front too."""
+def _write_outputs(
+    definition: StudyDefinition, store: StudyStore, overrides: Sequence[str], config_dir: str | Path | None
+) -> TuneResult:
+    """Writes down how to train the winner again, two ways; of several objectives, every member of the front too.
+
+    Of several environments, in the first one, and a file for each of the others.
+    """
     winner = _winner(definition, store)
     assert winner is not None, "the study came to its end"
+    names = [one.name for one in definition.environments]
+    configs = TrainingConfigs(in_environment(overrides, names[0]) if names else overrides, config_dir)
     if winner.schedule and not is_function(winner.config):
         about = f"How values change in {winner.label} of study {definition.name}. To train so, train its configuration"
         write_schedule(definition.study_folder, winner.schedule, about)
-    overrides = configs.overrides_for(winner.config, winner.values)
+    retrain = configs.overrides_for(winner.config, winner.values)
     default = configs.overrides_for(definition.run_config({}, definition.seed), {})
-    store.keep_fact(definition.name, "retrain", configs.command(overrides))
+    store.keep_fact(definition.name, "retrain", configs.command(retrain))
     store.keep_fact(definition.name, "default", configs.command(default))
     folder = definition.study_folder
     summary = summarise(store, definition.name, folder, thorough=True)
@@ -161,6 +169,10 @@ def _write_outputs(definition: StudyDefinition, store: StudyStore, configs: Trai
     others = tuple(member for member in found if member is not None and member.label != winner.label)
     for member, name in ((winner, "winner"), *((one, _file_name(one.label)) for one in (winner, *others) if others)):
         _write_experiment(definition, configs, member, name)
+    for name in names[1:]:
+        member = replace(winner, config=definition.within(name).run_config(winner.values, definition.seed))
+        there = TrainingConfigs(in_environment(overrides, name), config_dir)
+        _write_experiment(definition, there, member, _file_in(name))
     if summary.static_label is not None and (static := _winner(definition, store, summary.static_label)) is not None:
         _write_experiment(definition, configs, static, "static")
     fill_dashboard(store, summary, folder)
@@ -180,6 +192,10 @@ def _winner(definition: StudyDefinition, store: StudyStore, label: str | None = 
 
 def _file_name(label: str) -> str:
     return label.replace(" ", "-")
+
+
+def _file_in(environment: str) -> str:
+    return f"winner-{environment}"
 
 
 def _write_experiment(definition: StudyDefinition, configs: TrainingConfigs, winner: Winner, name: str) -> None:
@@ -216,6 +232,12 @@ def _show(result: TuneResult, console: Console, told: Container[str]) -> None:
     others = [label for label in result.summary.front if label != result.summary.winner_label]
     if others:
         lines["the others of the front, in the place of winner"] = " ".join(map(_file_name, others))
+    there = list(result.summary.environments)[1:]
+    if there:
+        configs = TrainingConfigs(result.overrides, result.config_dir)
+        for name in there:
+            command = configs.experiment_command(result.folder, result.config, _file_in(name))
+            lines[f"the same as a file, in {name}"] = command
     lines["look at everything"] = _page(result)
     for what, line in lines.items():
         console.print(f"{what}:\n  [bold]{escape(line)}[/bold]", highlight=False, soft_wrap=True)
@@ -236,12 +258,13 @@ def _commands(result: TuneResult) -> dict[str, str]:
         ),
         "",
     )
-    is_better = result.verdict.finding is Finding.BETTER and not own
+    is_better = result.verdict.finding is Finding.BETTER and not own and not summary.environments
+    where = f", in {next(iter(summary.environments))}" if summary.environments else ""
     keeps = result.verdict.finding is Finding.DEFAULT_AS_GOOD and summary.winner_label != summary.default_label
-    first = {"train the default, which is as good": result.default_command} if keeps else {}
+    first = {"train the default, as the verdict advises": result.default_command} if keeps else {}
     return {
         **first,
-        f"train {whom} again": summary.retrain_command,
+        f"train {whom} again{where}": summary.retrain_command,
         "the same as a file": result.experiment_command,
         **({"see which changes made it better": ablation_command(summary)} if is_better else {}),
         **({"watch the population's own agent": f"tuner play {shlex.quote(own)}"} if own else {}),

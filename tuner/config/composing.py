@@ -31,6 +31,8 @@ from tuner.errors import UserError, require
 from tuner.trial.messages import JsonDict
 
 HYDRA_KEYS = frozenset({"_target_", "_partial_", "_recursive_", "_convert_", "_args_"})
+REFERENCE = "reference"
+"""Beside what an environment is made of: the returns by which it is compared with others; no part of a run."""
 BUILT_MAPPINGS = ("wrapper", "wrapper_training", "schedule", "tracker")
 """Parts that describe any number of objects by name."""
 VERSION_BASE = "1.3"  # of Hydra's behaviour
@@ -335,7 +337,7 @@ def plain_choice(group: str, name: str) -> JsonDict:
 
 
 def to_json(config: DictConfig) -> JsonDict:
-    """The config as a plain dictionary, interpolations resolved, Hydra's own part left out.
+    """The config as a plain dictionary, interpolations resolved, Hydra's own part and `env.reference` left out.
 
     Raises:
         omegaconf.errors.OmegaConfBaseException: A value is missing (`???`) or refers to nothing.
@@ -346,4 +348,11 @@ def to_json(config: DictConfig) -> JsonDict:
             value = config[key]
             is_tree = OmegaConf.is_config(value)
             resolved[key] = OmegaConf.to_container(value, resolve=True, throw_on_missing=True) if is_tree else value
-    return resolved
+    return without_reference(resolved)
+
+
+def without_reference(config: JsonDict) -> JsonDict:
+    """The config without what is said of its environment to compare it with others: that is no part of a run."""
+    if not isinstance(env := config.get("env"), dict):
+        return config
+    return {**config, "env": {key: value for key, value in env.items() if key != REFERENCE}}

@@ -1,10 +1,12 @@
 """What the fork server has imported before it forks the first trial."""
 
 import importlib.util
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from note_rl.support.xla_cache import xla_variables
 from tuner.errors import UserError
 
 Backend: TypeAlias = Literal["torch", "keras", "none"]
@@ -66,4 +68,6 @@ class Preload:
     @property
     def variables(self) -> dict[str, str]:
         """The environment variables that the framework needs, in the fork server and in its trials."""
-        return {"KERAS_BACKEND": "tensorflow"} if self.backend == "keras" else {}
+        if self.backend != "keras":
+            return {}
+        return {"KERAS_BACKEND": "tensorflow", **xla_variables(os.environ)}

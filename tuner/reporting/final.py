@@ -10,6 +10,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from tuner.reporting.environment_table import environment_table
 from tuner.results.findings import estimate
 from tuner.results.records import CONFIRM, RACE, TEST, RunRecord, StudySummary
 from tuner.results.wording import describe_params, format_number, format_value, join_words, short_names
@@ -33,6 +34,8 @@ class FinalTable:
             parts.append(_widest(self.summary, best, console, options))
         if self.summary.stage(TEST):
             parts.append(_test_table(self.summary))
+            if self.summary.environments:
+                parts.append(environment_table(self.summary))
         failed = [run for run in self.summary.runs if run.failed]
         if failed:
             parts.append(_failures(failed))

@@ -20,6 +20,7 @@ from tuner.reporting.sections import parameters as parameter_sections
 from tuner.reporting.sections import population as population_section
 from tuner.reporting.sections import results as sections
 from tuner.reporting.sections.ablation import ablation_section
+from tuner.reporting.sections.environments import environments_section
 from tuner.results.findings import Verdict
 from tuner.results.records import EVOLVE, StudySummary
 from tuner.results.verdict import verdict
@@ -126,6 +127,7 @@ def _main(summary: StudySummary, found: Verdict, drawings: dict[str, JsonDict]) 
         sections.header(summary),
         sections.verdict_section(found),
         sections.comparison_section(summary, found) if one_winner else "",
+        environments_section(summary) if summary.environments else "",
         front_section.front_section(summary) if summary.others else "",
         *_searched(summary, drawings),
         sections.trials_section(summary),
@@ -142,7 +144,8 @@ def _searched(summary: StudySummary, drawings: dict[str, JsonDict]) -> list[Html
     """What was tried, and what is to be learned from it."""
     if summary.stage(EVOLVE):
         return [population_section.population_section(summary, drawings)]
-    has_winner = summary.winner_label is not None and not summary.others and not summary.is_sweep
+    has_one = not (summary.others or summary.is_sweep or summary.environments)
+    has_winner = summary.winner_label is not None and has_one
     return [
         *([ablation_section(summary)] if has_winner or summary.ablation else []),
         parameter_sections.safe_ranges_section(summary),

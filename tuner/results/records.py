@@ -15,6 +15,7 @@ from typing import Final
 
 from tuner.results.ablation import Ablation
 from tuner.results.encoding import decoded, encoded, json_lines
+from tuner.results.scales import ScoreScale
 from tuner.trial.messages import JsonDict, Outcome
 
 Scalar = bool | int | float | str | None
@@ -80,6 +81,9 @@ class RunRecord:
             as the curve goes.
         host: the machine that it ran on, or ended on, if that was another one than the controller's.
         descent: where it stands in the tree of a population; None elsewhere.
+        environment: of a part, the one that it is in.
+        parts: of a study of several environments its run in each of them so far, in their order, with returns for
+            `curve` and a score on the scale of the environment for `value`; those of the whole are means over them.
     """
 
     number: int
@@ -97,6 +101,8 @@ class RunRecord:
     used: float | None = None
     host: str = ""
     descent: Descent | None = None
+    environment: str = ""
+    parts: tuple["RunRecord", ...] = ()
 
     def objectives(self, others: Sequence["Objective"]) -> tuple[float, ...] | None:
         """The score and its values of these further objectives; None if one is missing."""
@@ -113,6 +119,12 @@ class RunRecord:
     def failed(self) -> bool:
         """It ended because something was wrong with it."""
         return self.outcome is not None and self.outcome.effects.failed
+
+    @property
+    def place(self) -> str:
+        """The folder that tells how it ended; of several environments that of the one which failed, or came last."""
+        telling = next((part for part in self.parts if part.failed), self.parts[-1] if self.parts else self)
+        return telling.folder
 
     @property
     def score(self) -> float | None:
@@ -155,6 +167,19 @@ class Importances:
 
 
 @dataclass(frozen=True)
+class OwnWinner:
+    """The winner of a study of one environment alone, with the same agent and as many steps.
+
+    Attributes:
+        study: Its name.
+        scores: (seed, return by the metric) of each of its test runs.
+    """
+
+    study: str
+    scores: tuple[tuple[int, float], ...] = ()
+
+
+@dataclass(frozen=True)
 class StudySummary:
     """Everything the tables, the verdict and the page know about a study.
 
@@ -194,6 +219,8 @@ class StudySummary:
         random_score: mean return of a random policy; None where there is no environment to measure one in.
         ablation: what was measured between the default configuration and the winner; None: nothing.
         code: commit of the Git repository it was started in; empty if there was none.
+        environments: name -> scale of each environment, of a study of several.
+        own_winners: name of an environment -> who won a study of it alone in the same storage.
     """
 
     name: str
@@ -229,6 +256,8 @@ class StudySummary:
     random_score: float | None = None
     default_command: str = ""
     ablation: Ablation | None = None
+    environments: Mapping[str, ScoreScale] = field(default_factory=dict)
+    own_winners: Mapping[str, OwnWinner] = field(default_factory=dict)
 
     @property
     def first_stage(self) -> str:
@@ -283,23 +312,31 @@ class StudySummary:
         others = tuple(Objective(**other) for other in content.pop("others", ()))
         lists = {key: tuple(content[key]) for key in ("notes", "front", "baselines") if key in content}
         ablation = None if content.get("ablation") is None else Ablation.of(content["ablation"])
+        environments = {name: ScoreScale(**scale) for name, scale in content.pop("environments", {}).items()}
         made = {"runs": runs, "importance_over_time": moments, "others": others, "ablation": ablation}
-        return cls(**{**content, **lists, **made})
+        own = {
+            name: OwnWinner(one["study"], tuple((int(seed), float(score)) for seed, score in one["scores"]))
+            for name, one in content.pop("own_winners", {}).items()
+        }
+        return cls(**{**content, **lists, **made}, environments=environments, own_winners=own)
 
     def to_csv(self) -> str:
         """All runs as CSV text, one line each; parameters as columns under their configuration paths.
 
-        The machine is named where a run was on another one than the controller's.
+        The machine is named where a run was on another one than the controller's; of several environments, the score in
+        each.
         """
         paths = list(dict.fromkeys(path for run in self.runs for path in run.params))
         names = list(dict.fromkeys(name for run in self.runs for name in run.scores))
         places = ["host"] if any(run.host for run in self.runs) else []
-        fixed_columns = ("stage", "number", "label", "seed", "outcome", "value")
+        fixed_columns = ("stage", "number", "label", "seed", "outcome", "value", *self.environments)
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         rows: list[tuple[Scalar, ...]] = [(*fixed_columns, *names, "seconds", *paths, "reason", "folder", *places)]
         for run in self.runs:
-            fixed = (run.stage, run.number, run.label, run.seed, run.outcome or "running", run.value)
+            scores_in = {part.environment: part.value for part in run.parts}
+            within = [scores_in.get(name) for name in self.environments]
+            fixed = (run.stage, run.number, run.label, run.seed, run.outcome or "running", run.value, *within)
             scores = [run.scores.get(name) for name in names]
             params = [run.params.get(path) for path in paths]
             rows.append((*fixed, *scores, run.seconds, *params, run.reason, run.folder, *[run.host for _ in places]))
@@ -316,6 +353,7 @@ def _run_from(content: JsonDict) -> RunRecord:
         "outcome": None if outcome is None else Outcome(outcome),
         "curve": curve,
         "descent": None if descent is None else Descent(**descent),
+        "parts": tuple(map(_run_from, content.get("parts", ()))),
     }
     return RunRecord(**{**content, **read})
 

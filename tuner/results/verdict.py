@@ -12,6 +12,7 @@ import numpy as np
 
 from tuner.results.findings import MIN_SCORES_FOR_INTERVAL, Estimate, Finding, Verdict, estimate
 from tuner.results.front_verdict import front_verdict
+from tuner.results.insights import environments
 from tuner.results.insights.failures import failed_tests, kinds_of
 from tuner.results.insights.noise import Noise, seed_noise
 from tuner.results.records import CONFIRM, EVOLVE, RACE, TEST, StudySummary
@@ -21,8 +22,8 @@ from tuner.results.wording import counted, describe_params, format_number, forma
 from tuner.trial.messages import Outcome
 
 _PARTS = {
-    "final": "Return at the end of training",
-    "auc": "Mean return over training (area under the curve)",
+    "final": "{} at the end of training",
+    "auc": "Mean {} over training (area under the curve)",
 }
 """Names among the scores of a run, and what they are called here."""
 
@@ -66,6 +67,7 @@ def _tested(summary: StudySummary, label: str, scores: dict[int, float]) -> Verd
         sentence="",
         details=(
             *_parts_details(summary, label),
+            *environments.sentences(summary),
             *_population_details(summary, label, scores),
             *_baseline_details(summary, scores),
             *_optimism_details(tuning, winner),
@@ -243,7 +245,8 @@ def _parts_details(summary: StudySummary, label: str) -> tuple[str, ...]:
         )
         if winner:
             against = f", default {estimate(default)}" if default and label != summary.default_label else ""
-            sentences.append(f"{words}: {estimate(winner)}{against}.")
+            told = words.format("score" if summary.environments else "return")
+            sentences.append(f"{told[0].upper()}{told[1:]}: {estimate(winner)}{against}.")
     return tuple(sentences)
 
 

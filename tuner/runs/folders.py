@@ -11,7 +11,7 @@ import yaml
 
 from note_rl.errors import NoteRLError
 from note_rl.training.checkpoint import read_checkpoint
-from tuner.config.composing import with_section_defaults
+from tuner.config.composing import with_section_defaults, without_reference
 from tuner.config.paths import config_difference, get_path, set_path
 from tuner.config.trust import admit, remember, trusted_modules
 from tuner.errors import UserError
@@ -99,7 +99,7 @@ def read_config(folder: Path, trust: Sequence[str] = ()) -> JsonDict:
 def written_config(folder: Path) -> JsonDict:
     """What stands in the folder, whoever wrote it: to be compared, not to be built."""
     if os.path.lexists(folder / CONFIG_FILE):
-        return _mapping_in(folder / CONFIG_FILE, yaml.safe_load)
+        return without_reference(_mapping_in(folder / CONFIG_FILE, yaml.safe_load))
     if os.path.lexists(folder / SPEC_FILE):
         spec = _mapping_in(folder / SPEC_FILE, parse_json)
         if not isinstance(spec.get("config"), dict) or "seed" not in spec:

@@ -8,6 +8,8 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from note_rl.support.xla_cache import xla_variables
+
 _ENVIRONMENT = {
     "TF_CPP_MIN_LOG_LEVEL": "3",  # TensorFlow's lines about CPU features and missing CUDA libraries
     "KERAS_BACKEND": "tensorflow",  # whatever ~/.keras/keras.json says: agents in Keras are written for TensorFlow
@@ -25,6 +27,8 @@ def quiet_import(*modules: str) -> None:
     """
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
+    if "tensorflow" in modules:
+        os.environ.update(xla_variables(os.environ))
     missing = [module for module in modules if module not in sys.modules]
     if missing:
         with _stderr_without_chatter():

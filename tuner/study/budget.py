@@ -21,7 +21,7 @@ def check_budget(definition: StudyDefinition) -> None:
     Raises:
         UserError: Says how many are needed.
     """
-    most, total_steps = definition.settings.max_env_steps, _total_steps(definition)
+    most, total_steps = definition.settings.max_env_steps, definition.total_steps
     if most is None:
         return
     later = _later_runs(definition)
@@ -42,7 +42,7 @@ def affordable_trials(definition: StudyDefinition, parallel: int, run_s: float |
         parallel: Runs at a time.
         run_s: Seconds of one run; None: not known.
     """
-    settings, total_steps, later = definition.settings, _total_steps(definition), _later_runs(definition)
+    settings, total_steps, later = definition.settings, definition.total_steps, _later_runs(definition)
     bounds = [settings.num_trials]
     if settings.max_env_steps is not None and total_steps:
         bounds.append(settings.max_env_steps // total_steps - sum(later))
@@ -67,7 +67,7 @@ class Allowance:
         self._later_runs = _later_runs(definition)
         self._parallel = parallel
         self._spent_s = spent_s
-        self._total_steps = _total_steps(definition)
+        self._total_steps = definition.total_steps
         self._seen: set[int] = set()
         self._complete_s: list[float] = []
         self._env_steps = 0.0
@@ -108,10 +108,6 @@ class Allowance:
         if spent_s + run_s + later_s <= budget_s:
             return ""
         return f"study.budget={format_seconds(budget_s)}: what follows takes about {format_seconds(later_s)}"
-
-
-def _total_steps(definition: StudyDefinition) -> int:
-    return int(definition.config.get("training", {}).get("total_steps", 0))
 
 
 def _later_runs(definition: StudyDefinition) -> list[int]:

@@ -3,7 +3,7 @@
 import copy
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,7 +11,7 @@ from tuner.errors import UserError
 from tuner.results.objective import Metric, make_metric, make_others, missing_points
 from tuner.results.protocol import StudySettings
 from tuner.results.records import EVOLVE, SCREEN, Objective, RunRecord, Scalar
-from tuner.results.wording import describe_subject
+from tuner.results.wording import describe_subject, join_words
 from tuner.study.population.knobs import Schedule, as_setting, check_evolution
 from tuner.study.space.space import Space
 from tuner.trial.messages import JsonDict
@@ -37,6 +37,25 @@ def judged_part(config: JsonDict) -> JsonDict:
 
 
 @dataclass(frozen=True)
+class StudyEnvironment:
+    """One of several environments that a study finds a configuration for.
+
+    Attributes:
+        name: Of the choice of group env.
+        config: The default configuration there, which may differ from that of other environments.
+        good: Return that has score 1.
+        random: Return that has score 0; None: it is measured before the study begins.
+        configure: As of a definition, there.
+    """
+
+    name: str
+    config: JsonDict
+    good: float
+    random: float | None = None
+    configure: Callable[[JsonDict], JsonDict] | None = None
+
+
+@dataclass(frozen=True)
 class StudyDefinition:
     """One study, complete.
 
@@ -56,6 +75,8 @@ class StudyDefinition:
         warm_start: Configurations that are tried first, by what they are called.
         known: Configs of the known configurations, by their names in `settings.baselines`.
         facts: Anything else worth keeping with the study, such as the command line it was started with.
+        environments: Several, in each of which a configuration has a run on each of its seeds; `config` and `configure`
+            are then those of the first one. None: there is one, and it is in `config`.
     """
 
     name: str
@@ -72,6 +93,7 @@ class StudyDefinition:
     warm_start: Mapping[str, JsonDict] = field(default_factory=dict)
     known: Mapping[str, JsonDict] = field(default_factory=dict)
     facts: Mapping[str, Scalar] = field(default_factory=dict)
+    environments: tuple[StudyEnvironment, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuses names that cannot be a folder, unknown metrics and ways to start, and a start outside the space."""
@@ -136,9 +158,24 @@ class StudyDefinition:
         num_points = int(config["evaluation"]["num_points"])
         return [point / num_points for point in missing_points(steps, num_points)]
 
+    def within(self, environment: str) -> "StudyDefinition":
+        """The same study of one of its environments; of no name, itself."""
+        if not environment:
+            return self
+        found = next(one for one in self.environments if one.name == environment)
+        return replace(self, config=found.config, configure=found.configure, environments=())
+
+    @property
+    def total_steps(self) -> int:
+        """Environment steps of a run; of several environments, of a run in each."""
+        configs = [one.config for one in self.environments] or [self.config]
+        return sum(int(config.get("training", {}).get("total_steps", 0)) for config in configs)
+
     @property
     def env_id(self) -> str:
         """The environment, for people."""
+        if self.environments:
+            return join_words(one.name for one in self.environments)
         return str(self.config.get("env", {}).get("id", ""))
 
     @property

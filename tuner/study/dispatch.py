@@ -220,8 +220,6 @@ class Dispatcher:
             self._listener.on_pause(run, "stopped; it goes on from its checkpoint when the study does")
         elif result.outcome.effects.retried:
             self._retry_or_close(stage, run, result, seconds)
-        elif result.outcome is Outcome.PRUNED:
-            self._close(stage, run, RunEnd(Outcome.PRUNED, None, result.reason, seconds))
         elif result.outcome.effects.scored:
             self._close(stage, run, self._scored(run, result, seconds))
         elif result.outcome.effects.penalised:
@@ -263,9 +261,12 @@ class Dispatcher:
         record = stage.registry.tell(run, ending)
         self._end_rules.see(record)
         self._listener.on_end(run, record)
-        if stage.after is not None:
-            stage.after(record)
-        if self._guard.count(record):
+        whole = stage.registry.whole(run, record)
+        if whole is not None and record.environment:
+            self._listener.on_whole(whole)
+        if whole is not None and stage.after is not None:
+            stage.after(whole)
+        if whole is not None and self._guard.count(whole):  # a good part is no success: the next may fail each time
             self._abandon(stage)
             num_ended = sum(one.outcome is not None for one in stage.registry.records())
             raise StudyError(self._guard.complaint(run, num_ended, self._definition.settings.num_trials))

@@ -1,11 +1,14 @@
 """What the runs of a study are to their dispatcher: which configs it accepts, and what their ends come to."""
 
 import math
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Protocol
 
 from tuner.results.objective import other_values
 from tuner.results.records import RunRecord
+from tuner.results.scales import ScoreScale
 from tuner.study.definition import StudyDefinition
 from tuner.study.run_checks import config_mismatch
 from tuner.study.run_registry import Run, RunEnd
@@ -42,15 +45,25 @@ class TrialEndRules:
     Args:
         definition: The study.
         random_score: What a random policy scores, if that is known.
+        scales: Of several environments: a score is that of the curve on the scale of its own.
     """
 
-    def __init__(self, definition: StudyDefinition, random_score: float | None = None) -> None:
+    def __init__(
+        self,
+        definition: StudyDefinition,
+        random_score: float | None = None,
+        scales: Mapping[str, ScoreScale] | None = None,
+    ) -> None:
         self.definition = definition
-        self._penalties = Penalties(definition.metric, definition.others, random_score)
+        self._scales = scales or {}
+        self._penalties: dict[str, Penalties] = defaultdict(  # scores of one environment are none of another
+            lambda: Penalties(definition.metric, definition.others, random_score)
+        )
 
     def see(self, record: RunRecord) -> None:
         """Remembers its score: the worst one is what a penalised run is told with."""
-        self._penalties.see(record)
+        for one in record.parts or (record,):
+            self._penalties[one.environment].see(one)
 
     def mismatch(self, run: Run, used: JsonDict) -> str:
         """By the searched values."""
@@ -72,7 +85,7 @@ class TrialEndRules:
         """By its curve."""
         if not run.curve:
             return RunEnd(Outcome.CRASHED, None, "it ended without having reported anything", seconds)
-        value = self.definition.metric(run.points)
+        value = self.definition.metric(self._scaled(run).points)
         if not math.isfinite(value):
             return self.penalised(run, TrialResult(Outcome.DIVERGED, f"its score is {value}"), seconds)
         others = other_values(self.definition.others, run.points, seconds)
@@ -80,4 +93,9 @@ class TrialEndRules:
 
     def penalised(self, run: Run, result: TrialResult, seconds: float) -> RunEnd:
         """With the worst there is in every objective."""
-        return self._penalties.ending(run, result.outcome, result.reason, seconds)
+        return self._penalties[run.environment].ending(self._scaled(run), result.outcome, result.reason, seconds)
+
+    def _scaled(self, run: Run) -> Run:
+        """The run with scores for returns."""
+        scale = self._scales.get(run.environment)
+        return run if scale is None else replace(run, curve=dict(scale.curve(run.points)))

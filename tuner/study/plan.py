@@ -18,6 +18,7 @@ from tuner.study.storage.reading import read_records
 from tuner.study.storage.store import StudyStore
 from tuner.support.columns import in_columns
 
+_WIDTH_OF_COUNTS = 11
 _WHAT = {
     SCREEN: "configurations, sampled",
     EVOLVE: "parts of runs: members are compared behind each, the worst copy the best and change",
@@ -46,7 +47,8 @@ def remembered_speed(store: StudyStore, definition: StudyDefinition) -> Speed | 
     for name in store.names():
         study = store.find(name)
         about = study.user_attrs.get(attributes.DEFINITION, {}) if study is not None else {}
-        total_steps = about.get("config", {}).get("training", {}).get("total_steps")
+        configs = [one["config"] for one in (about.get("environments") or {}).values()] or [about.get("config", {})]
+        total_steps = sum(config.get("training", {}).get("total_steps", 0) for config in configs)
         same = all(about.get(key) == value for key, value in _identity(definition).items())
         if study is None or not same or not total_steps or about.get("evolution"):  # whose runs are parts
             continue
@@ -64,7 +66,7 @@ def describe_plan(
 ) -> str:
     """Stages, runs, seeds, rungs, environment steps and estimated minutes, as text for a terminal of that width."""
     settings = definition.settings
-    total_steps = int(definition.config.get("training", {}).get("total_steps", 0))
+    total_steps = definition.total_steps
     run_s = None if speed is None else total_steps / speed.steps_per_second
     num_trials = affordable_trials(definition, seats.count, run_s)
     stages = [
@@ -74,18 +76,22 @@ def describe_plan(
         for plan in plan_stages(settings, definition.seed, total_steps)
     ]
     framework = f" ({definition.backend})" if definition.backend else ""
-    prunes = prunes and not definition.others and settings.evolution is None
+    prunes = prunes and not (definition.others or definition.environments) and settings.evolution is None
     points = settings.pruning.points(definition.num_points) if prunes else []
     parts = (
         _searched_rows(definition.space),
-        [row for plan in stages for row in _stage_rows(plan, settings)],
-        [_pruning_row(points, definition), _cost_row(sum(plan.env_steps for plan in stages), seats.count, speed)],
+        _environment_rows(definition),
+        [row for plan in stages for row in _stage_rows(plan, definition)],
+        [
+            _pruning_row(points, definition),
+            _cost_row(sum(plan.env_steps for plan in stages), seats.count, speed, bool(points)),
+        ],
         [("machines", seats.remark)] if seats.remark else [],
         _budget_rows(settings, num_trials, speed),
     )
     lines = [f"study {definition.name}: {definition.subject}{framework}"]
     for rows in filter(None, parts):
-        lines += ["", *in_columns(rows, len("searched"), width)]
+        lines += ["", *in_columns(rows, len("environments" if definition.environments else "searched"), width)]
     return "\n".join(lines)
 
 
@@ -101,13 +107,28 @@ def _budget_rows(settings: StudySettings, num_trials: int, speed: Speed | None) 
     return [("budget", f"{join_words(bounds)}: {trials}{'' if known else ' as fit, which is known after the first'}")]
 
 
-def _stage_rows(plan: StagePlan, settings: StudySettings) -> list[tuple[str, str]]:
-    num_seeds = len(plan.seeds)
+def _environment_rows(definition: StudyDefinition) -> list[tuple[str, str]]:
+    """A row for each of several environments: what a run in it takes, and its scale."""
+    width = max((len(one.name) for one in definition.environments), default=0)
+    rows = []
+    for one in definition.environments:
+        random = "measured first" if one.random is None else format_number(one.random)
+        steps = one.config["training"]["total_steps"]
+        scale = f"score 0: {random} (random policy), 1: {format_number(one.good)}"
+        rows.append(f"{one.name:<{width}}  {steps:>9,} env steps  {scale}")
+    return list(zip_longest(["environments"][: len(rows)], rows, fillvalue=""))
+
+
+def _stage_rows(plan: StagePlan, definition: StudyDefinition) -> list[tuple[str, str]]:
+    settings, num_seeds, num_environments = definition.settings, len(plan.seeds), len(definition.environments)
     count = f"{plan.num_configurations} x {num_seeds}" if num_seeds > 1 else str(plan.num_configurations)
+    count = f"{count} x {num_environments}".rjust(_WIDTH_OF_COUNTS) if num_environments else count
     seeds = f"{'seed' if num_seeds == 1 else 'seeds'} {', '.join(map(str, plan.seeds))}"
     what = _WHAT[plan.stage]
     if plan.stage == TEST and settings.baselines:
         what = what.replace("winner and", f"winner, {', '.join(settings.baselines)} and")
+    if num_environments:
+        what += ", each in all environments"
     return [(plan.stage, f"{count:>7} runs  {plan.env_steps:>11,} env steps"), ("", what), ("", seeds)]
 
 
@@ -119,14 +140,14 @@ def _pruning_row(points: Sequence[int], definition: StudyDefinition) -> tuple[st
     return "rungs", f"after {rungs} of a run, used if ranks there agree with final ones in the first {num_trials} runs"
 
 
-def _cost_row(env_steps: int, parallel: int, speed: Speed | None) -> tuple[str, str]:
+def _cost_row(env_steps: int, parallel: int, speed: Speed | None, prunes: bool) -> tuple[str, str]:
     most = f"at most {env_steps:,} environment steps"
     if speed is None:
         return "in all", f"{most}; how long one run takes is not known yet"
-    seconds = env_steps / speed.steps_per_second / parallel
+    seconds, less = env_steps / speed.steps_per_second / parallel, ", less what is pruned" if prunes else ""
     return "in all", (
         f"{most}: about {format_seconds(seconds)} with {parallel} at a time and "
-        f"{format_number(speed.steps_per_second)} steps per second each ({speed.source}), less what is pruned"
+        f"{format_number(speed.steps_per_second)} steps per second each ({speed.source}){less}"
     )
 
 

@@ -22,17 +22,23 @@ _MEASURED_STEPS = 4000
 _TRIED_AGAIN = (Outcome.CRASHED, Outcome.LOST)  # one that hangs has taken its time
 
 
-def run_probe(definition: StudyDefinition, executor: Executor, interrupts: Interrupts) -> float:
+def run_probe(definition: StudyDefinition, executor: Executor, interrupts: Interrupts, number: int = 0) -> float:
     """Mean return of a random policy.
+
+    Args:
+        definition: The study, of one environment.
+        executor: Runs the process.
+        interrupts: Asks to stop.
+        number: Of its folder.
 
     Raises:
         UserError: The default configuration cannot be built, with the reason.
         StudyStopped: Asked to stop.
     """
     assert definition.probe is not None
-    folder = definition.study_folder / PROBE / "0"
+    folder = definition.study_folder / PROBE / str(number)
     config = definition.run_config({}, definition.seed)
-    spec = TrialSpec(definition.name, PROBE, 0, definition.seed, config, definition.probe)
+    spec = TrialSpec(definition.name, PROBE, number, definition.seed, config, definition.probe)
     executor.reclaim(spec, folder)
     executor.start(spec, folder)
     scores: list[float] = []
@@ -49,7 +55,7 @@ def run_probe(definition: StudyDefinition, executor: Executor, interrupts: Inter
                     retries -= effects.uses_retry  # as for any other run: it may have been killed, or its machine lost
                     executor.start(spec, folder)
                     continue
-                return _judge(result, scores, definition)
+                return _judge(result, scores, folder)
         if interrupts.requested:
             executor.stop_all()
 
@@ -86,11 +92,11 @@ def _take(event: Event, executor: Executor, scores: list[float]) -> TrialResult 
     return event.result if isinstance(event, TrialEnded) else None
 
 
-def _judge(result: TrialResult, scores: list[float], definition: StudyDefinition) -> float:
+def _judge(result: TrialResult, scores: list[float], folder: Path) -> float:
     if result.outcome is Outcome.COMPLETE and scores:
         return scores[-1]
     # "EnvironmentMismatchError: DQN needs ..." is for the user without the name of the class
     kind, _, message = result.reason.partition(": ")
     reason = message if kind.isidentifier() and message else result.reason or str(result.outcome)
-    output = files.explanation_in(definition.study_folder / PROBE / "0")
+    output = files.explanation_in(folder)
     raise UserError(f"the default configuration of this study cannot run: {reason}\nMore is in {output}")

@@ -4,6 +4,7 @@ A run is entered before its process starts and closed with one `tell`. What is n
 of death and continued under the same number, so nothing is run twice and nothing is forgotten.
 """
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +30,8 @@ from tuner.study.storage.reading import (
 )
 from tuner.trial.messages import JsonDict, Outcome
 
+_LOOK_AGAIN_S = 1.0
+
 
 @dataclass
 class Run:
@@ -47,6 +50,7 @@ class Run:
         attempts: Earlier ends of its process: crashes and stops.
         complaint: What is wrong with it although its process does not know.
         host: The other machine that it runs on, or ran on last; empty on this one.
+        environment: Which one it is in, of a study of several.
     """
 
     trial: optuna.Trial
@@ -61,6 +65,7 @@ class Run:
     attempts: list[JsonDict] = field(default_factory=list)
     complaint: str = ""
     host: str = ""
+    environment: str = ""
 
     @property
     def number(self) -> int:
@@ -71,6 +76,11 @@ class Run:
     def key(self) -> str:
         """As executors call it."""
         return f"{self.stage}/{self.number}"
+
+    @property
+    def title(self) -> str:
+        """As people are told of it."""
+        return f"{self.key} in {self.environment}" if self.environment else self.key
 
     @property
     def num_crashes(self) -> int:
@@ -181,6 +191,11 @@ class RunRegistry(ABC):
             told = self.study.tell(run.trial, [ending.value, *ending.others])
         return self._record(told)
 
+    def whole(self, run: Run, record: RunRecord) -> RunRecord | None:
+        """What a run that was just closed is a part of, once that is closed too; of one that is no part, its record."""
+        del run
+        return record
+
     def records(self) -> tuple[RunRecord, ...]:
         """All runs entered so far, in the order they were started."""
         return read_records(self.study, self.stage, self._definition.study_folder, self._definition.settings.others)
@@ -218,6 +233,7 @@ class ScreenRegistry(RunRegistry):
         # Samplers that know when there is nothing more to try say so in this way, meant for Optuna's own loop.
         setattr(study, "stop", self._stop)  # noqa: B010 - a method is replaced
         self._seed = seed
+        self._look_again_at = 0.0
         trials = study.get_trials(deepcopy=False)
         self._num_entered = sum(trial.state is not TrialState.WAITING for trial in trials)
         begun = {trial.user_attrs.get(START_ATTRIBUTE) for trial in trials}
@@ -245,9 +261,26 @@ class ScreenRegistry(RunRegistry):
         if not self._one_more(self._num_entered):
             self._stop()
             return None
-        run = self._run(self.study.ask())
+        run = self._run(self._ask())
         self._num_entered += 1
         return run
+
+    def _ask(self) -> optuna.Trial:
+        """A trial that waits in the storage, wherever it came from, or else a new one.
+
+        Optuna looks for one that waits each time, and reads all trials that are not over to do so, which with a
+        thousand seats takes a fifth of a second. Where none was found, it is looked for again after a second.
+        """
+        if time.monotonic() >= self._look_again_at:
+            trial = self.study.ask()
+            if "fixed_params" not in self.study._storage.get_trial_system_attrs(trial._trial_id):  # none was waiting
+                self._look_again_at = time.monotonic() + _LOOK_AGAIN_S
+            return trial
+        setattr(self.study, "_pop_waiting_trial_id", lambda: None)  # noqa: B010 - a method is replaced
+        try:
+            return self.study.ask()
+        finally:
+            delattr(self.study, "_pop_waiting_trial_id")
 
     def _run(self, trial: optuna.Trial) -> Run:
         drawn = self._definition.space.draw(trial._suggest)

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import asdict
 from functools import partial
 
 import optuna
@@ -23,6 +24,7 @@ from tuner.results.records import (
     RunRecord,
     StudySummary,
 )
+from tuner.results.scales import ScoreScale, check_scale
 from tuner.results.selection import (
     MIN_RACE_SEEDS,
     choose_candidates,
@@ -44,6 +46,7 @@ from tuner.study.probing import PROBE, run_probe
 from tuner.study.run_registry import RunRegistry, ScreenRegistry, SeedRegistry
 from tuner.study.sampling.pruning import RungJudge, decisions_from_json, decisions_to_json, describe_decisions
 from tuner.study.sampling.samplers import SamplerFactory, make_sampler, num_distinct
+from tuner.study.several import EnvironmentsRegistry
 from tuner.study.storage import store as attributes
 from tuner.study.storage.ownership import Ownership, refuse_another
 from tuner.study.storage.reading import read_records
@@ -78,10 +81,12 @@ class StudyRunner:
         self._store = store
         self._executor = executor
         self._make_sampler = make_sampler
-        self._pruner = NopPruner() if pruner is None or definition.others else pruner  # Optuna prunes by one value
+        unpruned = pruner is None or definition.others or definition.environments
+        self._pruner = NopPruner() if unpruned or pruner is None else pruner  # by one value, at points of one curve
         self._listener = listener or StudyListener()
         self._interrupts = Interrupts(store)
         self._began = time.monotonic()
+        self._scales: dict[str, ScoreScale] = {}
 
     def run(self) -> StudySummary:
         """Runs the study, or what is left of it.
@@ -141,8 +146,9 @@ class StudyRunner:
 
     def _run_stages(self, screen: optuna.Study, ownership: Ownership) -> None:
         settings = self._definition.settings
-        random_score = self._probe(screen)
-        end_rules = TrialEndRules(self._definition, random_score)
+        self._scales = self._measure_scales(screen)
+        random_score = 0.0 if self._scales else self._probe(screen)
+        end_rules = TrialEndRules(self._definition, random_score, self._scales)
         dispatcher = Dispatcher(end_rules, self._executor, self._interrupts, self._listener, ownership.heartbeat)
         dispatcher.restore(self._records((self._definition.first_stage, *LATER_STAGES)))
         if settings.evolution is not None:
@@ -238,6 +244,7 @@ class StudyRunner:
         registry = ScreenRegistry(
             study, definition, seed, min(possible, default=None), partial(self._one_more, study, allowance)
         )
+        runs = self._in_environments(registry)
         if registry.num_open or registry.num_entered < registry.total:
             study.set_user_attr(attributes.WINNER, None)  # more trials may bring another
             study.set_user_attr(attributes.FRONT, [])
@@ -261,7 +268,7 @@ class StudyRunner:
 
         for record in registry.records():  # a controller may have died between the last run that was needed and this
             after(record)
-        dispatcher.run_stage(Stage(registry, judge, after))
+        dispatcher.run_stage(Stage(runs, judge, after))
         return registry.records()
 
     def _allowance(self, study: optuna.Study) -> Allowance:
@@ -322,9 +329,14 @@ class StudyRunner:
         seeds = stage_seeds(self._definition.seed, stage, num_seeds)
         study = self._store.open(self._definition.name, stage, directions=self._definition.directions)
         registry = SeedRegistry(study, stage, self._definition, candidates, seeds)
+        runs = self._in_environments(registry)
         self._listener.on_stage(stage, registry.total, registry.records())
-        dispatcher.run_stage(Stage(registry))
+        dispatcher.run_stage(Stage(runs))
         return tuple(run for run in registry.records() if run.seed in seeds)
+
+    def _in_environments(self, registry: RunRegistry) -> RunRegistry:
+        """The runs of a stage, in every environment of the study."""
+        return EnvironmentsRegistry(registry, self._definition, self._scales) if self._scales else registry
 
     def _candidates(self, screen: optuna.Study, runs: Iterable[RunRecord]) -> list[Candidate]:
         trials = screen.get_trials(deepcopy=False)
@@ -339,3 +351,21 @@ class StudyRunner:
         score = run_probe(self._definition, self._executor, self._interrupts)
         study.set_user_attr(attributes.RANDOM_SCORE, score)
         return score
+
+    def _measure_scales(self, study: optuna.Study) -> dict[str, ScoreScale]:
+        """The scale of each of several environments, fixed for good; in each, one process tries out what fits."""
+        known = {name: ScoreScale(**scale) for name, scale in study.user_attrs.get(attributes.SCALES, {}).items()}
+        for number, one in enumerate(self._definition.environments):
+            if one.name in known:
+                continue
+            random = one.random
+            if self._definition.probe is not None:
+                measured = run_probe(self._definition.within(one.name), self._executor, self._interrupts, number)
+                random = measured if random is None else random
+            assert random is not None, "a function has no random policy to be measured"
+            known[one.name] = ScoreScale(random, one.good)
+            check_scale(one.name, known[one.name])
+            study.set_user_attr(attributes.SCALES, {name: asdict(scale) for name, scale in known.items()})
+        if known:
+            study.set_user_attr(attributes.RANDOM_SCORE, 0.0)
+        return known

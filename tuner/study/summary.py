@@ -14,12 +14,15 @@ from tuner.results.records import (
     EVOLVE,
     LATER_STAGES,
     SCREEN,
+    TEST,
     Importances,
     Objective,
+    OwnWinner,
     RunRecord,
     StudySummary,
 )
-from tuner.results.wording import counted, join_words
+from tuner.results.scales import ScoreScale
+from tuner.results.wording import counted, format_number, join_words
 from tuner.study.definition import DEFAULT_LABEL
 from tuner.study.importance import PERMUTATIONS, importances, over_time
 from tuner.study.population.knobs import Schedule
@@ -34,7 +37,9 @@ from tuner.study.sweep.study import SWEEP_FOLDER, best_jobs, folder_of_sweep
 from tuner.support.passwords import hidden
 from tuner.trial.messages import JsonDict
 
+_ON_ONE_SCALE = "mean over environments (0: random policy, 1: good policy)"
 SEVERAL = "with several objectives a run that is behind in one may be ahead in another"
+IN_TURN = "environments are trained in one after the other, and a run that is behind in one may be ahead in the next"
 NOT_REPEATABLE = "With several at a time the order of their ends, and so the search, is not exactly repeatable."
 
 
@@ -64,6 +69,7 @@ def summarise(store: StudyStore, name: str, folder: Path, *, thorough: bool = Fa
     for stage in LATER_STAGES:
         study = store.find(name, stage)
         runs += read_records(study, stage, folder, names) if study is not None else ()
+    environments = {name: ScoreScale(**scale) for name, scale in screen.user_attrs.get(attributes.SCALES, {}).items()}
     found = (
         Importances()  # values change while members train: no score belongs to one of them
         if evolves
@@ -71,7 +77,7 @@ def summarise(store: StudyStore, name: str, folder: Path, *, thorough: bool = Fa
     )
     return StudySummary(
         **_shared(screen),
-        metric_name=metric.label,
+        metric_name=f"{metric.label}, {_ON_ONE_SCALE}" if environments else metric.label,
         runs=tuple(runs),
         winner_label=screen.user_attrs.get(attributes.WINNER),
         default_label=DEFAULT_LABEL,
@@ -89,7 +95,34 @@ def summarise(store: StudyStore, name: str, folder: Path, *, thorough: bool = Fa
         random_score=screen.user_attrs.get(attributes.RANDOM_SCORE),
         seconds=float(screen.user_attrs.get(attributes.SECONDS, 0.0)),
         ablation=_ablation(store, name),
+        environments=environments,
+        own_winners=_own_winners(store, definition, folder) if environments else {},
     )
+
+
+def _own_winners(store: StudyStore, definition: JsonDict, folder: Path) -> dict[str, OwnWinner]:
+    """Who won in studies of one of the environments alone, the latest of each."""
+    found: dict[str, OwnWinner] = {}
+    for name in store.names():
+        study, tested = store.find(name), store.find(name, TEST)
+        about: JsonDict = study.user_attrs.get(attributes.DEFINITION, {}) if study is not None else {}
+        if study is None or tested is None or not about or about.get("environments") or about.get("evolution"):
+            continue
+        for environment, one in (definition.get("environments") or {}).items():
+            if environment not in found and _is_alike(about, definition, one["config"]):
+                label = study.user_attrs.get(attributes.WINNER)
+                runs = read_records(tested, TEST, folder.parent / name)
+                scores = [(run.seed, run.score) for run in runs if run.label == label and run.score is not None]
+                if scores:
+                    found[environment] = OwnWinner(name, tuple(scores))
+    return found
+
+
+def _is_alike(alone: JsonDict, several: JsonDict, config: JsonDict) -> bool:
+    """Whether a study of one environment measures what a study of several does in it, after as many steps."""
+    same = all(alone.get(key) == several.get(key) for key in ("agent", "backend", "metric"))
+    parts = ("env", "training", "evaluation")
+    return same and all(alone["config"].get(part) == config.get(part) for part in parts)
 
 
 def _ablation(store: StudyStore, name: str) -> Ablation | None:
@@ -189,6 +222,8 @@ def _notes(study: optuna.Study, definition: JsonDict, runs: list[RunRecord]) -> 
         notes.append(describe_decisions(decisions_from_json(rungs["decisions"]), rungs["num_trials"]))
     elif definition.get("others"):
         notes.append(f"Nothing was pruned or raced: {SEVERAL}.")
+    elif definition.get("environments"):
+        notes.append(f"Nothing was pruned: {IN_TURN}.")
     else:
         notes += _why_nothing_was_pruned(study, sum(run.stage == SCREEN and run.complete for run in runs))
     starts = _starts(study)
@@ -196,6 +231,12 @@ def _notes(study: optuna.Study, definition: JsonDict, runs: list[RunRecord]) -> 
         listed = join_words(f"{label} is {name}" for label, name in starts.items())
         notes.append(f"The search was started with known configurations (warm_start): {listed}.")
     notes.append("All screening trials share one seed.")
+    if definition.get("environments"):
+        scales = {name: ScoreScale(**scale) for name, scale in study.user_attrs.get(attributes.SCALES, {}).items()}
+        listed = ", ".join(
+            f"{name} {format_number(one.random)} to {format_number(one.good)}" for name, one in scales.items()
+        )
+        notes.append(f"Score 0 is the return of a random policy, score 1 that of a good one: {listed}.")
     return (*notes, *_order_note(study))
 
 

@@ -293,10 +293,13 @@ def test_a_mistake_in_any_value_of_a_sweep(tuner: CommandLine) -> None:
 
 def test_several_values_need_multirun(tuner: CommandLine) -> None:
     answer = tuner.refused("train", "seed=1,2", *SMALL)
-    assert (
-        answer
-        == "tuner train: seed=1,2 lists several values: add -m to run each of them, or write a list as seed=[1,2]\n"
-    )
+    assert answer == "tuner train: seed=1,2 lists several values: add -m to run each of them\n"
+    assert "or write a list as agent.hidden_size=[8,9]" in tuner.refused("train", "agent.hidden_size=8,9", *SMALL)
+
+
+def test_of_some_groups_there_is_one_choice_only(tuner: CommandLine) -> None:
+    answer = tuner.refused("train", "agent=[dqn,ppo]", *SMALL)
+    assert answer == "tuner train: agent=[dqn,ppo]: there can be one agent only; -m agent=dqn,ppo runs each of them\n"
 
 
 @pytest.mark.parametrize(("backend", "module"), [("keras", "tensorflow"), ("keras", "keras"), ("torch", "torch")])

@@ -141,8 +141,8 @@ def test_what_is_to_be_typed_begins_with_what_the_verdict_advises(tuner: Command
     why = {"see which changes made it better": f"tuner ablate {result.summary.name}"}
     assert commands[Finding.BETTER] == {**retrain, **why}
     told = commands[Finding.DEFAULT_AS_GOOD]
-    assert list(told) == ["train the default, which is as good", *retrain]
-    line = shlex.split(told["train the default, which is as good"])
+    assert list(told) == ["train the default, as the verdict advises", *retrain]
+    line = shlex.split(told["train the default, as the verdict advises"])
     assert line[:2] == ["tuner", "train"]
     assert judged(to_json(preflight("train", line[2:]))) == judged(to_json(preflight("train", plain)))
 

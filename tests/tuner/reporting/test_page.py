@@ -390,12 +390,12 @@ def test_both_commands_can_be_copied(page: Parsed) -> None:
 
 def test_a_default_that_is_as_good_is_said_beside_the_command() -> None:
     summary = full_study()
-    equal = replace(
-        summary, runs=tuple(replace(run, value=80.0) if run.stage == "test" else run for run in summary.runs)
-    )
+    runs = tuple(replace(run, value=80.0) if run.stage == "test" else run for run in summary.runs)
+    equal = replace(summary, runs=runs, default_command="tuner train agent=plain")
     for shown, advised in ((summary, False), (equal, True)):
         text = render_page(shown).partition('id="reproduce"')[2].partition("</section>")[0]
-        assert ("The default configuration is as good" in text) == advised
+        assert ("The verdict keeps the default configuration" in text) == advised
+        assert ("tuner train agent=plain" in text) == advised
 
 
 def test_failures_are_explained_by_kind(page: Parsed) -> None:

@@ -5,6 +5,7 @@ import os
 import re
 import signal
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -139,6 +140,20 @@ def test_a_race_survives_the_death_of_its_controller(tmp_path: Path) -> None:
     assert set(ended.values()) == {1}
     assert {(run.stage, run.seed) for run in summary.runs} == {(run.stage, run.seed) for run in whole.runs}
     assert all(run.outcome is Outcome.COMPLETE for run in summary.runs)
+
+
+def test_a_folder_that_holds_another_run_is_set_aside(tmp_path: Path) -> None:
+    with pytest.raises(ControllerDied):
+        run_study(tmp_path, executor := FakeExecutor(die_after=5))
+    left = executor.started[-1]
+    folder = tmp_path / "studies" / "study" / left.key
+    files.prepare(folder, replace(left, seed=left.seed + 3))  # as if the storage were an older one than the folder
+    files.write_result(folder, TrialResult(Outcome.COMPLETE, seconds=1.0))
+    again = FakeExecutor()
+    run_study(tmp_path, again)
+    assert [spec.seed for spec in again.started if spec.key == left.key] == [left.seed]
+    aside = [path for path in folder.parent.iterdir() if path.name not in map(str, range(6))]
+    assert [files.read_trial(path).spec.seed for path in aside] == [left.seed + 3]
 
 
 def test_a_penalty_is_a_score_of_the_studys_own_metric(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,7 @@ def failures_section(summary: StudySummary) -> Html:
             text_cell(run.label),
             tag("td", tag("span", str(run.outcome).replace("_", " "), class_="state failed")),
             tag("td", run.reason or "no reason given", class_="wrap"),
-            tag("td", tag("code", run.folder), class_="wrap"),
+            tag("td", tag("code", run.place), class_="wrap"),
         )
         for run in failed[:MOST_ROWS]
     ]
@@ -121,7 +121,10 @@ def reproduce_section(summary: StudySummary) -> Html:
         if summary.front:
             parts += [note(f"{summary.winner_label}, which has the best score of the front:")]
         elif _keeps_default(summary):
-            parts += [note("The default configuration is as good and needs no settings; this trains the winner:")]
+            if summary.default_command:
+                words = "The verdict keeps the default configuration, which this trains:"
+                parts += [note(words), copied_command("default-command", summary.default_command)]
+            parts += [note("This trains the winner of the search:")]
         parts += [copied_command("command", summary.retrain_command)]
     elif not summary.is_sweep:
         parts += [reason("There is no winner yet.")]

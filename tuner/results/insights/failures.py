@@ -105,7 +105,7 @@ def failed_runs(summary: StudySummary) -> str:
     ]
     return (
         f"{join_words(shares)} failed ({kinds_of(failed)}); most often: {kind.reason}; "
-        f"see {explanation_in(Path(kind.runs[-1].folder))}"
+        f"see {explanation_in(Path(kind.runs[-1].place))}"
     )
 
 

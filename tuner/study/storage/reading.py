@@ -7,6 +7,7 @@ short.
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import optuna
@@ -21,6 +22,8 @@ RUN_ATTRIBUTE = "run"
 OUTCOME_ATTRIBUTE = "outcome"
 ENDING_ATTRIBUTE = "ending"
 ATTEMPTS_ATTRIBUTE = "attempts"
+PARTS_ATTRIBUTE = "environments"
+"""Of a study of several environments: what is known of the run in each, by name, in their order."""
 START_ATTRIBUTE = "warm_start"
 """Of a screening trial: what the configuration is called that the search was started with."""
 
@@ -30,7 +33,7 @@ MEMBER_ATTRIBUTE, GENERATION_ATTRIBUTE, PARENT_ATTRIBUTE = "member", "generation
 _OWN_ATTRIBUTES = frozenset(
     {
         *(MEMBER_ATTRIBUTE, GENERATION_ATTRIBUTE, PARENT_ATTRIBUTE, RUN_ATTRIBUTE),
-        *(OUTCOME_ATTRIBUTE, ENDING_ATTRIBUTE, ATTEMPTS_ATTRIBUTE, START_ATTRIBUTE),
+        *(OUTCOME_ATTRIBUTE, ENDING_ATTRIBUTE, ATTEMPTS_ATTRIBUTE, START_ATTRIBUTE, PARTS_ATTRIBUTE),
     }
 )
 
@@ -92,10 +95,12 @@ def record_of(trial: FrozenTrial, stage: str, folder: Path, others: Sequence[str
     measured = outcome is Outcome.COMPLETE and curve and job is None  # steps of a job may be anything
     scores = {metric.name: metric(curve) for metric in (Final(), AUC())} if measured else {}
     values = trial.values if trial.state in (TrialState.COMPLETE, TrialState.PRUNED) and trial.values else []
+    home = folder / stage / str(trial.number) if job is None else folder / job
+    label = about.get("label", f"trial {trial.number}")
     return RunRecord(
         number=trial.number,
         stage=stage,
-        label=about.get("label", f"trial {trial.number}"),
+        label=label,
         seed=about.get("seed", 0),
         params={path: _as_scalar(value) for path, value in carried_values(attributes).items()},
         outcome=outcome,
@@ -106,8 +111,36 @@ def record_of(trial: FrozenTrial, stage: str, folder: Path, others: Sequence[str
         used=ending.get("used"),
         host=str(ending.get("host", "")),
         descent=descent_of(attributes),
-        folder=str(folder / stage / str(trial.number) if job is None else folder / job),
+        folder=str(home),
         scores={**scores, **dict(zip(others, values[1:], strict=False))},
+        parts=tuple(
+            part_of(RunRecord(trial.number, stage, label, about.get("seed", 0), {}, None, None), name, known, home)
+            for name, known in attributes.get(PARTS_ATTRIBUTE, {}).items()
+        ),
+    )
+
+
+def part_of(whole: RunRecord, environment: str, known: JsonDict, folder: Path) -> RunRecord:
+    """The run in one of several environments.
+
+    Args:
+        whole: What it is a part of.
+        environment: Which.
+        known: What is kept of it.
+        folder: Of the whole.
+    """
+    outcome = known.get("outcome")
+    return replace(
+        whole,
+        environment=environment,
+        outcome=None if outcome is None else Outcome(outcome),
+        value=known.get("value"),
+        reason=plain(str(known.get("reason", "")), MAX_REASON, OUTPUT_FILE),
+        curve=curve_of(known),
+        seconds=known.get("seconds", 0.0),
+        used=known.get("used"),
+        host=str(known.get("host", "")),
+        folder=str(folder / environment),
     )
 
 

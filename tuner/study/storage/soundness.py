@@ -6,6 +6,7 @@ said; whoever works on with the study may rely on it.
 
 import hashlib
 import json
+import re
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -33,6 +34,7 @@ _STUDY = {
     "settings": "dict[str, int | None]",
     "facts": "dict[str, str | int | float | bool | None]",
     "random_score": "float | None",
+    "scales": "dict[str, dict[str, float]]",
     "winner": "str | None",
     "baselines": "list[str]",
     "front": "list[str]",
@@ -79,6 +81,7 @@ _TRIAL = {
     "attempts": "list[dict[str, Any]]",
     "warm_start": "str",
     "outcome": _AN_OUTCOME,
+    "environments": "dict[str, dict[str, Any]]",
 }
 _RUN = {"seed": "int"}
 _DESCRIBED = {"label": "str", "values": "dict[str, Any]"}  # of screening runs in older studies only
@@ -86,6 +89,10 @@ _RUN_OF_STAGE = {**_RUN, **_DESCRIBED, "config": "dict[str, Any]"}
 _JOB = {**_RUN, **_DESCRIBED, "subdir": "str", "overrides": "list[str]"}
 _ATTEMPT = {"outcome": _AN_OUTCOME, "reason": "str", "seconds": "float"}
 _ENDING = {"reason": "str", "seconds": "float", "curve": "str | list"}
+_PART = {**_ENDING, "outcome": _AN_OUTCOME, "value": "float | None"}
+_PART_BEGUN = {"attempts": "list[dict[str, Any]]"}
+_FOLDER = re.compile(r"\w[\w.-]*")
+_SCALE = {"random": "float", "good": "float"}
 
 
 @contextmanager
@@ -167,6 +174,8 @@ def check_study(study: optuna.Study, address: str) -> None:
             _check_definition(kept["definition"])
         _check(kept.get("controller", {}), _OWNER, required="controller" in kept)
         _check(kept.get("rungs", {}), _RUNGS, required="rungs" in kept)
+        for scale in kept.get("scales", {}).values():
+            _check(scale, _SCALE)
         for decision in kept.get("rungs", {}).get("decisions", ()):
             _check(decision, _DECISION)
         if "ablation" in kept:
@@ -213,12 +222,18 @@ def _check_trial(trial: FrozenTrial, run: Mapping[str, str], num_objectives: int
     if "run" in kept or is_stage:
         _check(kept.get("run", {}), run)
         _check(kept.get("run", {}), _DESCRIBED, required=False)
-    for attempt in kept.get("attempts", ()):
+    parts = kept.get("environments", {})
+    for attempt in (*kept.get("attempts", ()), *(one for part in parts.values() for one in part.get("attempts", ()))):
         _check(attempt, _ATTEMPT)
-    if "ending" in kept:
-        _check(kept["ending"], _ENDING)
-        if not _is_curve(kept["ending"]["curve"]):
-            raise UserError("its curve is not made of points")
+    for name, part in parts.items():
+        if not _FOLDER.fullmatch(name):
+            raise UserError(f"{name!r} is not the name of an environment")
+        _check(part, _PART if "outcome" in part else _PART_BEGUN)
+    for ending in (kept.get("ending"), *(part for part in parts.values() if "outcome" in part)):
+        if ending is not None:
+            _check(ending, _ENDING)
+            if not _is_curve(ending["curve"]):
+                raise UserError("its curve is not made of points")
     if trial.state is TrialState.COMPLETE and len(trial.values or ()) != num_objectives:
         raise UserError("it has no score")
     drawn = {**trial.system_attrs.get("fixed_params", {}), **trial.params}

@@ -21,7 +21,8 @@ from tuner.config.paths import config_difference
 from tuner.errors import UserError
 from tuner.results.protocol import StudySettings
 from tuner.results.records import SCREEN
-from tuner.study.definition import StudyDefinition
+from tuner.results.wording import join_words
+from tuner.study.definition import StudyDefinition, judged_part
 from tuner.study.revision import code_revision
 from tuner.study.storage.opening import open_storage
 from tuner.study.storage.presence import StorageFile
@@ -38,6 +39,8 @@ FORMAT = 1
 DEFINITION = "definition"
 SETTINGS = "settings"
 RANDOM_SCORE = "random_score"
+SCALES = "scales"
+"""Of several environments: the returns of each that have scores 0 and 1."""
 RUNGS = "rungs"
 WINNER = "winner"
 STATIC = "static"
@@ -218,7 +221,16 @@ def describe(definition: StudyDefinition) -> JsonDict:
         "warm_start": list(definition.warm_start),
         "versions": versions(definition.backend),
         **_about_population(definition.settings),
+        **_about_environments(definition),
     }
+
+
+def _about_environments(definition: StudyDefinition) -> JsonDict:
+    about = {
+        one.name: {"random": one.random, "good": one.good, "config": judged_part(one.config)}
+        for one in definition.environments
+    }
+    return {"environments": about} if about else {}
 
 
 def _about_population(settings: StudySettings) -> JsonDict:
@@ -283,7 +295,7 @@ def settings_to_json(definition: StudyDefinition) -> JsonDict:
         "num_candidates": settings.num_candidates,
         "num_select_seeds": settings.num_select_seeds,
         "num_test_seeds": settings.num_test_seeds,
-        "total_steps": definition.config.get("training", {}).get("total_steps"),
+        "total_steps": definition.total_steps or None,
         "min_trials_to_prune": settings.pruning.min_trials,
         "budget_s": None if settings.budget_s is None else math.ceil(settings.budget_s),
         "max_env_steps": settings.max_env_steps,
@@ -300,9 +312,26 @@ def _check_continues(before: JsonDict, definition: StudyDefinition) -> None:
     judged = ("seed", "metric", "others", "over_seeds", "evolution")
     before, now = ({"evolution": None, **one, **_plain(one.get("evolution"))} for one in (before, now))
     changed = [f"{key} was {before[key]} and is {now[key]}" for key in judged if before[key] != now[key]]
+    changed += _other_environments(*(one.get("environments") or {} for one in (before, now)))
     changed += config_difference(*map(with_section_defaults, (before["config"], now["config"])))
     if changed:
         raise UserError(f"study {definition.name} was begun with other settings: {_listed(changed)}.\n{remedy}")
+
+
+def _other_environments(before: JsonDict, now: JsonDict) -> list[str]:
+    if list(before) != list(now):
+        told = [join_words(names) or "one" for names in (before, now)]
+        return [f"environments were {told[0]} and are {told[1]}"]
+    changed = []
+    for name in now:
+        configs = (with_section_defaults(one[name]["config"]) for one in (before, now))
+        changed += [f"in {name}, {line}" for line in config_difference(*configs)]
+        changed += [
+            f"the {key} return of {name} was {before[name][key]} and is {now[name][key]}"
+            for key in ("random", "good")
+            if before[name][key] != now[name][key]
+        ]
+    return changed
 
 
 def _plain(evolution: JsonDict | None) -> JsonDict:

@@ -40,6 +40,7 @@ class LiveDisplay(StudyListener):
         self._table = table
         self._title = f"{definition.name}: {definition.subject}"
         self._settings = definition.settings
+        self._environments = [one.name for one in definition.environments]
         self._schedule = Schedule(definition.first_stage, self._planned(definition.settings.num_trials), parallel)
         self._began = time.monotonic()
         self._tally = StudyTally()
@@ -67,26 +68,38 @@ class LiveDisplay(StudyListener):
         """How far the run is, and what it scores."""
         row = self._rows[run.key]
         if isinstance(event, TrialProgress):
-            row.progress = event.progress
+            row.progress = self._of_whole(run, event.progress)
         elif isinstance(event, TrialReported):
             row.value = event.value
-            row.progress = event.step if 0.0 <= event.step <= 1.0 else row.progress
+            row.progress = self._of_whole(run, event.step) if 0.0 <= event.step <= 1.0 else row.progress
         self._update()
 
     def on_pause(self, run: Run, reason: str) -> None:
         """The row goes; a crash is noted."""
         self._rows.pop(run.key, None)
         if run.is_retried:
-            self._table.note(f"{run.key}: {reason}")
+            self._table.note(f"{run.title}: {reason}")
         self._update()
 
     def on_end(self, run: Run, record: RunRecord) -> None:
         """The row goes, the run counts; a failure is noted."""
         self._rows.pop(run.key, None)
-        self._tally.add(record)
+        if not record.environment:
+            self._tally.add(record)
         if record.failed and record.outcome is not None:
-            self._table.note(f"{run.key} {record.outcome.value.replace('_', ' ')}: {record.reason}")
+            self._table.note(f"{run.title} {record.outcome.value.replace('_', ' ')}: {record.reason}")
         self._update()
+
+    def on_whole(self, record: RunRecord) -> None:
+        """The run counts."""
+        self._tally.add(record)
+        self._update()
+
+    def _of_whole(self, run: Run, progress: float) -> float:
+        """How far a run is, the environments that it has behind it included."""
+        if not run.environment:
+            return progress
+        return (self._environments.index(run.environment) + progress) / len(self._environments)
 
     def _planned(self, num_trials: int) -> dict[str, int]:
         """Runs of each stage, if the search has so many trials."""
@@ -96,7 +109,14 @@ class LiveDisplay(StudyListener):
     def _update(self) -> None:
         now = time.monotonic()
         running = [
-            RunningRun(row.run.label, row.run.seed, row.progress, row.value, now - row.began, row.run.host)
+            RunningRun(
+                f"{row.run.label} in {row.run.environment}" if row.run.environment else row.run.label,
+                row.run.seed,
+                row.progress,
+                row.value,
+                now - row.began,
+                row.run.host,
+            )
             for row in self._rows.values()
         ]
         progress = self._tally.progress(self._title, self._schedule, running, now - self._began)

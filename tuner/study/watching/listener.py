@@ -29,7 +29,10 @@ class StudyListener:
         """The run's process ended, but the run is to be continued: now after a crash, later after a stop."""
 
     def on_end(self, run: Run, record: RunRecord) -> None:
-        """The run is over."""
+        """The run is over; of several environments, in that of the record."""
+
+    def on_whole(self, record: RunRecord) -> None:
+        """Of several environments: the run is over in all of them."""
 
 
 class Listeners(StudyListener):
@@ -67,3 +70,8 @@ class Listeners(StudyListener):
         """Passed on."""
         for listener in self._listeners:
             listener.on_end(run, record)
+
+    def on_whole(self, record: RunRecord) -> None:
+        """Passed on."""
+        for listener in self._listeners:
+            listener.on_whole(record)

@@ -54,6 +54,12 @@ class StudyRunListener(StudyListener):
 
     def on_end(self, run: Run, record: RunRecord) -> None:
         """One row of the history for each run that has ended."""
+        del run
+        if not record.environment:
+            self.on_whole(record)
+
+    def on_whole(self, record: RunRecord) -> None:
+        """The same for each that has ended in all environments."""
         self._take_in(record)
         assert self._run is not None
         row = {

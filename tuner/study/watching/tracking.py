@@ -39,7 +39,8 @@ class TrackingListener(StudyListener):
         if isinstance(event, TrialLogged):
             self._log(run.key, event.step, event.metrics)
         elif isinstance(event, TrialReported):
-            step = round(event.step * self._total_steps) if 0.0 < event.step <= 1.0 else round(event.step)
+            total_steps = int(run.config.get("training", {}).get("total_steps", self._total_steps))
+            step = round(event.step * total_steps) if 0.0 < event.step <= 1.0 else round(event.step)
             self._log(run.key, step, {REPORT_METRIC: event.value, "report/step": event.step})
 
     def on_pause(self, run: Run, reason: str) -> None:
@@ -63,6 +64,9 @@ class TrackingListener(StudyListener):
         """What trackers are told of a run; of one in a population, with where it stands in the tree."""
         name = f"{run.stage}/{run.number}" if run.label == f"trial {run.number}" else f"{run.key} ({run.label})"
         tags, config = [run.stage, run.label], run.config
+        if run.environment:
+            name = f"{name} in {run.environment}"
+            tags.append(run.environment)
         descent = descent_of(run.trial.user_attrs)
         if descent is not None:
             name = f"{run.key} (member {descent.member}, generation {descent.generation})"
