@@ -38,6 +38,9 @@ _ENDS = {
 }
 """Exit status of the controller after disturbances that end it."""
 
+_PATIENCE_S = 300.0
+"""How long a command may go on without a disturbance; the studies take a minute at most."""
+
 
 class Chaos:
     """One study and who disturbs it.
@@ -76,7 +79,9 @@ class Chaos:
             process = self._start()
             try:
                 last = self._disturb(process, waiting, longest_wait_s)
-                status = process.wait()
+                status = process.wait(_PATIENCE_S)
+            except subprocess.TimeoutExpired as error:
+                raise AssertionError(f"it hangs after {dict(self.counted)}:\n{self.output[-3000:]}") from error
             finally:
                 process.kill()
                 process.wait()
@@ -144,9 +149,12 @@ class Chaos:
 
     def _someone_at_work(self, process: subprocess.Popen[bytes]) -> bool:
         """Waits for a trial at work; False if the controller ended before."""
+        deadline = time.monotonic() + _PATIENCE_S
         while process.poll() is None:
             if self._trials():
                 return True
+            if time.monotonic() > deadline:
+                raise subprocess.TimeoutExpired(self._command, _PATIENCE_S)
             time.sleep(0.05)
         return False
 

@@ -41,6 +41,7 @@ class FakeSeat:
     answers: list[Answer]
     versions: dict[str, str]
     is_placed: bool = True
+    refusal: Exception | None = None
     asked: list[tuple[int, Order]] = field(default_factory=list)
     is_killed: bool = False
     is_closed: bool = False
@@ -78,6 +79,8 @@ class FakeCluster:
     def answer(self, token: Any) -> Any:
         seat = token[0]
         if token[1] == "hello":
+            if seat.refusal is not None:
+                raise seat.refusal
             return SeatInfo("far", "n0", 7, seat.versions)
         answer = seat.answers.pop(0)
         if isinstance(answer, Exception):
@@ -174,6 +177,23 @@ def test_a_trial_on_a_lost_seat_goes_on_elsewhere_with_the_files_that_came(tmp_p
     start = second.asked[0][1].start
     assert start is not None
     assert start.files["checkpoint.safetensors"] == checkpoint
+
+
+@pytest.mark.parametrize("refusal", [SeatLostError("the node died"), SeatUnreachableError("no route")])
+def test_a_trial_on_a_seat_that_dies_before_it_has_said_where_it_is_goes_on_elsewhere(
+    refusal: Exception, tmp_path: Path, make: Make
+) -> None:
+    first, second = seat(), seat(ENDED)
+    first.refusal = refusal
+    executor, _ = make(first, second)
+    first.is_placed = False
+    executor.start(SPEC, tmp_path / "0")
+    first.is_placed = True
+    (ended,) = executor.wait(1.0)
+    assert ended == TrialEnded(KEY, TrialResult(Outcome.LOST, f"a machine or the seat there was lost ({refusal})"))
+    assert first.is_killed
+    executor.start(SPEC, tmp_path / "0")
+    assert executor.wait(1.0) == ENDED.events
 
 
 def test_who_comes_back_late_is_not_listened_to(tmp_path: Path, make: Make) -> None:

@@ -278,7 +278,8 @@ class RayExecutor(ClosedAtExit):
             try:
                 place.info = self._cluster.answer(greeting)
             except (SeatLostError, SeatUnreachableError) as error:
-                self._replace(place, str(error))
+                give_up = self._lose if place.key else self._replace
+                give_up(place, str(error))
             else:
                 self._compare_versions(place.info)
         if waiting and not self._told_of_shortage:
@@ -313,6 +314,7 @@ class RayExecutor(ClosedAtExit):
     def _ask(self, place: "Place", order: Order) -> None:
         place.number += 1
         place.order = order
+        place.in_touch_at = time.monotonic()
         self._ask_again(place)
 
     def _ask_again(self, place: "Place") -> None:
@@ -334,7 +336,7 @@ class RayExecutor(ClosedAtExit):
                 self._ask_again(place)
             return
         place.question, place.unreachable_since = None, None
-        place.heard_at = time.monotonic()
+        place.in_touch_at = time.monotonic()
         apply_changes(place.folder, happened.files)
         self._events += happened.events
         if any(isinstance(event, TrialEnded) for event in happened.events):
@@ -356,7 +358,7 @@ class RayExecutor(ClosedAtExit):
             reason += f"; that makes {self._num_lost[key]} times, and executor.max_lost={self._max_lost}"
         _logger.warning("%s: %s", key, reason)
         ended = TrialEnded(key, TrialResult(Outcome.LOST, reason, deterministic=too_often))
-        self._losses.append((place.heard_at + self._lease_s, ended))
+        self._losses.append((place.in_touch_at + self._lease_s, ended))
 
     def _replace(self, place: "Place", why: str) -> None:
         """Puts a new seat in the place of one that nobody listens to any more, whatever it still says."""

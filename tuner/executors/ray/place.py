@@ -24,7 +24,7 @@ class Place:
         question: What it has been asked and not answered; None without a trial and while a verdict is waited for.
         is_stopping: Its trial has been asked to stop.
         unreachable_since: When it first did not answer.
-        heard_at: When it last answered.
+        in_touch_at: When it last was given an order, or answered one.
         made_at: When it was asked for.
     """
 
@@ -38,7 +38,7 @@ class Place:
     question: Any = None
     is_stopping: bool = False
     unreachable_since: float | None = None
-    heard_at: float = field(default_factory=lambda: time.monotonic())
+    in_touch_at: float = field(default_factory=lambda: time.monotonic())
     made_at: float = field(default_factory=lambda: time.monotonic())
 
     def __post_init__(self) -> None:
