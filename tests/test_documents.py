@@ -156,7 +156,8 @@ def test_commands_are_accepted_as_typed(words: list[str], examples: Path) -> Non
         at = rest.index("--config-dir")
         _, config_dir = rest.pop(at), rest.pop(at)
     overrides = [word for word in rest if word != "-m"]
-    COMMANDS[command].checked(overrides, config_dir, multirun="-m" in rest)
+    found = COMMANDS[command]
+    found.checked(found.meant(overrides), config_dir, multirun="-m" in rest)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

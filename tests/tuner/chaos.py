@@ -38,8 +38,8 @@ _ENDS = {
 }
 """Exit status of the controller after disturbances that end it."""
 
-_PATIENCE_S = 300.0
-"""How long a command may go on without a disturbance; the studies take a minute at most."""
+_PATIENCE_S = 600.0
+"""How long a command may go on without a disturbance; the studies take a few minutes at most."""
 
 
 class Chaos:

@@ -1,5 +1,6 @@
 """Studies that take no time: synthetic learning curves with seed noise, and an executor without processes."""
 
+import json
 import multiprocessing
 import os
 import sys
@@ -13,7 +14,9 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import pytest
 from optuna.samplers import RandomSampler
+from optuna.storages.journal import JournalFileBackend
 
 from tests.tuner.entries import NUM_POINTS, synthetic_curve
 from tuner.executors.base import (
@@ -71,6 +74,39 @@ def learn(spec: TrialSpec, attempt: int) -> Script:
 
 class ControllerDied(BaseException):
     """Stands for a kill -9 of the controller: nothing is caught, cleaned up or told."""
+
+
+@dataclass
+class Writes:
+    """How many records of a journal may still be written."""
+
+    left: int = 0
+
+
+def die_after_writes(monkeypatch: pytest.MonkeyPatch, torn: Path | None = None) -> Writes:
+    """Lets the controller die with the last write that it has left.
+
+    Args:
+        monkeypatch: Pytest's.
+        torn: The journal, if only half of that write is to get there.
+    """
+    writes, append = Writes(), JournalFileBackend.append_logs
+
+    def append_and_die(backend: JournalFileBackend, logs: list[dict[str, Any]]) -> None:
+        writes.left -= 1
+        if writes.left < 0:
+            raise ControllerDied
+        if writes.left == 0 and torn is not None:
+            text = json.dumps(logs[0])
+            with torn.open("a") as file:
+                file.write(text[: len(text) // 2])
+        else:
+            append(backend, logs)
+        if writes.left == 0:
+            raise ControllerDied
+
+    monkeypatch.setattr(JournalFileBackend, "append_logs", append_and_die)
+    return writes
 
 
 _ENDS = {"prune": Outcome.PRUNED, "pause": Outcome.PAUSED, "stop": Outcome.STOPPED}

@@ -5,7 +5,6 @@ from is in `tuner.config.composing`.
 """
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -16,6 +15,7 @@ from tuner.results.evolution import Evolution
 from tuner.results.objective import METRICS, StepsTo, make_metric, make_others
 from tuner.results.protocol import DEFAULT_BASELINE, Pruning, StudySettings
 from tuner.results.wording import seconds_of
+from tuner.support.names import is_folder_name
 from tuner.trial.messages import JsonDict
 
 
@@ -40,7 +40,6 @@ class StudyPlace:
 
 
 _LONGEST_NAME = 128
-_PLAIN = re.compile(r"\w[\w.-]*")
 
 
 @dataclass(frozen=True)
@@ -115,7 +114,7 @@ class StudyConfig(StudyPlace):
                 f"study.environments={listed} must name two environments or more; of one, type "
                 f"env={names[0] if names else 'NAME'} in its place"
             )
-        nested = next((name for name in names if not _PLAIN.fullmatch(name)), None)
+        nested = next((name for name in names if not is_folder_name(name)), None)
         if nested is not None:
             raise UserError(f"study.environments: {nested!r} is a folder's name too: give it a plain file in env/")
         if settings.metric.startswith(StepsTo.prefix):

@@ -103,7 +103,7 @@ class Command:
         """Everything up to the moment at which the command would begin; nothing is written.
 
         Args:
-            overrides: As on the command line.
+            overrides: What was typed, as it is `meant`.
             config_dir: A user's own folder of groups.
             config_name: Another primary config than the command's own.
             multirun: Whether overrides may list several values.

@@ -17,14 +17,13 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from tuner.checking import environments as several
 from tuner.checking.config_folders import admit_folder
+from tuner.checking.environments import refuse_several
 from tuner.checking.explaining import explain, first_sentence, parse_overrides
 from tuner.config.composing import RunConfig, compose, config_loader
 from tuner.config.trust import trusted_modules
 from tuner.errors import UserError
 
-_OF_SEVERAL = "tune"  # the command that takes several environments
 _MOST_ALTERNATIVES = 16  # of one sweep, checked one by one; the jobs of the others check themselves
 
 
@@ -79,10 +78,9 @@ def check_command(
     """
     admit_groups(config_dir, overrides)
     loader = config_loader(config_dir)
-    overrides = several.spelled_out(overrides) if config_name == _OF_SEVERAL else overrides
     first, *others = _without_sweeps(loader, overrides, multirun)
     for variant in (first, *others):
-        several.refuse_several(variant, config_name)
+        refuse_several(variant, config_name)
     _refuse_strange_choices(loader, overrides)
     known = _known_keys(config_name, config_dir and Path(config_dir).absolute())
     _refuse_search(config_name, first, known)

@@ -102,6 +102,11 @@ class Run:
         """The curve in order."""
         return tuple(sorted(self.curve.items()))
 
+    def note_attempt(self, outcome: Outcome, reason: str, seconds: float) -> None:
+        """Adds how its process ended."""
+        attempt = {"outcome": outcome.value, "reason": reason, "seconds": seconds}
+        self.attempts.append({**attempt, "host": self.host} if self.host else attempt)
+
 
 @dataclass(frozen=True)
 class RunEnd:
@@ -122,6 +127,13 @@ class RunEnd:
     seconds: float = 0.0
     others: tuple[float, ...] = ()
     used: float = 1.0
+
+    def of(self, run: Run) -> JsonDict:
+        """What is kept of it beside its outcome and value."""
+        ended = {"reason": self.reason, "seconds": round(self.seconds, 3), "curve": packed_curve(run.points)}
+        if self.used < 1.0:
+            ended["used"] = self.used
+        return {**ended, "host": run.host} if run.host else ended
 
 
 class RunRegistry(ABC):
@@ -159,8 +171,7 @@ class RunRegistry(ABC):
 
     def note_attempt(self, run: Run, outcome: Outcome, reason: str, seconds: float) -> None:
         """Writes down that a process of the run ended, but not the run."""
-        attempt = {"outcome": outcome.value, "reason": reason, "seconds": seconds}
-        run.attempts.append({**attempt, "host": run.host} if run.host else attempt)
+        run.note_attempt(outcome, reason, seconds)
         run.trial.set_user_attr(ATTEMPTS_ATTRIBUTE, run.attempts)
 
     def report(self, run: Run, point: int, score: float) -> bool:
@@ -176,13 +187,8 @@ class RunRegistry(ABC):
 
     def tell(self, run: Run, ending: RunEnd) -> RunRecord:
         """Closes a run. Everything but the closing itself can be done twice, so a kill in between costs nothing."""
-        ended = {"reason": ending.reason, "seconds": round(ending.seconds, 3), "curve": packed_curve(run.points)}
-        if ending.used < 1.0:
-            ended["used"] = ending.used
-        if run.host:
-            ended["host"] = run.host
         run.trial.set_user_attr(OUTCOME_ATTRIBUTE, ending.outcome.value)
-        run.trial.set_user_attr(ENDING_ATTRIBUTE, ended)
+        run.trial.set_user_attr(ENDING_ATTRIBUTE, ending.of(run))
         if ending.outcome is Outcome.PRUNED:
             told = self.study.tell(run.trial, state=TrialState.PRUNED)
         elif ending.value is None:

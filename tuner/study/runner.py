@@ -51,7 +51,7 @@ from tuner.study.storage import store as attributes
 from tuner.study.storage.ownership import Ownership, refuse_another
 from tuner.study.storage.reading import read_records
 from tuner.study.storage.retries import STORAGE_ERRORS, StorageLostError, explained
-from tuner.study.storage.store import StudyStore, begin_or_continue
+from tuner.study.storage.store import StudyStore, begin_or_continue, scales_of
 from tuner.study.summary import summarise
 from tuner.study.watching.listener import StudyListener
 
@@ -354,7 +354,7 @@ class StudyRunner:
 
     def _measure_scales(self, study: optuna.Study) -> dict[str, ScoreScale]:
         """The scale of each of several environments, fixed for good; in each, one process tries out what fits."""
-        known = {name: ScoreScale(**scale) for name, scale in study.user_attrs.get(attributes.SCALES, {}).items()}
+        known = scales_of(study)
         for number, one in enumerate(self._definition.environments):
             if one.name in known:
                 continue

@@ -15,7 +15,7 @@ from tuner.results.records import RunRecord
 from tuner.results.scales import ScoreScale
 from tuner.study.definition import StudyDefinition
 from tuner.study.run_registry import Run, RunEnd, RunRegistry
-from tuner.study.storage.reading import PARTS_ATTRIBUTE, packed_curve, part_of
+from tuner.study.storage.reading import PARTS_ATTRIBUTE, part_of
 from tuner.trial.messages import JsonDict, Outcome
 
 _PLACES = 9
@@ -55,19 +55,12 @@ class EnvironmentsRegistry(RunRegistry):
 
     def note_attempt(self, run: Run, outcome: Outcome, reason: str, seconds: float) -> None:
         """Kept with the part."""
-        attempt = {"outcome": outcome.value, "reason": reason, "seconds": seconds}
-        run.attempts.append({**attempt, "host": run.host} if run.host else attempt)
+        run.note_attempt(outcome, reason, seconds)
         self._keep(run, {"attempts": run.attempts})
 
     def tell(self, run: Run, ending: RunEnd) -> RunRecord:
         """Closes a part, and with the last one the whole. Can be done twice, as `RunRegistry.tell`."""
-        ended: JsonDict = {"outcome": ending.outcome.value, "value": ending.value, "reason": ending.reason}
-        ended |= {"seconds": round(ending.seconds, 3), "curve": packed_curve(run.points)}
-        if ending.used < 1.0:
-            ended["used"] = ending.used
-        if run.host:
-            ended["host"] = run.host
-        known = self._keep(run, ended)
+        known = self._keep(run, {"outcome": ending.outcome.value, "value": ending.value, **ending.of(run)})
         whole = replace(run, environment="", folder=run.folder.parent, curve={}, host="", attempts=[])
         if not self._close_if_over(whole):
             following = self._next_part(whole)

@@ -21,7 +21,6 @@ from tuner.results.records import (
     RunRecord,
     StudySummary,
 )
-from tuner.results.scales import ScoreScale
 from tuner.results.wording import counted, format_number, join_words
 from tuner.study.definition import DEFAULT_LABEL
 from tuner.study.importance import PERMUTATIONS, importances, over_time
@@ -31,7 +30,7 @@ from tuner.study.space.describing import axis_kind, describe_values
 from tuner.study.storage import store as attributes
 from tuner.study.storage.ownership import OWNER
 from tuner.study.storage.reading import RUN_ATTRIBUTE, START_ATTRIBUTE, read_records
-from tuner.study.storage.store import StudyStore
+from tuner.study.storage.store import StudyStore, scales_of
 from tuner.study.sweep.job_registry import other_objectives
 from tuner.study.sweep.study import SWEEP_FOLDER, best_jobs, folder_of_sweep
 from tuner.support.passwords import hidden
@@ -69,7 +68,7 @@ def summarise(store: StudyStore, name: str, folder: Path, *, thorough: bool = Fa
     for stage in LATER_STAGES:
         study = store.find(name, stage)
         runs += read_records(study, stage, folder, names) if study is not None else ()
-    environments = {name: ScoreScale(**scale) for name, scale in screen.user_attrs.get(attributes.SCALES, {}).items()}
+    environments = scales_of(screen)
     found = (
         Importances()  # values change while members train: no score belongs to one of them
         if evolves
@@ -232,9 +231,8 @@ def _notes(study: optuna.Study, definition: JsonDict, runs: list[RunRecord]) -> 
         notes.append(f"The search was started with known configurations (warm_start): {listed}.")
     notes.append("All screening trials share one seed.")
     if definition.get("environments"):
-        scales = {name: ScoreScale(**scale) for name, scale in study.user_attrs.get(attributes.SCALES, {}).items()}
         listed = ", ".join(
-            f"{name} {format_number(one.random)} to {format_number(one.good)}" for name, one in scales.items()
+            f"{name} {format_number(one.random)} to {format_number(one.good)}" for name, one in scales_of(study).items()
         )
         notes.append(f"Score 0 is the return of a random policy, score 1 that of a good one: {listed}.")
     return (*notes, *_order_note(study))

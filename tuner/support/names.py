@@ -1,8 +1,17 @@
-"""What to say of a name that there is not."""
+"""Names: which are those of folders, and what to say of one that there is not."""
 
+import re
 from collections.abc import Iterable
+from typing import Final
 
 from note_rl.support.spelling import nearest
+
+_OF_A_FOLDER: Final = re.compile(r"\w[\w.-]*")
+
+
+def is_folder_name(name: str) -> bool:
+    """Whether a folder can be called so on any machine: no separators, nothing hidden, no way up."""
+    return _OF_A_FOLDER.fullmatch(name) is not None
 
 
 def one_of(meant: Iterable[str]) -> str:

@@ -22,8 +22,6 @@ from note_rl.learners.noise_meter import (
     one_per_group,
 )
 
-NOT_COMPILABLE = (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError, tf.errors.NotFoundError)
-
 
 class KerasNoiseMeter(NoiseMeter):
     """Measures by traced functions, from the second time on; the first, in which both ways are tried, is eager.
@@ -78,10 +76,8 @@ class KerasNoiseMeter(NoiseMeter):
         try:
             return self._functions[key](minibatch.columns)
         except tf.errors.OpError as error:
-            if not self._compilation.begins_anew(error):
-                if not isinstance(error, NOT_COMPILABLE) or not self._compilation.uses_xla:
-                    raise
-                self._compilation.give_up()
+            if not self._compilation.recovers(error):
+                raise
             self._functions.clear()
             return self._evaluated(way, norms, minibatch, parts)
 

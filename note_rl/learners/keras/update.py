@@ -13,7 +13,6 @@ from note_rl.learners.adjustable import of_the_agent
 from note_rl.learners.base import temporary_attributes
 from note_rl.learners.keras.adjusted import Optimizers, with_numbers
 from note_rl.learners.keras.modes import Modes
-from note_rl.learners.keras.noise import NOT_COMPILABLE
 from note_rl.learners.keras.own_updates import OwnUpdateStep
 from note_rl.learners.keras.packing import PackedFunction, PackedRows, Packing
 from note_rl.learners.keras.snapshot import ParameterSnapshot
@@ -131,14 +130,11 @@ class CompiledUpdate:
             found: dict[str, Array] = self._traced[signature](arrays)
             return found
         except tf.errors.OpError as error:
-            if self.compilation.begins_anew(error):
-                self._compile()  # under other names: XLA remembers what it failed at
-                return self(columns, sync, scalars)
-            if not isinstance(error, NOT_COMPILABLE) or not self.compilation.uses_xla:
+            if not self.compilation.recovers(error):
                 raise
-            _log.warning("XLA cannot compile this agent's update, going on without: %s", str(error).splitlines()[0])
-            self.compilation.give_up()
-            self._compile()
+            if not self.compilation.uses_xla:
+                _log.warning("XLA cannot compile this agent's update, going on without: %s", str(error).splitlines()[0])
+            self._compile()  # under other names: XLA remembers what it failed at
             return self(columns, sync, scalars)
 
     def minimise(self, loss: Callable[[], Any], optimizer: Any) -> Any:

@@ -19,6 +19,7 @@ _log = logging.getLogger(__name__)
 # normalisation, dropout and average pooling are 1 to 4 times faster with it.
 _SLOW_ON_CPU = ("Conv2D", "Conv3D", "DepthwiseConv2d", "MaxPoolGrad", "MaxPool3DGrad")
 _SLOW_ON_CPU_EXACTLY = ("Conv",)
+_NOT_COMPILABLE = (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError, tf.errors.NotFoundError)
 _PLAIN = ("abc", "builtins", "typing")
 _ROUND = 2**16  # names that a trace makes at most
 
@@ -65,13 +66,17 @@ class Compilation:
         autograph = needs_autograph(self._owner)
         return tf.function(named, jit_compile=self.uses_xla, autograph=autograph).get_concrete_function(*arguments)
 
-    def begins_anew(self, error: Exception) -> bool:
-        """Whether a compiled function failed at what is kept of it, which is given up: tracing it again may help."""
-        return self.uses_xla and is_not_kept(error) and clear_xla_cache()
+    def recovers(self, error: Exception) -> bool:
+        """Whether to trace again after a compiled function failed, and what was given up for it.
 
-    def give_up(self) -> None:
-        """Traces without XLA from now on: it cannot compile what was traced."""
-        self.uses_xla = False
+        Where it failed at a program that was kept, what is kept; where XLA cannot compile it, XLA.
+        """
+        if not self.uses_xla:
+            return False
+        if is_not_kept(error) and clear_xla_cache():
+            return True
+        self.uses_xla = not isinstance(error, _NOT_COMPILABLE)
+        return not self.uses_xla
 
 
 @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]

@@ -255,5 +255,5 @@ def test_only_what_was_kept_is_given_up(monkeypatch, error, uses_xla, again):
     """A block is taken anew only where nothing of it has been done: one that is not compiled may be half-way."""
     cleared = []
     monkeypatch.setattr("note_rl.learners.keras.xla.clear_xla_cache", lambda: not cleared.append(1))
-    assert Compilation(uses_xla, True, RL).begins_anew(error) == again
+    assert Compilation(uses_xla, True, RL).recovers(error) == again
     assert cleared == [1] * again

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from optuna.storages.journal import JournalFileBackend
 
-from tests.tuner.studies import CONFIG, ControllerDied, FakeExecutor, Script, journal, run_study
+from tests.tuner.studies import CONFIG, ControllerDied, FakeExecutor, Script, die_after_writes, journal, run_study
 from tuner.errors import UserError
 from tuner.executors.base import TrialEnded, TrialReported
 from tuner.results.insights.environments import by_environment
@@ -152,19 +151,10 @@ def test_dying_in_the_middle_of_any_write_loses_and_repeats_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every session may write so many records, and then it dies: also between the last part and its whole."""
-    left = [0]
-    append = JournalFileBackend.append_logs
-
-    def append_and_die(backend: JournalFileBackend, logs: list[dict[str, Any]]) -> None:
-        left[0] -= 1
-        if left[0] < 0:
-            raise ControllerDied
-        append(backend, logs)
-
-    monkeypatch.setattr(JournalFileBackend, "append_logs", append_and_die)
+    writes = die_after_writes(monkeypatch)
     ended: Counter[str] = Counter()
     for session in range(100):
-        left[0] = 13 + session % 7
+        writes.left = 13 + session % 7
         executor = Counting(2, behave=act)
         executor.ended = ended
         try:

@@ -13,7 +13,6 @@ from typing import Any
 import optuna
 import pytest
 from optuna.pruners import SuccessiveHalvingPruner
-from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
 from tests.tuner.entries import quality, synthetic_curve
@@ -24,6 +23,7 @@ from tests.tuner.studies import (
     FakeExecutor,
     Script,
     definition,
+    die_after_writes,
     journal,
     learn,
     run_study,
@@ -874,26 +874,10 @@ def test_dying_in_the_middle_of_any_write_loses_and_repeats_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lifetime: int, torn: bool
 ) -> None:
     """Every session may write so many records; the last of them is written, or half written, and then it dies."""
-    left = [0]
-    append = JournalFileBackend.append_logs
-
-    def append_and_die(backend: JournalFileBackend, logs: list[dict[str, Any]]) -> None:
-        left[0] -= 1
-        if left[0] < 0:
-            raise ControllerDied
-        if left[0] == 0 and torn:
-            text = json.dumps(logs[0])
-            with (tmp_path / "studies.journal").open("a") as file:
-                file.write(text[: len(text) // 2])
-        else:
-            append(backend, logs)
-        if left[0] == 0:
-            raise ControllerDied
-
-    monkeypatch.setattr(JournalFileBackend, "append_logs", append_and_die)
+    writes = die_after_writes(monkeypatch, torn=tmp_path / "studies.journal" if torn else None)
     started: Counter[str] = Counter()
     for session in range(100):
-        left[0] = lifetime + session % 5
+        writes.left = lifetime + session % 5
         executor = FakeExecutor(parallel=2)
         executor.on_event = lambda event: started.update([event.key]) if isinstance(event, TrialEnded) else None
         try:

@@ -6,7 +6,6 @@ said; whoever works on with the study may rely on it.
 
 import hashlib
 import json
-import re
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from tuner.config.kinds import conform
 from tuner.errors import UserError
 from tuner.study.storage.retries import cause_of, is_connection_lost
 from tuner.support.files import is_full, parse_json
+from tuner.support.names import is_folder_name
 from tuner.trial.messages import JsonDict, Outcome
 
 _UNREADABLE = (
@@ -91,7 +91,6 @@ _ATTEMPT = {"outcome": _AN_OUTCOME, "reason": "str", "seconds": "float"}
 _ENDING = {"reason": "str", "seconds": "float", "curve": "str | list"}
 _PART = {**_ENDING, "outcome": _AN_OUTCOME, "value": "float | None"}
 _PART_BEGUN = {"attempts": "list[dict[str, Any]]"}
-_FOLDER = re.compile(r"\w[\w.-]*")
 _SCALE = {"random": "float", "good": "float"}
 
 
@@ -226,7 +225,7 @@ def _check_trial(trial: FrozenTrial, run: Mapping[str, str], num_objectives: int
     for attempt in (*kept.get("attempts", ()), *(one for part in parts.values() for one in part.get("attempts", ()))):
         _check(attempt, _ATTEMPT)
     for name, part in parts.items():
-        if not _FOLDER.fullmatch(name):
+        if not is_folder_name(name):
             raise UserError(f"{name!r} is not the name of an environment")
         _check(part, _PART if "outcome" in part else _PART_BEGUN)
     for ending in (kept.get("ending"), *(part for part in parts.values() if "outcome" in part)):

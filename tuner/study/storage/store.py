@@ -21,6 +21,7 @@ from tuner.config.paths import config_difference
 from tuner.errors import UserError
 from tuner.results.protocol import StudySettings
 from tuner.results.records import SCREEN
+from tuner.results.scales import ScoreScale
 from tuner.results.wording import join_words
 from tuner.study.definition import StudyDefinition, judged_part
 from tuner.study.revision import code_revision
@@ -277,6 +278,11 @@ def _followed(before: JsonDict, now: JsonDict, key: str) -> str:
     former, present = str(before.get(key, "")), str(now.get(key, ""))
     same = not present or former.rpartition("; then ")[2] == present
     return former if same else f"{former}; then {present}" if former else present
+
+
+def scales_of(study: optuna.Study) -> dict[str, ScoreScale]:
+    """The scales of its environments by name; none of a study of one."""
+    return {name: ScoreScale(**scale) for name, scale in study.user_attrs.get(SCALES, {}).items()}
 
 
 def settings_to_json(definition: StudyDefinition) -> JsonDict:
