@@ -151,9 +151,15 @@ def test_the_plan_counts_all_environments(tuner: CommandLine) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["tune", "env=[cartpole]"], "must name two environments or more; of one, type env=cartpole in its place"),
-        (["tune", "env=[]"], "must name two environments or more"),
-        (["tune", "env=[cartpole,cartpole]"], "names cartpole twice: leave one of them out"),
+        (["tune", "env=[cartpole]"], "env=[cartpole] names one environment only: type env=cartpole, or list another"),
+        (["tune", "env=[]"], "env=[] names no environment: list two or more, such as env=[cartpole,acrobot]"),
+        (["tune", "env=[cartpole,cartpole]"], "names one environment only: type env=cartpole, or list another"),
+        (["tune", "env=[cartpole,acrobot,cartpole]"], "names cartpole twice: leave one of them out"),
+        (["tune", "env=[cartpole,null]"], "env=[cartpole,null]: null is no name of an environment; leave it out"),
+        (
+            ["tune", "env=[cartpole,acrobot],[cartpole,pendulum]"],
+            "one list for a study of all, env=[cartpole,acrobot,pe",
+        ),
         (["tune", "env=[cartpole,acrobott]"], "there is no env=acrobott; did you mean env=acrobot?"),
         (["tune", "env=[cartpole,pendulum]"], "in env=pendulum: DQN chooses one of several actions, but Pendulum-v1"),
         (["tune", TWO, "study.environments=[cartpole,catch]"], "name different environments: leave one of them out"),
