@@ -231,12 +231,6 @@ def _notes(study: optuna.Study, definition: JsonDict, runs: list[RunRecord]) -> 
         listed = join_words(f"{label} is {name}" for label, name in starts.items())
         notes.append(f"The search was started with known configurations (warm_start): {listed}.")
     notes.append("All screening trials share one seed.")
-    if definition.get("environments"):
-        scales = {name: ScoreScale(**scale) for name, scale in study.user_attrs.get(attributes.SCALES, {}).items()}
-        listed = ", ".join(
-            f"{name} {format_number(one.random)} to {format_number(one.good)}" for name, one in scales.items()
-        )
-        notes.append(f"Score 0 is the return of a random policy, score 1 that of a good one: {listed}.")
     return (*notes, *_order_note(study))
 
 

@@ -51,11 +51,13 @@ def test_a_function_is_tuned_for_all(mine: CommandLine) -> None:
     assert {part.environment: part.value for part in result.summary.runs[0].parts}.keys() == {"left", "right"}
     assert result.best_params == {"agent.x": 0.4}
     rows = [line.split() for line in answer.output.splitlines() if line.strip().startswith(("left ", "right "))]
-    told = [[row[index] for index in (0, 1, 4, 7)] for row in rows]  # intervals stand between
-    assert told == [["left", "1", "6", "+5"], ["right", "0.9", "0.6", "-0.3"]]
-    assert "Score 0 is the return of a random policy, score 1 that of a good one: left 0 to 10, right 0.1 to 0.9." in (
-        answer.output
-    )
+    told = [[row[index] for index in (0, 1, 2, 3, 6, 9)] for row in rows]  # intervals stand between
+    assert told == [["left", "0", "10", "1", "6", "+5"], ["right", "0.1", "0.9", "0.9", "0.6", "-0.3"]]
+    assert "score 0: a random policy, score 1: a good one" in answer.output
+    scale = "Score 0 is the return of a random policy, score 1 that of a good one: left 0 to 10, right 0.1 to 0.9."
+    lines = answer.output.splitlines()
+    assert result.verdict.sentence in lines[lines.index(scale) - 1], "what numbers are stands right behind the verdict"
+    assert "random policy" not in result.verdict.sentence
     again = mine("tune", *FUNCTION, "study.environments=[left,right]")
     assert again.status == 0, again
     assert "nothing was left to run" in again.output

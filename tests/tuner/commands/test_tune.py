@@ -248,15 +248,15 @@ def measured_plan(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch, half_s: f
 def test_a_plan_counts_what_it_takes_to_start_a_run(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     words = measured_plan(tuner, monkeypatch, half_s=0.25)
     # 8000 steps a second are 150 s for 1,200,000, and each of 40 runs of 30,000 takes half a second besides
-    assert "about 2 min 50 s with 1 at a time, 8,000 steps per second each, and 0.5 s to start and end each run" in words
+    assert (
+        "about 2 min 50 s with 1 at a time, 8,000 steps per second each, and 0.5 s to start and end each run" in words
+    )
 
 
 def test_a_plan_measures_where_nothing_has_run(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     words = measured_plan(tuner, monkeypatch, half_s=4.0)
     # 2000 steps in 4 s are 500 a second; 1,200,000 of them take 40 minutes
-    assert (
-        "about 40 min 00 s with 1 at a time, 500 steps per second each (measured just now, one run alone)" in words
-    )
+    assert "about 40 min 00 s with 1 at a time, 500 steps per second each (measured just now, one run alone)" in words
     assert not (tuner.folder / "studies.db").exists()
 
 
