@@ -132,7 +132,8 @@ def test_what_is_to_be_typed_begins_with_what_the_verdict_advises(tuner: Command
     options = ["study.num_trials=3", "study.num_candidates=2", "study.num_test_seeds=2", "study.num_race_seeds=0"]
     result = tuner_package.tune([*plain, *options, "executor=inline"])
     commands = {
-        finding: _commands(_judged_as(result, finding)) for finding in (Finding.BETTER, Finding.DEFAULT_AS_GOOD)
+        finding: _commands(_judged_as(result, finding), "sqlite:///studies.db")
+        for finding in (Finding.BETTER, Finding.DEFAULT_AS_GOOD)
     }
     retrain = {
         "train the winner again": result.summary.retrain_command,
