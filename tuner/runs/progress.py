@@ -1,7 +1,9 @@
 """How a single run shows how far it is: a bar in a terminal, lines elsewhere, or nothing at all."""
 
+import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
@@ -15,6 +17,7 @@ from tuner.runs.build import build_node
 from tuner.trackers.history import HistoryRow
 
 _REDRAW_S = 0.1
+_COMPILING = "note_rl.learners.keras.update"  # whose log says when it compiles; importing it brings TensorFlow
 
 
 class Progress:
@@ -189,6 +192,31 @@ class BarProgress(Progress):
         steps = f"{self._step:,}/{self._total_steps:,}" if self._total_steps is not None and self._step else ""
         numbers = filter(None, (steps, self._speed, self._training_return, self._evaluation))
         self._bar.update(self._task, completed=self._fraction, numbers="  ".join(numbers) or "training")
+
+
+@contextmanager
+def noting_compilation(progress: Progress) -> Iterator[None]:
+    """Shows, once, that an update is being compiled, as nothing moves meanwhile. A run in PyTorch is not held up."""
+    logger = logging.getLogger(_COMPILING)
+    told: list[logging.LogRecord] = []
+
+    def note(record: logging.LogRecord) -> bool:
+        """What is shown here is nobody else's to print."""
+        if record.levelno != logging.INFO:
+            return True
+        if not told:
+            told.append(record)
+            progress.noted(record.getMessage())
+        return False
+
+    level = logger.level
+    logger.setLevel(logging.INFO)
+    logger.addFilter(note)
+    try:
+        yield
+    finally:
+        logger.removeFilter(note)
+        logger.setLevel(level)
 
 
 def bar_or_lines(console: Console, every: int | None = None, decimals: int | None = None) -> Progress:

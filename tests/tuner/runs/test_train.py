@@ -116,6 +116,14 @@ def test_a_line_speaks_of_the_moment_of_its_evaluation(tuner: CommandLine) -> No
         assert f", {mean:.3f} while training" in line
 
 
+@pytest.mark.parametrize(("compiled", "times"), [("auto", 1), ("false", 0)])
+def test_that_an_update_is_compiled_is_said_once(tuner: CommandLine, compiled: str, times: int) -> None:
+    typed = ("backend=keras", f"training.jit_compile={compiled}", "hydra.run.dir=mine")
+    answer = tuner("train", *SMALL, *SMALL_AGENTS["dqn"], *typed)
+    assert (answer.status, answer.errors) == (0, "")
+    assert answer.output.count("compiling the update") == times
+
+
 def test_the_folder_is_named_after_the_run(tuner: CommandLine) -> None:
     tuner("train", *SMALL, *SMALL_AGENTS["dqn"], "seed=4")
     assert [path.name.split("_", 2)[2] for path in (tuner.folder / "runs").iterdir()] == ["dqn_CartPole-v1_s4"]
