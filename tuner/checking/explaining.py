@@ -56,18 +56,14 @@ def explain(loader: ConfigLoaderImpl, config_name: str, overrides: Sequence[str]
         return _explain_choice(loader, culprit, error)
     key = culprit.key_or_group
     value = "null" if culprit.value() is None else culprit.get_value_element_as_str()
-    if culprit.is_delete() and key in _paths(before):
-        return UserError(f"~{key} removes nothing: {key} is null already; leave ~{key} out")
     if culprit.is_delete():
-        return UserError(f"~{key} removes nothing: there is no {key}{_names_there(key, before)}")
+        return _explain_removal(key, before)
     there = _node_at(before, key)
-    typed = culprit.value()
-    if isinstance(typed, dict) and isinstance(error.__cause__, ConfigKeyError | ConfigAttributeError):
-        unknown = next((one for one in _typed_paths(typed, key) if one[0] not in _paths(before)), None)
-        if unknown is not None:
-            return _explain_key(loader, *unknown, before)
-    if OmegaConf.is_dict(there) and (said := _explain_group(key, culprit, value, there)):
+    if OmegaConf.is_dict(there) and (said := _explain_group(culprit, value, there)):
         return said
+    unknown = _unknown_in(culprit, before) if isinstance(error.__cause__, _OF_KEYS) else None
+    if unknown is not None:
+        return _explain_key(loader, *unknown, before)
     if OmegaConf.is_list(there) and isinstance(culprit.value(), dict):
         return UserError(f"{key}={value} is not possible: {key} is a list, {key}=[...]")
     if isinstance(error.__cause__, OmegaConfBaseException) and there is not None:
@@ -111,6 +107,12 @@ def _culprit(
             return override, before
         accepted.append(str(override.input_line))
     return None, before
+
+
+def _explain_removal(key: str, before: DictConfig) -> UserError:
+    if key in _paths(before):
+        return UserError(f"~{key} removes nothing: {key} is null already; leave ~{key} out")
+    return UserError(f"~{key} removes nothing: there is no {key}{_names_there(key, before)}")
 
 
 def _explain_choice(loader: ConfigLoaderImpl, culprit: Override, error: MissingConfigException) -> UserError:
@@ -209,8 +211,9 @@ def _takes(target: str, name: str, is_near: bool) -> bool:
     return (signature is None or signature.is_open) and not is_near
 
 
-def _explain_group(key: str, culprit: Override, value: str, there: DictConfig) -> UserError | None:
+def _explain_group(culprit: Override, value: str, there: DictConfig) -> UserError | None:
     """A value for what is a group of settings; None if it is one that could be merged."""
+    key = culprit.key_or_group
     if not isinstance(culprit.value(), dict):
         return UserError(
             f"{key}={value} is not possible: {key} is a group of settings; set one of them{_listed(there)}"
@@ -267,6 +270,16 @@ def _node_at(config: DictConfig, path: str) -> Any:
         return OmegaConf.select(config, path)
     except OmegaConfBaseException:  # a path through a value, a reference to nothing
         return None
+
+
+_OF_KEYS = (ConfigKeyError, ConfigAttributeError)
+
+
+def _unknown_in(culprit: Override, before: DictConfig) -> tuple[str, str] | None:
+    """Path and value of the first thing in a typed `{...}` that is in no configuration."""
+    typed, known = culprit.value(), _paths(before)
+    paths = _typed_paths(typed, culprit.key_or_group) if isinstance(typed, dict) else ()
+    return next((one for one in paths if one[0] not in known), None)
 
 
 def _typed_paths(typed: Mapping[Any, Any], prefix: str) -> Iterator[tuple[str, str]]:

@@ -67,8 +67,8 @@ class Pace:
 
     Attributes:
         steps_per_second: Environment steps, over its second half: in the first, many agents only collect.
-        start_s: Seconds of the whole run beyond its steps at that speed: building, compiling, leaving. Imports are among
-            them where each run makes its own.
+        start_s: Seconds of the whole run beyond its steps at that speed: building, compiling, leaving; imports, too,
+            where each run makes its own.
     """
 
     steps_per_second: float

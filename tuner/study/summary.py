@@ -22,7 +22,7 @@ from tuner.results.records import (
     StudySummary,
 )
 from tuner.results.scales import ScoreScale
-from tuner.results.wording import counted, format_number, join_words
+from tuner.results.wording import counted, join_words
 from tuner.study.definition import DEFAULT_LABEL
 from tuner.study.importance import PERMUTATIONS, importances, over_time
 from tuner.study.population.knobs import Schedule

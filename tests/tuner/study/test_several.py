@@ -110,10 +110,10 @@ def test_what_is_no_better_than_random_actions_is_said_in_the_verdict(tmp_path: 
 
     winner = str(summary.winner_label)
     assert "random policy" not in scoring({winner: 0.1, "default": -0.2})
-    assert scoring({winner: 0.0, "default": 0.1}).endswith("In low the winner does not beat a random policy (score 0).")
-    assert scoring({winner: -0.1, "default": -0.2}).endswith(
-        "In low the winner does not beat a random policy (score -0.1), and neither does the default configuration (-0.2)."
-    )
+    said = "In low the winner does not beat a random policy (score "
+    assert scoring({winner: 0.0, "default": 0.1}).endswith(f"{said}0).")
+    both = f"{said}-0.1), and neither does the default configuration (-0.2)."
+    assert scoring({winner: -0.1, "default": -0.2}).endswith(both)
 
 
 LOWEST, HIGHEST = ScoreScale(0.0, 10.0), ScoreScale(-100.0, 100.0)

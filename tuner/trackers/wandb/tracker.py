@@ -85,8 +85,8 @@ class WandbTracker:
         if not self._calls.close(timeout_s):
             logger.warning(
                 "W&B had not received everything %g s after the end, and is not waited for any longer: %s. Nothing is "
-                "lost here (metrics.jsonl has every number) and nothing is to be done; at W&B a run may look crashed or "
-                "lack its last points",
+                "lost here (metrics.jsonl has every number), and nothing is to be done; a run may look crashed at W&B, "
+                "or lack its last points",
                 timeout_s,
                 session.unsent(),
             )
