@@ -204,6 +204,30 @@ def test_other_names_of_the_vocabulary_are_settings() -> None:
             assert key in more | {"agent.frame_stack"} if plus else any(_has(config, key) for config in configs), key
 
 
+XAGENTS = [
+    words
+    for _, second in rows_in(section("README.md", "From Python"), "xagents")
+    for words in map(shlex.split, quoted(second))
+]
+LAYERS = """[dense-0]
+units=8
+activation=tanh
+[dense-1]
+output=1
+"""
+
+
+@pytest.mark.parametrize("words", XAGENTS, ids=" ".join)
+def test_what_users_of_xagents_are_to_type_is_accepted(words: list[str], examples: Path) -> None:
+    """All that a run can be asked for; a run or study to go on with is for other tests."""
+    for name in ("model", "actor", "critic"):
+        Path(f"{name}.cfg").write_text(LAYERS)
+    command, rest = (words[1], words[2:]) if words[0] == "tuner" else ("train", words)
+    assert command in COMMANDS
+    settings = [word for word in rest if "=" in word or word.startswith("~")]
+    preflight(COMMANDS[command].config_name, [word for word in settings if not word.endswith("=RUN")])
+
+
 def _has(config: Any, key: str) -> bool:
     for part in key.split("."):
         if part not in config:

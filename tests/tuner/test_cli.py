@@ -75,6 +75,13 @@ def test_help_says_of_every_setting_what_it_is_and_fits_its_terminal(
             assert re.match(r"  \S+  +\S", line) or below.startswith(" " * 38), f"nothing is said of {line}"
 
 
+def test_help_has_no_heading_without_anything_below(tuner: CommandLine) -> None:
+    for command in COMMANDS:
+        lines = tuner(command, "--help").output.splitlines()
+        empty = [line for line, below in zip(lines, [*lines[1:], ""], strict=True) if line.endswith(":") and not below]
+        assert empty in ([], ["Settings, KEY=VALUE, as composed:"]), command
+
+
 def test_help_shows_the_settings_as_typed(tuner: CommandLine) -> None:
     output = tuner("tune", "agent=ppo", "study.num_trials=7", "--help").output
     assert "\n  agent.clip=0.2  " in output

@@ -7,12 +7,13 @@ another, which makes no environment.
 from collections.abc import Sequence
 from typing import Final
 
-from hydra.core.override_parser.types import Override
+from hydra.core.override_parser.types import ChoiceSweep, Override
 
+from tuner.checking.env_names import GROUP
 from tuner.checking.explaining import parse_overrides
+from tuner.config.overrides import to_hydra
 from tuner.errors import UserError
 
-GROUP: Final = "env"
 SETTING: Final = "study.environments"
 
 
@@ -64,6 +65,8 @@ def refuse_several(overrides: Sequence[str], command: str) -> None:
     """
     for word in overrides:
         if word.lstrip("+").startswith(f"{GROUP}=[") and (names := _names(parse_overrides([word])[0])):
+            if len(names) == 1:
+                raise UserError(f"{word} is a list: type {GROUP}={names[0]}")
             raise UserError(
                 f"{word} names several environments, and tuner {command} takes one: tuner tune finds a configuration "
                 f"for all of them, and tuner train -m {GROUP}={','.join(names)} trains in each"
@@ -71,5 +74,20 @@ def refuse_several(overrides: Sequence[str], command: str) -> None:
 
 
 def _names(override: Override) -> list[str] | None:
+    """Those of a list; None: it is none."""
     value = override.value()
-    return [str(one) for one in value] if isinstance(value, list) else None
+    if isinstance(value, ChoiceSweep) and any(isinstance(one, list) for one in value.list):
+        named = dict.fromkeys(name for one in value.list for name in (one if isinstance(one, list) else [one]))
+        raise UserError(
+            f"{override.input_line} is a study for each list: type a command for each, or one list for a study of all, "
+            f"{GROUP}={to_hydra(list(named))}"
+        )
+    if not isinstance(value, list):
+        return None
+    for one in value:
+        if not isinstance(one, str) or not one:
+            raise UserError(
+                f"{override.input_line}: {to_hydra(one)} is no name of an environment; leave it out, or name one, such "
+                "as acrobot, in its place"
+            )
+    return [str(one) for one in value]

@@ -1,6 +1,6 @@
 """What Hydra finds wrong with what was typed, in words that name what may have been meant."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
@@ -8,10 +8,12 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import ConfigCompositionException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
 from note_rl.support.spelling import nearest
+from tuner.checking.env_names import GROUP, as_typed_here
 from tuner.config.composing import BUILT_MAPPINGS, HYDRA_KEYS, compose, config_loader
+from tuner.config.overrides import to_hydra
 from tuner.config.signatures import signature_of
 from tuner.errors import UserError
 from tuner.support.names import one_of
@@ -54,13 +56,14 @@ def explain(loader: ConfigLoaderImpl, config_name: str, overrides: Sequence[str]
         return _explain_choice(loader, culprit, error)
     key = culprit.key_or_group
     value = "null" if culprit.value() is None else culprit.get_value_element_as_str()
-    if culprit.is_delete() and key in _paths(before):
-        return UserError(f"~{key} removes nothing: {key} is null already; leave ~{key} out")
     if culprit.is_delete():
-        return UserError(f"~{key} removes nothing: there is no {key}{_names_there(key, before)}")
+        return _explain_removal(key, before)
     there = _node_at(before, key)
-    if OmegaConf.is_dict(there) and (said := _explain_group(key, culprit, value, there)):
+    if OmegaConf.is_dict(there) and (said := _explain_group(culprit, value, there)):
         return said
+    unknown = _unknown_in(culprit, before) if isinstance(error.__cause__, _OF_KEYS) else None
+    if unknown is not None:
+        return _explain_key(loader, *unknown, before)
     if OmegaConf.is_list(there) and isinstance(culprit.value(), dict):
         return UserError(f"{key}={value} is not possible: {key} is a list, {key}=[...]")
     if isinstance(error.__cause__, OmegaConfBaseException) and there is not None:
@@ -106,8 +109,16 @@ def _culprit(
     return None, before
 
 
+def _explain_removal(key: str, before: DictConfig) -> UserError:
+    if key in _paths(before):
+        return UserError(f"~{key} removes nothing: {key} is null already; leave ~{key} out")
+    return UserError(f"~{key} removes nothing: there is no {key}{_names_there(key, before)}")
+
+
 def _explain_choice(loader: ConfigLoaderImpl, culprit: Override, error: MissingConfigException) -> UserError:
     group, _, choice = str(error.missing_cfg_file).rpartition("/")
+    if group.partition("/")[0] == GROUP:  # ALE/Pong-v5 is no folder of ours
+        group, choice = GROUP, str(error.missing_cfg_file).removeprefix(f"{GROUP}/")
     if group == "space" and culprit.key_or_group != group:
         return UserError(
             f"there is no space={choice} to go with {culprit.input_line}: write space/{choice}.yaml in the folder of "
@@ -115,14 +126,30 @@ def _explain_choice(loader: ConfigLoaderImpl, culprit: Override, error: MissingC
             f"space=none '+space.agent.NAME={{low: ..., high: ...}}'"
         )
     options = sorted(loader.get_group_options(group)) if group else []
-    close = nearest(choice, options)
-    hint = one_of(f"{group}={name}" for name in close)
     listed = f" (there is {', '.join(options)})" if options else ""
+    if not choice:
+        return UserError(f"{culprit.input_line} is without a choice: write {group}=NAME{listed}")
+    meant = [f"{group}={name}" for name in nearest(choice, options)]
+    if group == GROUP and not meant and (otherwise := as_typed_here(choice)):
+        meant = [otherwise]
+    hint = one_of(meant)
     return UserError(f"there is no {group or culprit.key_or_group}={choice}{hint}{listed}")
 
 
 _OTHER_NAMES = {
-    **dict.fromkeys(("max_steps", "total_timesteps", "timesteps"), "training.total_steps"),
+    **dict.fromkeys(
+        ("max_steps", "total_timesteps", "timesteps", "num_timesteps", "n_timesteps", "steps"), "training.total_steps"
+    ),
+    **dict.fromkeys(("lr", "step_size"), "optimizer.learning_rate"),
+    **dict.fromkeys(("discount", "discount_factor"), "agent.gamma"),
+    **dict.fromkeys(("ent_coef", "entropy_weight"), "agent.entropy_coef"),
+    **dict.fromkeys(("vf_coef", "value_loss_weight"), "agent.value_coef"),
+    **dict.fromkeys(("buffer_size", "buffer_max_size", "memory_size"), "buffer.capacity"),
+    **dict.fromkeys(("batch", "minibatch_size", "buffer_batch_size"), "buffer.batch_size"),
+    **dict.fromkeys(("n_steps", "rollout_length"), "buffer.num_steps"),
+    **dict.fromkeys(("n_epochs", "ppo_epochs"), "buffer.num_epochs"),
+    **dict.fromkeys(("n_envs", "nenvs", "num_workers"), "env.num_envs"),
+    "random_seed": "seed",
     **dict.fromkeys(("criterion", "target_return"), "training.target_reward"),
     **dict.fromkeys(("trial_count", "reward_buffer_size", "return_window"), "training.reward_window"),
     **dict.fromkeys(("init_from", "weights", "init_weights"), "init"),
@@ -137,11 +164,21 @@ _OTHER_NAMES = {
 """What other libraries and our own Python classes call settings of a run."""
 
 
+def called_here(name: str, config: DictConfig) -> str:
+    """The setting that others call by that name, with what else it needs; empty if there is none."""
+    said = _OTHER_NAMES.get(name, "")
+    setting, _, needs = said.partition(", ")
+    known = _paths(config) if said else ()
+    return said if setting in known or (needs and "training" in known) else ""
+
+
 def _explain_key(loader: ConfigLoaderImpl, key: str, value: str, before: DictConfig) -> UserError:
     """An override of something that does not exist."""
     parent, _, name = key.rpartition(".")
-    if name in _OTHER_NAMES and _node_at(before, "training") is not None:
-        return UserError(f"unknown key {key}: here it is {_OTHER_NAMES[name]}")
+    target = _node_at(before, f"{parent}._target_") if parent else None
+    here = called_here(name, before)
+    if here and not (isinstance(target, str) and _takes(target, name, is_near=True)):
+        return UserError(f"unknown key {key}: here it is {here}")
     if key == "checkpoint" and _node_at(before, "weights") is not None:
         return UserError(f"unknown key {key}: here it is weights=last or weights=best")
     if parent == "env.kwargs":
@@ -154,7 +191,6 @@ def _explain_key(loader: ConfigLoaderImpl, key: str, value: str, before: DictCon
         return UserError(f"unknown key {key}: {parent} is off; choose {parent}={' or '.join(options)} as well")
     if key.startswith("space."):
         return _explain_space(key, value, before)
-    target = _node_at(before, f"{parent}._target_") if parent else None
     if isinstance(target, str) and _takes(target, name, bool(nearest(key, _paths(before)))):
         return UserError(f"{parent} has no {name} yet: to hand it to {target}, type +{key}={value}")
     groups = [] if "." in key else loader.list_groups("")
@@ -175,8 +211,9 @@ def _takes(target: str, name: str, is_near: bool) -> bool:
     return (signature is None or signature.is_open) and not is_near
 
 
-def _explain_group(key: str, culprit: Override, value: str, there: DictConfig) -> UserError | None:
+def _explain_group(culprit: Override, value: str, there: DictConfig) -> UserError | None:
     """A value for what is a group of settings; None if it is one that could be merged."""
+    key = culprit.key_or_group
     if not isinstance(culprit.value(), dict):
         return UserError(
             f"{key}={value} is not possible: {key} is a group of settings; set one of them{_listed(there)}"
@@ -233,6 +270,25 @@ def _node_at(config: DictConfig, path: str) -> Any:
         return OmegaConf.select(config, path)
     except OmegaConfBaseException:  # a path through a value, a reference to nothing
         return None
+
+
+_OF_KEYS = (ConfigKeyError, ConfigAttributeError)
+
+
+def _unknown_in(culprit: Override, before: DictConfig) -> tuple[str, str] | None:
+    """Path and value of the first thing in a typed `{...}` that is in no configuration."""
+    typed, known = culprit.value(), _paths(before)
+    paths = _typed_paths(typed, culprit.key_or_group) if isinstance(typed, dict) else ()
+    return next((one for one in paths if one[0] not in known), None)
+
+
+def _typed_paths(typed: Mapping[Any, Any], prefix: str) -> Iterator[tuple[str, str]]:
+    """Path and value of everything in a typed `{...}`, a group of it before what is in it."""
+    for key, value in typed.items():
+        path = f"{prefix}.{key}"
+        yield path, to_hydra(value)
+        if isinstance(value, dict):
+            yield from _typed_paths(value, path)
 
 
 def _listed(group: DictConfig) -> str:

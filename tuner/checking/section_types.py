@@ -105,15 +105,14 @@ class StudyConfig(StudyPlace):
 
     def _check_environments(self, settings: StudySettings) -> None:
         names = list(self.environments or ())
-        listed = f"[{','.join(map(str, names))}]"
+        typed = f"env=[{','.join(map(str, names))}]"
+        if not names:
+            raise UserError(f"{typed} names no environment: list two or more, such as env=[cartpole,acrobot]")
+        if len(set(names)) == 1:
+            raise UserError(f"{typed} names one environment only: type env={names[0]}, or list another one beside it")
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
-            raise UserError(f"study.environments={listed} names {twice} twice: leave one of them out")
-        if len(names) < 2:
-            raise UserError(
-                f"study.environments={listed} must name two environments or more; of one, type "
-                f"env={names[0] if names else 'NAME'} in its place"
-            )
+            raise UserError(f"{typed} names {twice} twice: leave one of them out")
         nested = next((name for name in names if not is_folder_name(name)), None)
         if nested is not None:
             raise UserError(f"study.environments: {nested!r} is a folder's name too: give it a plain file in env/")

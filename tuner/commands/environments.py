@@ -10,7 +10,8 @@ import gymnasium
 from omegaconf import DictConfig, OmegaConf
 
 from note_rl.errors import NoteRLError
-from tuner.checking.environments import GROUP, in_environment
+from tuner.checking.env_names import GROUP
+from tuner.checking.environments import in_environment
 from tuner.commands.preflight import check_command
 from tuner.config.composing import REFERENCE
 from tuner.config.paths import get_path

@@ -15,7 +15,7 @@ from tuner.config.composing import HYDRA_KEYS, conf_folder, config_loader
 from tuner.config.overrides import to_hydra
 from tuner.support.columns import in_columns, wrapped_text
 
-_NAMES: Final = 34
+NAMES: Final = 34
 """Columns of the settings."""
 
 _HYDRA: Final = "hydra"
@@ -42,9 +42,10 @@ def help_page(
     chosen = chosen_in(config)
     about, texts = texts_of(chosen, config_dir, config_name)
     choices = list(_choices(loader, chosen))
+    listed = in_columns(choices, max((len(group) for group, _ in choices), default=0), width)
     paragraphs = [
         [f"usage: tuner {command.name} {command.usage}", command.summary],
-        [f"{_CHOICES}:", *in_columns(choices, max((len(group) for group, _ in choices), default=0), width)],
+        [f"{_CHOICES}:", *listed] if listed else [],
         [f"{_SETTINGS}:"],
         *_sections(config, chosen, about, texts, width),
         wrapped_text(" ".join(str(config.hydra.help.footer).split()), width),
@@ -90,14 +91,14 @@ def _sections(
     plain: Any = OmegaConf.to_container(config, resolve=False)
     nodes = {key: node for key, node in plain.items() if key != _HYDRA}
     values = {key: node for key, node in nodes.items() if not isinstance(node, dict) and key not in chosen}
-    yield in_columns(_rows(values, "", texts), _NAMES, width)
+    yield in_columns(_rows(values, "", texts), NAMES, width)
     for key, node in nodes.items():
         if key in values or (not node and key not in chosen):
             continue
         named = f"{key}={chosen[key]}" if key in chosen else key
         title = about[key].title if key in about else texts.get(key, "")
         rows = _rows(node, f"{key}.", texts) if isinstance(node, dict) else ()
-        yield [*wrapped_text(f"{named}: {title}" if title else named, width), *in_columns(rows, _NAMES, width)]
+        yield [*wrapped_text(f"{named}: {title}" if title else named, width), *in_columns(rows, NAMES, width)]
 
 
 def _rows(node: Mapping[str, Any], prefix: str, texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -62,6 +62,15 @@ def place_of(word: str, trust: tuple[str, ...], environment: str | None = None) 
     return place if study is None else load(study, None, trust).best_run(environment=environment)
 
 
+def leads_to(folder: Path, url: str) -> bool:
+    """Whether the storage of a study is found by its folder alone."""
+    try:
+        found = _storage_of(folder)
+    except UserError:
+        return False
+    return url.startswith(("sqlite:", "journal:")) and file_of(url).resolve() == file_of(found).resolve()
+
+
 def _storage_of(folder: Path) -> str:
     """The storage that lies where the command was given which made the folder of a study."""
     if not folder.is_dir():

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from omegaconf import DictConfig
-from rich.markup import escape
-from rich.table import Table
+from rich.text import Text
 
 from note_rl.settings.fields import Field
 from note_rl.settings.table import ALL
-from tuner.commands.help_page import Setting, chosen_in, settings_in, texts_of
+from tuner.commands.help_page import NAMES, Setting, chosen_in, settings_in, texts_of
 from tuner.commands.preflight import compose_or_explain
 from tuner.config.composing import config_loader
 from tuner.config.overrides import to_hydra
@@ -26,6 +25,7 @@ from tuner.runs.checks import resolve
 from tuner.study.space.describing import describe_values
 from tuner.study.space.leaves import leaves_of
 from tuner.study.space.space import Space
+from tuner.support.columns import in_columns, width_of
 from tuner.support.console import PlainConsole
 from tuner.trial.messages import JsonDict
 
@@ -33,7 +33,10 @@ _PARTS: Final = (
     *("agent", "optimizer", "network", "buffer", "policy", "noise", "schedule", "adaptive", "plateau"),
     *("training", "evaluation", "env", "wrapper", "wrapper_training", "collector", "strategy"),
 )
-_HEADS: Final = ("KEY=VALUE", "default", "range", "searched over", "what it is")
+_HEADS: Final = (("KEY=DEFAULT", "what it is"), ("", "its range; what tuner tune searches it over"))
+_PIPED: Final = 100
+"""Columns where there is no terminal."""
+
 _CHOSEN: Final = ("PPO", "sequences", "PR", "HER")
 """Arguments of set() that a choice of buffer= stands for."""
 
@@ -72,7 +75,7 @@ class Option:
 
 
 def show(config: DictConfig, overrides: Sequence[str], config_dir: str | Path | None) -> int:
-    """Prints the table, or the same as JSON."""
+    """Prints a list in the form of the help page, or the same as JSON."""
     loader = config_loader(config_dir)
     chosen = chosen_in(compose_or_explain(loader, "options", overrides))
     resolved = resolve(config)
@@ -81,15 +84,19 @@ def show(config: DictConfig, overrides: Sequence[str], config_dir: str | Path | 
         told = {"agent": chosen["agent"], "choices": chosen, "options": [asdict(one) for one in found]}
         sys.stdout.write(json.dumps(told, indent=2) + "\n")
         return 0
-    console = PlainConsole()
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for number, head in enumerate(_HEADS):
-        table.add_column(head, no_wrap=number == 0)
-    for one in found:
-        default = one.default if isinstance(one.default, str) else to_hydra(one.default)
-        table.add_row(*map(escape, (one.key, default, one.range or "-", one.searched or "-", one.text)))
-    console.print(table)
+    rows = [row for one in found for row in _rows(one)]
+    lines = in_columns([*_HEADS, *rows], NAMES, width_of(sys.stdout) or _PIPED)
+    PlainConsole().print(Text("\n".join(lines)), soft_wrap=True)
     return 0
+
+
+def _rows(one: Option) -> Iterator[tuple[str, str]]:
+    """What to type and what it is; below that, the values it takes."""
+    default = one.default if isinstance(one.default, str) else to_hydra(one.default)
+    values = "; ".join(filter(None, (one.range, one.searched and f"searched over {one.searched}")))
+    first, *more = [*filter(None, (one.text, values))] or [""]
+    yield f"{one.key}={default}", first
+    yield from (("", text) for text in more)
 
 
 def options_of(config: JsonDict, texts: Mapping[str, str]) -> list[Option]:

@@ -10,7 +10,7 @@ from tuner.runs.build import build_node
 from tuner.runs.functions import ENTRY as FUNCTION_ENTRY
 from tuner.study import StudyDefinition, StudyStore
 from tuner.study.plan import Speed, describe_plan, remembered_speed
-from tuner.study.probing import measure_speed
+from tuner.study.probing import measure_pace
 from tuner.study.sampling.samplers import make_sampler, num_distinct
 from tuner.study.storage.opening import has_studies
 from tuner.study.storage.store import quiet_optuna
@@ -35,22 +35,23 @@ def make_plan(definition: StudyDefinition, resolved: JsonDict, width: int | None
             speed = remembered_speed(store, definition)
     if speed is None and definition.entry != FUNCTION_ENTRY:
         with TemporaryDirectory() as folder, make_executor(resolved["executor"]) as executor:
-            measured = _measured_speed(definition, executor, Path(folder))
-        speed = None if measured is None else Speed(measured, "measured just now, one run alone")
+            speed = _measured_speed(definition, executor, Path(folder))
     prunes = not str(resolved["pruner"]["_target_"]).endswith(".NopPruner")
     return describe_plan(definition, count_seats(resolved["executor"]), speed, prunes, width)
 
 
-def _measured_speed(definition: StudyDefinition, executor: Executor, folder: Path) -> float | None:
-    """Environment steps per second of a run; of several environments, of one in each."""
-    seconds = 0.0
-    for number, name in enumerate([one.name for one in definition.environments] or [""]):
+def _measured_speed(definition: StudyDefinition, executor: Executor, folder: Path) -> Speed | None:
+    """Of a run of a few thousand steps; of several environments, of one in each."""
+    steps_s = start_s = 0.0
+    names = [one.name for one in definition.environments] or [""]
+    for number, name in enumerate(names):
         alone = definition.within(name)
-        speed = measure_speed(alone, executor, folder / str(number))
-        if speed is None:
+        pace = measure_pace(alone, executor, folder / str(number))
+        if pace is None:
             return None
-        seconds += alone.total_steps / speed
-    return definition.total_steps / seconds
+        steps_s += alone.total_steps / pace.steps_per_second
+        start_s += pace.start_s
+    return Speed(definition.total_steps / steps_s, "measured just now, one run alone", start_s / len(names))
 
 
 def _as_far_as_there_are_trials(definition: StudyDefinition, resolved: JsonDict) -> StudyDefinition:

@@ -16,7 +16,7 @@ from note_rl.training.film import FilmFile, film_writer
 from tuner.commands.loading import place_of
 from tuner.config.trust import trusted_modules
 from tuner.errors import UserError
-from tuner.results.wording import format_number
+from tuner.results.wording import counted, format_number
 from tuner.runs import folders as runs
 from tuner.runs.acting import acting_by
 from tuner.runs.build import BuiltRun
@@ -59,12 +59,14 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     place = place_of(config.run, trust, config.environment)
     films = _films(config, folder_of(place))
     played = load_run(place, trust, config.weights)
+    weights = weights_of(place, config.weights)
+    console.print(f"playing {escape(str(folder_of(place)))}, weights of {escape(weights.name)}", soft_wrap=True)
     evaluation = played.agent.evaluate(config.num_episodes, seed=config.seed, acting_in=_acting(config, played))
     returns = evaluation.returns
     console.print(
-        f"mean return [bold]{format_number(evaluation.mean)}[/bold] over {len(returns)} episodes "
+        f"mean return [bold]{format_number(evaluation.mean)}[/bold] over {counted(len(returns), 'episode')} "
         f"(from {format_number(float(returns.min()))} to {format_number(float(returns.max()))}), "
-        f"after {_trained(weights_of(place, config.weights), played)}",
+        f"after {_trained(weights, played)}",
         soft_wrap=True,
     )
     if films and not _draws(played.environment, "rgb_array"):

@@ -196,11 +196,16 @@ class StudyResult:
         """
         label = self.winner.label if label is None else label
         runs = [run for run in self._runs_in(environment) if run.label == label and seed in (None, run.seed)]
-        kept = [run for run in runs if (Path(run.folder) / CHECKPOINT_FILE).is_file()]
+        kept = [run for run in runs if _has_checkpoint(run)]
         if not kept:
             raise UserError(self._why_no_agent(label, seed, runs))
         best = max(kept, key=lambda run: (run.complete, STAGES.index(run.stage), self.summary.merit(run) or 0.0))
         return Path(best.folder)
+
+    @property
+    def has_agent(self) -> bool:
+        """Whether there is a trained agent of the winner, as `agent()` and `tuner play` need it."""
+        return any(run.label == self.winner.label and _has_checkpoint(run) for run in self._runs_in(None))
 
     def _runs_in(self, environment: str | None) -> list[RunRecord]:
         """All runs; of a study of several environments those in one of them."""
@@ -240,6 +245,10 @@ class TuneResult(StudyResult):
 
     def _admit(self, overrides: Sequence[str]) -> None:
         """Everything was typed here."""
+
+
+def _has_checkpoint(run: RunRecord) -> bool:
+    return (Path(run.folder) / CHECKPOINT_FILE).is_file()
 
 
 def _row(run: RunRecord) -> dict[str, Any]:

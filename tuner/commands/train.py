@@ -26,7 +26,7 @@ from tuner.runs.checks import resolve
 from tuner.runs.devices import check_devices
 from tuner.runs.following import follow
 from tuner.runs.functions import function_name, is_function, run_function
-from tuner.runs.progress import Progress, make_progress
+from tuner.runs.progress import Progress, make_progress, noting_compilation
 from tuner.runs.recorder import FunctionRecorder, RunRecorder
 from tuner.runs.threads import few_threads
 from tuner.runs.together import Role, role_of
@@ -209,7 +209,7 @@ def _recorded(
     kind = FunctionRecorder if is_function(config) else RunRecorder
     recorder = kind(info, tracker, progress, runs.steps_done(folder), prepare)
     try:
-        with recorder.stopping_on_signals():
+        with recorder.stopping_on_signals(), noting_compilation(progress):
             outcome = _train(config, folder, recorder)
     except TrialInterrupted as interruption:
         recorder.failed(Outcome.STOPPED, interruption.reason)

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from tuner.checking.environments import as_typed, in_environment
 from tuner.commands.defining import check_study, define, search_parts
+from tuner.commands.loading import leads_to
 from tuner.commands.planning import make_plan
 from tuner.commands.study_result import TuneResult
 from tuner.commands.winner import TrainingConfigs
@@ -85,7 +86,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         again = escape(command_line(["tuner", "tune", *as_typed(overrides)]))
         console.print(f"{stop}; the same command goes on:\n  [bold]{again}[/bold]", highlight=False, soft_wrap=True)
         return EXIT_INTERRUPTED
-    _show(result, console, told.notes)
+    _show(result, str(config.storage.url), console, told.notes)
     if not told.started:
         more = f"it goes on with a larger study.num_trials, now {config.study.num_trials}"
         console.print(f"nothing was left to run, the study is finished; {more}", highlight=False, soft_wrap=True)
@@ -223,12 +224,12 @@ class _Told(StudyListener):
         self.notes.add(text)
 
 
-def _show(result: TuneResult, console: Console, told: Container[str]) -> None:
+def _show(result: TuneResult, storage: str, console: Console, told: Container[str]) -> None:
     console.print(FinalTable(result.summary))
     notes = [note for note in result.summary.notes if note not in told]
     for sentence in (result.verdict.sentence, *result.verdict.details, *notes):
         console.print(escape(sentence), highlight=False)
-    lines = _commands(result)
+    lines = _commands(result, storage)
     others = [label for label in result.summary.front if label != result.summary.winner_label]
     if others:
         lines["the others of the front, in the place of winner"] = " ".join(map(_file_name, others))
@@ -246,7 +247,7 @@ def _show(result: TuneResult, console: Console, told: Container[str]) -> None:
         console.print(escape(failed), style="yellow", highlight=False, soft_wrap=True)
 
 
-def _commands(result: TuneResult) -> dict[str, str]:
+def _commands(result: TuneResult, storage: str) -> dict[str, str]:
     """What to type next; first what the verdict advises."""
     summary = result.summary
     whom = f"{summary.winner_label}, the best in score," if summary.front else "the winner"
@@ -267,8 +268,15 @@ def _commands(result: TuneResult) -> dict[str, str]:
         f"train {whom} again{where}": summary.retrain_command,
         "the same as a file": result.experiment_command,
         **({"see which changes made it better": ablation_command(summary)} if is_better else {}),
+        **({f"watch {whom.rstrip(',')}{where}": _play_command(result, storage)} if result.has_agent else {}),
         **({"watch the population's own agent": f"tuner play {shlex.quote(own)}"} if own else {}),
     }
+
+
+def _play_command(result: TuneResult, storage: str) -> str:
+    """By the study, whose winner is played; by the run itself where nothing leads from the folder to the storage."""
+    place = result.folder if leads_to(result.folder, storage) else result.best_run()
+    return shlex.join(["tuner", "play", str(place)])
 
 
 def _page(result: TuneResult) -> str:

@@ -129,7 +129,7 @@ def _main(summary: StudySummary, found: Verdict, drawings: dict[str, JsonDict]) 
         sections.comparison_section(summary, found) if one_winner else "",
         environments_section(summary) if summary.environments else "",
         front_section.front_section(summary) if summary.others else "",
-        *_searched(summary, drawings),
+        *_searched(summary, found, drawings),
         sections.trials_section(summary),
         effort_sections.failures_section(summary),
         effort_sections.reproduce_section(summary),
@@ -140,14 +140,14 @@ def _main(summary: StudySummary, found: Verdict, drawings: dict[str, JsonDict]) 
     return tag("main", join(parts))
 
 
-def _searched(summary: StudySummary, drawings: dict[str, JsonDict]) -> list[Html]:
+def _searched(summary: StudySummary, found: Verdict, drawings: dict[str, JsonDict]) -> list[Html]:
     """What was tried, and what is to be learned from it."""
     if summary.stage(EVOLVE):
         return [population_section.population_section(summary, drawings)]
     has_one = not (summary.others or summary.is_sweep or summary.environments)
     has_winner = summary.winner_label is not None and has_one
     return [
-        *([ablation_section(summary)] if has_winner or summary.ablation else []),
+        *([ablation_section(summary, found.finding)] if has_winner or summary.ablation else []),
         parameter_sections.safe_ranges_section(summary),
         parameter_sections.importance_section(summary),
         parameter_sections.parallel_section(summary, "parallel-figure" in drawings),

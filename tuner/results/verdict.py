@@ -30,6 +30,11 @@ _PARTS = {
 
 def verdict(summary: StudySummary) -> Verdict:
     """Judges a study, finished or not."""
+    found = _judged(summary)
+    return replace(found, details=(*environments.scale_sentences(summary), *found.details))
+
+
+def _judged(summary: StudySummary) -> Verdict:
     label = summary.winner_label
     if label is None and not any(run.complete for run in summary.stage(summary.first_stage)):
         return _without_result(summary)
@@ -45,7 +50,8 @@ def verdict(summary: StudySummary) -> Verdict:
     if failing := _finished_none(summary, label):
         return _winner_without_result(summary, label, failing)
     found = _tested(summary, label, scores)
-    return replace(found, sentence=" ".join([found.sentence, *_better_baselines(summary, scores)]))
+    more = [*_better_baselines(summary, scores), *environments.warnings(summary)]
+    return replace(found, sentence=" ".join([found.sentence, *more]))
 
 
 def _missing(summary: StudySummary) -> int:

@@ -19,6 +19,7 @@ from note_rl.learners.declarations import Declared, check_actions, check_setting
 from note_rl.policy.discrete import DiscretePolicy
 from note_rl.settings import Plateau
 from note_rl.training.distributing import check_can_be_served, check_can_be_shared
+from tuner.checking.explaining import called_here
 from tuner.checking.schema import Schema, schema_of
 from tuner.checking.sections import Choices, check_parts, check_ranges_of, check_sections, left_out, refuse_missing
 from tuner.config.composing import BackendConfig, RunConfig, to_json
@@ -67,7 +68,9 @@ def check_config(
     """
     for key in map(str, config):
         if key not in (*known_keys, "hydra", "study"):  # an experiment may say how it is searched, too
-            raise UserError(f"unknown key {key}{did_you_mean(key, known_keys) or '; --cfg job shows all there are'}")
+            here = called_here(key, config)
+            hint = f": here it is {here}" if here else did_you_mean(key, known_keys)
+            raise UserError(f"unknown key {key}{hint or '; --cfg job shows all there are'}")
     resolved = as_meant(config, command, choices)
     check_ranges_of(resolved, _schema_of(config, command))
     return resolved

@@ -1,7 +1,9 @@
 """How a single run shows how far it is: a bar in a terminal, lines elsewhere, or nothing at all."""
 
+import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
@@ -15,6 +17,7 @@ from tuner.runs.build import build_node
 from tuner.trackers.history import HistoryRow
 
 _REDRAW_S = 0.1
+_COMPILING = "note_rl.learners.keras.update"  # whose log says when it compiles; importing it brings TensorFlow
 
 
 class Progress:
@@ -36,8 +39,11 @@ class Progress:
     def episode_ended(self, row: HistoryRow, number: int) -> None:
         """A training episode has ended, the how many-th of the run."""
 
-    def evaluated(self, fraction: float, mean_return: float, is_better: bool = False) -> None:
-        """An evaluation, and whether it is better than all before it."""
+    def evaluated(self, step: int, mean_return: float, is_better: bool = False) -> None:
+        """An evaluation after so many environment steps, and whether it is better than all before it."""
+
+    def scored(self, fraction: float, score: float) -> None:
+        """A report of a function, which has no steps."""
 
     def noted(self, text: str) -> None:
         """Something worth knowing."""
@@ -80,13 +86,9 @@ class LineProgress(Progress):
         """Keeps the budget, and the time."""
         self._total_steps, self._began = total_steps, time.perf_counter()
 
-    def measured(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Keeps the newest training return for the next line."""
-        if "train/episode_return" in metrics:
-            self._training_return = f", {self._number(metrics['train/episode_return'])} while training"
-
     def episode_ended(self, row: HistoryRow, number: int) -> None:
-        """Writes a line if it is time: of the whole run, the speed since the line before."""
+        """Keeps the mean for the next evaluation; writes a line if it is time, with the speed since the one before."""
+        self._training_return = f", {self._number(row.mean_reward)} while training"
         if self._every is None or number % self._every:
             return
         step, at = self._last
@@ -98,19 +100,24 @@ class LineProgress(Progress):
             soft_wrap=True,
         )
 
-    def evaluated(self, fraction: float, mean_return: float, is_better: bool = False) -> None:
+    def evaluated(self, step: int, mean_return: float, is_better: bool = False) -> None:
         """Writes the line."""
-        what, steps = "score", ""
-        if self._total_steps is not None:
-            what, steps = "mean return", f"{round(fraction * self._total_steps):>11,} steps  "
-        elapsed = format_seconds(time.perf_counter() - self._began)
+        assert self._total_steps is not None
         better = ", the best so far" if is_better else ""
-        result = f"{what} {self._number(mean_return)}{better}{self._training_return}"
-        self._console.print(f"{fraction:4.0%}  {steps}{result}  ({elapsed})", soft_wrap=True)
+        result = f"mean return {self._number(mean_return)}{better}{self._training_return}"
+        self._print(min(step / self._total_steps, 1.0), f"{step:>11,} steps  {result}")
+
+    def scored(self, fraction: float, score: float) -> None:
+        """Writes the line."""
+        self._print(fraction, f"score {self._number(score)}")
 
     def noted(self, text: str) -> None:
         """Writes it."""
         self._console.print(escape(text), highlight=False, soft_wrap=True)
+
+    def _print(self, fraction: float, text: str) -> None:
+        elapsed = format_seconds(time.perf_counter() - self._began)
+        self._console.print(f"{fraction:4.0%}  {text}  ({elapsed})", soft_wrap=True)
 
     def _number(self, value: float) -> str:
         return format_number(value) if self._decimals is None else f"{value:.{self._decimals}f}"
@@ -121,8 +128,9 @@ class BarProgress(Progress):
 
     def __init__(self, console: Console) -> None:
         self._total_steps: int | None = None
-        self._numbers: dict[str, str] = {}
-        self._last_drawn = self._fraction = 0.0
+        self._step = 0
+        self._fraction = self._last_drawn = 0.0
+        self._speed = self._training_return = self._evaluation = ""
         self._bar = RichProgress(
             BarColumn(bar_width=30),
             TaskProgressColumn(),
@@ -140,43 +148,75 @@ class BarProgress(Progress):
 
     def advanced(self, fraction: float) -> None:
         """Moves the bar, ten times a second at most."""
-        self._fraction, now = max(fraction, self._fraction), time.perf_counter()
-        if now - self._last_drawn >= _REDRAW_S:
-            self._last_drawn = now
-            self._bar.update(self._task, completed=self._fraction)
+        self._move(fraction, round(fraction * (self._total_steps or 0)))
+        if time.perf_counter() - self._last_drawn >= _REDRAW_S:
+            self._draw()
 
     def measured(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Shows speed and training return."""
-        self._show_steps(step)
+        """Keeps the speed."""
         if "train/env_steps_per_s" in metrics:
-            self._numbers["speed"] = f"{metrics['train/env_steps_per_s']:,.0f}/s"
-        if "train/episode_return" in metrics:
-            self._numbers["training"] = f"return {format_number(metrics['train/episode_return'])}"
-        self._show()
+            self._speed = f"{metrics['train/env_steps_per_s']:,.0f}/s"
 
-    def evaluated(self, fraction: float, mean_return: float, is_better: bool = False) -> None:
-        """Shows the evaluation, which may be of a point that a long phase of training has passed already."""
-        self._fraction = max(fraction, self._fraction)
-        self._show_steps(round(fraction * (self._total_steps or 0)))
-        what = "score" if self._total_steps is None else "evaluated"
-        self._numbers["evaluated"] = f"{what} {format_number(mean_return)}"
-        self._bar.update(self._task, completed=self._fraction)
-        self._show()
+    def episode_ended(self, row: HistoryRow, number: int) -> None:
+        """Keeps the mean."""
+        self._training_return = f"return {format_number(row.mean_reward)}"
+
+    def evaluated(self, step: int, mean_return: float, is_better: bool = False) -> None:
+        """Shows the evaluation."""
+        assert self._total_steps is not None
+        self._move(min(step / self._total_steps, 1.0), step)
+        self._evaluation = f"evaluated {format_number(mean_return)}"
+        self._draw()
+
+    def scored(self, fraction: float, score: float) -> None:
+        """Shows the score."""
+        self._move(fraction, 0)
+        self._evaluation = f"score {format_number(score)}"
+        self._draw()
 
     def noted(self, text: str) -> None:
         """Writes it above the bar."""
         self._bar.console.print(escape(text), highlight=False, soft_wrap=True)
 
     def ended(self) -> None:
-        """Leaves the bar as it is."""
+        """Leaves the bar as it is at the end."""
+        self._draw()
         self._bar.stop()
 
-    def _show_steps(self, step: int) -> None:
-        if self._total_steps is not None:
-            self._numbers["steps"] = f"{step:,}/{self._total_steps:,}"
+    def _move(self, fraction: float, step: int) -> None:
+        self._fraction, self._step = max(fraction, self._fraction), max(step, self._step)
 
-    def _show(self) -> None:
-        self._bar.update(self._task, numbers="  ".join(self._numbers.values()))
+    def _draw(self) -> None:
+        """Steps and mean return of this moment, the newest speed, the last evaluation."""
+        self._last_drawn = time.perf_counter()
+        steps = f"{self._step:,}/{self._total_steps:,}" if self._total_steps is not None and self._step else ""
+        numbers = filter(None, (steps, self._speed, self._training_return, self._evaluation))
+        self._bar.update(self._task, completed=self._fraction, numbers="  ".join(numbers) or "training")
+
+
+@contextmanager
+def noting_compilation(progress: Progress) -> Iterator[None]:
+    """Shows, once, that an update is being compiled, as nothing moves meanwhile. A run in PyTorch is not held up."""
+    logger = logging.getLogger(_COMPILING)
+    told: list[logging.LogRecord] = []
+
+    def note(record: logging.LogRecord) -> bool:
+        """What is shown here is nobody else's to print."""
+        if record.levelno != logging.INFO:
+            return True
+        if not told:
+            told.append(record)
+            progress.noted(record.getMessage())
+        return False
+
+    level = logger.level
+    logger.setLevel(logging.INFO)
+    logger.addFilter(note)
+    try:
+        yield
+    finally:
+        logger.removeFilter(note)
+        logger.setLevel(level)
 
 
 def bar_or_lines(console: Console, every: int | None = None, decimals: int | None = None) -> Progress:

@@ -72,6 +72,7 @@ class RunRecorder:
             sweep_unfinished(info.folder)
             cut_torn_tail(info.folder / REPORTS_FILE)
             self._reported = dict(read_reports(info.folder))
+            self._best = max(self._reported.values(), default=None)  # of all evaluations
             _drop_metrics_after(info.folder / METRICS_FILE, num_env_steps, set(map(self._env_steps, self._reported)))
         except BaseException:
             os.close(lock)
@@ -95,22 +96,22 @@ class RunRecorder:
 
     def report(self, step: float, value: float) -> None:
         """Notes an evaluation."""
-        is_new = step not in self._reported
-        is_better = is_new and self._is_better(value)
-        if is_new:
+        if step not in self._reported:
             with (self._info.folder / REPORTS_FILE).open("ab", buffering=0) as file:
                 append_line(file, {"step": step, "value": value}, durable=True)
             self._reported[step] = value
-        if is_new and not self._ended:  # the rest of the grid is no evaluation of its own
-            self._progress.evaluated(step, value, is_better)
         self._stop_if_requested()
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Hands metrics on."""
+        """Hands metrics on; those of an evaluation after its reports, which may be for several points of the grid."""
         assert self._run is not None
         self._run.log(step, metrics)
         if EVALUATION_METRIC not in metrics:
             self._progress.measured(step, metrics)
+        elif self._reported and not self._ended:  # weights to start from are noted, the last ones are the outcome
+            value = metrics[EVALUATION_METRIC]
+            self._progress.evaluated(step, value, self._best is not None and value > self._best)
+            self._best = value if self._best is None else max(self._best, value)
 
     def add_episode(self, reward: float, step: int, at: float | None = None) -> None:
         """Keeps an episode in the history, and shows it."""
@@ -139,10 +140,6 @@ class RunRecorder:
     def _budget(self) -> int | None:
         """Environment steps that progress is shown in; None: it has none."""
         return int(self._info.config["training"]["total_steps"])
-
-    def _is_better(self, value: float) -> bool:
-        """Whether it is more than all that was reported before."""
-        return bool(self._reported) and value > max(self._reported.values())
 
     def _env_steps(self, fraction: float) -> int:
         return round(fraction * int(self._info.config.get("training", {}).get("total_steps", 0)))
@@ -208,15 +205,11 @@ class FunctionRecorder(RunRecorder):
     def _budget(self) -> None:
         """It counts no steps."""
 
-    def _is_better(self, value: float) -> bool:
-        """Whether more is better is for who tunes it to say."""
-        del value
-        return False
-
     def report(self, step: float, value: float) -> None:
         """Notes a report, at its share of the budget in steps."""
         if step not in self._reported:
             self.log(self._env_steps(step), {REPORT_METRIC: value, "report/step": step})
+            self._progress.scored(step, value)
         super().report(step, value)
 
 

@@ -19,6 +19,7 @@ from tuner.study.storage.store import StudyStore
 from tuner.support.columns import in_columns
 
 _WIDTH_OF_COUNTS = 11
+_LEAST_NAMED_S = 0.05
 _WHAT = {
     SCREEN: "configurations, sampled",
     EVOLVE: "parts of runs: members are compared behind each, the worst copy the best and change",
@@ -35,10 +36,16 @@ class Speed:
     Attributes:
         steps_per_second: Environment steps, evaluations included.
         source: Where that is known from.
+        start_s: Seconds that a run takes besides, to start and to end; 0: they are in the steps, or not known.
     """
 
     steps_per_second: float
     source: str
+    start_s: float = 0.0
+
+    def seconds(self, env_steps: int, num_runs: int) -> float:
+        """What so many runs of so many steps in all take, one after another."""
+        return env_steps / self.steps_per_second + num_runs * self.start_s
 
 
 def remembered_speed(store: StudyStore, definition: StudyDefinition) -> Speed | None:
@@ -67,7 +74,8 @@ def describe_plan(
     """Stages, runs, seeds, rungs, environment steps and estimated minutes, as text for a terminal of that width."""
     settings = definition.settings
     total_steps = definition.total_steps
-    run_s = None if speed is None else total_steps / speed.steps_per_second
+    num_parts = max(1, len(definition.environments))  # runs of a configuration on a seed
+    run_s = None if speed is None else speed.seconds(total_steps, num_parts)
     num_trials = affordable_trials(definition, seats.count, run_s)
     stages = [
         replace(plan, num_configurations=num_trials, env_steps=num_trials * total_steps)
@@ -84,7 +92,7 @@ def describe_plan(
         [row for plan in stages for row in _stage_rows(plan, definition)],
         [
             _pruning_row(points, definition),
-            _cost_row(sum(plan.env_steps for plan in stages), seats.count, speed, bool(points)),
+            _cost_row(stages, num_parts, seats.count, speed, prunes=bool(points)),
         ],
         [("machines", seats.remark)] if seats.remark else [],
         _budget_rows(settings, num_trials, speed),
@@ -140,14 +148,18 @@ def _pruning_row(points: Sequence[int], definition: StudyDefinition) -> tuple[st
     return "rungs", f"after {rungs} of a run, used if ranks there agree with final ones in the first {num_trials} runs"
 
 
-def _cost_row(env_steps: int, parallel: int, speed: Speed | None, prunes: bool) -> tuple[str, str]:
+def _cost_row(
+    stages: Sequence[StagePlan], num_parts: int, parallel: int, speed: Speed | None, *, prunes: bool
+) -> tuple[str, str]:
+    env_steps, num_runs = sum(plan.env_steps for plan in stages), num_parts * sum(plan.num_runs for plan in stages)
     most = f"at most {env_steps:,} environment steps"
     if speed is None:
         return "in all", f"{most}; how long one run takes is not known yet"
-    seconds, less = env_steps / speed.steps_per_second / parallel, ", less what is pruned" if prunes else ""
+    seconds, less = speed.seconds(env_steps, num_runs) / parallel, ", less what is pruned" if prunes else ""
+    start = f", and {speed.start_s:.1f} s to start and end each run" if speed.start_s >= _LEAST_NAMED_S else ""
     return "in all", (
-        f"{most}: about {format_seconds(seconds)} with {parallel} at a time and "
-        f"{format_number(speed.steps_per_second)} steps per second each ({speed.source}){less}"
+        f"{most}: about {format_seconds(seconds)} with {parallel} at a time, "
+        f"{format_number(speed.steps_per_second)} steps per second each{start} ({speed.source}){less}"
     )
 
 

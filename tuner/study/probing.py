@@ -5,6 +5,7 @@ trials, so the controller never imports a framework.
 """
 
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.errors import UserError
@@ -60,10 +61,22 @@ def run_probe(definition: StudyDefinition, executor: Executor, interrupts: Inter
             executor.stop_all()
 
 
-def measure_speed(definition: StudyDefinition, executor: Executor, folder: Path) -> float | None:
-    """Environment steps per second of the default configuration, over a few thousand steps; None if it cannot run.
+@dataclass(frozen=True)
+class Pace:
+    """What a short run has taken.
 
-    The first half, in which many agents only collect, is not counted.
+    Attributes:
+        steps_per_second: Environment steps, over its second half: in the first, many agents only collect.
+        start_s: Seconds of the whole run beyond its steps at that speed: building, compiling, leaving; imports, too,
+            where each run makes its own.
+    """
+
+    steps_per_second: float
+    start_s: float
+
+
+def measure_pace(definition: StudyDefinition, executor: Executor, folder: Path) -> Pace | None:
+    """How fast the default configuration is, over a few thousand steps; None if it cannot run.
 
     Args:
         definition: The study.
@@ -81,8 +94,12 @@ def measure_speed(definition: StudyDefinition, executor: Executor, folder: Path)
         for event in executor.wait(POLL_S):
             if isinstance(event, TrialReported):
                 times.append(time.monotonic())
-            if _take(event, executor, scores) is not None:
-                return num_steps / 2 / (times[1] - times[0]) if len(times) == 2 else None
+            result = _take(event, executor, scores)
+            if result is not None:
+                if len(times) < 2:
+                    return None
+                steps_s = 2 * (times[1] - times[0])
+                return Pace(num_steps / steps_s, max(0.0, result.seconds - steps_s))
 
 
 def _take(event: Event, executor: Executor, scores: list[float]) -> TrialResult | None:

@@ -21,7 +21,7 @@ from tuner.results.records import (
     RunRecord,
     StudySummary,
 )
-from tuner.results.wording import counted, format_number, join_words
+from tuner.results.wording import counted, join_words
 from tuner.study.definition import DEFAULT_LABEL
 from tuner.study.importance import PERMUTATIONS, importances, over_time
 from tuner.study.population.knobs import Schedule
@@ -230,11 +230,6 @@ def _notes(study: optuna.Study, definition: JsonDict, runs: list[RunRecord]) -> 
         listed = join_words(f"{label} is {name}" for label, name in starts.items())
         notes.append(f"The search was started with known configurations (warm_start): {listed}.")
     notes.append("All screening trials share one seed.")
-    if definition.get("environments"):
-        listed = ", ".join(
-            f"{name} {format_number(one.random)} to {format_number(one.good)}" for name, one in scales_of(study).items()
-        )
-        notes.append(f"Score 0 is the return of a random policy, score 1 that of a good one: {listed}.")
     return (*notes, *_order_note(study))
 
 

@@ -122,6 +122,8 @@ class CompiledUpdate:
         numbers = np.fromiter(scalars.values(), np.float32, len(scalars))
         arrays = {**columns, _SYNC: sync.astype(np.float32), _SCALARS: numbers}
         if signature not in self._traced:  # traced apart from the first run, so that a refused agent is not trained
+            if self.compilation.uses_xla:
+                _log.info("compiling the update: some seconds, or less where this shape was compiled before")
             packing, rows = Packing(arrays), PackedRows()
             loop = partial(self._packed_loop, packing, rows, list(scalars))
             function = self._trace(loop, *packing.packed(arrays))

@@ -81,6 +81,23 @@ TRAIN = {
     "no name": (["=3"], "=3 names no setting: settings are written KEY=VALUE"),
     "a setting of a tracker": (["tracker.wandb.mode=of"], "tracker.wandb.mode=of is unknown: it must be online"),
     "a word of another library": (["log_frequency=50"], "here it is progress.every, in training episodes"),
+    "another one in its group": (
+        ["optimizer.lr=1e-3"],
+        "unknown key optimizer.lr: here it is optimizer.learning_rate\n",
+    ),
+    "another one alone": (["lr=1e-3"], "unknown key lr: here it is optimizer.learning_rate\n"),
+    "another one with a plus": (["+lr=1e-3"], "unknown key lr: here it is optimizer.learning_rate\n"),
+    "another one of what is not here": (["agent=dqn", "ent_coef=0"], "unknown key ent_coef; --cfg job shows all"),
+    "a group without a choice": (["agent="], "agent= is without a choice: write agent=NAME (there is a2c, "),
+    "a game": (["env=Pong"], "there is no env=Pong; did you mean env=atari env.game=pong?"),
+    "a game as Gymnasium had it": (["env=MsPacmanNoFrameskip-v4"], "did you mean env=atari env.game=ms_pacman?"),
+    "a game as ALE has it": (["env=ALE/Pong-v5"], "there is no env=ALE/Pong-v5; did you mean env=atari env.game=pong?"),
+    "an id of Gymnasium": (["env=HalfCheetah-v5"], "did you mean env.id=HalfCheetah-v5?"),
+    "an unknown key in a group": (
+        ["optimizer={learning_rate:1e-3,beta:1}"],
+        "unknown key optimizer.beta; did you mean optimizer.beta1 or optimizer.beta2?",
+    ),
+    "a list of one environment": (["env=[cartpole]"], "env=[cartpole] is a list: type env=cartpole\n"),
     "lines for no episodes": (["progress=lines", "progress.every=0"], "progress.every=0 is not possible: it must be"),
     "a policy without likelihoods": (["agent=ppo", "policy=eps_greedy"], "use policy=softmax"),
     "a contradiction": (

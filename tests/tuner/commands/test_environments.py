@@ -51,11 +51,13 @@ def test_a_function_is_tuned_for_all(mine: CommandLine) -> None:
     assert {part.environment: part.value for part in result.summary.runs[0].parts}.keys() == {"left", "right"}
     assert result.best_params == {"agent.x": 0.4}
     rows = [line.split() for line in answer.output.splitlines() if line.strip().startswith(("left ", "right "))]
-    told = [[row[index] for index in (0, 1, 4, 7)] for row in rows]  # intervals stand between
-    assert told == [["left", "1", "6", "+5"], ["right", "0.9", "0.6", "-0.3"]]
-    assert "Score 0 is the return of a random policy, score 1 that of a good one: left 0 to 10, right 0.1 to 0.9." in (
-        answer.output
-    )
+    told = [[row[index] for index in (0, 1, 2, 3, 6, 9)] for row in rows]  # intervals stand between
+    assert told == [["left", "0", "10", "1", "6", "+5"], ["right", "0.1", "0.9", "0.9", "0.6", "-0.3"]]
+    assert "score 0: a random policy, score 1: a good one" in answer.output
+    scale = "Score 0 is the return of a random policy, score 1 that of a good one: left 0 to 10, right 0.1 to 0.9."
+    lines = answer.output.splitlines()
+    assert result.verdict.sentence in lines[lines.index(scale) - 1], "what numbers are stands right behind the verdict"
+    assert "random policy" not in result.verdict.sentence
     again = mine("tune", *FUNCTION, "study.environments=[left,right]")
     assert again.status == 0, again
     assert "nothing was left to run" in again.output
@@ -151,9 +153,15 @@ def test_the_plan_counts_all_environments(tuner: CommandLine) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["tune", "env=[cartpole]"], "must name two environments or more; of one, type env=cartpole in its place"),
-        (["tune", "env=[]"], "must name two environments or more"),
-        (["tune", "env=[cartpole,cartpole]"], "names cartpole twice: leave one of them out"),
+        (["tune", "env=[cartpole]"], "env=[cartpole] names one environment only: type env=cartpole, or list another"),
+        (["tune", "env=[]"], "env=[] names no environment: list two or more, such as env=[cartpole,acrobot]"),
+        (["tune", "env=[cartpole,cartpole]"], "names one environment only: type env=cartpole, or list another"),
+        (["tune", "env=[cartpole,acrobot,cartpole]"], "names cartpole twice: leave one of them out"),
+        (["tune", "env=[cartpole,null]"], "env=[cartpole,null]: null is no name of an environment; leave it out"),
+        (
+            ["tune", "env=[cartpole,acrobot],[cartpole,pendulum]"],
+            "one list for a study of all, env=[cartpole,acrobot,pe",
+        ),
         (["tune", "env=[cartpole,acrobott]"], "there is no env=acrobott; did you mean env=acrobot?"),
         (["tune", "env=[cartpole,pendulum]"], "in env=pendulum: DQN chooses one of several actions, but Pendulum-v1"),
         (["tune", TWO, "study.environments=[cartpole,catch]"], "name different environments: leave one of them out"),

@@ -132,7 +132,8 @@ def test_what_is_to_be_typed_begins_with_what_the_verdict_advises(tuner: Command
     options = ["study.num_trials=3", "study.num_candidates=2", "study.num_test_seeds=2", "study.num_race_seeds=0"]
     result = tuner_package.tune([*plain, *options, "executor=inline"])
     commands = {
-        finding: _commands(_judged_as(result, finding)) for finding in (Finding.BETTER, Finding.DEFAULT_AS_GOOD)
+        finding: _commands(_judged_as(result, finding), "sqlite:///studies.db")
+        for finding in (Finding.BETTER, Finding.DEFAULT_AS_GOOD)
     }
     retrain = {
         "train the winner again": result.summary.retrain_command,
@@ -233,19 +234,30 @@ def test_a_plan_remembers_how_fast_runs_were(tuner: CommandLine) -> None:
     assert "30,000 steps per second each (the median of 5 earlier runs)" in words
 
 
-def test_a_plan_measures_where_nothing_has_run(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = iter([100.0, 104.0])
+def measured_plan(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch, half_s: float) -> str:
+    """The plan after a run that takes a second, and so long for the second half of its 4,000 steps."""
+    clock = iter([100.0, 100.0 + half_s])
     monkeypatch.setattr("tuner.study.probing.time", SimpleNamespace(monotonic=lambda: next(clock)))
     (tuner.folder / "mine" / "executor" / "two.yaml").write_text(
         "_target_: tests.tuner.commands.test_tune.TwoReports\n"
     )
     answer = tuner("tune", "--config-dir", "mine", "executor=two", "plan=true")
     assert answer.status == 0, answer.errors
-    # 2000 steps in 4 s are 500 a second; 1,200,000 of them take 40 minutes
-    words = " ".join(answer.output.split())
+    return " ".join(answer.output.split())
+
+
+def test_a_plan_counts_what_it_takes_to_start_a_run(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = measured_plan(tuner, monkeypatch, half_s=0.25)
+    # 8000 steps a second are 150 s for 1,200,000, and each of 40 runs of 30,000 takes half a second besides
     assert (
-        "about 40 min 00 s with 1 at a time and 500 steps per second each (measured just now, one run alone)" in words
+        "about 2 min 50 s with 1 at a time, 8,000 steps per second each, and 0.5 s to start and end each run" in words
     )
+
+
+def test_a_plan_measures_where_nothing_has_run(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = measured_plan(tuner, monkeypatch, half_s=4.0)
+    # 2000 steps in 4 s are 500 a second; 1,200,000 of them take 40 minutes
+    assert "about 40 min 00 s with 1 at a time, 500 steps per second each (measured just now, one run alone)" in words
     assert not (tuner.folder / "studies.db").exists()
 
 

@@ -53,6 +53,21 @@ def test_every_configuration_of_the_path_is_drawn_with_its_seeds() -> None:
     assert figure["layout"]["yaxis"]["ticktext"] == ["+ gamma", "+ kind and sigma", "+ learning_rate", "default"]
 
 
+def test_the_title_goes_by_the_verdict() -> None:
+    """Test scores of 80 to 84 against 20 to 24; with these exchanged the default is better."""
+    better = full_study()
+    exchanged = {"trial 8": "default", "default": "trial 8"}
+    runs = [
+        replace(run, label=exchanged.get(run.label, run.label)) if run.stage == "test" else run for run in better.runs
+    ]
+    titles = ("Which changes made the winner better", "What the changes of the winner are worth")
+    for summary, title, other in ((better, *titles), (replace(better, runs=tuple(runs)), *titles[::-1])):
+        for found in (None, FOUND):
+            page = render_page(replace(summary, ablation=found))
+            assert title in page
+            assert other not in page
+
+
 def test_the_page_says_what_came_of_it() -> None:
     page = render_page(full_study(ablation=FOUND))
     text = page.partition('id="ablation"')[2].partition("</section>")[0]

@@ -37,7 +37,7 @@ def test_a_trained_run_is_evaluated_and_filmed(tuner: CommandLine, backend: str)
 def test_without_a_film(tuner: CommandLine) -> None:
     tuner("train", *SMALL, *SMALL_AGENTS["dqn"], "hydra.run.dir=mine")
     answer = tuner("play", "mine", "gif=null", "num_episodes=1")
-    assert len(answer.output.splitlines()) == 1
+    assert len(answer.output.splitlines()) == 2
     assert not (tuner.folder / "mine" / "play.gif").exists()
 
 
@@ -131,7 +131,8 @@ def test_an_episode_is_kept_in_several_ways(tuner: CommandLine) -> None:
     files = ("gif=null", "mp4=play.mp4", "frames=pictures", "every=2", "fps=20", "num_episodes=1")
     answer = tuner("play", "mine", *files)
     assert (answer.status, answer.errors) == (0, "")
-    assert answer.output.splitlines()[1:] == [
+    assert answer.output.splitlines()[0] == "playing mine, weights of checkpoint.safetensors"
+    assert answer.output.splitlines()[2:] == [
         "film of one episode: mine/play.mp4",
         "film of one episode: mine/pictures",
     ]
@@ -195,6 +196,7 @@ def test_a_checkpoint_is_played_by_its_file(tuner: CommandLine) -> None:
     best = tuner("play", "mine/best.safetensors", "num_episodes=2", "gif=null").output
     assert best == tuner("play", "mine", "weights=best", "num_episodes=2", "gif=null").output
     assert "when it was evaluated best" in best
+    assert best.startswith("playing mine, weights of best.safetensors\n")
     first.rename(tuner.folder / "elsewhere.safetensors")
     assert "is not the folder of a run" in tuner.refused("play", "elsewhere.safetensors")
     for path in (tuner.folder / "mine").glob("*.safetensors"):
@@ -202,15 +204,25 @@ def test_a_checkpoint_is_played_by_its_file(tuner: CommandLine) -> None:
     assert "has no checkpoint yet" in tuner.refused("play", "mine")
 
 
+def test_without_a_storage_beside_it_a_study_names_the_run_to_play(tuner: CommandLine) -> None:
+    small = (*SMALL, *SMALL_AGENTS["dqn"], *SMALL_STUDY, "study.name=mine", "storage=memory")
+    line = tuner("tune", *small).output.partition("watch the winner:\n  ")[2].splitlines()[0]
+    assert line.startswith("tuner play studies/mine/test/")
+    assert tuner(*line.split()[1:], "num_episodes=1", "gif=null").status == 0
+
+
 def test_of_a_study_the_winner_is_played(tuner: CommandLine) -> None:
     small = (*SMALL, *SMALL_AGENTS["dqn"], *SMALL_STUDY, "study.name=mine")
-    assert tuner("tune", *small).status == 0
+    studied = tuner("tune", *small)
+    assert studied.status == 0
+    assert "\nwatch the winner:\n  tuner play studies/mine\n" in studied.output
     expected = load_study("mine").best_run()
     answer = tuner("play", "mine", "num_episodes=2")
     assert (answer.status, answer.errors) == (0, "")
-    assert answer.output.splitlines()[1] == f"film of one episode: {expected / 'play.gif'}"
+    assert answer.output.splitlines()[0] == f"playing {expected}, weights of checkpoint.safetensors"
+    assert answer.output.splitlines()[2] == f"film of one episode: {expected / 'play.gif'}"
     assert answer.output == tuner("play", "studies/mine", "num_episodes=2").output
-    assert answer.output.splitlines()[0] == tuner("play", str(expected), "num_episodes=2").output.splitlines()[0]
+    assert answer.output == tuner("play", str(expected), "num_episodes=2").output
     screened = tuner("play", "studies/mine/screen/0", "num_episodes=1")
     assert (tuner.folder / "studies" / "mine" / "screen" / "0" / "play.gif").exists(), screened.errors
 

@@ -104,6 +104,26 @@ def test_progress_is_a_line_per_evaluation_where_there_is_no_terminal(tuner: Com
     assert "80 steps  mean return" in lines[1]
 
 
+def test_a_line_speaks_of_the_moment_of_its_evaluation(tuner: CommandLine) -> None:
+    """Rollouts of 128 steps pass the points at 80, 160 and 240 at 128 and 256."""
+    ppo = ("agent=ppo", "env.num_envs=4", "buffer.num_steps=32", "buffer.num_epochs=1", "buffer.batch_size=16")
+    answer = tuner("train", *SMALL, *ppo, "training.reward_window=3", "progress.decimals=3", "hydra.run.dir=mine")
+    lines = [line for line in answer.output.splitlines() if "%" in line]
+    assert [line.split("steps")[0].split() for line in lines] == [["53%", "128"], ["100%", "256"]]
+    history = pyarrow.parquet.read_table(tuner.folder / "mine" / "history.parquet").to_pydict()
+    for line, step in zip(lines, (128, 256), strict=True):
+        mean = [row for row, end in zip(history["mean_reward"], history["step"], strict=True) if end <= step][-1]
+        assert f", {mean:.3f} while training" in line
+
+
+@pytest.mark.parametrize(("compiled", "times"), [("auto", 1), ("false", 0)])
+def test_that_an_update_is_compiled_is_said_once(tuner: CommandLine, compiled: str, times: int) -> None:
+    typed = ("backend=keras", f"training.jit_compile={compiled}", "hydra.run.dir=mine")
+    answer = tuner("train", *SMALL, *SMALL_AGENTS["dqn"], *typed)
+    assert (answer.status, answer.errors) == (0, "")
+    assert answer.output.count("compiling the update") == times
+
+
 def test_the_folder_is_named_after_the_run(tuner: CommandLine) -> None:
     tuner("train", *SMALL, *SMALL_AGENTS["dqn"], "seed=4")
     assert [path.name.split("_", 2)[2] for path in (tuner.folder / "runs").iterdir()] == ["dqn_CartPole-v1_s4"]

@@ -12,6 +12,7 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,25 @@ def test_the_winner_of_all_is_that_of_none(tmp_path: Path) -> None:
     assert found.difference is not None
     assert found.difference.iqm == pytest.approx(0.3)
     assert "In high the default configuration is better: the winner differs from it by -40 [-40, -40]." in found.details
+
+
+def test_what_is_no_better_than_random_actions_is_said_in_the_verdict(tmp_path: Path) -> None:
+    summary = study(tmp_path, num_test_seeds=5)
+
+    def scoring(low: Mapping[str, float]) -> str:
+        """The verdict, with other scores in one environment."""
+        runs = [
+            replace(run, parts=tuple(replace(part, value=low.get(run.label, part.value)) for part in run.parts[:1]))
+            for run in summary.runs
+        ]
+        return verdict(replace(summary, runs=tuple(runs))).sentence
+
+    winner = str(summary.winner_label)
+    assert "random policy" not in scoring({winner: 0.1, "default": -0.2})
+    said = "In low the winner does not beat a random policy (score "
+    assert scoring({winner: 0.0, "default": 0.1}).endswith(f"{said}0).")
+    both = f"{said}-0.1), and neither does the default configuration (-0.2)."
+    assert scoring({winner: -0.1, "default": -0.2}).endswith(both)
 
 
 LOWEST, HIGHEST = ScoreScale(0.0, 10.0), ScoreScale(-100.0, 100.0)

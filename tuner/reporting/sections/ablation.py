@@ -3,7 +3,7 @@
 from tuner.reporting.elements import figure, note, number_cell, reason, section, table, text_cell
 from tuner.reporting.markup import Html, tag
 from tuner.results.ablation import Ablation
-from tuner.results.findings import estimate
+from tuner.results.findings import Finding, estimate
 from tuner.results.insights.ablation import (
     StepEffect,
     ablation_command,
@@ -15,14 +15,20 @@ from tuner.results.insights.ablation import (
 from tuner.results.records import StudySummary
 from tuner.results.wording import counted, format_seconds, format_value
 
-_TITLE = "Which changes made the winner better"
 
+def ablation_section(summary: StudySummary, finding: Finding) -> Html:
+    """The path from the default configuration to the winner, measured by runs; without one, how to have it.
 
-def ablation_section(summary: StudySummary) -> Html:
-    """The path from the default configuration to the winner, measured by runs; without one, how to have it."""
+    Args:
+        summary: Of the study.
+        finding: Its verdict: what has not made the winner better is not said to have done so.
+    """
+    is_better = finding is Finding.BETTER
+    title = "Which changes made the winner better" if is_better else "What the changes of the winner are worth"
     found = summary.ablation
     if found is None:
-        return section("ablation", _TITLE, reason(f"Not measured yet: {ablation_command(summary)}"))
+        state = "" if is_better else "The winner is not known to be better than the default configuration. "
+        return section("ablation", title, reason(f"{state}Not measured yet: {ablation_command(summary)}"))
     told = [tag("li", sentence) for sentence in sentences(found)]
     of_before = "" if found.winner == summary.winner_label else f" That was the winner then; now {_now(summary)}."
     words = (
@@ -31,7 +37,7 @@ def ablation_section(summary: StudySummary) -> Html:
         f"Hoos 2016).{of_before}"
     )
     drawn = figure("ablation-figure", "Points are runs, diamonds interquartile means with their 95 % intervals.")
-    return section("ablation", _TITLE, tag("ul", *told, class_="kinds"), note(words), drawn, _table(found))
+    return section("ablation", title, tag("ul", *told, class_="kinds"), note(words), drawn, _table(found))
 
 
 def _now(summary: StudySummary) -> str:

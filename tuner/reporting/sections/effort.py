@@ -54,7 +54,9 @@ def expected_best_section(summary: StudySummary) -> Html:
         "Best screening score to be expected of so many trials drawn from these (Dodge et al. 2019). "
         "It is a tuning score: one seed, and the best of many."
     )
-    return section("more", title, tag("p", found.sentence), figure("expected-figure", words))
+    return section(
+        "more", title, tag("p", found.sentence(_default_is_as_good(summary))), figure("expected-figure", words)
+    )
 
 
 def cost_section(summary: StudySummary) -> Html:
@@ -136,8 +138,11 @@ def reproduce_section(summary: StudySummary) -> Html:
 
 
 def _keeps_default(summary: StudySummary) -> bool:
-    advised = not summary.is_sweep and verdict(summary).finding is Finding.DEFAULT_AS_GOOD
-    return advised and summary.winner_label != summary.default_label
+    return _default_is_as_good(summary) and summary.winner_label != summary.default_label
+
+
+def _default_is_as_good(summary: StudySummary) -> bool:
+    return not summary.is_sweep and verdict(summary).finding is Finding.DEFAULT_AS_GOOD
 
 
 def about_section(summary: StudySummary) -> Html:

@@ -10,6 +10,7 @@ from tuner.trial.messages import Outcome
 
 MIN_TRIALS = 5
 _MAX_POINTS = 60
+_ELSEWHERE = "keep it, or search other parameters or ranges (space.NAME)"
 
 
 @dataclass(frozen=True)
@@ -119,9 +120,12 @@ class ExpectedBest:
     gain: float
     noise: float | None
 
-    @property
-    def sentence(self) -> str:
-        """Whether going on is worth it."""
+    def sentence(self, keeps_default: bool = False) -> str:
+        """Whether going on is worth it.
+
+        Args:
+            keeps_default: Whether the default configuration is as good as what was found, or better.
+        """
         number = self.points[-1][0]
         bought = f"Going from {number // 2} to {number} trials raised the best score to be expected by "
         if self.noise is None:
@@ -129,8 +133,13 @@ class ExpectedBest:
         gain, noise = format_number(self.gain), format_number(self.noise)
         against = f"{bought}{gain}; another seed alone moves a score by about {noise}."
         if self.gain < self.noise:
+            if keeps_default:
+                return (
+                    f"{against} More trials of the same kind would hardly beat the default configuration: {_ELSEWHERE}."
+                )
             return f"{against} More trials of the same kind would hardly pay."
-        return f"{against} More trials may still pay: raise study.num_trials and give the same command."
+        so_far = ", though the default configuration has not been beaten yet" if keeps_default else ""
+        return f"{against} More trials may still pay{so_far}: raise study.num_trials and give the same command."
 
 
 def expected_best(summary: StudySummary) -> ExpectedBest | None:

@@ -34,6 +34,43 @@ def by_environment(summary: StudySummary) -> tuple[InEnvironment, ...]:
     return tuple(_row(summary, name) for name in summary.environments)
 
 
+def scale_sentences(summary: StudySummary) -> tuple[str, ...]:
+    """What the scores of a study of several environments are; nothing of one environment, which has returns."""
+    listed = [
+        f"{name} {format_number(scale.random)} to {format_number(scale.good)}"
+        for name, scale in summary.environments.items()
+    ]
+    return (f"Score 0 is the return of a random policy, score 1 that of a good one: {', '.join(listed)}.",) * bool(
+        listed
+    )
+
+
+def warnings(summary: StudySummary) -> tuple[str, ...]:
+    """Where the winner is no better than random actions, whatever its mean over environments is."""
+    return tuple(
+        f"In {row.name} {_who_fails(summary, row)}."
+        for row in by_environment(summary)
+        if row.winner is not None and _is_useless(summary, row.name, row.winner)
+    )
+
+
+def _is_useless(summary: StudySummary, name: str, found: Estimate) -> bool:
+    return summary.environments[name].score(found.iqm) <= 0.0
+
+
+def _who_fails(summary: StudySummary, row: InEnvironment) -> str:
+    """The winner, and the default configuration if it does not learn there either."""
+    assert row.winner is not None
+    scale = summary.environments[row.name]
+    fails = f"does not beat a random policy (score {format_number(scale.score(row.winner.iqm))})"
+    if summary.winner_label == summary.default_label:
+        return f"the default configuration {fails}"
+    if row.default is None or not _is_useless(summary, row.name, row.default):
+        return f"the winner {fails}"
+    other = f"neither does the default configuration ({format_number(scale.score(row.default.iqm))})"
+    return f"the winner {fails}, and {other}"
+
+
 def sentences(summary: StudySummary) -> tuple[str, ...]:
     """Where the winner is not what its mean over environments promises."""
     rows = by_environment(summary)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from tuner.results.wording import counted
 from tuner.support.plain_text import printable_copy, shortened
 from tuner.trackers.background import BackgroundCalls
 from tuner.trackers.base import RunInfo, Table
@@ -74,7 +75,7 @@ class WandbTracker:
     def close(self, timeout_s: float = 10.0) -> None:
         """Delivers what is waiting, for at most `timeout_s` seconds; runs left open are closed as failed.
 
-        What could not be sent by then is told in one line. Nothing is accepted any more.
+        What could not be sent by then, and what that means, is told in one line. Nothing is accepted any more.
         """
         if self._calls.closed:
             return
@@ -82,7 +83,13 @@ class WandbTracker:
         if session.runs_queued:
             self._calls.submit(session.finish_open_runs)
         if not self._calls.close(timeout_s):
-            logger.warning("W&B took longer than %g s and was left behind: %s", timeout_s, session.unsent())
+            logger.warning(
+                "W&B had not received everything %g s after the end, and is not waited for any longer: %s. Nothing is "
+                "lost here (metrics.jsonl has every number), and nothing is to be done; a run may look crashed at W&B, "
+                "or lack its last points",
+                timeout_s,
+                session.unsent(),
+            )
             session.abandon()
 
 
@@ -196,7 +203,8 @@ class _Session:
 
     def unsent(self) -> str:
         """What is queued or under way, in words."""
-        return f"{self.runs_queued - self.runs_ended} runs not ended, {self.rows_queued - self.rows_sent} rows waiting"
+        runs, rows = self.runs_queued - self.runs_ended, self.rows_queued - self.rows_sent
+        return f"{counted(runs, 'run')} not closed there, {counted(rows, 'row')} of numbers not sent"
 
     def abandon(self) -> None:
         """Nobody waits any more: what fails from now on is not worth a word or a second try."""
