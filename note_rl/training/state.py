@@ -206,6 +206,8 @@ class StateMaker:
         """
         normaliser = (former.reward_normaliser or RewardNormaliser()) if self.settings.normalise_reward else None
         whole = former.is_whole(self.shard.size)
+        if former.shards is None:
+            _log.warning("what other ranks had collected was lost with them: environments and pool begin anew")
         collector = self._next_collector(former, seed, whole)
         experience = self._experience(collector, normaliser, former.sampling)
         kept = whole and (self.shard.size == 1 or collector is former.collector)
