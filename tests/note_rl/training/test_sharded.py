@@ -127,6 +127,30 @@ def test_ranks_are_equal_to_the_bit_and_have_seen_different_things(make):
     assert result.num_env_steps == agents[0].num_env_steps == made(make)[2]
 
 
+def by_environment_steps():
+    return dqn(update_batches=None, update_steps=24)
+
+
+@pytest.mark.parametrize("make", [dqn, by_environment_steps], ids=lambda make: make.__name__)
+def test_ranks_learn_as_often_and_move_targets_when_one_process_does(make):
+    alone, optimizers, steps = made(make)
+    recorder = Recorder(alone)
+    expected = alone.train(optimizers[0], total_steps=steps, p=0)
+    _, result, samples = trained(make)
+    assert (result.num_env_steps, len(result.losses)) == (expected.num_env_steps, len(expected.losses))
+    moves = [sample.sync.tolist() for sample, _ in recorder.samples]
+    assert 0 < sum(map(sum, moves)) < sum(map(len, moves))
+    for rank in range(2):
+        assert [sample.sync.tolist() for sample, _ in samples[rank]] == moves
+
+
+def test_ranks_explore_and_draw_by_random_numbers_of_their_own():
+    state = trained(dqn)[0][0]._trainer.state
+    mine, theirs = state.to_json()["random"], state.shards[0].head["random"]
+    for name in ("exploration", "sampling"):
+        assert mine[name]["state"]["inc"] != theirs[name]["state"]["inc"]  # of the stream, wherever in it they are
+
+
 class Seen(gymnasium.Wrapper):
     """Writes down which seeds its episodes begin with."""
 
