@@ -1,6 +1,6 @@
 """The values that pass between the parts. Axis letters: T time, E environments, N = T*E, K gradient steps, B batch."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Literal
 
@@ -14,6 +14,13 @@ IntArray = NDArray[np.integer[Any]]
 Scalar = float | int | str | bool | None
 Activation = Literal["relu", "tanh", "elu", "silu"]
 """Of the hidden layers of the built-in networks, in every framework."""
+Gather = Callable[[Array], Array]
+"""Gives the values [R, ...] of all ranks that train together for those [...] of this one, the same to each of them."""
+
+
+def of_one_rank(values: Array) -> Array:
+    """The values [1, ...] of all ranks where there is one; see `Gather`."""
+    return values[None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Environments: how they are made, checked and copied, and stepped several at a time."""
 
 from note_rl.environments.base import Env, Environments, as_the_space_has_it
-from note_rl.environments.choosing import training_environments
+from note_rl.environments.choosing import some_environments, training_environments
 from note_rl.environments.in_process import VectorEnvironment, difference
 from note_rl.environments.making import (
     EnvFactory,
@@ -38,5 +38,6 @@ __all__ = [
     "is_environment",
     "make_environments",
     "num_discrete_actions",
+    "some_environments",
     "training_environments",
 ]

@@ -1,5 +1,7 @@
 """How the environments of training are stepped, from what an agent was given as its `env`."""
 
+from collections.abc import Sequence
+
 import gymnasium
 
 from note_rl.environments.base import AnyVectorEnv, Environments
@@ -40,6 +42,20 @@ def training_environments(env: EnvLike, num_envs: int | None, seed: int) -> Envi
         more = [one() for _ in range((num_envs or 1) - 1)]
         return VectorEnvironment([flat_observations(env) for env in (made, *more)], seed)
     return VectorEnvironment(make_environments(env, num_envs), seed)
+
+
+def some_environments(env: EnvLike, numbers: Sequence[int], seed: int) -> Environments:
+    """Those of some numbers among more, whose others are stepped elsewhere; each has the seeds that it has among all.
+
+    Args:
+        env: An environment, an id, a factory, or a list of those of these numbers.
+        numbers: Of these environments.
+        seed: Root of the seeds of all.
+
+    Raises:
+        EnvironmentMismatchError: They cannot be made.
+    """
+    return VectorEnvironment(make_environments(env, len(numbers)), seed, numbers)
 
 
 def _foreign(env: AnyVectorEnv, num_envs: int | None, seed: int, given: EnvLike) -> Environments:

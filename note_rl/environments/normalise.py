@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from note_rl.types import Array, FloatArray, Steps
+from note_rl.types import Array, FloatArray, Gather, Steps, of_one_rank
 
 _EPSILON = 1e-8
 
@@ -25,18 +25,20 @@ class RunningMoments:
         self.mean: FloatArray = np.zeros(shape)
         self._squares: FloatArray = np.zeros(shape)  # sum of squared distances from the mean
 
-    def update(self, samples: Array) -> None:
-        """Takes in samples [N, *shape]."""
+    def update(self, samples: Array, gathered: Gather = of_one_rank) -> None:
+        """Takes in samples [N, *shape], and those of all other ranks, as many."""
         number = len(samples)
         if number == 0:
             return
         samples = np.asarray(samples, np.float64)
         mean = samples.mean(axis=0)
+        for moments in gathered(np.stack([mean, ((samples - mean) ** 2).sum(axis=0)])):
+            self._merge(number, *moments)
+
+    def _merge(self, number: int, mean: FloatArray, squares: FloatArray) -> None:
         distance = mean - self.mean
         total = self.count + number
-        self._squares = (
-            self._squares + ((samples - mean) ** 2).sum(axis=0) + distance**2 * (self.count * number / total)
-        )
+        self._squares = self._squares + squares + distance**2 * (self.count * number / total)
         self.mean = self.mean + distance * (number / total)
         self.count = total
 
@@ -66,12 +68,12 @@ class ObservationNormaliser:
         self.limit = limit
         self.moments: RunningMoments | None = None
 
-    def update(self, obs: Array) -> None:
-        """Takes in observations [T, E, *obs]."""
+    def update(self, obs: Array, gathered: Gather = of_one_rank) -> None:
+        """Takes in observations [T, E, *obs], and those of all other ranks."""
         shape = obs.shape[2:]
         if self.moments is None:
             self.moments = RunningMoments(shape)
-        self.moments.update(obs.reshape(-1, *shape))
+        self.moments.update(obs.reshape(-1, *shape), gathered)
 
     def __call__(self, obs: Array) -> Array:
         """Normalised observations [..., *obs] in single precision; as they are before any were taken in."""
@@ -104,8 +106,8 @@ class RewardNormaliser:
         self.moments = RunningMoments()
         self._return: FloatArray | None = None  # [E], discounted, of the running episodes
 
-    def update(self, steps: Steps, gamma: float) -> None:
-        """Takes in what was collected [T, E]."""
+    def update(self, steps: Steps, gamma: float, gathered: Gather = of_one_rank) -> None:
+        """Takes in what was collected [T, E], here and on all other ranks."""
         if self._return is None or len(self._return) != steps.reward.shape[1]:
             self._return = np.zeros(steps.reward.shape[1:])
         seen = np.empty(steps.reward.shape)
@@ -113,7 +115,7 @@ class RewardNormaliser:
             self._return = gamma * self._return + reward
             seen[t] = self._return
             self._return[ended] = 0.0
-        self.moments.update(seen.reshape(-1))
+        self.moments.update(seen.reshape(-1), gathered)
 
     def __call__(self, reward: FloatArray) -> FloatArray:
         """Scaled rewards of any shape."""

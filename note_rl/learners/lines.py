@@ -61,6 +61,8 @@ class Line:
         self._end: str | None = None  # how the other end was lost
         self._closed = threading.Event()
         self._farewell = False  # of the other end
+        if connection.family != socket.AF_UNIX:  # messages are small and follow each other: none waits to be joined
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", math.ceil(SILENCE_S), 0))
         for work in (self._listen, self._beat):
             threading.Thread(target=work, name=f"line to {name}", daemon=True).start()

@@ -58,6 +58,11 @@ class Adjustable:
                 f"{method}() goes by what was learned from last: call it while train() runs, in adjust_func(), "
                 "window_size_func() or a callback, once learning has begun"
             )
+        if self._trainer.num_ranks > 1:
+            raise SettingsError(
+                f"feeding=sharded and {method}() cannot be combined: it would go by what the first rank has measured "
+                "of its share; leave it out, or use feeding=split"
+            )
         return self._trainer.adaptation
 
     @property
@@ -86,7 +91,7 @@ class Adjustable:
         """Size of the minibatches by now, which adjust() and its like may have changed; "rollout" before train()."""
         settings = self._trainer.experience.settings if self._trainer is not None else self.settings.experience
         size: int | str = settings.batch_size
-        return size
+        return size * self._trainer.num_ranks if isinstance(size, int) and self._trainer is not None else size
 
     @checked_arguments(**_NUMBERS)
     def adjust_window_size(

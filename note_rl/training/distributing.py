@@ -1,7 +1,8 @@
 """Training over several processes: rank 0 trains as ever, and the others take its gradient steps along with it.
 
 Rank 0 collects, samples, evaluates, logs and saves. Of each minibatch it deals every rank its share; ranks average what
-they find, and so all take the same step. What rank 0 decides, it decides alone.
+they find, and so all take the same step. What rank 0 decides, it decides alone. Ranks that have environments of their
+own draw their shares themselves, see `note_rl.training.sharded`.
 """
 
 import zlib
@@ -13,14 +14,15 @@ from typing import Any, Protocol
 import numpy as np
 
 from note_rl.collect.recipe import plain_attributes
-from note_rl.errors import AgentContractError, PeerError, SettingsError
+from note_rl.errors import PeerError
 from note_rl.learners.adjustable import numbered
 from note_rl.learners.base import Learner, Staged, parameter_groups
-from note_rl.learners.declarations import Declared, updates_itself
-from note_rl.learners.lines import FAILED, Line
-from note_rl.learners.peers import Alone, Peers, check_divides, say_if_slower, share_of
+from note_rl.learners.lines import FAILED, Line, Message
+from note_rl.learners.peers import Alone, Peers, say_if_slower, share_of
 from note_rl.seeding import integer
-from note_rl.settings import Settings
+from note_rl.training.feeding import Feed
+from note_rl.training.following import Following
+from note_rl.training.trainer import Trainer
 from note_rl.types import EXTRAS, Array, FloatArray, Sample, TrainResult, Update, nested, under
 
 _LAST_WORDS_S = 1.0  # until a lost rank should be known as such
@@ -47,6 +49,7 @@ class Leader:
     def __init__(self, agent: Any, group: Ranks) -> None:
         self._agent = agent
         self._group = group
+        self._told_state = False
         self._expected = 0.0
         self._num_blocks = 0
         self._numbers: dict[str, Any] = {}  # of the agent, as the others know them
@@ -65,6 +68,10 @@ class Leader:
         self._learner.prepare(optimizer, max_grad_norm, hyperparameters, jit)
         self._of_optimizers = self._of_optimizers or _numbers_of(self._learner)
 
+    def feed(self, trainer: Trainer) -> Feed:
+        """What the trainer of rank 0 is fed by: its own environments."""
+        return trainer.fed_by(Feed)
+
     def expect(self, num_gradient_steps: float) -> None:
         """See `Learner.expect`."""
         self._expected = num_gradient_steps
@@ -80,32 +87,46 @@ class Leader:
             SettingsError: Minibatches cannot be dealt out evenly.
             PeerError: A rank is lost, or holds other parameters.
         """
-        size, compared = self._group.size, self._compares()
-        shares = [share_of(sample, rank, size) for rank in range(size)]
+        compared = self._compares()
+        mine, theirs = self._dealt(sample)
+        self.tell_state()
         if self._num_blocks == 0:
-            self._tell_state()
-            say_if_slower(parameter_groups(self._agent.param), sample.reward.shape[1], size)
-        numbers = plain_attributes(self._agent)
+            size = self._group.size
+            say_if_slower(parameter_groups(self._agent.param), mine.reward.shape[1] * size, size)
         head = {
             "do": "update",
             "hyperparameters": {**self._changed_numbers(hyperparameters), **hyperparameters},
-            "numbers": {name: value for name, value in numbers.items() if self._numbers.get(name) != value},
+            "numbers": self.news(),
             "expected": self._expected,
             "compared": compared,
             "seed": integer(self._agent._trainer.state.seed, "ranks", self._agent.num_gradient_steps),
         }
-        for line, share in zip(self._group.lines, shares[1:], strict=True):
-            line.send(head, _arrays_of(share))
-        self._numbers = numbers
+        for line, arrays in zip(self._group.lines, theirs, strict=True):
+            line.send(head, arrays)
         self._num_blocks += 1
         with _naming_the_lost(self._group):
-            update = self._learner.update(shares[0], hyperparameters)
-        if update.diverged or not (compared or _hands_over(update)):
+            update = self._learner.update(mine, hyperparameters)
+        if update.diverged or not (compared or self._wants_rows(update)):
             return update
         answers = [line.receive() for line in self._group.lines]
         if compared:
             self._compare([answer.head["sum"] for answer in answers])
-        return _together(update, [answer.arrays for answer in answers])
+        return _together(update, [answer.arrays for answer in answers]) if self._wants_rows(update) else update
+
+    def _dealt(self, sample: Sample) -> tuple[Sample, list[dict[str, Array]]]:
+        """The minibatches of rank 0, and what all others are sent of theirs."""
+        shares = [share_of(sample, rank, self._group.size) for rank in range(self._group.size)]
+        return shares[0], [_arrays_of(share) for share in shares[1:]]
+
+    def _wants_rows(self, update: Update) -> bool:
+        """Whether rank 0 is to know what the rows of all ranks gave."""
+        return _hands_over(update)
+
+    def news(self) -> dict[str, Any]:
+        """The numbers of the agent that the others do not know yet."""
+        numbers, known = plain_attributes(self._agent), self._numbers
+        self._numbers = numbers
+        return {name: value for name, value in numbers.items() if name not in known or known[name] != value}
 
     def end(self, result: TrainResult) -> None:
         """Tells all that training is over."""
@@ -138,7 +159,11 @@ class Leader:
                     "such as restore_param() in a callback, or the ranks do not run the same versions"
                 )
 
-    def _tell_state(self) -> None:
+    def tell_state(self) -> None:
+        """Has all ranks begin with the parameters and slots of this one; once is enough."""
+        if self._told_state:
+            return
+        self._told_state = True
         stages = list(self._learner.stages) if isinstance(self._learner, Staged) else None
         self._tell({"do": "state", "stages": stages}, self._learner.get_state())
 
@@ -164,7 +189,7 @@ def follow(agent: Any, optimizer: Any, group: Ranks) -> TrainResult:
     line, learner = group.lines[0], agent.learner
     try:
         learner.join(group)
-        return _followed(agent, optimizer, group)
+        return _Follower(agent, optimizer, group).follow()
     except PeerError:
         raise
     except BaseException as error:
@@ -175,83 +200,64 @@ def follow(agent: Any, optimizer: Any, group: Ranks) -> TrainResult:
         learner.join(Alone())
 
 
-def _followed(agent: Any, optimizer: Any, group: Ranks) -> TrainResult:
-    line, learner = group.lines[0], agent.learner
-    while True:
-        message = line.receive()
-        head, arrays = message.head, message.arrays
-        if head["do"] == "prepare":
-            learner.prepare(optimizer, head["max_grad_norm"], head["hyperparameters"], head["jit"])
-        elif head["do"] == "state":
-            learner.set_state(arrays)
-            if head["stages"] is not None:
-                learner.resume(tuple(head["stages"]))
-        elif head["do"] == "update":
-            vars(agent).update(head["numbers"])
-            learner.expect(head["expected"])
-            group.reseed(integer(head["seed"], "rank", group.rank))
-            with _naming_the_lost(group):
-                update = learner.update(_sample_of(arrays), head["hyperparameters"])
-            if not update.diverged and (head["compared"] or _hands_over(update)):
-                line.send({"sum": checksum(learner) if head["compared"] else None}, _rows(update))
-        else:
-            agent.obs_normaliser.set_state(arrays)
-            return TrainResult(**head["result"])
+class _Follower:
+    """Does what rank 0 says, message by message."""
 
+    def __init__(self, agent: Any, optimizer: Any, group: Ranks) -> None:
+        self._agent = agent
+        self._optimizer = optimizer
+        self._group = group
+        self._line = group.lines[0]
+        self._own: Following | None = None  # environments
+        self._does = {
+            "prepare": self._prepare,
+            "state": self._take_state,
+            "begin": self._begin,
+            "update": self._update,
+        }
 
-def check_can_be_shared(agent: Declared | type[Declared], settings: Settings, size: int) -> None:
-    """Refuses what several replicas cannot do together, before anything runs.
+    def follow(self) -> TrainResult:
+        """Returns what rank 0 has done when it says so."""
+        while True:
+            message = self._line.receive()
+            does = self._does.get(message.head["do"])
+            if does is not None:
+                does(message)
+            elif message.head["do"] != "end":
+                assert self._own is not None
+                self._own.heed(message)
+            else:
+                self._agent.obs_normaliser.set_state(message.arrays)
+                if self._own is not None:
+                    self._own.close()
+                return TrainResult(**message.head["result"])
 
-    Args:
-        agent: One, or its class.
-        settings: What set() was told.
-        size: How many replicas.
+    def _prepare(self, message: Message) -> None:
+        told = {name: message.head[name] for name in ("max_grad_norm", "hyperparameters", "jit")}
+        self._agent.learner.prepare(self._optimizer, **told)
 
-    Raises:
-        AgentContractError: The agent takes its updates by itself, or its samples influence each other.
-        SettingsError: Minibatches cannot be dealt out evenly.
-    """
-    kind = agent if isinstance(agent, type) else type(agent)
-    name = kind.__name__
-    if updates_itself(kind):
-        raise AgentContractError(
-            f"{name} takes its steps by itself, in update(), so that there are no gradients to average over replicas: "
-            "use train()"
-        )
-    if agent.couples_samples:
-        raise AgentContractError(
-            f"{name} says couples_samples = True, and each replica would see a part of the samples only: use train()"
-        )
-    batch_size = settings.experience.batch_size
-    if isinstance(batch_size, int):
-        check_divides(size, batch_size)
-    adapters = {} if settings.adaptive is None else settings.adaptive.adapters()
-    if "batch_size" in adapters and adapters["batch_size"].align % size:
-        align = adapters["batch_size"].align
-        raise SettingsError(
-            f"adaptive: batch sizes that are multiples of {align} cannot be dealt out to {size} replicas evenly; say "
-            f"parameters={{'batch_size': {{'align': {align * size}}}}}"
-        )
+    def _take_state(self, message: Message) -> None:
+        self._agent.learner.set_state(message.arrays)
+        if message.head["stages"] is not None:
+            self._agent.learner.resume(tuple(message.head["stages"]))
 
+    def _begin(self, message: Message) -> None:
+        self._own = Following(self._agent, self._group, message)
 
-def check_can_be_served(agent: Declared | type[Declared], settings: Settings) -> None:
-    """Refuses what workers that do not wait for each other cannot do, before anything runs.
-
-    Raises:
-        AgentContractError: The agent takes its updates by itself.
-        SettingsError: Something is asked for that goes by the steps of one process.
-    """
-    kind = agent if isinstance(agent, type) else type(agent)
-    if updates_itself(kind):
-        raise AgentContractError(
-            f"{kind.__name__} takes its steps by itself, in update(), and while it searches for one, other workers "
-            "would move the parameters: use train()"
-        )
-    if settings.adaptive is not None:
-        raise SettingsError(
-            "adaptive: decisions go by what consecutive steps have measured, and here steps are taken side by side, "
-            "from parameters that other workers move meanwhile: leave adaptive out, or use a MirroredStrategy"
-        )
+    def _update(self, message: Message) -> None:
+        head, own, learner = message.head, self._own, self._agent.learner
+        vars(self._agent).update(head["numbers"])
+        learner.expect(head["expected"])
+        self._group.reseed(integer(head["seed"], "rank", self._group.rank))
+        sample = _sample_of(message.arrays) if own is None else own.drawn()
+        with _naming_the_lost(self._group):
+            update = learner.update(sample, head["hyperparameters"])
+        if update.diverged:
+            return
+        if own is not None:
+            own.feedback(sample, update)
+        if head["compared"] or (own is None and _hands_over(update)):
+            self._line.send({"sum": checksum(learner) if head["compared"] else None}, _rows(update))
 
 
 def checksum(learner: Learner) -> int:

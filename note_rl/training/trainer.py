@@ -3,7 +3,7 @@
 import logging
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,7 +15,6 @@ from note_rl.adaptive.scheduled import ScheduledValues
 from note_rl.collect.acting import PolicyRunner
 from note_rl.collect.base import Collecting
 from note_rl.collect.contract import explaining_triplets
-from note_rl.collect.joining import joined, shares_of_ends
 from note_rl.errors import WorkerError
 from note_rl.learners.adjustable import LEARNING_RATE, numbered, of_the_agent
 from note_rl.learners.base import Learner, Staged, TakesSteps
@@ -24,11 +23,12 @@ from note_rl.policy import exploration
 from note_rl.replay.experience import Clock, Experience
 from note_rl.settings import Budget, Settings
 from note_rl.training.callbacks import Hooks
-from note_rl.training.normal_inputs import with_normal_inputs
+from note_rl.training.feeding import Feed
 from note_rl.training.plotting import History
 from note_rl.training.session import EpisodeEnd, Session, diverged
+from note_rl.training.shard import Shard
 from note_rl.training.state import StateMaker, TrainingState
-from note_rl.types import Array, Sample, Steps, TrainResult, Update
+from note_rl.types import Array, Sample, TrainResult, Update
 
 _log = logging.getLogger(__name__)
 
@@ -42,16 +42,25 @@ class Trainer:
         settings: What set() was told, with what train() adds.
         seed: Root of all randomness.
         former: Where an earlier trainer stopped, which had other settings or another environment; None: nowhere yet.
+        shard: Which part of all environments this process has; None: the whole.
 
     Attributes:
         state: What training goes on from.
         steps: Takes gradient steps: the learner, or those it trains together with, too.
+        feed: Collects, and gives the minibatches.
         schedules: Values over progress.
         num_store: Rounds of collecting before each update block.
+        num_ranks: How many there are that have environments like these, which are this one's share.
     """
 
-    def __init__(
-        self, agent: Any, learner: Learner, settings: Settings, seed: int, former: TrainingState | None = None
+    def __init__(  # noqa: PLR0913
+        self,
+        agent: Any,
+        learner: Learner,
+        settings: Settings,
+        seed: int,
+        former: TrainingState | None = None,
+        shard: Shard | None = None,
     ) -> None:
         _give_hyperparameters(agent, settings)
         policy = exploration(settings.policy, None, per_agent=settings.multi_agent)
@@ -60,9 +69,11 @@ class Trainer:
         self.steps: TakesSteps = learner
         self.schedules = ScheduledValues(settings.schedules, policy, agent)
         self.num_store = Override(1)
-        make = StateMaker(agent, learner, settings, policy, self.num_store)
+        self.shard = shard or Shard()
+        self.num_ranks = self.shard.size
+        make = StateMaker(agent, learner, settings, policy, self.num_store, self.shard)
         self.state = make.first(seed) if former is None else make.next(former, seed)
-        self._act = PolicyRunner(learner, agent.obs_normaliser, settings.multi_agent)
+        self.feed = self.fed_by(Feed)
         self._loss = math.nan  # of the last update block
         self._updates: list[Update] = []  # of the last phase that had any
         self._rates: dict[str, float] = {}  # that the optimizers were given for them
@@ -93,6 +104,11 @@ class Trainer:
     def adaptation(self) -> Adaptation:
         """Changes hyperparameters while training goes on."""
         return self.state.adaptation
+
+    def fed_by(self, kind: Callable[..., Feed]) -> Feed:
+        """Makes a feed of this trainer's environments and experience."""
+        act = PolicyRunner(self.learner, self.agent.obs_normaliser, self.settings.multi_agent)
+        return kind(self.agent, self.state, act, self.shard)
 
     def prepare(self, optimizer: Any, jit: Any) -> None:
         """Makes the learner ready; see `Learner.prepare`."""
@@ -130,8 +146,7 @@ class Trainer:
         """Environments are at work within; what was adapted is put back afterwards."""
         goes_on = False
         try:
-            if not self.collector.begin(self._act):
-                self.experience.interrupt()
+            self.feed.begin()
             yield
             goes_on = True
         except (KeyboardInterrupt, WorkerError):
@@ -140,7 +155,7 @@ class Trainer:
             goes_on = True
             raise
         finally:
-            self.collector.end(goes_on)
+            self.feed.end(goes_on)
             self.adaptation.put_back()
 
     def _run(self, session: Session) -> str:
@@ -160,13 +175,11 @@ class Trainer:
     def _iterate(self, session: Session) -> None:
         """Collects, stores, learns and adapts, once."""
         hyperparameters = self._hyperparameters(session)
-        rounds = self._collect(session)
-        steps = joined(rounds)
-        self._store(steps, len(rounds))
+        self._collect(session)
+        self.feed.store()
         self._loss = self._learn(hyperparameters, session)
         self._adapt()
-        if self.settings.normalise_obs:  # only now: the same for the whole iteration
-            self.agent.obs_normaliser.update(steps.obs)
+        self.feed.end_iteration()
         session.note_phase(self._loss)
         self.state.plateau.end_of_phase(self.clock, self.recent_mean())
         if session.hooks.wants("on_phase_end"):
@@ -191,35 +204,24 @@ class Trainer:
             hyperparameters.setdefault(name, float(getattr(self.agent, name)))
         return self.state.plateau.scaled(hyperparameters, self.learner.optimizer_numbers)
 
-    def _collect(self, session: Session) -> list[Steps]:
+    def _collect(self, session: Session) -> None:
         """As many rounds as are asked for, if the budget is not used up before."""
-        rounds: list[Steps] = []
-        while len(rounds) < self.num_store.now and (not rounds or session.steps_left != 0):
-            rounds.append(self._collect_round(session, rounds))
-        return rounds
-
-    def _collect_round(self, session: Session, earlier: Sequence[Steps]) -> Steps:
-        length = self.experience.phase_length(self.collector.num_envs, session.steps_left, earlier)
-        before, began = self.clock.num_env_steps, time.perf_counter()
-        steps, episodes = self.collector.collect(self._act, length)
-        seconds = time.perf_counter() - began
-        self.clock.num_env_steps += steps.num_env_steps
-        for episode, share in zip(episodes, shares_of_ends(steps, len(episodes)), strict=True):
-            ended = EpisodeEnd(before + round(share * steps.num_env_steps), began + share * seconds)
-            session.note_episode(episode, ended)
-        return steps
-
-    def _store(self, steps: Steps, num_rounds: int) -> None:
-        if self.state.reward_normaliser is not None:
-            self.state.reward_normaliser.update(steps, float(getattr(self.agent, "gamma", 1.0)))
-        self.experience.store(steps, num_rounds)
+        num_rounds = 0
+        while num_rounds < self.num_store.now and (num_rounds == 0 or session.steps_left != 0):
+            num_rounds += 1
+            before, began = self.clock.num_env_steps, time.perf_counter()
+            collected = self.feed.collect(session.steps_left)
+            seconds = time.perf_counter() - began
+            self.clock.num_env_steps += collected.num_env_steps
+            for share, episode in collected.ends:
+                ended = EpisodeEnd(before + round(share * collected.num_env_steps), began + share * seconds)
+                session.note_episode(episode, ended)
 
     def _learn(self, hyperparameters: Mapping[str, float], session: Session) -> float:
         """Mean loss over the gradient steps of this iteration; nan if there were none."""
         self.steps.expect(self.clock.gradient_steps_to_come(session.beginning))
         updates = []
-        for drawn in self.experience.update_blocks(self.clock):
-            sample = with_normal_inputs(drawn, self.agent, self.state.sampling)
+        for sample in self.feed.update_blocks(self.clock):
             updates.append(self._update(sample, hyperparameters, session))
         if not updates:
             return math.nan
@@ -241,7 +243,7 @@ class Trainer:
             raise diverged(first, update.loss)
         measurements.after_update(sample, update)
         self.clock.num_gradient_steps += sample.num_gradient_steps
-        self.experience.feedback(sample, update)
+        self.feed.feedback(sample, update)
         if hooks.wants("on_batch_end"):
             for offset, value in enumerate(update.loss.sum(axis=-1)):
                 hooks("on_batch_end", first + offset, {"loss": float(value)})
@@ -274,6 +276,7 @@ class Trainer:
 
     def get_state(self, with_experience: bool) -> tuple[dict[str, Array], dict[str, Any]]:
         """Arrays and JSON-able values from which training goes on exactly, the learner's parameters not included."""
+        self.feed.note_shards(with_experience)
         head = self.state.to_json()
         if isinstance(self.learner, Staged):
             head["stages"] = list(self.learner.stages)

@@ -36,7 +36,7 @@ class Together:
         """Threads share their random numbers."""
 
 
-def trained_together(agents, optimizers, budget, errors, **options):
+def trained_together(agents, optimizers, budget, errors, feeding="split", **options):
     """Trains agents that are alike, the first of which leads: (result, groups); what others raise goes to `errors`."""
     size = len(agents)
     table = threading.Barrier(size), [None] * size
@@ -57,7 +57,7 @@ def trained_together(agents, optimizers, budget, errors, **options):
     for thread in threads:
         thread.start()
     try:
-        result = agents[0]._train_as_one_of(leading, optimizers[0], budget, {"p": 0, **options})
+        result = agents[0]._train_as_one_of(leading, optimizers[0], budget, {"p": 0, **options}, feeding=feeding)
     finally:
         table[0].abort()
         for thread in threads:

@@ -31,12 +31,17 @@ _SENTENCES: Final = (
     (r"\bMARL and PPO\b", "MARL and PPO=True"),
     (r"(?<![\w.])num_steps above 1\b", "buffer.num_steps above 1"),
     (r"(?<![\w.])frame_stack above 1\b", "training.frame_stack above 1"),
+    (r"\b(train_freq|learning_starts)(=\d+ is that of all \d+ ranks)", r"buffer.\1\2"),
+    (r"\bnum_envs(=\d+ is that of all \d+ ranks)", r"env.num_envs\1"),
+    (r"(?<![\w.])feeding=(sharded|split)\b", r"strategy.feeding=\1"),
     (r"rollout_steps, update_steps, num_envs", "buffer.num_steps, env.num_envs"),
 )
 _NAMES: Final = {
     "batch/batch_size": "buffer.batch_size",
     "pool_size/capacity": "buffer.capacity",
     "pool_size": "buffer.capacity",
+    "update_steps/num_env_steps": "buffer.num_env_steps",
+    "update_steps/target_update_env_steps": "buffer.target_update_env_steps",
     "update_batches": "buffer.target_update_interval",
     "update_steps": "buffer.target_update_env_steps",
     "rollout_steps": "buffer.num_steps",

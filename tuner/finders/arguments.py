@@ -55,10 +55,12 @@ def shared_by(strategy: Any) -> JsonDict:
     """The arguments of distributed_training() that a strategy stands for; none if there is none, or one device."""
     if _is_mirrored(strategy):
         size = strategy.num_replicas_in_sync
-        return {"strategy": "mirrored", "replicas": size} if size > 1 else {}
+        return shared_by(Distributed(strategy="mirrored", replicas=size)) if size > 1 else {}
     if strategy in _STARTED_HERE:
         strategy = Distributed(strategy=strategy)
-    return {"strategy": strategy.strategy, "replicas": strategy.replicas} if isinstance(strategy, Distributed) else {}
+    if not isinstance(strategy, Distributed):
+        return {}
+    return {"strategy": strategy.strategy, "replicas": strategy.replicas, "feeding": strategy.feeding}
 
 
 def with_strategy(options: JsonDict) -> tuple[JsonDict, AbstractContextManager[Any]]:

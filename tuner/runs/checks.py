@@ -18,7 +18,8 @@ from note_rl.errors import NoteRLError
 from note_rl.learners.declarations import Declared, check_actions, check_settings
 from note_rl.policy.discrete import DiscretePolicy
 from note_rl.settings import Plateau
-from note_rl.training.distributing import check_can_be_served, check_can_be_shared
+from note_rl.training.shard import check_can_be_sharded
+from note_rl.training.shareable import check_can_be_served, check_can_be_shared
 from tuner.checking.explaining import called_here
 from tuner.checking.schema import Schema, schema_of
 from tuner.checking.sections import Choices, check_parts, check_ranges_of, check_sections, left_out, refuse_missing
@@ -291,6 +292,8 @@ def _check_settings(run: RunConfig) -> None:
                 check_can_be_served(declared(run), settings)
             elif together is not None:
                 check_can_be_shared(declared(run), settings, size_of(together))
+                if together.feeding == "sharded":
+                    check_can_be_sharded(declared(run), settings, size_of(together))
 
 
 def _check_plateau(run: RunConfig) -> None:

@@ -117,11 +117,11 @@ def together(config: RunConfig) -> Iterator[Sharing]:
     elif shared.strategy == "ddp":
         with _as_by_torchrun(shared):
             replicas = shared.replicas if role_of(shared) is None else None
-            yield Sharing({"strategy": "ddp", "replicas": replicas}, nullcontext)
+            yield Sharing({"strategy": "ddp", "replicas": replicas, "feeding": shared.feeding}, nullcontext)
     else:
         import_framework(config.backend)
         with _strategy(shared, config) as strategy:
-            yield Sharing({"strategy": strategy}, strategy.scope)
+            yield Sharing({"strategy": strategy, "feeding": shared.feeding}, strategy.scope)
 
 
 @contextmanager

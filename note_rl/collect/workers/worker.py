@@ -15,7 +15,7 @@ from note_rl.collect.collector import Collector
 from note_rl.collect.joining import columns_of
 from note_rl.collect.workers.messages import Collect, Collected, WorkerConfig
 from note_rl.collect.workers.shared_memory import Segment, anonymous_file, layout
-from note_rl.environments import VectorEnvironment, make_environments
+from note_rl.environments import Environments, some_environments
 from note_rl.environments.multi_agent import joint_environments
 from note_rl.environments.normalise import ObservationNormaliser
 from note_rl.errors import AgentContractError
@@ -163,12 +163,12 @@ def layer_arrays(index: int | None, layers: Sequence[DenseLayer]) -> dict[str, A
     }
 
 
-def _environments(config: WorkerConfig, agent: Any) -> VectorEnvironment:
+def _environments(config: WorkerConfig, agent: Any) -> Environments:
     env = pickle.loads(config.environments)
     if config.multi_agent:
         own = getattr(agent, "reward_done_func_ma", None)
         env = joint_environments(env, own if config.reward_done is None else pickle.loads(config.reward_done))
-    return VectorEnvironment(make_environments(env, len(config.places)), config.seed, config.places)
+    return some_environments(env, config.places, config.seed)
 
 
 def count_steps(policy: Policy, num_steps: int) -> None:

@@ -1,49 +1,55 @@
 """Two processes under a MultiWorkerMirroredStrategy come to the numbers of one; see keras_workers.py."""
 
 import os
+import pickle
 import signal
 import socket
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
+from tests.note_rl.learners import keras_workers
+from tests.note_rl.recorded_samples import concatenated
 
-@pytest.fixture
-def start(tmp_path):
-    """Calling it starts both workers."""
-    processes = []
 
-    def both(how):
-        servers = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
-        addresses = [f"localhost:{server.getsockname()[1]}" for server in servers]
-        for server in servers:
-            server.close()
-        quiet = {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3", "TF_NUM_INTRAOP_THREADS": "1"}
-        for rank in range(2):
-            program = [
-                sys.executable,
-                "-m",
-                "tests.note_rl.learners.keras_workers",
-                str(rank),
-                *addresses,
-                tmp_path,
-                how,
-            ]
-            processes.append(subprocess.Popen(program, env={**os.environ, **quiet}))
-        return processes
+@contextmanager
+def started(folder, how):
+    """Both workers, which are gone afterwards."""
+    servers = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+    addresses = [f"localhost:{server.getsockname()[1]}" for server in servers]
+    for server in servers:
+        server.close()
+    quiet = {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3", "TF_NUM_INTRAOP_THREADS": "1"}
+    command = [sys.executable, "-m", "tests.note_rl.learners.keras_workers"]
+    processes = [
+        subprocess.Popen([*command, str(rank), *addresses, folder, how], env={**os.environ, **quiet})
+        for rank in range(2)
+    ]
+    try:
+        yield processes
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
 
-    yield both
-    for process in processes:
-        process.kill()
-        process.wait()
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory):
+    """Where two workers with environments of their own have written what they came to."""
+    folder = tmp_path_factory.mktemp("shards")
+    with started(folder, "sharded") as processes:
+        assert [process.wait(300) for process in processes] == [0, 0]
+    return folder
 
 
 @pytest.mark.slow
-def test_the_manuals_two_workers_take_the_steps_of_one(start, tmp_path):
-    assert [process.wait(300) for process in start("train")] == [0, 0]
+def test_the_manuals_two_workers_take_the_steps_of_one(tmp_path):
+    with started(tmp_path, "train") as processes:
+        assert [process.wait(300) for process in processes] == [0, 0]
     first, second, alone = (np.load(tmp_path / f"{name}.npz") for name in ("0", "1", "alone"))
     np.testing.assert_array_equal(first["parameters"], second["parameters"])
     np.testing.assert_allclose(first["parameters"], alone["parameters"], rtol=0, atol=1e-5)
@@ -52,12 +58,31 @@ def test_the_manuals_two_workers_take_the_steps_of_one(start, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("make", ["td3", "ppo"])
+def test_workers_with_environments_of_their_own_take_the_steps_of_one_that_is_given_all_minibatches(shards, make):
+    first, second = (np.load(shards / f"{make}{rank}.npz") for rank in range(2))
+    np.testing.assert_array_equal(first["parameters"], second["parameters"])
+    assert first["steps"] == second["steps"] == 192
+    samples = [pickle.loads((shards / f"{make}{rank}.samples").read_bytes()) for rank in range(2)]
+    agent, optimizer = getattr(keras_workers, make)()
+    agent.learner.prepare(optimizer, 0.05, [], False)
+    norms = []
+    for (mine, numbers), (theirs, _) in zip(*samples, strict=True):
+        assert not np.isin(mine.obs.ravel(), theirs.obs.ravel()).all()
+        update = agent.learner.update(concatenated([mine, theirs]), numbers)
+        norms.extend(max(values) for name, values in update.reported.items() if name.startswith("gradient_norm"))
+    assert np.nanmax(norms) > 0.05  # it acts
+    parameters = np.concatenate([one.numpy().ravel() for group in agent.param for one in group])
+    np.testing.assert_allclose(first["parameters"], parameters, rtol=0, atol=1e-5)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
-def test_a_worker_that_is_gone_ends_training(start, tmp_path, number):
-    first, second = start("wait")
-    while not (tmp_path / "training").exists():
-        assert first.poll() is None
-        time.sleep(0.1)
-    second.send_signal(number)
-    assert first.wait(60) == 3
+def test_a_worker_that_is_gone_ends_training(tmp_path, number):
+    with started(tmp_path, "wait") as (first, second):
+        while not (tmp_path / "training").exists():
+            assert first.poll() is None
+            time.sleep(0.1)
+        second.send_signal(number)
+        assert first.wait(60) == 3
     assert (tmp_path / "said").read_text().startswith("rank 1 (process ")

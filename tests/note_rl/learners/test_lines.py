@@ -89,3 +89,13 @@ def test_who_waits_elsewhere_is_told_of_an_end_that_is_lost_but_not_of_one_that_
     assert told == ([] if closed else ["rank 1 has ended"])
     line.close()
     other.close()
+
+
+def test_messages_over_a_network_are_sent_at_once():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        one = socket.create_connection(server.getsockname())
+        other = server.accept()[0]
+    lines = [Line(one, "rank 1"), Line(other, "rank 0")]
+    assert all(end.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) for end in (one, other))
+    for line in lines:
+        line.close()

@@ -16,7 +16,7 @@ from note_rl.seeding import seed_everything
 from note_rl.settings import Adaptive, Budget
 from note_rl.settings.schedules import Linear
 from note_rl.training.callbacks import Callback
-from note_rl.training.distributing import check_can_be_served, check_can_be_shared
+from note_rl.training.shareable import check_can_be_served, check_can_be_shared
 from tests.note_rl.ranks import alike, trained_together
 
 CLIP = 0.05  # so low that it always acts: averages are taken before

@@ -18,6 +18,8 @@ from note_rl.learners import lines
 from note_rl.policy import EpsGreedyQPolicy
 from note_rl.seeding import seed_everything
 from note_rl.training.callbacks import Callback
+from tests.note_rl.training.test_sharded import dqn, trained
+from tests.note_rl.training.test_sharded import made as seeded
 
 REPLAY = {"batch": 16, "pool_size": 500, "train_freq": 8, "num_updates": 4, "learning_starts": 32, "update_batches": 4}
 
@@ -51,6 +53,18 @@ def test_processes_started_here_come_to_the_numbers_of_one():
         np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-5)
     assert children() == before
     assert not torch.distributed.is_initialized()
+
+
+def test_processes_with_environments_of_their_own_come_to_the_numbers_of_threads():
+    expected, threads, _ = trained(dqn)
+    (agent, (optimizer,), steps), before = seeded(dqn), children()
+    result = agent.distributed_training(optimizer, total_steps=steps, replicas=2, feeding="sharded", p=0)
+    assert result.returns == threads.returns
+    for mine, theirs in zip(arrays(agent), arrays(expected[0]), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-6)
+    assert children() == before
+    state, shard = agent._trainer.state, agent._trainer.state.shards[0]  # which has come here from the other process
+    assert not np.array_equal(shard.arrays["experience/obs"], state.experience.get_state()["obs"])
 
 
 class Signalling(Callback):

@@ -1,0 +1,61 @@
+"""What several replicas, or workers that do not wait for each other, cannot do together; see `shard`, too."""
+
+from note_rl.errors import AgentContractError, SettingsError
+from note_rl.learners.declarations import Declared, updates_itself
+from note_rl.learners.peers import check_divides
+from note_rl.settings import Settings
+
+
+def check_can_be_shared(agent: Declared | type[Declared], settings: Settings, size: int) -> None:
+    """Refuses what several replicas cannot do together, before anything runs.
+
+    Args:
+        agent: One, or its class.
+        settings: What set() was told.
+        size: How many replicas.
+
+    Raises:
+        AgentContractError: The agent takes its updates by itself, or its samples influence each other.
+        SettingsError: Minibatches cannot be dealt out evenly.
+    """
+    kind = agent if isinstance(agent, type) else type(agent)
+    name = kind.__name__
+    if updates_itself(kind):
+        raise AgentContractError(
+            f"{name} takes its steps by itself, in update(), so that there are no gradients to average over replicas: "
+            "use train()"
+        )
+    if agent.couples_samples:
+        raise AgentContractError(
+            f"{name} says couples_samples = True, and each replica would see a part of the samples only: use train()"
+        )
+    batch_size = settings.experience.batch_size
+    if isinstance(batch_size, int):
+        check_divides(size, batch_size)
+    adapters = {} if settings.adaptive is None else settings.adaptive.adapters()
+    if "batch_size" in adapters and adapters["batch_size"].align % size:
+        align = adapters["batch_size"].align
+        raise SettingsError(
+            f"adaptive: batch sizes that are multiples of {align} cannot be dealt out to {size} replicas evenly; say "
+            f"parameters={{'batch_size': {{'align': {align * size}}}}}"
+        )
+
+
+def check_can_be_served(agent: Declared | type[Declared], settings: Settings) -> None:
+    """Refuses what workers that do not wait for each other cannot do, before anything runs.
+
+    Raises:
+        AgentContractError: The agent takes its updates by itself.
+        SettingsError: Something is asked for that goes by the steps of one process.
+    """
+    kind = agent if isinstance(agent, type) else type(agent)
+    if updates_itself(kind):
+        raise AgentContractError(
+            f"{kind.__name__} takes its steps by itself, in update(), and while it searches for one, other workers "
+            "would move the parameters: use train()"
+        )
+    if settings.adaptive is not None:
+        raise SettingsError(
+            "adaptive: decisions go by what consecutive steps have measured, and here steps are taken side by side, "
+            "from parameters that other workers move meanwhile: leave adaptive out, or use a MirroredStrategy"
+        )
