@@ -10,6 +10,7 @@ from gymnasium import spaces
 from note_rl.errors import AgentContractError, EnvironmentMismatchError, SettingsError
 from note_rl.policy.base import Policy
 from note_rl.policy.noise import NoiseProcess
+from note_rl.support.checking import Number
 from note_rl.types import Array, FloatArray, IntArray, nested, under
 
 LOG_STD_RANGE = (-20.0, 2.0)
@@ -171,18 +172,58 @@ class GaussianPolicy(ContinuousPolicy):
 
     What is sampled is stored as it is, since its likelihood is that of the unclipped action; the environment gets it
     clipped to the action space.
+
+    Args:
+        correlation: Of the noise of a step with that of the step before, from 0 to 1 (drawn once an episode). A push
+            that lasts for some steps explores where single ones cancel each other: the autoregressive process of order
+            one of Korenkevych et al. 2019 (https://arxiv.org/abs/1903.11524): x <- c * x + sqrt(1 - c^2) * N(0, 1).
+            Each step by itself is as likely as without, which is what log_prob() says.
     """
 
     _per_number = 2
 
-    def __init__(self) -> None:
+    def __init__(self, correlation: float = 0.0) -> None:
         super().__init__()
+        self.correlation = Number(0.0, 1.0)("correlation", correlation)
+        self._noise: FloatArray | None = None  # [E, A] of the step before
+        self._starts = np.zeros(0, np.bool_)  # [E], where the next step is the first of an episode
 
     def select(self, scores: FloatArray, rng: np.random.Generator) -> Array:
         """Unclipped actions [E, A]."""
         mean, log_std = _mean_and_log_std(scores, "GaussianPolicy")
-        action: FloatArray = mean + np.exp(log_std) * rng.standard_normal(mean.shape)
+        action: FloatArray = mean + np.exp(log_std) * self._draw(mean.shape, rng)
         return action.astype(np.float32, copy=False)
+
+    def _draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
+        """Standard normal noise, correlated over the steps of an episode."""
+        fresh = rng.standard_normal(shape)
+        if self.correlation == 0.0:
+            return fresh
+        if self._noise is None or self._noise.shape != shape:
+            self._noise, self._starts = fresh, np.zeros(shape[0], np.bool_)
+            return fresh
+        lasting = self.correlation * self._noise + math.sqrt(1.0 - self.correlation**2) * fresh
+        lasting[self._starts] = fresh[self._starts]
+        self._noise = lasting
+        self._starts[:] = False
+        return lasting
+
+    def reset(self, env_indices: IntArray) -> None:
+        """The noise begins anew there."""
+        if self._noise is not None:
+            self._starts[env_indices] = True
+
+    def get_state(self) -> dict[str, Array]:
+        """With the noise of the last step."""
+        if self._noise is None:
+            return super().get_state()
+        return {**super().get_state(), "noise": self._noise, "starts": self._starts}
+
+    def set_state(self, state: Mapping[str, Array]) -> None:
+        """Takes over a stored state."""
+        super().set_state(state)
+        self._noise = np.array(state["noise"]) if "noise" in state else None
+        self._starts = np.array(state["starts"]) if "starts" in state else np.zeros(0, np.bool_)
 
     def greedy(self, scores: FloatArray) -> Array:
         """The means [E, A], clipped."""

@@ -84,6 +84,42 @@ def test_a_gaussian_is_sampled_unclipped_and_played_clipped():
     np.testing.assert_array_equal(policy.greedy(np.array([[3.0, 5.0, 0.0, 0.0]])), [[2.0, 5.0]])
 
 
+def correlations(policy, num_steps, generator):
+    """Of the noise of one step with that of the next, and its deviation, from 0 means and 0 log deviations."""
+    noise = np.stack([policy.select(np.zeros((N, 4)), generator) for _ in range(num_steps)])  # [T, N, 1]
+    return [np.corrcoef(noise[t, :, 0], noise[0, :, 0])[0, 1] for t in range(1, num_steps)], noise.std(axis=1)
+
+
+def test_noise_of_a_gaussian_may_last():
+    free, _ = correlations(bound(GaussianPolicy(), SPACE), 2, rng())
+    lasting, deviation = correlations(bound(GaussianPolicy(correlation=0.7), SPACE), 4, rng())
+    np.testing.assert_allclose(free, [0.0], atol=0.02)
+    np.testing.assert_allclose(lasting, [0.7, 0.49, 0.343], atol=0.02)
+    np.testing.assert_allclose(deviation, 1.0, atol=0.02)  # so that log_prob() stays right
+    np.testing.assert_array_equal(
+        bound(GaussianPolicy(correlation=1.0)).select(rows(0.0, 0.0, 0.0, 0.0), rng()),
+        rng().standard_normal((N, 2)).astype(np.float32),
+    )
+
+
+def test_lasting_noise_ends_with_the_episode_and_goes_on_from_a_checkpoint():
+    policy = bound(GaussianPolicy(correlation=1.0), num_envs=3)
+    first = policy.select(np.zeros((3, 4)), rng(1))
+    policy.reset(np.array([1]))
+    restored = bound(GaussianPolicy(correlation=1.0), num_envs=3)
+    restored.set_state({name: array.copy() for name, array in policy.get_state().items()})
+    second = policy.select(np.zeros((3, 4)), rng(2))
+    assert (second == first).all(axis=1).tolist() == [True, False, True]
+    np.testing.assert_array_equal(restored.select(np.zeros((3, 4)), rng(2)), second)
+    np.testing.assert_array_equal(policy.select(np.zeros((3, 4)), rng(3)), second)
+
+
+@pytest.mark.parametrize("correlation", [-0.1, 1.1, float("nan"), "much"])
+def test_a_correlation_is_between_0_and_1(correlation):
+    with pytest.raises(SettingsError, match="correlation must"):
+        GaussianPolicy(correlation=correlation)
+
+
 def test_density_of_a_gaussian():
     # N(1; 0, 2) and N(5; 5, 1): -1/8 - log 2 - log(2 pi)/2 and -log(2 pi)/2
     density = GaussianPolicy().log_prob(np.array([[0.0, 5.0, np.log(2.0), 0.0]]), np.array([[1.0, 5.0]]))
