@@ -10,7 +10,7 @@ from gymnasium import spaces
 from note_rl.errors import AgentContractError, EnvironmentMismatchError, SettingsError
 from note_rl.policy.base import Policy
 from note_rl.policy.noise import NoiseProcess
-from note_rl.support.checking import Number
+from note_rl.support.checking import Count
 from note_rl.types import Array, FloatArray, IntArray, nested, under
 
 LOG_STD_RANGE = (-20.0, 2.0)
@@ -174,19 +174,19 @@ class GaussianPolicy(ContinuousPolicy):
     clipped to the action space.
 
     Args:
-        correlation: Of the noise of a step with that of the step before, from 0 to 1 (drawn once an episode). A push
-            that lasts for some steps explores where single ones cancel each other: the autoregressive process of order
-            one of Korenkevych et al. 2019 (https://arxiv.org/abs/1903.11524): x <- c * x + sqrt(1 - c^2) * N(0, 1).
-            Each step by itself is as likely as without, which is what log_prob() says.
+        hold: Steps of an environment that one draw of noise lasts for, until its episode ends at most. A push that
+            lasts explores where single ones cancel each other, as in Pendulum (Raffin et al. 2022, section 3,
+            https://arxiv.org/abs/2005.05719; independent of the state here). Each step by itself is as likely as with 1,
+            which is what log_prob() says.
     """
 
     _per_number = 2
 
-    def __init__(self, correlation: float = 0.0) -> None:
+    def __init__(self, hold: int = 1) -> None:
         super().__init__()
-        self.correlation = Number(0.0, 1.0)("correlation", correlation)
-        self._noise: FloatArray | None = None  # [E, A] of the step before
-        self._starts = np.zeros(0, np.bool_)  # [E], where the next step is the first of an episode
+        self.hold = Count()("hold", hold)
+        self._noise: FloatArray | None = None  # [E, A] of the last step, if it may last
+        self._left = np.zeros(0, np.int64)  # [E], steps that it lasts for yet
 
     def select(self, scores: FloatArray, rng: np.random.Generator) -> Array:
         """Unclipped actions [E, A]."""
@@ -195,35 +195,33 @@ class GaussianPolicy(ContinuousPolicy):
         return action.astype(np.float32, copy=False)
 
     def _draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
-        """Standard normal noise, correlated over the steps of an episode."""
-        fresh = rng.standard_normal(shape)
-        if self.correlation == 0.0:
-            return fresh
+        """Standard normal noise, the same for `hold` steps."""
+        if self.hold == 1:
+            return rng.standard_normal(shape)
         if self._noise is None or self._noise.shape != shape:
-            self._noise, self._starts = fresh, np.zeros(shape[0], np.bool_)
-            return fresh
-        lasting = self.correlation * self._noise + math.sqrt(1.0 - self.correlation**2) * fresh
-        lasting[self._starts] = fresh[self._starts]
-        self._noise = lasting
-        self._starts[:] = False
-        return lasting
+            self._noise, self._left = np.zeros(shape), np.zeros(shape[0], np.int64)
+        over = self._left == 0
+        if over.any():
+            self._noise = np.where(over.reshape(-1, *[1] * (len(shape) - 1)), rng.standard_normal(shape), self._noise)
+        self._left = np.where(over, self.hold, self._left) - 1
+        return self._noise
 
     def reset(self, env_indices: IntArray) -> None:
         """The noise begins anew there."""
         if self._noise is not None:
-            self._starts[env_indices] = True
+            self._left[env_indices] = 0
 
     def get_state(self) -> dict[str, Array]:
         """With the noise of the last step."""
         if self._noise is None:
             return super().get_state()
-        return {**super().get_state(), "noise": self._noise, "starts": self._starts}
+        return {**super().get_state(), "noise": self._noise, "left": self._left}
 
     def set_state(self, state: Mapping[str, Array]) -> None:
         """Takes over a stored state."""
         super().set_state(state)
         self._noise = np.array(state["noise"]) if "noise" in state else None
-        self._starts = np.array(state["starts"]) if "starts" in state else np.zeros(0, np.bool_)
+        self._left = np.array(state["left"]) if "left" in state else np.zeros(0, np.int64)
 
     def greedy(self, scores: FloatArray) -> Array:
         """The means [E, A], clipped."""
