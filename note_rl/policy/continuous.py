@@ -176,8 +176,8 @@ class GaussianPolicy(ContinuousPolicy):
     Args:
         hold: Steps of an environment that one draw of noise lasts for, until its episode ends at most. A push that
             lasts explores where single ones cancel each other, as in Pendulum (Raffin et al. 2022, section 3,
-            https://arxiv.org/abs/2005.05719; independent of the state here). Each step by itself is as likely as with 1,
-            which is what log_prob() says.
+            https://arxiv.org/abs/2005.05719; not as a function of the state here). Each step by itself is as likely as
+            with 1, which is what log_prob() says.
     """
 
     _per_number = 2
