@@ -126,8 +126,11 @@ def _check(
     from tuner.executors.building import runs_in_this_process
     from tuner.runs import checks
     from tuner.runs.checkpoints import check_weights
+    from tuner.runs.folders import changes_of
     from tuner.runs.together import check_trials
 
+    if any(override.startswith("resume=") and override != "resume=null" for override in overrides):
+        changes_of(overrides)  # first: what is set by the run's own file is unknown to a configuration without it
     config = compose_or_explain(loader, config_name, overrides)
     resolved = checks.check_config(config, known, config_name, loader.get_group_options)
     if with_run and "training" in resolved:
