@@ -129,9 +129,12 @@ def _check(
     from tuner.runs.folders import changes_of
     from tuner.runs.together import check_trials
 
-    if any(override.startswith("resume=") and override != "resume=null" for override in overrides):
-        changes_of(overrides)  # first: what is set by the run's own file is unknown to a configuration without it
-    config = compose_or_explain(loader, config_name, overrides)
+    try:
+        config = compose_or_explain(loader, config_name, overrides)
+    except UserError:
+        if any(override.startswith("resume=") and override != "resume=null" for override in overrides):
+            changes_of(overrides)  # what only the run's own file has is unknown here, and cannot be changed
+        raise
     resolved = checks.check_config(config, known, config_name, loader.get_group_options)
     if with_run and "training" in resolved:
         checks.check_run(resolved)

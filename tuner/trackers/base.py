@@ -42,11 +42,11 @@ class RunInfo:
     job_type: str = "train"
     group_folder: Path | None = None
     host: str = ""
-    part: "Part | None" = None
+    part: "PartOfRun | None" = None
 
 
 @dataclass(frozen=True)
-class Part:
+class PartOfRun:
     """That a run goes on with what another one was about, as the generations of one member of a population do.
 
     Attributes:

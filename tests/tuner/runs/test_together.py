@@ -86,7 +86,7 @@ def test_batches_are_divided_by_those_that_torchrun_has_started(
     for name, value in zip(TORCHRUN, ("1", "3", "h", "99"), strict=True):
         monkeypatch.setenv(name, value)
     typed = ("agent=dqn", "strategy=ddp", "strategy.replicas=2")
-    assert "minibatches of 64 cannot be dealt out to 3 replicas" in tuner.refused("train", *typed)
+    assert "minibatches of 128 cannot be dealt out to 3 replicas" in tuner.refused("train", *typed)
     preflight("train", [*typed, "buffer.batch_size=63"])
 
 

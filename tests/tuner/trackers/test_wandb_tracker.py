@@ -11,7 +11,7 @@ import wandb
 from wandb.sdk.lib.service.service_token import WandbServiceConnectionError
 
 from tests.wandb_offline import OfflineRun, hanging_init, read_runs, without_account
-from tuner.trackers.base import Part, RunInfo
+from tuner.trackers.base import PartOfRun, RunInfo
 from tuner.trackers.wandb.tracker import WandbTracker
 
 FAKE_KEY = "0123456789" * 4
@@ -159,7 +159,7 @@ def test_parts_of_a_run_are_one_wandb_run(tmp_path: Path) -> None:
     whole = info(tmp_path, "member 3", config={"seed": 7})
     tracker = WandbTracker()
     for generation, steps in enumerate([(10, 20), (20, 30)]):  # the second one begins where the first one ended
-        part = Part(whole, {"population/generation": float(generation)})
+        part = PartOfRun(whole, {"population/generation": float(generation)})
         run = tracker.start_run(info(tmp_path, f"evolve/{generation}", part=part))
         for step in steps:
             run.log(step, {"loss": float(step)})
@@ -176,7 +176,9 @@ def test_parts_of_a_run_are_one_wandb_run(tmp_path: Path) -> None:
 def test_a_part_that_goes_on_in_another_session_stays_part_of_the_same_run(tmp_path: Path) -> None:
     for step, code in ((10, 1), (20, 0)):
         tracker = WandbTracker()
-        run = tracker.start_run(info(tmp_path, "evolve/0", part=Part(info(tmp_path, "member 0"), {"generation": 0.0})))
+        run = tracker.start_run(
+            info(tmp_path, "evolve/0", part=PartOfRun(info(tmp_path, "member 0"), {"generation": 0.0}))
+        )
         run.log(step, {"loss": 1.0})
         run.finish(exit_code=code)
         tracker.close(60)

@@ -1,6 +1,6 @@
 """Passes what happens to the runs of a study on to trackers: one tracked run per trial, grouped by study.
 
-The generations of a member of a population are trials; a tracker may show them as one run, see `Part`.
+The generations of a member of a population are trials; a tracker may show them as one run, see `PartOfRun`.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from tuner.runs.recorder import REPORT_METRIC
 from tuner.study.run_registry import Run
 from tuner.study.storage.reading import descent_of
 from tuner.study.watching.listener import StudyListener
-from tuner.trackers.base import Part, RunInfo, RunTracker, Tracker
+from tuner.trackers.base import PartOfRun, RunInfo, RunTracker, Tracker
 from tuner.trial.messages import Outcome
 
 
@@ -80,7 +80,7 @@ class TrackingListener(StudyListener):
         )
         return about if descent is None else replace(about, part=self._of_member(about, run, descent))
 
-    def _of_member(self, about: RunInfo, run: Run, descent: Descent) -> Part:
+    def _of_member(self, about: RunInfo, run: Run, descent: Descent) -> PartOfRun:
         """A member may be shown as one run; each generation begins with its place in the tree and its values."""
         member = f"member {descent.member}"
         whole = replace(
@@ -92,7 +92,7 @@ class TrackingListener(StudyListener):
             for name, value in {**tree, **run.values}.items()
             if isinstance(value, int | float) and not isinstance(value, bool)
         }
-        return Part(whole, begins_with)
+        return PartOfRun(whole, begins_with)
 
     def _log(self, key: str, step: int, metrics: dict[str, float]) -> None:
         """Trackers want steps that do not decrease; a run that went back to a checkpoint repeats some."""

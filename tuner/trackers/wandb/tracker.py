@@ -141,7 +141,7 @@ class _WholeRun:
 
 
 class WandbPart:
-    """A part of a run; see `Part`. What it begins with comes with its first measurements, as only these have a step."""
+    """See `PartOfRun`. What it begins with comes with its first measurements, as only these have a step."""
 
     def __init__(self, whole: _WholeRun, begins_with: Mapping[str, float]) -> None:
         self._whole = whole
