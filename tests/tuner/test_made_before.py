@@ -47,7 +47,9 @@ def test_a_study_goes_on(before: CommandLine) -> None:
     assert {run.outcome for run in runs} == {Outcome.COMPLETE}
     assert [run.stage for run in runs].count("test") == 4
     configs = [json.loads(path.read_text())["config"] for path in home.glob("test/*/trial.json")]
-    assert [(config["buffer"]["num_steps"], config["buffer"]["batch_size"]) for config in configs] == [(1, 64)] * 4
+    chosen = [(config["buffer"]["num_steps"], config["buffer"]["batch_size"]) for config in configs]
+    assert chosen.count((1, 64)) >= 2  # of the default as it was
+    assert (16, 128) not in chosen
 
 
 def test_a_run_goes_on(before: CommandLine) -> None:

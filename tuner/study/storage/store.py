@@ -319,7 +319,8 @@ def _check_continues(before: JsonDict, definition: StudyDefinition) -> None:
     changed = definition.space.difference(before["space"])
     if changed:
         raise UserError(
-            f"study {definition.name} was begun with another search space: {_listed(changed)}.\ngo back to that, {other}"
+            f"study {definition.name} was begun with another search space: {_listed(changed)}.\n"
+            f"go back to that, {other}"
         )
     now = describe(definition)
     before = {"over_seeds": "mean", "others": [], **before}  # studies from before there was a choice
