@@ -208,6 +208,11 @@ def nested_parts(parts: Iterable[Mapping[str, Array]]) -> dict[str, Array]:
     return {name: values for index, part in enumerate(parts) for name, values in nested(str(index), part).items()}
 
 
+def without(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """The arrays whose names do not begin with the prefix."""
+    return {name: values for name, values in arrays.items() if not name.startswith(f"{prefix}/")}
+
+
 def under(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
     """The arrays whose names begin with the prefix, without it."""
     return {name.removeprefix(f"{prefix}/"): values for name, values in arrays.items() if name.startswith(f"{prefix}/")}

@@ -21,7 +21,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
-from note_rl.errors import DivergedError, NoteRLError
+from note_rl.errors import DivergedError, NoteRLError, PeerError
 from tuner.checking.explaining import explain_option
 from tuner.commands import COMMANDS, Command
 from tuner.commands.folders import make_folder, remove_empty
@@ -158,7 +158,7 @@ def _answered(command: Command, work: Callable[[], int]) -> int:
         return work()
     except (UserError, NoteRLError) as error:
         return _refuse(str(error), command)
-    except DivergedError as error:
+    except (DivergedError, PeerError) as error:
         sys.stderr.write(f"tuner {command.name}: {plain(message_of(error), MAX_MESSAGE)}\n")
         return EXIT_CRASHED
     except SystemExit as error:  # argparse and Hydra's --help, --version, --cfg

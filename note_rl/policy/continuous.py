@@ -10,6 +10,7 @@ from gymnasium import spaces
 from note_rl.errors import AgentContractError, EnvironmentMismatchError, SettingsError
 from note_rl.policy.base import Policy
 from note_rl.policy.noise import NoiseProcess
+from note_rl.support.checking import Count
 from note_rl.types import Array, FloatArray, IntArray, nested, under
 
 LOG_STD_RANGE = (-20.0, 2.0)
@@ -171,18 +172,56 @@ class GaussianPolicy(ContinuousPolicy):
 
     What is sampled is stored as it is, since its likelihood is that of the unclipped action; the environment gets it
     clipped to the action space.
+
+    Args:
+        hold: Steps of an environment that one draw of noise lasts for, until its episode ends at most. A push that
+            lasts explores where single ones cancel each other, as in Pendulum (Raffin et al. 2022, section 3,
+            https://arxiv.org/abs/2005.05719; not as a function of the state here). Each step by itself is as likely as
+            with 1, which is what log_prob() says.
     """
 
     _per_number = 2
 
-    def __init__(self) -> None:
+    def __init__(self, hold: int = 1) -> None:
         super().__init__()
+        self.hold = Count()("hold", hold)
+        self._noise: FloatArray | None = None  # [E, A] of the last step, if it may last
+        self._left = np.zeros(0, np.int64)  # [E], steps that it lasts for yet
 
     def select(self, scores: FloatArray, rng: np.random.Generator) -> Array:
         """Unclipped actions [E, A]."""
         mean, log_std = _mean_and_log_std(scores, "GaussianPolicy")
-        action: FloatArray = mean + np.exp(log_std) * rng.standard_normal(mean.shape)
+        action: FloatArray = mean + np.exp(log_std) * self._draw(mean.shape, rng)
         return action.astype(np.float32, copy=False)
+
+    def _draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
+        """Standard normal noise, the same for `hold` steps."""
+        if self.hold == 1:
+            return rng.standard_normal(shape)
+        if self._noise is None or self._noise.shape != shape:
+            self._noise, self._left = np.zeros(shape), np.zeros(shape[0], np.int64)
+        over = self._left == 0
+        if over.any():
+            self._noise = np.where(over.reshape(-1, *[1] * (len(shape) - 1)), rng.standard_normal(shape), self._noise)
+        self._left = np.where(over, self.hold, self._left) - 1
+        return self._noise
+
+    def reset(self, env_indices: IntArray) -> None:
+        """The noise begins anew there."""
+        if self._noise is not None:
+            self._left[env_indices] = 0
+
+    def get_state(self) -> dict[str, Array]:
+        """With the noise of the last step."""
+        if self._noise is None:
+            return super().get_state()
+        return {**super().get_state(), "noise": self._noise, "left": self._left}
+
+    def set_state(self, state: Mapping[str, Array]) -> None:
+        """Takes over a stored state."""
+        super().set_state(state)
+        self._noise = np.array(state["noise"]) if "noise" in state else None
+        self._left = np.array(state["left"]) if "left" in state else np.zeros(0, np.int64)
 
     def greedy(self, scores: FloatArray) -> Array:
         """The means [E, A], clipped."""

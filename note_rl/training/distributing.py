@@ -37,6 +37,12 @@ class Ranks(Peers, Protocol):
     def reseed(self, seed: int) -> None:
         """Seeds the random numbers that losses draw."""
 
+    def random_state(self) -> dict[str, Array]:
+        """Where those are which are this rank's own."""
+
+    def set_random_state(self, state: Mapping[str, Array]) -> None:
+        """Puts them there."""
+
 
 class Leader:
     """Takes the gradient steps of rank 0 together with all others; see `TakesSteps`.
@@ -218,19 +224,22 @@ class _Follower:
 
     def follow(self) -> TrainResult:
         """Returns what rank 0 has done when it says so."""
-        while True:
-            message = self._line.receive()
-            does = self._does.get(message.head["do"])
-            if does is not None:
-                does(message)
-            elif message.head["do"] != "end":
-                assert self._own is not None
-                self._own.heed(message)
-            else:
-                self._agent.obs_normaliser.set_state(message.arrays)
-                if self._own is not None:
-                    self._own.close()
-                return TrainResult(**message.head["result"])
+        try:
+            while (message := self._line.receive()).head["do"] != "end":
+                self._heed(message)
+            self._agent.obs_normaliser.set_state(message.arrays)
+            return TrainResult(**message.head["result"])
+        finally:
+            if self._own is not None:
+                self._own.close()
+
+    def _heed(self, message: Message) -> None:
+        does = self._does.get(message.head["do"])
+        if does is not None:
+            does(message)
+        else:
+            assert self._own is not None
+            self._own.heed(message)
 
     def _prepare(self, message: Message) -> None:
         told = {name: message.head[name] for name in ("max_grad_norm", "hyperparameters", "jit")}

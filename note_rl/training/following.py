@@ -10,10 +10,14 @@ from note_rl.collect.acting import PolicyRunner
 from note_rl.learners.lines import Message
 from note_rl.policy import exploration
 from note_rl.replay.experience import Clock
+from note_rl.seeding import integer
 from note_rl.training.feeding import Feed
 from note_rl.training.shard import Shard
 from note_rl.training.state import StateMaker
-from note_rl.types import Sample, Update, under
+from note_rl.types import Sample, Update, nested, under, without
+
+_DRAWN = "framework_random"
+"""Under this name a rank's part of a checkpoint holds where the random numbers of its framework are."""
 
 
 class Following:
@@ -34,10 +38,15 @@ class Following:
         self._schedules = ScheduledValues(settings.schedules, policy, agent)
         state = StateMaker(agent, agent.learner, settings, policy, Override(1), shard).first(begin.head["seed"])
         agent.obs_normaliser.set_state(under("obs_moments", begin.arrays))
-        if begin.head["shard"] is not None:
-            state.take(under("shard", begin.arrays), begin.head["shard"])
-        elif state.reward_normaliser is not None:
-            state.reward_normaliser.moments.set_state(under("reward_moments", begin.arrays))
+        self._group = group
+        if begin.head["shard"] is None:
+            group.reseed(integer(begin.head["seed"], "rank", group.rank))
+            if state.reward_normaliser is not None:
+                state.reward_normaliser.moments.set_state(under("reward_moments", begin.arrays))
+        else:
+            shard_arrays = under("shard", begin.arrays)
+            state.take(without(_DRAWN, shard_arrays), begin.head["shard"])
+            group.set_random_state(under(_DRAWN, shard_arrays))
         act = PolicyRunner(agent.learner, agent.obs_normaliser, settings.multi_agent)
         self._feed = Feed(agent, state, act, shard)
         self._feed.begin()
@@ -69,7 +78,11 @@ class Following:
             feed.end_iteration()
         else:
             assert head["do"] == "tell"
-            self._line.send({"do": "told", "head": feed.state.to_json()}, feed.state.to_arrays(head["with_experience"]))
+            arrays = {
+                **feed.state.to_arrays(head["with_experience"]),
+                **nested(_DRAWN, self._group.random_state()),
+            }
+            self._line.send({"do": "told", "head": feed.state.to_json()}, arrays)
 
     def drawn(self) -> Sample:
         """The minibatches of this rank.
@@ -87,6 +100,5 @@ class Following:
         self._feed.feedback(sample, update)
 
     def close(self) -> None:
-        """Closes the environments that were made here."""
-        self._feed.end(True)
+        """Closes the environments that were made here, whatever has happened."""
         self._feed.state.close()

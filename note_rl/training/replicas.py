@@ -1,10 +1,13 @@
 """Processes of this machine that train along with the one that has started them."""
 
 import json
+import os
 import pickle
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -21,6 +24,7 @@ _PROGRAM = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from note_rl.training.replicas import main; "
     "main(**json.loads(sys.argv[2]))"
 )
+_LOOK_S = 1.0
 _PATIENCE_S = 5.0  # until a process that does not end is killed
 
 
@@ -59,7 +63,7 @@ def started(content: bytes, size: int, port: int) -> Iterator[list["subprocess.P
     processes: list[subprocess.Popen[bytes]] = []
     try:
         for rank in range(1, size):
-            arguments = json.dumps({"rank": rank, "size": size, "port": port})
+            arguments = json.dumps({"rank": rank, "size": size, "port": port, "starter": os.getpid()})
             paths = json.dumps([str(path) for path in sys.path])
             command = [sys.executable, "-c", _PROGRAM, paths, arguments]
             processes.append(subprocess.Popen(command, stdin=subprocess.PIPE))
@@ -86,13 +90,22 @@ def _ends(processes: list["subprocess.Popen[bytes]"]) -> str:
     return f" ({', '.join(killed)})" if killed else ""
 
 
-def main(rank: int, size: int, port: int) -> None:
+def main(rank: int, size: int, port: int, starter: int) -> None:
     """Trains along, as a process that `started` has started; the agent comes from there."""
     for asked_to_end in (signal.SIGINT, signal.SIGTERM):  # rank 0 decides when to end, and batch systems tell all
         signal.signal(asked_to_end, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(starter,), daemon=True).start()
     agent = pickle.loads(sys.stdin.buffer.read())
     with suppress(PeerError):  # rank 0 says what has happened
         agent._follow(rank, size, port)
+
+
+def _end_with(starter: int) -> None:
+    """Ends this process some time after the one that has started it, even if an environment hangs."""
+    while os.getppid() == starter:
+        time.sleep(_LOOK_S)
+    time.sleep(_PATIENCE_S)
+    os._exit(1)
 
 
 def distributed_budget(episodes: int | None, num_episodes: int | None, total_steps: int | None) -> Budget:

@@ -4,6 +4,7 @@ import copy
 import socket
 import threading
 
+import numpy as np
 import torch
 
 from note_rl.errors import PeerError
@@ -18,6 +19,7 @@ class Together:
         self.rank, self.size = rank, size
         self.lines = lines
         self.num_exchanges = 0
+        self.seeds, self.put = [], None
         self._table = table
 
     def mean(self, tensors):
@@ -33,7 +35,14 @@ class Together:
         return means
 
     def reseed(self, seed):
-        """Threads share their random numbers."""
+        """Threads share their random numbers: what they are told is written down."""
+        self.seeds.append(seed)
+
+    def random_state(self):
+        return {"of": np.array([self.rank])}
+
+    def set_random_state(self, state):
+        self.put = state
 
 
 def trained_together(agents, optimizers, budget, errors, feeding="split", **options):

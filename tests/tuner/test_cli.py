@@ -58,7 +58,7 @@ def test_help_of_a_command_lists_choices_and_settings(tuner: CommandLine) -> Non
         "will",
         "be",
     ] in lines
-    assert answer.output.count("agent=dqn: Deep Q-network (Mnih et al. 2015), with common defaults") == 1
+    assert answer.output.count("agent=dqn: Deep Q-network (Mnih et al. 2015) with returns of many steps") == 1
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -32,7 +32,11 @@ def test_a_study_goes_on(before: CommandLine) -> None:
     assert (done.outcome, killed.outcome) == (Outcome.COMPLETE, None)
     reported = [json.loads(line) for line in (home / "screen/1/reports.jsonl").read_text().splitlines()]
     assert len(reported) == 2
-    answer = before("tune", *shlex.split(command)[2:], "executor=inline")
+    typed = ("tune", *shlex.split(command)[2:], "executor=inline")
+    refused = before.refused(*typed)  # as the defaults of DQN have changed since
+    assert "buffer.batch_size was 64 and is 128" in refused
+    assert "go on with these with study.as_begun=true, or begin another study" in refused
+    answer = before(*typed, "study.as_begun=true")
     assert answer.status == 0, answer
     with StudyStore(url) as store:
         runs = summarise(store, "before", home).runs
@@ -42,6 +46,10 @@ def test_a_study_goes_on(before: CommandLine) -> None:
     assert now[:2] == reported
     assert {run.outcome for run in runs} == {Outcome.COMPLETE}
     assert [run.stage for run in runs].count("test") == 4
+    configs = [json.loads(path.read_text())["config"] for path in home.glob("test/*/trial.json")]
+    chosen = [(config["buffer"]["num_steps"], config["buffer"]["batch_size"]) for config in configs]
+    assert chosen.count((1, 64)) >= 2  # of the default as it was
+    assert (16, 128) not in chosen
 
 
 def test_a_run_goes_on(before: CommandLine) -> None:

@@ -93,6 +93,7 @@ class StudyConfig(StudyPlace):
     pruning: JsonDict = field(default_factory=dict)
     evolution: JsonDict | None = None
     environments: Sequence[str] | None = None
+    as_begun: bool = False
 
     def __post_init__(self) -> None:
         """Refuses sizes and metrics that make no study."""

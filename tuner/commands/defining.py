@@ -12,11 +12,13 @@ from omegaconf import DictConfig, OmegaConf
 
 from note_rl.errors import NoteRLError
 from tuner.checking.environments import as_typed
+from tuner.checking.explaining import parse_overrides
 from tuner.checking.section_types import StudyConfig
 from tuner.commands.baselines import KnownConfigs
 from tuner.commands.environments import define_in_all, short_name
-from tuner.config.composing import run_config_of
+from tuner.config.composing import run_config_of, with_section_defaults
 from tuner.config.kinds import written
+from tuner.config.paths import flatten
 from tuner.errors import UserError
 from tuner.executors.building import check_executor
 from tuner.results.wording import describe_part
@@ -24,7 +26,7 @@ from tuner.runs.build import build_node, check_trackers
 from tuner.runs.checks import check_kinds, checked_run, resolve
 from tuner.runs.functions import ENTRY as FUNCTION_ENTRY
 from tuner.runs.functions import function_name, is_function
-from tuner.study import StudyDefinition, quiet_optuna
+from tuner.study import StudyDefinition, StudyStore, quiet_optuna
 from tuner.study.budget import check_budget
 from tuner.study.sampling.samplers import (
     SamplerFactory,
@@ -34,8 +36,8 @@ from tuner.study.sampling.samplers import (
     require_pruner,
 )
 from tuner.study.space.space import Space
-from tuner.study.storage.opening import check_url
-from tuner.study.storage.store import BY_CHANCE
+from tuner.study.storage.opening import check_url, has_studies
+from tuner.study.storage.store import BY_CHANCE, settings_begun_with
 from tuner.support.passwords import command_line
 from tuner.trial.messages import JsonDict
 
@@ -160,6 +162,34 @@ def define(config: DictConfig, overrides: Sequence[str] = (), config_dir: str | 
     Raises:
         UserError: Its search or its sizes make no sense.
     """
+    found = _define(config, overrides, config_dir)
+    if not config.study.as_begun:
+        return found
+    begun = config.copy()
+    begun.study.as_begun = False
+    for path, value in _settings_of_before(found, str(resolve(config)["storage"]["url"]), overrides).items():
+        OmegaConf.update(begun, path, value, merge=False)
+    return _define(begun, overrides, config_dir)
+
+
+def _settings_of_before(now: StudyDefinition, url: str, overrides: Sequence[str]) -> JsonDict:
+    """What a study was begun with that is another value now, by config path, but for what is typed.
+
+    Raises:
+        UserError: There is no such study.
+    """
+    study = None
+    if has_studies(url):
+        with StudyStore(url) as store:
+            study = store.find(now.name)
+    if study is None:
+        raise UserError(f"study.as_begun=true, and no study {now.name} was begun: leave it out, or name one that was")
+    typed = {override.key_or_group for override in parse_overrides(overrides)}
+    before, after = (flatten(with_section_defaults(one)) for one in (settings_begun_with(study), now.config))
+    return {path: value for path, value in before.items() if after.get(path, value) != value and path not in typed}
+
+
+def _define(config: DictConfig, overrides: Sequence[str], config_dir: str | Path | None) -> StudyDefinition:
     resolved = resolve(config)
     study = resolved["study"]
     if names := study.get("environments"):

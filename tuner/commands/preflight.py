@@ -123,16 +123,23 @@ def compose_or_explain(loader: ConfigLoaderImpl, config_name: str, overrides: Se
 def _check(
     loader: ConfigLoaderImpl, config_name: str, overrides: Sequence[str], known: frozenset[str], with_run: bool
 ) -> Preflight:
+    from tuner.executors.building import runs_in_this_process
     from tuner.runs import checks
     from tuner.runs.checkpoints import check_weights
-    from tuner.runs.together import check_all_here
+    from tuner.runs.folders import changes_of
+    from tuner.runs.together import check_trials
 
-    config = compose_or_explain(loader, config_name, overrides)
+    try:
+        config = compose_or_explain(loader, config_name, overrides)
+    except UserError:
+        if any(override.startswith("resume=") and override != "resume=null" for override in overrides):
+            changes_of(overrides)  # what only the run's own file has is unknown here, and cannot be changed
+        raise
     resolved = checks.check_config(config, known, config_name, loader.get_group_options)
     if with_run and "training" in resolved:
         checks.check_run(resolved)
         if resolved.get("executor") is not None and resolved.get("strategy"):
-            check_all_here(RunConfig.from_json(resolved))
+            check_trials(RunConfig.from_json(resolved), runs_in_this_process(resolved["executor"]))
         if resolved.get("init") is not None and resolved.get("resume") is None:
             check_weights(resolved["init"])
     folder, sweep_folder = _folder_of(config, "run"), _folder_of(config, "sweep")

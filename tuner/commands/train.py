@@ -29,7 +29,7 @@ from tuner.runs.functions import function_name, is_function, run_function
 from tuner.runs.progress import Progress, make_progress, noting_compilation
 from tuner.runs.recorder import FunctionRecorder, RunRecorder
 from tuner.runs.threads import few_threads
-from tuner.runs.together import Role, role_of
+from tuner.runs.together import FIRST_OF_ALL, Role, role_of
 from tuner.runs.training import TrainOutcome, run_training
 from tuner.support.console import PlainConsole
 from tuner.support.files import atomic_write
@@ -39,8 +39,6 @@ from tuner.trackers.jsonl import JsonlTracker
 from tuner.trial.context import TrialContext
 from tuner.trial.folder import BEST_FILE
 from tuner.trial.messages import OUTPUT_FILE, JsonDict, Outcome, TrialInterrupted
-
-_FIRST_OF_ALL = ("multi_worker", "parameter_server")  # TensorFlow makes these before it does anything else, or not
 
 
 def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
@@ -78,7 +76,7 @@ def check_fit(config: DictConfig) -> None:
     """
     if config.resume is None and config.get("backend") is not None:
         run = RunConfig.from_json(resolve(config))
-        if run.strategy.get("strategy") in _FIRST_OF_ALL:
+        if run.strategy.get("strategy") in FIRST_OF_ALL:
             return
         with few_threads(run.backend), speaking_of_settings():
             check_devices(build_distributed(run))

@@ -55,3 +55,9 @@ def count_seats(node: Mapping[str, Any]) -> Seats:
         return Seats(int(node.get("parallel", 1)))
     seats: Seats = count(*make.args, **make.keywords)
     return seats
+
+
+def runs_in_this_process(node: Mapping[str, Any]) -> bool:
+    """Whether all trials of the executor of a choice share the controller's process."""
+    make = build_node("executor", {**node, "_partial_": True})
+    return bool(getattr(make.func, "in_this_process", False))

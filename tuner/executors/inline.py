@@ -36,6 +36,8 @@ class InlineExecutor(ClosedAtExit):
         UserError: `parallel` is below 1.
     """
 
+    in_this_process = True
+
     def __init__(self, parallel: int = 1) -> None:
         self.check(parallel)
         self.parallel = parallel

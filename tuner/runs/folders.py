@@ -170,6 +170,26 @@ _MOST_NODES = 100_000
 _MOST_WORDS = 200
 
 
+def changes_of(overrides: Sequence[str]) -> list[str]:
+    """Returns which of `CHANGEABLE` are typed behind `resume=`.
+
+    Raises:
+        UserError: Something else is, which would make it another run.
+    """
+    found = []
+    for override in overrides:
+        key = override.lstrip("+~").partition("=")[0]
+        if key.partition(".")[0] in ("resume", "trust", "progress", "hydra"):
+            continue
+        allowed = next((name for name in CHANGEABLE if key == name or key.startswith(f"{name}.")), None)
+        if allowed is None:
+            raise UserError(
+                f"{key} cannot be changed when a run is continued, only {', '.join(CHANGEABLE)}; start a new run"
+            )
+        found.append(allowed)
+    return found
+
+
 def resumed_config(folder: Path, composed: Mapping[str, Any], overrides: Sequence[str]) -> JsonDict:
     """The configuration to continue a run with: its own, with the few changes that leave it the same run.
 
@@ -185,16 +205,8 @@ def resumed_config(folder: Path, composed: Mapping[str, Any], overrides: Sequenc
     own = read_run(folder, trusted_modules(composed.get("trust")))
     before = copy.deepcopy(own)
     _check_files(folder)
-    for override in overrides:
-        key = override.lstrip("+~").partition("=")[0]
-        if key.partition(".")[0] in ("resume", "trust", "progress", "hydra"):
-            continue
-        allowed = next((name for name in CHANGEABLE if key == name or key.startswith(f"{name}.")), None)
-        if allowed is None:
-            raise UserError(
-                f"{key} cannot be changed when a run is continued, only {', '.join(CHANGEABLE)}; start a new run"
-            )
-        set_path(own, allowed, get_path(composed, allowed))
+    for changed in changes_of(overrides):
+        set_path(own, changed, get_path(composed, changed))
     done, total = steps_done(folder), own["training"]["total_steps"]
     if done >= total and _is_complete(folder, own):
         raise UserError(

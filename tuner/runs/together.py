@@ -2,12 +2,15 @@
 
 import json
 import os
+import select
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from typing import Any
 
 from note_rl.errors import PeerError, SettingsError
@@ -21,6 +24,10 @@ from tuner.trial.messages import JsonDict
 _TORCHRUN = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _COMPANION = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from tuner.runs.companions import main; main()"
 _PATIENCE_S = 10.0  # until a process that does not end is killed
+_PORTS = range(15_000, 31_000)  # below those that systems give to whoever asks for any
+_LONGEST_START_S = 300.0  # TensorFlow is imported in some 5 s, over a busy network file system in a minute or two
+FIRST_OF_ALL = ("multi_worker", "parameter_server")
+"""Strategies that TensorFlow settles before it does anything else, or not."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +82,22 @@ def size_of(shared: Distributed) -> int:
     return shared.size if role is None else role.size
 
 
-def check_all_here(config: RunConfig) -> None:
-    """Refuses trials that would share their steps with processes which somebody else has started (UserError)."""
+def check_trials(config: RunConfig, in_this_process: bool) -> None:
+    """Refuses what trials cannot share their steps with.
+
+    Args:
+        config: Of a trial.
+        in_this_process: Whether trials run in the controller's own, one after the other.
+
+    Raises:
+        UserError: With processes that somebody else has started, or where TensorFlow has done something already.
+    """
     shared = build_distributed(config)
+    if in_this_process and shared is not None and shared.strategy in FIRST_OF_ALL:
+        raise UserError(
+            f"strategy={shared.strategy} is settled before TensorFlow does anything, and with executor=inline all "
+            "trials share one process: use executor=local"
+        )
     if role_of(shared) is not None:
         where = (
             "strategy.hosts" if shared is not None and shared.hosts is not None else "TF_CONFIG, or what torchrun sets,"
@@ -174,21 +194,37 @@ def _orders(role: Role, rank: int, shared: Distributed, config: RunConfig) -> Js
 
 
 def _free_addresses(number: int) -> list[str]:
-    servers = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
-    addresses = [f"127.0.0.1:{server.getsockname()[1]}" for server in servers]
-    for server in servers:
-        server.close()
-    return addresses
+    """Addresses of this machine that are free now and, in all likelihood, when TensorFlow comes to listen there.
+
+    It takes seconds until it does. So they are not those that the system gives to whoever asks for any, and each
+    process looks where no other one begins to.
+    """
+    first = os.getpid() * number % len(_PORTS)
+    free = (port for port in (*_PORTS[first:], *_PORTS[:first]) if _is_free(port))
+    return [f"127.0.0.1:{port}" for port in islice(free, number)]
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # what was used a moment ago is free
+        try:
+            one.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
 
 
 def _wait_until_ready(processes: Sequence["subprocess.Popen[str]"]) -> None:
     """Waits until each has imported what it needs: TensorFlow itself would wait for ever for one that has ended.
 
     Raises:
-        note_rl.errors.PeerError: One has ended before.
+        note_rl.errors.PeerError: One has ended before, or does not begin.
     """
+    until = time.monotonic() + _LONGEST_START_S
     for rank, process in enumerate(processes, 1):
         assert process.stdout is not None
+        if not select.select([process.stdout], [], [], max(until - time.monotonic(), 0.0))[0]:
+            raise PeerError(f"rank {rank} has not begun within {_LONGEST_START_S:g} s: it hangs in its imports")
         if not process.stdout.readline():
             raise PeerError(f"rank {rank} has ended with exit code {process.wait()} before training began")
 

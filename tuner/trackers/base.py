@@ -31,6 +31,7 @@ class RunInfo:
         group_folder: where a tracker may keep files of all runs of the group side by side; None: in `folder`. It writes
             nowhere else unless it was given a directory of its own.
         host: the machine that it runs on, if that is another one than this.
+        part: what it is a part of, for trackers that show runs in parts as one.
     """
 
     name: str
@@ -41,6 +42,20 @@ class RunInfo:
     job_type: str = "train"
     group_folder: Path | None = None
     host: str = ""
+    part: "PartOfRun | None" = None
+
+
+@dataclass(frozen=True)
+class PartOfRun:
+    """That a run goes on with what another one was about, as the generations of one member of a population do.
+
+    Attributes:
+        whole: all of it together; its folder tells one whole from another.
+        begins_with: what is different in this part, as a row of the whole's history.
+    """
+
+    whole: RunInfo
+    begins_with: Mapping[str, float]
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import os
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
@@ -16,6 +16,8 @@ from torch import Tensor
 from note_rl.errors import PeerError, SettingsError
 from note_rl.learners.calling import MOST_ANNOUNCED, lines_of
 from note_rl.learners.lines import Line
+from note_rl.learners.pytorch.tensors import random_state, set_random_state
+from note_rl.types import Array
 
 _FORMING = timedelta(seconds=60)
 _LONGEST = timedelta(hours=1)  # of an exchange: whether the others live is found out otherwise, and sooner
@@ -53,6 +55,14 @@ class Group:
         """Seeds the random numbers that losses draw."""
         torch.manual_seed(seed)
 
+    def random_state(self) -> dict[str, Array]:
+        """Where the random numbers of this process are."""
+        return random_state(_device())
+
+    def set_random_state(self, state: Mapping[str, Array]) -> None:
+        """Puts them there."""
+        set_random_state(_device(), state)
+
     def _wait(self, work: Any, is_cuda: bool) -> None:
         """Waits for an exchange, and looks every second whether the others live."""
         while True:
@@ -89,6 +99,10 @@ def _is_done(work: Any, is_cuda: bool) -> bool:
     return True
 
 
+def _device() -> torch.device:
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
 def check_strategy(strategy: Any) -> None:
     """Refuses what is no strategy of PyTorch's agents (SettingsError)."""
     if strategy != "ddp" and not isinstance(strategy, dist.ProcessGroup):
@@ -116,7 +130,15 @@ def joined(given: Any = None) -> Iterator[Group]:
     """
     ours = not dist.is_initialized()
     if ours:
-        dist.init_process_group(_backend(int(os.environ.get("LOCAL_WORLD_SIZE", "1"))), timeout=_FORMING)
+        backend = _backend(int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+        try:
+            dist.init_process_group(backend, timeout=_FORMING)
+        except dist.DistError as error:
+            size, first = os.environ["WORLD_SIZE"], f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+            raise PeerError(
+                f"the {size} ranks did not find each other at {first} within {_FORMING.total_seconds():g} s: start all "
+                f"of them, where rank 0 can be reached ({str(error).splitlines()[0]})"
+            ) from error
     try:
         with _connected(given) as group:
             yield group

@@ -28,6 +28,13 @@ REPLAY = {"pool_size": 200, "train_freq": 8, "num_updates": 4, "learning_starts"
 PER_WORKER_BATCH = 8
 
 
+def dqn():
+    seed_everything(0)
+    model = DQN(hidden_size=(8,))
+    model.set(policy=EpsGreedyQPolicy(0.2), num_envs=2, **REPLAY, batch=16, num_steps=3, max_grad_norm=0.05, seed=1)
+    return model, adam(model.param, 1e-3)
+
+
 def td3():
     seed_everything(0)
     model = TD3((8,))
@@ -46,7 +53,7 @@ def ppo():
 
 def sharded(rank, folder, strategy):
     """Two agents with environments of their own, one of them stopped on its way, and what each rank has drawn."""
-    for make in (td3, ppo):
+    for make in (dqn, td3, ppo):
         with strategy.scope():
             model, optimizer = make()
         samples = Recorder(model).samples

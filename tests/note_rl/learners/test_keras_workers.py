@@ -12,6 +12,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
+from note_rl.learners.base import parameter_groups
 from tests.note_rl.learners import keras_workers
 from tests.note_rl.recorded_samples import concatenated
 
@@ -58,7 +59,7 @@ def test_the_manuals_two_workers_take_the_steps_of_one(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make", ["td3", "ppo"])
+@pytest.mark.parametrize("make", ["dqn", "td3", "ppo"])
 def test_workers_with_environments_of_their_own_take_the_steps_of_one_that_is_given_all_minibatches(shards, make):
     first, second = (np.load(shards / f"{make}{rank}.npz") for rank in range(2))
     np.testing.assert_array_equal(first["parameters"], second["parameters"])
@@ -72,7 +73,7 @@ def test_workers_with_environments_of_their_own_take_the_steps_of_one_that_is_gi
         update = agent.learner.update(concatenated([mine, theirs]), numbers)
         norms.extend(max(values) for name, values in update.reported.items() if name.startswith("gradient_norm"))
     assert np.nanmax(norms) > 0.05  # it acts
-    parameters = np.concatenate([one.numpy().ravel() for group in agent.param for one in group])
+    parameters = np.concatenate([one.numpy().ravel() for group in parameter_groups(agent.param) for one in group])
     np.testing.assert_allclose(first["parameters"], parameters, rtol=0, atol=1e-5)
 
 

@@ -84,6 +84,38 @@ def test_a_gaussian_is_sampled_unclipped_and_played_clipped():
     np.testing.assert_array_equal(policy.greedy(np.array([[3.0, 5.0, 0.0, 0.0]])), [[2.0, 5.0]])
 
 
+def test_noise_of_a_gaussian_may_last():
+    policy, generator = bound(GaussianPolicy(hold=3), SPACE), rng()
+    noise = np.stack([policy.select(rows(0.0, 0.0, 0.0, 0.0), generator) for _ in range(7)])  # [T, N, 2]
+    same = [bool((noise[t] == noise[t - 1]).all()) for t in range(1, 7)]
+    assert same == [True, True, False, True, True, False]
+    assert abs(np.corrcoef(noise[0, :, 0], noise[3, :, 0])[0, 1]) < 0.03
+    np.testing.assert_allclose(noise.std(axis=1), 1.0, atol=0.02)  # so that log_prob() stays right
+    shifted = bound(GaussianPolicy(hold=2), SPACE)
+    steps = [shifted.select(rows(mean, 0.0, 0.0, 0.0), generator) for mean in (0.0, 1.0)]
+    np.testing.assert_allclose(steps[1][:, 0] - steps[0][:, 0], 1.0, atol=1e-5)  # it is the noise that lasts
+
+
+def test_lasting_noise_ends_with_the_episode_and_goes_on_from_a_checkpoint():
+    policy = bound(GaussianPolicy(hold=4), num_envs=3)
+    first = policy.select(np.zeros((3, 4)), rng(1))
+    policy.reset(np.array([1]))
+    restored = bound(GaussianPolicy(hold=4), num_envs=3)
+    restored.set_state({name: array.copy() for name, array in policy.get_state().items()})
+    second = policy.select(np.zeros((3, 4)), rng(2))
+    assert (second == first).all(axis=1).tolist() == [True, False, True]
+    np.testing.assert_array_equal(restored.select(np.zeros((3, 4)), rng(2)), second)
+    later = [policy.select(np.zeros((3, 4)), rng(seed)) for seed in (3, 4, 5)]
+    same = [(one == before).all(axis=1).tolist() for before, one in zip([second, *later], later, strict=False)]
+    assert same == [[True] * 3, [True] * 3, [False, True, False]]  # the second one began a step later
+
+
+@pytest.mark.parametrize("hold", [0, -1, 1.5, "long"])
+def test_noise_lasts_for_a_whole_number_of_steps(hold):
+    with pytest.raises(SettingsError, match="hold must"):
+        GaussianPolicy(hold=hold)
+
+
 def test_density_of_a_gaussian():
     # N(1; 0, 2) and N(5; 5, 1): -1/8 - log 2 - log(2 pi)/2 and -log(2 pi)/2
     density = GaussianPolicy().log_prob(np.array([[0.0, 5.0, np.log(2.0), 0.0]]), np.array([[1.0, 5.0]]))

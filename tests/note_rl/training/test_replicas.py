@@ -6,7 +6,10 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
+from textwrap import dedent
 
+import gymnasium
 import numpy as np
 import psutil
 import pytest
@@ -133,6 +136,39 @@ def test_no_process_outlives_rank_0():
     first.kill()
     first.wait()
     first.stdout.close()
+    psutil.wait_procs([other], timeout=20)
+    assert not other.is_running()
+
+
+class Hanging(gymnasium.Wrapper):
+    """Hangs in every process but the first one, which a file tells."""
+
+    def step(self, action):
+        if os.environ["LEADER"] != str(os.getpid()):
+            Path(os.environ["TOLD"]).write_text(str(os.getpid()))
+            time.sleep(3600)
+        return self.env.step(action)
+
+
+def test_a_rank_whose_environment_hangs_does_not_outlive_rank_0(tmp_path):
+    program = """
+        import os
+        os.environ["LEADER"] = str(os.getpid())
+        from note_rl.environments import EnvFactory
+        from tests.note_rl.training.test_replicas import Hanging
+        from tests.note_rl.training.test_sharded import dqn
+        agent, (optimizer,), steps = dqn()
+        agent.env = EnvFactory("CartPole-v1", wrappers=[Hanging])
+        agent.distributed_training(optimizer, total_steps=steps, replicas=2, feeding="sharded", p=0)
+    """
+    told = tmp_path / "told"
+    first = subprocess.Popen([sys.executable, "-c", dedent(program)], env={**os.environ, "TOLD": str(told)})
+    while not (told.exists() and told.read_text()):
+        assert first.poll() is None
+        time.sleep(0.05)
+    other = psutil.Process(int(told.read_text()))
+    first.kill()
+    first.wait()
     psutil.wait_procs([other], timeout=20)
     assert not other.is_running()
 

@@ -261,6 +261,24 @@ def test_training_goes_on_in_a_second_call_and_alone_with_new_environments():
     assert agent._trainer.collector.num_envs == 4
 
 
+def test_frameworks_draw_other_numbers_on_each_rank_and_go_on_where_they_were(tmp_path):
+    told = []
+    for total, restored in ((96, None), (160, tmp_path / "file")):
+        agent, optimizers, _ = made(dqn)
+        agents = alike(agent, 2)
+        if restored is not None:
+            agents[0].restore(restored)
+        given, errors = [of(one, optimizers) for one in agents], []
+        _, groups = trained_together(agents, given, Budget(total_steps=total), errors, feeding="sharded")
+        assert not errors
+        agents[0].save(tmp_path / "file")
+        told.append((groups[1].seeds[0], groups[1].put))
+    first, second = told
+    assert first == (integer(1, "rank", 1), None)  # before the first update, which seeds anew
+    assert second[0] != first[0]
+    np.testing.assert_array_equal(second[1]["of"], [1])
+
+
 def test_a_checkpoint_of_another_number_of_ranks_is_refused(tmp_path):
     agents, _, _ = trained(dqn)
     agents[0].save(tmp_path / "two")
@@ -282,6 +300,7 @@ class Failing(gymnasium.Wrapper):
     """Fails in the fifth step of an episode that has begun with one of these seeds."""
 
     unlucky: ClassVar[set[int]] = set()
+    closed: ClassVar[set[int]] = set()
 
     def __init__(self, env):
         super().__init__(env)
@@ -292,6 +311,10 @@ class Failing(gymnasium.Wrapper):
         if self.left == 0 and self.unwrapped.np_random_seed in self.unlucky:
             raise OSError("the simulator has gone")
         return self.env.step(action)
+
+    def close(self):
+        self.closed.add(self.unwrapped.np_random_seed)
+        super().close()
 
 
 def test_a_rank_whose_environment_fails_ends_all_and_its_pool_is_lost(tmp_path):
@@ -307,6 +330,7 @@ def test_a_rank_whose_environment_fails_ends_all_and_its_pool_is_lost(tmp_path):
     with pytest.raises(PeerError, match="rank 1 has failed: OSError: the simulator has gone"):
         trained_together(agents, given, Budget(total_steps=200), errors, feeding="sharded")
     assert [type(error) for error in errors] == [OSError]
+    assert Failing.closed >= Failing.unlucky
     agent.save(tmp_path / "file")
     Failing.unlucky = set()
     agent.train(given[0], total_steps=agent.num_env_steps + 64, p=0)  # what it has learned is there

@@ -120,7 +120,10 @@ TRAIN = {
         "optimizer.learning_rate is taken from the environment variable UNSET_HERE, which is not set: "
         "export UNSET_HERE=...",
     ),
-    "an experiment of another agent": (["experiment=dqn_cartpole", "agent=ppo"], "unknown key buffer.capacity"),
+    "an experiment of another agent": (
+        ["experiment=td3_pendulum", "agent=ppo_continuous"],
+        "unknown key buffer.capacity",
+    ),
     "unknown environment": (["env.id=CartPol-v1"], "Did you mean: `CartPole`?"),
     "an environment of one's own without its module": (
         ["env.id=MyEnv-v0"],

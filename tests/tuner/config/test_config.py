@@ -133,7 +133,7 @@ def test_asking_for_choices_copies_no_config(tmp_path: Path, monkeypatch: pytest
 def test_a_folder_of_the_user_adds_choices(tmp_path: Path) -> None:
     (tmp_path / "optimizer").mkdir()
     (tmp_path / "optimizer" / "slow.yaml").write_text("defaults: [adam]\nlearning_rate: 1.0e-6\n")
-    config = preflight("train", ["optimizer=slow"], tmp_path)
+    config = preflight("train", ["agent=td3", "env=pendulum", "optimizer=slow"], tmp_path)  # TD3 names no learning rate
     assert (config.optimizer.learning_rate, config.optimizer.beta1) == (1e-6, 0.9)
     with pytest.raises(UserError, match="there is no such folder"):
         preflight("train", [], tmp_path / "nothing")

@@ -21,6 +21,8 @@ from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine, files_rea
 from tests.tuner.runs.test_stops import Stopping, attempt, config_of
 from tuner.commands.preflight import preflight
 from tuner.errors import UserError
+from tuner.runs.together import _free_addresses as free_addresses
+from tuner.runs.together import _wait_until_ready as wait_until_ready
 from tuner.runs.together import role_of, together
 from tuner.trial.folder import CHECKPOINT_FILE
 
@@ -84,7 +86,7 @@ def test_batches_are_divided_by_those_that_torchrun_has_started(
     for name, value in zip(TORCHRUN, ("1", "3", "h", "99"), strict=True):
         monkeypatch.setenv(name, value)
     typed = ("agent=dqn", "strategy=ddp", "strategy.replicas=2")
-    assert "minibatches of 64 cannot be dealt out to 3 replicas" in tuner.refused("train", *typed)
+    assert "minibatches of 128 cannot be dealt out to 3 replicas" in tuner.refused("train", *typed)
     preflight("train", [*typed, "buffer.batch_size=63"])
 
 
@@ -135,6 +137,8 @@ def test_too_few_hosts_for_parameter_servers_and_a_study_over_hosts_are_refused(
     )
     said = tuner.refused("tune", "agent=dqn", "strategy=ddp", "strategy.hosts=[a:1,b:2]", "strategy.rank=0")
     assert "strategy.hosts names processes that are started by hand, and those of a trial are started on its" in said
+    said = tuner.refused("tune", *served[:2], "strategy=multi_worker", "executor=inline")
+    assert "strategy=multi_worker is settled before TensorFlow does anything, and with executor=inline all" in said
     assert "adaptive: decisions go by" in tuner.refused("train", *served[:3], "agent=prioritized_dqn", "adaptive=ess")
 
 
@@ -232,3 +236,19 @@ def test_a_process_that_does_not_get_far_is_named(monkeypatch: pytest.MonkeyPatc
         together(config_of("dqn", "keras", f"strategy={strategy}")),
     ):
         pass
+
+
+def test_ports_that_others_have_are_not_taken() -> None:
+    first = free_addresses(3)
+    with socket.create_server(("127.0.0.1", int(first[1].partition(":")[2]))):
+        others = free_addresses(3)
+    assert first[1] not in others
+    assert len({*first, *others}) < 6  # it looks in the same place
+
+
+def test_who_hangs_before_training_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tuner.runs.together._LONGEST_START_S", 0.2)
+    with subprocess.Popen(["sleep", "60"], stdout=subprocess.PIPE, text=True) as hanging:
+        with pytest.raises(PeerError, match=r"rank 1 has not begun within 0\.2 s"):
+            wait_until_ready([hanging])
+        hanging.kill()

@@ -213,6 +213,13 @@ def test_trackers_are_told_where_in_the_tree_a_run_stands(tmp_path: Path) -> Non
     assert [info.config["population"] for info in told] == [asdict(run.descent) for run in runs]
     assert told[8].name == "evolve/8 (member 0, generation 1)"
     assert told[8].tags == ("evolve", "trial 8", "member 0")
+    assert told[8].part.whole.name == "member 0"
+    assert told[8].part.whole.folder == told[0].part.whole.folder != told[1].part.whole.folder
+    assert told[8].part.begins_with == {
+        "population/generation": 1,
+        "population/parent": runs[8].descent.parent,
+        **{f"population/{path}": value for path, value in runs[8].params.items()},
+    }
     assert all("population" not in run.info.config for run in tracker.runs if run.info.job_type != "evolve")
 
 

@@ -11,7 +11,7 @@ import wandb
 from wandb.sdk.lib.service.service_token import WandbServiceConnectionError
 
 from tests.wandb_offline import OfflineRun, hanging_init, read_runs, without_account
-from tuner.trackers.base import RunInfo
+from tuner.trackers.base import PartOfRun, RunInfo
 from tuner.trackers.wandb.tracker import WandbTracker
 
 FAKE_KEY = "0123456789" * 4
@@ -153,6 +153,38 @@ def test_a_continued_run_stays_the_same_wandb_run(tmp_path: Path) -> None:
     first, second = delivered_runs(tmp_path)
     assert first.id == second.id
     assert sorted(row["_step"] for row in first.history + second.history) == [0, 100]
+
+
+def test_parts_of_a_run_are_one_wandb_run(tmp_path: Path) -> None:
+    whole = info(tmp_path, "member 3", config={"seed": 7})
+    tracker = WandbTracker()
+    for generation, steps in enumerate([(10, 20), (20, 30)]):  # the second one begins where the first one ended
+        part = PartOfRun(whole, {"population/generation": float(generation)})
+        run = tracker.start_run(info(tmp_path, f"evolve/{generation}", part=part))
+        for step in steps:
+            run.log(step, {"loss": float(step)})
+        run.finish(exit_code=0, summary={"value": float(generation)})
+    tracker.start_run(info(tmp_path, "another")).finish()
+    tracker.close(60)
+    member, another = sorted(delivered_runs(tmp_path), key=lambda run: run.config["seed"], reverse=True)
+    rows = [(row["_step"], row.get("population/generation")) for row in member.history]
+    assert rows == [(10, 0.0), (20, 1.0), (30, None)]
+    assert (member.config, member.exit_code, member.summary["value"]) == ({"seed": 7}, 0, 1.0)
+    assert another.config["seed"] == 3
+
+
+def test_a_part_that_goes_on_in_another_session_stays_part_of_the_same_run(tmp_path: Path) -> None:
+    for step, code in ((10, 1), (20, 0)):
+        tracker = WandbTracker()
+        run = tracker.start_run(
+            info(tmp_path, "evolve/0", part=PartOfRun(info(tmp_path, "member 0"), {"generation": 0.0}))
+        )
+        run.log(step, {"loss": 1.0})
+        run.finish(exit_code=code)
+        tracker.close(60)
+    first, second = delivered_runs(tmp_path)
+    assert first.id == second.id
+    assert sorted((run.history[0]["_step"], run.exit_code) for run in (first, second)) == [(10, 1), (20, 0)]
 
 
 def test_what_was_given_may_be_changed_afterwards(tmp_path: Path) -> None:

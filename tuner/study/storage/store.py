@@ -177,6 +177,12 @@ def study_name(name: str, stage: str) -> str:
     return name if stage == SCREEN else f"{name}/{stage}"
 
 
+def settings_begun_with(study: optuna.Study) -> JsonDict:
+    """The default configuration of a study as it was when that began."""
+    config: JsonDict = study.user_attrs[DEFINITION]["config"]
+    return config
+
+
 def check_continues(study: optuna.Study, definition: StudyDefinition, url: str) -> None:
     """Sees to it that a study can go on as it began; writes nothing.
 
@@ -309,19 +315,24 @@ def settings_to_json(definition: StudyDefinition) -> JsonDict:
 
 
 def _check_continues(before: JsonDict, definition: StudyDefinition) -> None:
-    remedy = f"go back to that, or begin another study with study.name={definition.name}-2"
+    other = f"or begin another study with study.name={definition.name}-2"
     changed = definition.space.difference(before["space"])
     if changed:
-        raise UserError(f"study {definition.name} was begun with another search space: {_listed(changed)}.\n{remedy}")
+        raise UserError(
+            f"study {definition.name} was begun with another search space: {_listed(changed)}.\n"
+            f"go back to that, {other}"
+        )
     now = describe(definition)
     before = {"over_seeds": "mean", "others": [], **before}  # studies from before there was a choice
     judged = ("seed", "metric", "others", "over_seeds", "evolution")
     before, now = ({"evolution": None, **one, **_plain(one.get("evolution"))} for one in (before, now))
     changed = [f"{key} was {before[key]} and is {now[key]}" for key in judged if before[key] != now[key]]
     changed += _other_environments(*(one.get("environments") or {} for one in (before, now)))
-    changed += config_difference(*map(with_section_defaults, (before["config"], now["config"])))
-    if changed:
-        raise UserError(f"study {definition.name} was begun with other settings: {_listed(changed)}.\n{remedy}")
+    settings = config_difference(*(with_section_defaults(one["config"]) for one in (before, now)))
+    if changed or settings:
+        way = "go back to that" if changed else "go on with these with study.as_begun=true"
+        listed = _listed([*changed, *settings])
+        raise UserError(f"study {definition.name} was begun with other settings: {listed}.\n{way}, {other}")
 
 
 def _other_environments(before: JsonDict, now: JsonDict) -> list[str]:

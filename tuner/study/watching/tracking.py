@@ -1,16 +1,19 @@
-"""Passes what happens to the runs of a study on to trackers: one tracked run per trial, grouped by study."""
+"""Passes what happens to the runs of a study on to trackers: one tracked run per trial, grouped by study.
+
+The generations of a member of a population are trials; a tracker may show them as one run, see `PartOfRun`.
+"""
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from tuner.executors.base import Event, TrialEnded, TrialLogged, TrialReported
-from tuner.results.records import RunRecord
+from tuner.results.records import Descent, RunRecord
 from tuner.runs.recorder import REPORT_METRIC
 from tuner.study.run_registry import Run
 from tuner.study.storage.reading import descent_of
 from tuner.study.watching.listener import StudyListener
-from tuner.trackers.base import RunInfo, RunTracker, Tracker
+from tuner.trackers.base import PartOfRun, RunInfo, RunTracker, Tracker
 from tuner.trial.messages import Outcome
 
 
@@ -72,9 +75,24 @@ class TrackingListener(StudyListener):
             name = f"{run.key} (member {descent.member}, generation {descent.generation})"
             tags.append(f"member {descent.member}")
             config = {**config, "population": asdict(descent)}
-        return RunInfo(
+        about = RunInfo(
             name, self._study, config, run.folder, tuple(tags), run.stage, group_folder=self._folder, host=run.host
         )
+        return about if descent is None else replace(about, part=self._of_member(about, run, descent))
+
+    def _of_member(self, about: RunInfo, run: Run, descent: Descent) -> PartOfRun:
+        """A member may be shown as one run; each generation begins with its place in the tree and its values."""
+        member = f"member {descent.member}"
+        whole = replace(
+            about, name=member, folder=self._folder / "members" / str(descent.member), tags=(run.stage, member)
+        )
+        tree = {"generation": descent.generation, "parent": descent.parent}
+        begins_with = {
+            f"population/{name}": value
+            for name, value in {**tree, **run.values}.items()
+            if isinstance(value, int | float) and not isinstance(value, bool)
+        }
+        return PartOfRun(whole, begins_with)
 
     def _log(self, key: str, step: int, metrics: dict[str, float]) -> None:
         """Trackers want steps that do not decrease; a run that went back to a checkpoint repeats some."""

@@ -1,4 +1,4 @@
-"""Weights & Biases: one W&B run per training run, grouped by study.
+"""Weights & Biases: one W&B run per training run, grouped by study; one for all parts of a run that has some.
 
 The controller never waits for W&B: its calls are queued and made in a background thread. Whatever goes wrong there is
 one logged warning. If the server cannot be reached, this run and all later ones are recorded offline, to be uploaded
@@ -10,7 +10,7 @@ import os
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -67,10 +67,16 @@ class WandbTracker:
         check_settings(project, server_timeout_s)
         self._calls = BackgroundCalls("tracker-wandb", queue_size)
         self._session = _Session(project, entity, resolve_mode(mode), directory, server_timeout_s)
+        self._wholes: dict[Path, _WholeRun] = {}
 
-    def start_run(self, info: RunInfo) -> "WandbRun":
+    def start_run(self, info: RunInfo) -> "WandbRun | WandbPart":
         """Begins a run; the same W&B run again if the folder was tracked before. Returns at once."""
-        return WandbRun(self._session, self._calls, info)
+        if info.part is None:
+            return WandbRun(self._session, self._calls, info)
+        about = info.part.whole
+        if about.folder not in self._wholes:
+            self._wholes[about.folder] = _WholeRun(WandbRun(self._session, self._calls, about))
+        return WandbPart(self._wholes[about.folder], info.part.begins_with)
 
     def close(self, timeout_s: float = 10.0) -> None:
         """Delivers what is waiting, for at most `timeout_s` seconds; runs left open are closed as failed.
@@ -79,6 +85,8 @@ class WandbTracker:
         """
         if self._calls.closed:
             return
+        for whole in self._wholes.values():
+            whole.run.finish(whole.exit_code, whole.summary)
         session = self._session
         if session.runs_queued:
             self._calls.submit(session.finish_open_runs)
@@ -120,6 +128,34 @@ class WandbRun:
         if self._session.mode != "disabled":
             values = {name: printable_copy(value) for name, value in (summary or {}).items()}
             self._calls.submit(lambda: self._session.finish(self._slot, exit_code, values))
+
+
+@dataclass
+class _WholeRun:
+    """A run of several parts: up to which step it is told of, and how its last part ended."""
+
+    run: WandbRun
+    step: int = 0
+    exit_code: int = 1
+    summary: Mapping[str, object] = field(default_factory=dict)
+
+
+class WandbPart:
+    """See `PartOfRun`. What it begins with comes with its first measurements, as only these have a step."""
+
+    def __init__(self, whole: _WholeRun, begins_with: Mapping[str, float]) -> None:
+        self._whole = whole
+        self._begins_with = begins_with
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Queue one row of the whole's history."""
+        self._whole.step = max(self._whole.step, step)
+        self._whole.run.log(self._whole.step, {**self._begins_with, **metrics})
+        self._begins_with = {}
+
+    def finish(self, exit_code: int = 0, summary: Mapping[str, object] | None = None) -> None:
+        """Keeps how it ended; the whole ends with the tracker."""
+        self._whole.exit_code, self._whole.summary = exit_code, summary or {}
 
 
 @dataclass
