@@ -80,6 +80,32 @@ def test_each_step_scores_what_its_configuration_does(tuner: CommandLine, monkey
     assert len(list(runs.iterdir())) > kept["ablation"]["num_runs"]
 
 
+def test_ranges_are_planned_run_and_shown(tuner: CommandLine) -> None:
+    assert tuner("tune", *STUDY, *FEWER, QUICKLY).status == 0
+    asked = ("ranges=[learning_rate]", "num_checks=4")
+    planned = tuner(*ABLATE, *asked, "plan=true")
+    assert "how far agent.learning_rate may move: up to 4 values on each side of the winner's" in planned.output
+    assert "up to 40 runs" in planned.output
+    assert "(ranges=true)" in tuner(*ABLATE, "plan=true").output
+    done = tuner(*ABLATE, *asked)
+    assert done.status == 0, done.errors
+    assert "learning_rate may lie between " in done.output
+    with (tuner.folder / "studies/hill/ranges.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert 4 <= len(rows) <= 9
+    kept = json.loads((tuner.folder / "studies/hill/report.json").read_text())
+    own = {change["path"]: change["after"] for step in kept["ablation"]["steps"] for change in step["changes"]}
+    rest = {path.removeprefix("agent."): float(value) for path, value in own.items()}
+    for row in rows:
+        assert float(row["score"]) == pytest.approx(score({**rest, "learning_rate": float(row["value"])}), rel=1e-6)
+    best = score(rest)
+    limit = best - 0.05 * (best - score({}))
+    assert [row["holds"] for row in rows] == ["yes" if float(row["score"]) >= limit else "no" for row in rows]
+    assert "range-figure-1" in (tuner.folder / "studies/hill/report.html").read_text()
+    assert "learning_rate may lie between" in tuner("report", "hill", "tracker=jsonl", QUICKLY).output
+    assert "did you mean learning_rate" in tuner.refused(*ABLATE, "ranges=[learningrate]")
+
+
 def test_studies_without_a_path_are_refused_by_name(tuner: CommandLine) -> None:
     assert "there is no" in tuner.refused("ablate")
     storage = f"storage.url={journal(tuner.folder)}"
@@ -112,6 +138,8 @@ def test_a_winner_that_is_the_default_is_refused(tuner: CommandLine) -> None:
         ("until=2", "until=2 must be a share of the gain"),
         ("storage.url=memory", "storage.url=memory keeps no study"),
         ("num_seed=9", "num_seeds"),
+        ("num_checks=9", "num_checks=9 must be from 1 to 8"),
+        ("ranges=[]", "ranges=[] names no parameter"),
     ],
 )
 def test_what_makes_no_ablation_is_refused(tuner: CommandLine, typed: str, complaint: str) -> None:

@@ -356,12 +356,23 @@ class AblateValues:
     num_seeds: int = AblationSettings.num_seeds
     num_race_seeds: int = AblationSettings.num_race_seeds
     until: float | None = AblationSettings.until
+    ranges: bool | str | Sequence[str] = False
+    num_checks: int = AblationSettings.num_checks
     plan: bool = False
     trust: str | Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         """Refuses what measures nothing."""
-        AblationSettings(self.num_seeds, self.num_race_seeds, self.until)
+        self.settings()
+
+    def settings(self) -> AblationSettings:
+        """How large the ablation is."""
+        ranges = self.ranges if isinstance(self.ranges, bool) else _names(self.ranges)
+        return AblationSettings(self.num_seeds, self.num_race_seeds, self.until, ranges, self.num_checks)
+
+
+def _names(typed: str | Sequence[str]) -> tuple[str, ...]:
+    return (typed,) if isinstance(typed, str) else tuple(typed)
 
 
 @dataclass(frozen=True)

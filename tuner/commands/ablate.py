@@ -4,7 +4,7 @@ import importlib.util
 import shlex
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from omegaconf import DictConfig
@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from note_rl.errors import NoteRLError
+from tuner.checking.section_types import AblateValues
 from tuner.commands.defining import check_workplace, define
 from tuner.commands.loading import load
 from tuner.commands.preflight import admit_groups, compose_or_explain
@@ -21,11 +22,12 @@ from tuner.config.composing import config_loader
 from tuner.config.trust import admit, trusted_modules
 from tuner.errors import UserError
 from tuner.executors.building import make_executor
-from tuner.reporting import AblationTable, write_page
-from tuner.results.ablation import Ablation, AblationSettings
+from tuner.reporting import AblationTable, RangesTable, write_page
+from tuner.results.ablation import MIN_SEEDS, Ablation, AblationSettings
 from tuner.results.insights.ablation import ablation_csv, sentences
+from tuner.results.insights.ranges import range_sentences, ranges_csv
 from tuner.results.records import EVOLVE
-from tuner.results.wording import counted, format_change, format_value
+from tuner.results.wording import counted, format_change, format_value, join_words
 from tuner.runs.build import build_trackers
 from tuner.runs.checks import checked_run, resolve
 from tuner.study import (
@@ -40,6 +42,7 @@ from tuner.study import (
     summarise,
 )
 from tuner.study.ablation.blocks import between
+from tuner.study.ablation.ranges import moved_parameters
 from tuner.study.ablation.runner import AblationRunner, AblationTask
 from tuner.study.sampling.vetting import check_values
 from tuner.study.storage.opening import IN_MEMORY
@@ -54,6 +57,7 @@ from tuner.trackers.base import TrackerGroup
 from tuner.trial.messages import JsonDict
 
 CSV_FILE = "ablation.csv"
+RANGES_FILE = "ranges.csv"
 
 
 def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
@@ -88,6 +92,12 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         console.print(escape(sentence), highlight=False, soft_wrap=True)
     home = subject.definition.study_folder
     atomic_write(home / CSV_FILE, ablation_csv(ablation))
+    if ablation.ranges:
+        console.print(RangesTable(ablation))
+        for sentence in range_sentences(ablation):
+            console.print(escape(sentence), highlight=False, soft_wrap=True)
+        atomic_write(home / RANGES_FILE, ranges_csv(ablation))
+        console.print(f"each value is in [bold]{escape(shlex.quote(str(home / RANGES_FILE)))}[/bold]", soft_wrap=True)
     console.print(f"the table is [bold]{escape(shlex.quote(str(home / CSV_FILE)))}[/bold]", soft_wrap=True)
     console.print(f"the figure is in [bold]{escape(_page(subject))}[/bold]", soft_wrap=True)
     return 0
@@ -124,10 +134,17 @@ def _subject(config: DictConfig) -> _Subject:
         refuse_another(store, definition)
         winner = find_winner(store, definition.name)
     assert winner is not None, "there is one"
-    settings = AblationSettings(config.num_seeds, config.num_race_seeds, config.until)
+    settings = _settings(config)
     found = between(definition, _as_composed(definition, winner))
+    moved = moved_parameters(definition.space, winner.values, settings.ranges)
     is_function = definition.probe is None  # whose arguments are checked when it is called
-    return _Subject(AblationTask(definition, found, settings, _anything if is_function else _is_possible), url)
+    is_possible = _anything if is_function else _is_possible
+    return _Subject(AblationTask(definition, found, settings, is_possible, moved), url)
+
+
+def _settings(config: DictConfig) -> AblationSettings:
+    typed = resolve(config)
+    return AblateValues(**{one.name: typed[one.name] for one in fields(AblateValues)}).settings()
 
 
 def _require_winner(result: StudyResult) -> None:
@@ -211,8 +228,27 @@ def _plan_of(subject: _Subject) -> str:
         f"{settings.most_runs(num)} in all show where it comes from, less those that are done already: "
         f"each step is measured on {settings.num_seeds} fresh seeds, and found by races on up to "
         f"{settings.num_race_seeds} others",
+        *_plan_of_ranges(subject),
     ]
     return "\n".join(lines)
+
+
+def _plan_of_ranges(subject: _Subject) -> list[str]:
+    """What is run to see how far parameters may move; where that is not asked, how to."""
+    moved, settings = subject.task.moved, subject.task.settings
+    if not moved:
+        return ["how far each parameter may move without a loss is not asked (ranges=true)"]
+    sides, checks = 2 * len(moved), settings.num_checks
+    most = sides * checks
+    same = settings.num_seeds == MIN_SEEDS
+    seeds, runs = (
+        f"{least}" if same else f"{least} to {most_}"
+        for least, most_ in ((MIN_SEEDS, settings.num_seeds), (most * MIN_SEEDS, most * settings.num_seeds))
+    )
+    return [
+        f"how far {join_words(one.path for one in moved)} may move: up to {counted(checks, 'value')} on each side of "
+        f"the winner's, each on {seeds} of the seeds of the steps: up to {runs} runs",
+    ]
 
 
 def _page(subject: _Subject) -> str:

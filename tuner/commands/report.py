@@ -8,8 +8,9 @@ from omegaconf import DictConfig
 from rich.markup import escape
 
 from tuner.errors import UserError
-from tuner.reporting import AblationTable, FinalTable, write_page
+from tuner.reporting import AblationTable, FinalTable, RangesTable, write_page
 from tuner.results.insights.ablation import sentences
+from tuner.results.insights.ranges import range_sentences
 from tuner.results.records import StudySummary
 from tuner.results.verdict import verdict
 from tuner.runs.build import check_trackers
@@ -42,6 +43,10 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         console.print(AblationTable(summary.ablation))
         for sentence in sentences(summary.ablation):
             console.print(escape(sentence))
+        if summary.ablation.ranges:
+            console.print(RangesTable(summary.ablation))
+            for sentence in range_sentences(summary.ablation):
+                console.print(escape(sentence))
     page = write_page(summary, home)
     console.print(f"the report is [bold]{escape(shlex.quote(str(page)))}[/bold]", soft_wrap=True)
     if config.publish:

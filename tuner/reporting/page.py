@@ -13,13 +13,14 @@ from tuner.reporting.figures import population as population_figures
 from tuner.reporting.figures import scores as figures
 from tuner.reporting.figures import study as study_figures
 from tuner.reporting.figures.ablation import ablation_figure
+from tuner.reporting.figures.ranges import range_figures
 from tuner.reporting.markup import Html, join, tag
 from tuner.reporting.sections import effort as effort_sections
 from tuner.reporting.sections import front as front_section
 from tuner.reporting.sections import parameters as parameter_sections
 from tuner.reporting.sections import population as population_section
 from tuner.reporting.sections import results as sections
-from tuner.reporting.sections.ablation import ablation_section
+from tuner.reporting.sections.ablation import ablation_section, checked_ranges_section
 from tuner.reporting.sections.environments import environments_section
 from tuner.results.findings import Verdict
 from tuner.results.records import EVOLVE, StudySummary
@@ -108,6 +109,7 @@ def make_figures(summary: StudySummary, found: Verdict) -> dict[str, JsonDict]:
         "parallel-figure": study_figures.parallel_figure(summary),
         "expected-figure": study_figures.expected_figure(summary),
         "ablation-figure": None if summary.ablation is None else ablation_figure(summary.ablation),
+        **({} if summary.ablation is None else range_figures(summary.ablation, summary.scales)),
         "tree-figure": population_figures.tree_figure(summary),
         "replay-figure": population_figures.replay_figure(summary) if summary.stage(EVOLVE) else None,
     }
@@ -147,7 +149,11 @@ def _searched(summary: StudySummary, found: Verdict, drawings: dict[str, JsonDic
     has_one = not (summary.others or summary.is_sweep or summary.environments)
     has_winner = summary.winner_label is not None and has_one
     return [
-        *([ablation_section(summary, found.finding)] if has_winner or summary.ablation else []),
+        *(
+            [ablation_section(summary, found.finding), checked_ranges_section(summary)]
+            if has_winner or summary.ablation
+            else []
+        ),
         parameter_sections.safe_ranges_section(summary),
         parameter_sections.importance_section(summary),
         parameter_sections.parallel_section(summary, "parallel-figure" in drawings),

@@ -21,6 +21,9 @@ MIN_SEEDS: Final = 5
 RACE_SEEDS: Final = (3, 16)
 """From the first at which anybody can drop out to the last that the test of a race is made for."""
 
+MOST_CHECKS: Final = 8
+"""As many halvings leave less than a hundredth of what there was."""
+
 
 @dataclass(frozen=True)
 class AblationSettings:
@@ -31,11 +34,15 @@ class AblationSettings:
         num_race_seeds: Others, on which it is found out which change comes next.
         until: Once this share of the gain is reached in the race, what is left to change is changed together; None:
             each change by itself to the end.
+        ranges: Whether it is also measured how far each parameter may move; or which parameters, by their endings.
+        num_checks: At so many values on each side of the winner's, at most, the score of such a parameter is measured.
     """
 
     num_seeds: int = 10
     num_race_seeds: int = 5
     until: float | None = 0.95
+    ranges: bool | tuple[str, ...] = False
+    num_checks: int = 3
 
     def __post_init__(self) -> None:
         """Refuses what measures nothing."""
@@ -52,6 +59,10 @@ class AblationSettings:
                 f"until={self.until:g} must be a share of the gain, above 0 and at most 1, or null for every change by "
                 "itself"
             )
+        if not 1 <= self.num_checks <= MOST_CHECKS:
+            raise UserError(f"num_checks={self.num_checks} must be from 1 to {MOST_CHECKS}")
+        if self.ranges == ():
+            raise UserError("ranges=[] names no parameter: type ranges=true for all, or ranges=false for none")
 
     def looks_ahead(self, num_changes: int) -> bool:
         """Whether it is asked on the way how much of the gain is reached."""
@@ -119,6 +130,38 @@ class LeftOut:
 
 
 @dataclass(frozen=True)
+class CheckedValue:
+    """The winner with another value of one parameter, measured.
+
+    Attributes:
+        value: Of the parameter.
+        scores: On the first of `Ablation.seeds`, as many as it took to tell; none where this cannot be run at all.
+    """
+
+    value: float
+    scores: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class CheckedRange:
+    """How far one parameter of the winner has been moved.
+
+    Attributes:
+        path: Its place in the configuration.
+        value: The winner's.
+        low: Least value of the search.
+        high: Greatest.
+        checked: By value.
+    """
+
+    path: str
+    value: float
+    low: float
+    high: float
+    checked: tuple[CheckedValue, ...]
+
+
+@dataclass(frozen=True)
 class Ablation:
     """What an ablation has measured.
 
@@ -132,6 +175,7 @@ class Ablation:
         num_runs: In all, those of the races included.
         num_failed: Of these, failed; they count with the worst score.
         seconds: Summed over runs.
+        ranges: How far parameters may move, all others as the winner has them; nothing where that was not asked.
     """
 
     winner: str
@@ -143,6 +187,7 @@ class Ablation:
     num_runs: int = 0
     num_failed: int = 0
     seconds: float = 0.0
+    ranges: tuple[CheckedRange, ...] = ()
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> "Ablation":
@@ -150,10 +195,16 @@ class Ablation:
         told = {one.name: content[one.name] for one in fields(cls) if one.name in content}
         steps = tuple(AblationStep(_changes(one["changes"]), tuple(one["scores"])) for one in told["steps"])
         left_out = tuple(LeftOut(tuple(one["steps"]), tuple(one["scores"])) for one in told["left_out"])
+        ranges = tuple(map(_range, told.get("ranges", ())))
         return cls(
-            **{**told, "steps": steps, "left_out": left_out, "skipped": _changes(told["skipped"])}
+            **{**told, "steps": steps, "left_out": left_out, "skipped": _changes(told["skipped"]), "ranges": ranges}
             | {name: tuple(told[name]) for name in ("seeds", "default")}
         )
+
+
+def _range(one: Mapping[str, Any]) -> CheckedRange:
+    checked = tuple(CheckedValue(value["value"], tuple(value["scores"])) for value in one["checked"])
+    return CheckedRange(**{**one, "checked": checked})
 
 
 def _changes(listed: list[Mapping[str, Any]]) -> tuple[Change, ...]:

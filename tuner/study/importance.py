@@ -9,7 +9,7 @@ import optuna
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import FrozenTrial, TrialState
 
-from tuner.results.insights.main_effects import AdditiveModel, Term, contrasts, polynomials
+from tuner.results.insights.main_effects import NUM_PLACES, AdditiveModel, Term, contrasts, polynomials
 from tuner.results.objective import Curve, FloatArray, Metric
 from tuner.results.records import Importances
 from tuner.study.storage.reading import ENDING_ATTRIBUTE, OUTCOME_ATTRIBUTE, curve_of
@@ -40,10 +40,27 @@ def importances(
         maximised: Whether higher values of the first objective are better.
         permutations: How often values are shuffled; 0: no null.
     """
-    ended = study.get_trials(deepcopy=False, states=_JUDGED)
-    trials = [trial for trial in ended if trial.values and math.isfinite(trial.values[0])]
+    trials = judged_trials(study)
     sign = 1.0 if maximised else -1.0
     return _over_trials(trials, [sign * trial.values[0] for trial in trials], space, permutations)
+
+
+def judged_trials(study: optuna.Study) -> list[FrozenTrial]:
+    """The trials whose values tell something, in the order they were started."""
+    ended = study.get_trials(deepcopy=False, states=_JUDGED)
+    return [trial for trial in ended if trial.values and math.isfinite(trial.values[0])]
+
+
+def profiles(trials: Sequence[FrozenTrial], scores: Sequence[float], names: Sequence[str]) -> dict[str, FloatArray]:
+    """What each numeric parameter does to the rank of a trial, at places spread evenly over its range: name -> [M].
+
+    Nothing where there are too few trials, or too equal ones; in units of the standard deviation of ranks.
+    """
+    known = [name for name in names if any(name in trial.params for trial in trials)]
+    if len(trials) < MIN_TRIALS or len(set(scores)) < 2 or not known:
+        return {}
+    shapes = AdditiveModel({name: _term(name, trials) for name in known}).shapes(scores)
+    return {name: shape for name, shape in shapes.items() if len(shape) == NUM_PLACES}
 
 
 def over_time(study: optuna.Study, space: JsonDict, metric: Metric) -> tuple[Importances, ...]:

@@ -8,11 +8,12 @@ import pytest
 from rich.console import Console
 
 from tests.tuner.reporting.summaries import EVIL, full_study
-from tuner.reporting import AblationTable
+from tuner.reporting import AblationTable, RangesTable
 from tuner.reporting.figures.ablation import ablation_figure
+from tuner.reporting.figures.ranges import range_figures
 from tuner.reporting.figures.style import DEFAULT, FAILED, FAINT, WINNER
 from tuner.reporting.page import render_page
-from tuner.results.ablation import Ablation, AblationStep, Change, LeftOut
+from tuner.results.ablation import Ablation, AblationStep, Change, CheckedRange, CheckedValue, LeftOut
 
 SEEDS = (11, 13, 15, 17, 19)
 
@@ -38,6 +39,23 @@ FOUND = Ablation(
     num_runs=63,
     num_failed=2,
     seconds=75.0,
+)
+
+RANGED = replace(
+    FOUND,
+    ranges=(
+        CheckedRange(
+            "agent.gamma",
+            0.98,
+            0.8,
+            0.9999,
+            (
+                CheckedValue(0.9, around(40.0)),
+                CheckedValue(0.97, around(70.0)),
+                CheckedValue(0.99, around(69.0)),
+            ),
+        ),
+    ),
 )
 
 
@@ -80,6 +98,43 @@ def test_the_page_says_what_came_of_it() -> None:
     assert "That was the winner then; now it is trial 8." in render_page(
         full_study(ablation=replace(FOUND, winner="trial 2"))
     )
+
+
+def test_values_that_were_checked_are_drawn_with_the_interval_of_the_winner() -> None:
+    figure: Any = range_figures(RANGED, {"agent.gamma": "one_minus"})["range-figure-1"]
+    line, held, fallen, winner = figure["data"]
+    assert line["x"] == pytest.approx([0.1, 0.03, 0.02, 0.01])
+    assert line["y"] == [40.0, 70.0, 70.0, 69.0]
+    assert held["x"] == pytest.approx([0.03, 0.01])
+    assert fallen["x"] == pytest.approx([0.1])
+    assert fallen["marker"]["color"] == FAILED
+    assert winner["x"] == pytest.approx([0.02])
+    assert winner["marker"]["color"] == WINNER
+    band, limit = figure["layout"]["shapes"]
+    assert band["y0"] < 70.0 < band["y1"]
+    assert limit["y0"] == pytest.approx(min(band["y0"], 70.0 - 0.05 * 50.0))
+    assert figure["layout"]["xaxis"]["autorange"] == "reversed"
+
+
+def test_the_page_says_how_far_each_parameter_may_move() -> None:
+    page = render_page(full_study(ablation=RANGED))
+    text = page.partition('id="checked-ranges"')[2].partition("</section>")[0]
+    assert "gamma may lie between 0.97 and 0.99 (checked by runs); at 0.9 the score falls by 30 [" in text
+    assert "what lies above 0.99 was not checked" in text
+    assert "3 values checked by 15 runs" in text
+    assert 'id="range-figure-1"' in text
+    assert "Not measured yet" not in text
+    before = render_page(full_study(ablation=FOUND))
+    assert "Not measured yet: tuner ablate poles ranges=true" in before.partition('id="checked-ranges"')[2]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_table_of_ranges_has_a_row_for_each_parameter(width: int) -> None:
+    console = Console(file=io.StringIO(), width=width)
+    console.print(RangesTable(RANGED))
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert all(len(line) <= width for line in lines)
+    assert any(line.split()[:4] == ["gamma", "0.98", "0.97", "0.99"] for line in lines)
 
 
 def test_without_one_the_page_says_how_to_have_it() -> None:

@@ -80,12 +80,12 @@ def slice_figures(summary: StudySummary) -> list[JsonDict]:
         runs = [run for run in drawn if path in run.params]
         values = [run.params[path] for run in runs]
         scale = AxisScale.of(values, summary.scales.get(path))
-        points = _slice(runs, [_coordinate(value, scale) for value in values], summary.winner_label)
+        points = _slice(runs, [coordinate(value, scale) for value in values], summary.winner_label)
         layout = {
             "height": 230,
             "margin": {"l": 48, "r": 16, "t": 8, "b": 48},
             "showlegend": False,
-            "xaxis": {**axis(names[path]), **_ticks(values, scale)},
+            "xaxis": {**axis(names[path]), **value_ticks(values, scale)},
             "yaxis": {"zeroline": False},
         }
         figures.append({"data": [points], "layout": layout})
@@ -103,10 +103,10 @@ def _slice(runs: Sequence[RunRecord], x: Sequence[Scalar], winner_label: str | N
     return run_markers(runs, x, [run.score for run in runs], marker)
 
 
-def _ticks(values: Sequence[Scalar], scale: AxisScale) -> JsonDict:
-    """An axis spread as the values were searched."""
+def value_ticks(values: Sequence[Scalar], scale: AxisScale) -> JsonDict:
+    """What spreads an axis as the values were searched."""
     if scale.kind == CATEGORY:
-        shown = [_coordinate(choice, scale) for choice in scale.choices]
+        shown = [coordinate(choice, scale) for choice in scale.choices]
         return {"type": "category", "categoryorder": "array", "categoryarray": shown}
     if scale.kind == ONE_MINUS:  # Plotly knows no such axis: that of the distance to 1, the other way round
         ticks = _ticks_towards_one(scale)
@@ -138,7 +138,8 @@ def _distance_to_one(number: float) -> float:
     return float(f"{1.0 - number:.12g}")
 
 
-def _coordinate(value: Scalar, scale: AxisScale) -> Scalar:
+def coordinate(value: Scalar, scale: AxisScale) -> Scalar:
+    """Where a value stands on an axis with `value_ticks`."""
     if scale.kind == CATEGORY:
         return html.escape(format_value(value))
     number = as_number(value)

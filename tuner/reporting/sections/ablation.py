@@ -1,6 +1,7 @@
 """The section about what made the winner better than the default configuration."""
 
-from tuner.reporting.elements import figure, note, number_cell, reason, section, table, text_cell
+from tuner.reporting.elements import figure, figure_grid, note, number_cell, reason, section, table, text_cell
+from tuner.reporting.figures.ranges import range_figures
 from tuner.reporting.markup import Html, tag
 from tuner.results.ablation import Ablation
 from tuner.results.findings import Finding, estimate
@@ -12,8 +13,9 @@ from tuner.results.insights.ablation import (
     step_effects,
     step_names,
 )
+from tuner.results.insights.ranges import checks_note, edge_words, found_range, range_sentences
 from tuner.results.records import StudySummary
-from tuner.results.wording import counted, format_seconds, format_value
+from tuner.results.wording import counted, format_seconds, format_value, short_names
 
 
 def ablation_section(summary: StudySummary, finding: Finding) -> Html:
@@ -38,6 +40,38 @@ def ablation_section(summary: StudySummary, finding: Finding) -> Html:
     )
     drawn = figure("ablation-figure", "Points are runs, diamonds interquartile means with their 95 % intervals.")
     return section("ablation", title, tag("ul", *told, class_="kinds"), note(words), drawn, _table(found))
+
+
+def checked_ranges_section(summary: StudySummary) -> Html:
+    """How far each parameter may move; where that was not measured, how to have it."""
+    title, found = "How far each parameter may move", summary.ablation
+    if found is None or not found.ranges:
+        return section("checked-ranges", title, reason(f"Not measured yet: {ablation_command(summary)} ranges=true"))
+    told = [tag("li", sentence) for sentence in range_sentences(found)]
+    how = (
+        f"{checks_note(found)}, on seeds that the study has not seen. A model of the screening trials said "
+        "where to look first; from there distances were doubled while the score held, and halved once it had fallen."
+    )
+    caption = (
+        f"Score of {found.winner} with other values of one parameter, all else unchanged: interquartile means "
+        "with their 95 % intervals. The star is the winner, the band its interval; what lies above the dotted line holds."
+    )
+    grid = figure_grid(list(range_figures(found, summary.scales)), caption)
+    parts = (tag("ul", *told, class_="kinds"), note(how), grid, _range_table(found))
+    return section("checked-ranges", title, *parts)
+
+
+def _range_table(found: Ablation) -> Html:
+    names = short_names(one.path for one in found.ranges)
+    heads = ["parameter", "winner", "holds from", "to", "next below", "next above"]
+    rows = []
+    for one in found.ranges:
+        span = found_range(found, one)
+        values = (span.value, span.below.holds_at, span.above.holds_at)
+        cells = [number_cell(value, format_value(value)) for value in values]
+        words = [text_cell(edge_words(found, edge)) for edge in (span.below, span.above)]
+        rows.append(tag("tr", tag("td", names[one.path], title=one.path), *cells, *words))
+    return table("checked-range-table", heads, rows, {names[one.path]: one.path for one in found.ranges})
 
 
 def _now(summary: StudySummary) -> str:

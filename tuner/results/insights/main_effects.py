@@ -17,7 +17,8 @@ from tuner.results.objective import FloatArray
 from tuner.results.statistics import average_ranks
 
 _DEGREE: Final = 3
-_NUM_PLACES: Final = 50
+NUM_PLACES: Final = 50
+"""Of a numeric parameter, in the middle of as many equal parts of its range."""
 _ITERATIONS: Final = 25
 _LEAST_PRIOR: Final = 1e-9
 _LEAST_NOISE: Final = 1e-3  # of the variance of the target: noise is never found to be none
@@ -48,7 +49,7 @@ def polynomials(places: FloatArray) -> Term:
     Args:
         places: Of the values in their range, from 0 to 1; [N].
     """
-    spread = np.clip((np.arange(_NUM_PLACES) + 0.5) / _NUM_PLACES, places.min(), places.max())
+    spread = np.clip((np.arange(NUM_PLACES) + 0.5) / NUM_PLACES, places.min(), places.max())
     return Term(_legendre(places), _legendre(spread))
 
 
@@ -87,18 +88,24 @@ class AdditiveModel:
     def effects(self, scores: Sequence[float]) -> dict[str, float]:
         """Variance over the search space of what each parameter does to the rank of a trial.
 
-        Ranks, because scores are often of several magnitudes, and those of runs that failed are made up.
-
         Args:
             scores: Of the trials, not all equal; [N].
 
         Returns:
             Name -> variance; that of the ranks among the trials is 1.
         """
+        return {name: float(shape.var()) for name, shape in self.shapes(scores).items()}
+
+    def shapes(self, scores: Sequence[float]) -> dict[str, FloatArray]:
+        """What each parameter does to the rank of a trial, over the space: name -> [M].
+
+        Ranks, because scores are often of several magnitudes, and those of runs that failed are made up. Those of the
+        trials have mean 0 and variance 1.
+        """
         ranks = average_ranks(np.asarray(scores, dtype=np.float64))
         coefficients = self._fitted((ranks - ranks.mean()) / ranks.std())
         return {
-            name: float((term.over_space @ coefficients[self._owner == index]).var())
+            name: term.over_space @ coefficients[self._owner == index]
             for index, (name, term) in enumerate(self._terms.items())
         }
 

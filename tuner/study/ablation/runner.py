@@ -11,17 +11,21 @@ from dataclasses import asdict, dataclass, replace
 import optuna
 
 from tuner.executors.base import Executor
-from tuner.results.ablation import Ablation, AblationSettings
+from tuner.results.ablation import Ablation, AblationSettings, CheckedRange
+from tuner.results.insights.ranges import allowed_loss
 from tuner.results.records import ABLATE, LATER_STAGES, SCREEN, RunRecord
 from tuner.results.wording import format_change, join_words
 from tuner.study.ablation.blocks import Between, Changed
-from tuner.study.ablation.path import AblationPath, Scores
+from tuner.study.ablation.path import NONE_CHANGED, AblationPath, Scores
+from tuner.study.ablation.ranges import Moved, RangeSearch, axes_of
 from tuner.study.control import Interrupts, sole_controller
 from tuner.study.definition import DEFAULT_CANDIDATE, Candidate, StudyDefinition
 from tuner.study.dispatch import Dispatcher, Stage
 from tuner.study.end_rules import TrialEndRules
 from tuner.study.errors import StudyError
+from tuner.study.importance import judged_trials
 from tuner.study.run_registry import SeedRegistry
+from tuner.study.space.space import Parameter
 from tuner.study.storage import store as attributes
 from tuner.study.storage.ownership import Ownership, refuse_another
 from tuner.study.storage.reading import RUN_ATTRIBUTE, read_records
@@ -40,12 +44,26 @@ class AblationTask:
         between: What lies between its default configuration and its winner.
         settings: On how many seeds.
         is_possible: Whether there can be a run with this config.
+        moved: Parameters of which it is asked how far they may move.
     """
 
     definition: StudyDefinition
     between: Between
     settings: AblationSettings
     is_possible: Callable[[JsonDict], bool] = lambda config: True
+    moved: tuple[Parameter, ...] = ()
+
+    def config(self, changed: Changed, moved: Moved | None = None) -> JsonDict:
+        """Of a run with these changes, and with another value of one parameter."""
+        return self.definition.run_config(self.values(changed, moved), self.definition.seed)
+
+    def values(self, changed: Changed, moved: Moved | None = None) -> JsonDict:
+        """By config path, what such a run has in place of the default configuration's."""
+        return {**self.between.values(changed), **({} if moved is None else dict([moved]))}
+
+    def name(self, changed: Changed, moved: Moved | None = None) -> str:
+        """What such a configuration is called; no other one of the study has that name."""
+        return self.between.name(changed) + ("" if moved is None else f" with {moved[0]} {moved[1]!r}")
 
 
 class AblationRunner:
@@ -98,13 +116,36 @@ class AblationRunner:
             between,
             self._task.settings,
             definition.seed,
-            runs.measure,
-            lambda changed: self._task.is_possible(definition.run_config(between.values(changed), definition.seed)),
+            runs.of_path,
+            lambda changed: self._task.is_possible(self._task.config(changed)),
             self._announce,
         )
-        found = runs.with_costs(path.walk())
+        found = path.walk()
+        found = self._keep(study, runs.with_costs(replace(found, ranges=_ranges_of_before(study, found))))
+        if self._task.moved:
+            found = self._keep(study, runs.with_costs(self._with_ranges(found, screen, runs)))
+        return found
+
+    def _keep(self, study: optuna.Study, found: Ablation) -> Ablation:
         study.set_user_attr(attributes.ABLATION, json.loads(json.dumps(asdict(found))))
         return found
+
+    def _with_ranges(self, found: Ablation, screen: optuna.Study, runs: "_AblationRuns") -> Ablation:
+        task, goal = self._task, self._task.between.all
+        self._listener.on_note(
+            f"next, how far {join_words(one.path for one in task.moved)} may move from the winner's value"
+        )
+        trials = judged_trials(screen)
+        number = next((one.number for one in trials if f"trial {one.number}" == task.between.label), -1)
+        axes = axes_of(task.moved, task.config(goal), trials, number, allowed_loss(found))
+        search = RangeSearch(
+            found,
+            axes,
+            task.settings.num_checks,
+            runs.of_ranges,
+            lambda moved: task.is_possible(task.config(goal, moved)),
+        )
+        return search.walk()
 
     def _earlier(self) -> Iterator[RunRecord]:
         """What the study has done, and earlier sessions of this."""
@@ -131,17 +172,31 @@ class _AblationRuns:
         self._listener = listener
         self._used: set[tuple[str, int]] = set()
 
-    def measure(self, configurations: Sequence[Changed], seeds: Sequence[int], to_come: int) -> dict[Changed, Scores]:
+    def of_path(self, configurations: Sequence[Changed], seeds: Sequence[int], to_come: int) -> dict[Changed, Scores]:
         """Runs what has not run yet; see `tuner.study.ablation.path.Measure`."""
-        between = self._task.between
-        names = {one: between.name(one) for one in configurations}
-        numbers = self._numbers(names.values())
-        candidates = [Candidate(numbers[name], name, between.values(one)) for one, name in names.items()]
+        named = {one: (self._task.name(one), self._task.values(one)) for one in configurations}
+        found = self._measure(dict(named.values()), seeds, to_come)
+        return {one: found[name] for one, (name, _) in named.items()}
+
+    def of_ranges(self, moved: Sequence[Moved], seeds: Sequence[int], to_come: int) -> dict[Moved, Scores]:
+        """The same of the winner with other values; see `tuner.study.ablation.ranges.Measure`.
+
+        The default configuration, which has run there, is measured with them: a run that fails counts with the worst.
+        """
+        task, goal = self._task, self._task.between.all
+        named = {one: (task.name(goal, one), task.values(goal, one)) for one in moved}
+        found = self._measure({task.name(NONE_CHANGED): {}, **dict(named.values())}, seeds, to_come)
+        return {one: found[name] for one, (name, _) in named.items()}
+
+    def _measure(self, configurations: Mapping[str, JsonDict], seeds: Sequence[int], to_come: int) -> dict[str, Scores]:
+        """Scores of configurations, which are given as values by name."""
+        numbers = self._numbers(configurations)
+        candidates = [Candidate(numbers[name], name, values) for name, values in configurations.items()]
         registry = SeedRegistry(self._study, ABLATE, self._task.definition, candidates, seeds)
         self._listener.on_stage(ABLATE, registry.total + to_come, registry.records())
         self._dispatcher.run_stage(Stage(registry))
         self._used.update((candidate.label, seed) for candidate in candidates for seed in seeds)
-        asked = [run for run in registry.records() if run.label in names.values() and run.seed in seeds]
+        asked = [run for run in registry.records() if run.label in configurations and run.seed in seeds]
         found = _scores_by_label(asked)
         worst = min((score for scores in found.values() for score in scores.values()), default=None)
         if worst is None:
@@ -149,7 +204,7 @@ class _AblationRuns:
                 f"no run of the ablation of study {self._task.definition.name} came to a good end; see the output of "
                 f"its runs in {self._task.definition.study_folder / ABLATE}"
             )
-        return {one: {seed: found.get(name, {}).get(seed, worst) for seed in seeds} for one, name in names.items()}
+        return {name: {seed: found.get(name, {}).get(seed, worst) for seed in seeds} for name in configurations}
 
     def with_costs(self, ablation: Ablation) -> Ablation:
         """The same with the number of runs that it is made of, and their time."""
@@ -175,3 +230,15 @@ def _scores_by_label(records: Sequence[RunRecord]) -> Mapping[str, Mapping[int, 
         if run.score is not None:
             found.setdefault(run.label, {})[run.seed] = run.score
     return found
+
+
+def _ranges_of_before(study: optuna.Study, found: Ablation) -> tuple[CheckedRange, ...]:
+    """What an earlier session has found of the same winner on the same seeds, where this one does not ask."""
+    kept = study.user_attrs.get(attributes.ABLATION)
+    before = None if kept is None else Ablation.of(kept)
+    if before is None or before.winner != found.winner:
+        return ()
+    shared = min(len(before.seeds), len(found.seeds))
+    same = before.seeds[:shared] == found.seeds[:shared]
+    few = all(len(one.scores) <= shared for each in before.ranges for one in each.checked)
+    return before.ranges if same and few else ()

@@ -71,6 +71,8 @@ _ABLATION = {
     "num_failed": "int",
     "seconds": "float",
 }
+_RANGE = {"path": "str", **dict.fromkeys(("value", "low", "high"), "int | float"), "checked": "list[dict[str, Any]]"}
+_CHECKED = {"value": "int | float", "scores": "list[float]"}
 _STEP = {"changes": "list[dict[str, Any]]", "scores": "list[float]"}
 _LEFT_OUT = {"steps": "list[int]", "scores": "list[float]"}
 _CHANGE = {"path": "str", **dict.fromkeys(("before", "after"), "bool | int | float | str | None")}
@@ -213,6 +215,13 @@ def _check_ablation(ablation: JsonDict) -> None:
     num_seeds = len(ablation["seeds"])
     if num_seeds < 2 or not ablation["steps"] or any(len(one) != num_seeds for one in scores):
         raise UserError("its ablation has not one score for each seed")
+    _check(ablation, {"ranges": "list[dict[str, Any]]"}, required=False)
+    for one in ablation.get("ranges", ()):
+        _check(one, _RANGE)
+        for checked in one["checked"]:
+            _check(checked, _CHECKED)
+            if len(checked["scores"]) == 1 or len(checked["scores"]) > num_seeds:
+                raise UserError(f"its ablation has other scores of {one['path']} than of the winner")
 
 
 def _check_trial(trial: FrozenTrial, run: Mapping[str, str], num_objectives: int, *, is_stage: bool) -> None:
