@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final
+from typing import ClassVar, Final
 
 from tuner.results.ablation import Ablation
 from tuner.results.encoding import decoded, encoded, json_lines
@@ -167,6 +167,35 @@ class Importances:
 
 
 @dataclass(frozen=True)
+class Interactions:
+    """What pairs of parameters do together.
+
+    Attributes:
+        pairs: configuration path, configuration path, and the share of the variance of trials' ranks that the two make
+            beyond what each of them does alone; the largest first.
+        chance: the share that the largest of all pairs reaches by chance alone in one of twenty studies.
+    """
+
+    MIN_TRIALS: ClassVar = 30
+    """With fewer trials only interactions stronger than any main effect would be found."""
+    LEAST_SHARE: ClassVar = 0.05
+    """Less is not worth a thought, however sure it is."""
+
+    pairs: tuple[tuple[str, str, float], ...]
+    chance: float
+
+    @classmethod
+    def of(cls, content: JsonDict) -> "Interactions":
+        """As read from JSON."""
+        return cls(tuple((first, second, share) for first, second, share in content["pairs"]), content["chance"])
+
+    @property
+    def found(self) -> tuple[tuple[str, str, float], ...]:
+        """The pairs above chance that are of weight."""
+        return tuple(pair for pair in self.pairs if pair[2] > max(self.chance, self.LEAST_SHARE))
+
+
+@dataclass(frozen=True)
 class OwnWinner:
     """The winner of a study of one environment alone, with the same agent and as many steps.
 
@@ -196,6 +225,7 @@ class StudySummary:
         importances: configuration path -> importance, any scale.
         importance_null: configuration path -> the importance, on the same scale, that chance alone may reach.
         importance_over_time: importances for the score after parts of the step budget.
+        interactions: which parameters act together; None where that was not worked out.
         notes: sentences for the reader (pruning off and why, ...).
         versions: package -> version.
         retrain_command: command line that trains the winner again.
@@ -241,6 +271,7 @@ class StudySummary:
     study_command: str = ""
     importance_null: Mapping[str, float] = field(default_factory=dict)
     importance_over_time: tuple[Importances, ...] = ()
+    interactions: Interactions | None = None
     maximised: bool = True
     others: tuple[Objective, ...] = ()
     front: tuple[str, ...] = ()
@@ -312,8 +343,15 @@ class StudySummary:
         others = tuple(Objective(**other) for other in content.pop("others", ()))
         lists = {key: tuple(content[key]) for key in ("notes", "front", "baselines") if key in content}
         ablation = None if content.get("ablation") is None else Ablation.of(content["ablation"])
+        together = None if content.get("interactions") is None else Interactions.of(content["interactions"])
         environments = {name: ScoreScale(**scale) for name, scale in content.pop("environments", {}).items()}
-        made = {"runs": runs, "importance_over_time": moments, "others": others, "ablation": ablation}
+        made = {
+            "runs": runs,
+            "importance_over_time": moments,
+            "interactions": together,
+            "others": others,
+            "ablation": ablation,
+        }
         own = {
             name: OwnWinner(one["study"], tuple((int(seed), float(score)) for seed, score in one["scores"]))
             for name, one in content.pop("own_winners", {}).items()

@@ -51,6 +51,11 @@ def judged_trials(study: optuna.Study) -> list[FrozenTrial]:
     return [trial for trial in ended if trial.values and math.isfinite(trial.values[0])]
 
 
+def additive_model(trials: Sequence[FrozenTrial], names: Sequence[str]) -> AdditiveModel:
+    """Of what each of these parameters does by itself; each is in one of the trials at least."""
+    return AdditiveModel({name: _term(name, trials) for name in names})
+
+
 def profiles(trials: Sequence[FrozenTrial], scores: Sequence[float], names: Sequence[str]) -> dict[str, FloatArray]:
     """What each numeric parameter does to the rank of a trial, at places spread evenly over its range: name -> [M].
 
@@ -59,7 +64,7 @@ def profiles(trials: Sequence[FrozenTrial], scores: Sequence[float], names: Sequ
     known = [name for name in names if any(name in trial.params for trial in trials)]
     if len(trials) < MIN_TRIALS or len(set(scores)) < 2 or not known:
         return {}
-    shapes = AdditiveModel({name: _term(name, trials) for name in known}).shapes(scores)
+    shapes = additive_model(trials, known).shapes(scores)
     return {name: shape for name, shape in shapes.items() if len(shape) == NUM_PLACES}
 
 
@@ -99,14 +104,15 @@ def _over_trials(
     known = [name for name in space if any(name in trial.params for trial in trials)]
     if len(trials) < MIN_TRIALS or len(set(scores)) < 2 or not known:
         return Importances()
-    model = AdditiveModel({name: _term(name, trials) for name in known})
+    model = additive_model(trials, known)
     found = model.effects(scores)
     total = sum(found.values())
     if not total > 0.0:
         return Importances()
     rng = np.random.default_rng(0)  # a report is the same each time it is made
-    shuffled = [model.effects(_shuffled(scores, rng)) for _ in range(permutations)]
-    null = {name: float(np.quantile([one[name] for one in shuffled], NULL_LEVEL)) for name in known if shuffled}
+    values = np.asarray(scores, dtype=np.float64)
+    by_chance = [model.effects(shuffled(values, rng)) for _ in range(permutations)]
+    null = {name: float(np.quantile([one[name] for one in by_chance], NULL_LEVEL)) for name in known if by_chance}
     ordered = sorted(known, key=lambda name: -found[name])
     return Importances(
         {space[name]["path"]: found[name] / total for name in ordered},
@@ -122,22 +128,22 @@ def _term(name: str, trials: Sequence[FrozenTrial]) -> Term:
         term = contrasts([int(domain.to_internal_repr(value)) for value in drawn], len(domain.choices))
     else:
         assert isinstance(domain, FloatDistribution | IntDistribution)
-        term = polynomials(_places(drawn, domain))
+        term = polynomials(places_of(drawn, domain))
     return term.among(len(trials), having)
 
 
-def _places(drawn: Sequence[float], domain: FloatDistribution | IntDistribution) -> FloatArray:
+def places_of(drawn: Sequence[float], domain: FloatDistribution | IntDistribution) -> FloatArray:
     """Where values lie in their range, from 0 to 1."""
     spread = np.log if domain.log else np.asarray
     low, high, values = spread(float(domain.low)), spread(float(domain.high)), spread(np.asarray(drawn, dtype=float))
     return np.asarray((values - low) / (high - low) if high > low else np.full(len(drawn), 0.5), dtype=np.float64)
 
 
-def _shuffled(scores: Sequence[float], rng: np.random.Generator) -> list[float]:
-    """The scores in another order, each near its place.
+def shuffled(scores: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Numbers of trials in another order, each near its place.
 
     A sampler closes in on good regions, also in a parameter that does nothing: early trials are bad and spread out,
     late ones good and close together. Shuffled over the whole study this would pass for importance.
     """
     blocks = np.arange(len(scores)) // _BLOCK
-    return [scores[index] for index in np.argsort(blocks + rng.random(len(scores)))]
+    return scores[np.argsort(blocks + rng.random(len(scores)))]

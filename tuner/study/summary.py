@@ -24,6 +24,7 @@ from tuner.results.records import (
 from tuner.results.wording import counted, join_words
 from tuner.study.definition import DEFAULT_LABEL
 from tuner.study.importance import PERMUTATIONS, importances, over_time
+from tuner.study.interactions import interactions
 from tuner.study.population.knobs import Schedule
 from tuner.study.sampling.pruning import decisions_from_json, describe_decisions
 from tuner.study.space.describing import axis_kind, describe_values
@@ -49,8 +50,8 @@ def summarise(store: StudyStore, name: str, folder: Path, *, thorough: bool = Fa
         store: Where it is kept.
         name: Of the study.
         folder: Where the folders of its runs are; a sweep knows that itself.
-        thorough: Whether it is also worked out what chance makes of importances, and how these change over training;
-            that takes a second or two.
+        thorough: Whether it is also worked out what chance makes of importances, how these change over training, and
+            which parameters act together; that takes some seconds.
 
     Raises:
         UserError: There is no such study.
@@ -83,6 +84,7 @@ def summarise(store: StudyStore, name: str, folder: Path, *, thorough: bool = Fa
         importances=found.shares,
         importance_null=found.null,
         importance_over_time=over_time(screen, definition["space"], metric) if thorough and not evolves else (),
+        interactions=interactions(screen, definition["space"]) if thorough and not evolves else None,
         notes=_notes(screen, definition, runs),
         retrain_command=str(facts.get("retrain", "")),
         default_command=str(facts.get("default", "")),
@@ -146,9 +148,8 @@ def _summarise_sweep(study: optuna.Study, thorough: bool) -> StudySummary:
     maximised, *others = (direction is StudyDirection.MAXIMIZE for direction in study.directions)
     names = other_objectives(study)
     best = best_jobs(study)
-    found = importances(
-        study, study.user_attrs[attributes.DEFINITION]["space"], maximised, PERMUTATIONS if thorough else 0
-    )
+    space = study.user_attrs[attributes.DEFINITION]["space"]
+    found = importances(study, space, maximised, PERMUTATIONS if thorough else 0)
     runs = read_records(study, SCREEN, Path(study.user_attrs[SWEEP_FOLDER]), names)
     started = [trial.datetime_start for trial in study.get_trials(deepcopy=False) if trial.datetime_start]
     ended = [trial.datetime_complete for trial in study.get_trials(deepcopy=False) if trial.datetime_complete]
@@ -160,6 +161,7 @@ def _summarise_sweep(study: optuna.Study, thorough: bool) -> StudySummary:
         winner_label=labels[best[0].number] if best and not others else None,
         importances=found.shares,
         importance_null=found.null,
+        interactions=interactions(study, space, maximised) if thorough else None,
         notes=_order_note(study),
         seconds=(max(ended) - min(started)).total_seconds() if started and ended else 0.0,
         maximised=maximised,

@@ -54,7 +54,7 @@ def checked_ranges_section(summary: StudySummary) -> Html:
     )
     caption = (
         f"Score of {found.winner} with other values of one parameter, all else unchanged: interquartile means "
-        "with their 95 % intervals. The star is the winner, the band its interval; what lies above the dotted line holds."
+        "with their 95 % intervals. The star is the winner, the band its interval; what is above the dotted line holds."
     )
     grid = figure_grid(list(range_figures(found, summary.scales)), caption)
     parts = (tag("ul", *told, class_="kinds"), note(how), grid, _range_table(found))

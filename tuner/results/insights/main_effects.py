@@ -85,7 +85,7 @@ class AdditiveModel:
         self._columns = columns - columns.mean(axis=0)
         self._gram = self._columns.T @ self._columns
 
-    def effects(self, scores: Sequence[float]) -> dict[str, float]:
+    def effects(self, scores: Sequence[float] | FloatArray) -> dict[str, float]:
         """Variance over the search space of what each parameter does to the rank of a trial.
 
         Args:
@@ -96,18 +96,22 @@ class AdditiveModel:
         """
         return {name: float(shape.var()) for name, shape in self.shapes(scores).items()}
 
-    def shapes(self, scores: Sequence[float]) -> dict[str, FloatArray]:
+    def shapes(self, scores: Sequence[float] | FloatArray) -> dict[str, FloatArray]:
         """What each parameter does to the rank of a trial, over the space: name -> [M].
 
         Ranks, because scores are often of several magnitudes, and those of runs that failed are made up. Those of the
         trials have mean 0 and variance 1.
         """
-        ranks = average_ranks(np.asarray(scores, dtype=np.float64))
-        coefficients = self._fitted((ranks - ranks.mean()) / ranks.std())
+        coefficients = self._fitted(_standard_ranks(scores))
         return {
             name: term.over_space @ coefficients[self._owner == index]
             for index, (name, term) in enumerate(self._terms.items())
         }
+
+    def residuals(self, scores: Sequence[float] | FloatArray) -> FloatArray:
+        """What is left of the ranks of the trials, whose variance is 1, without what each parameter does; [N]."""
+        ranks = _standard_ranks(scores)
+        return np.asarray(ranks - self._columns @ self._fitted(ranks), dtype=np.float64)
 
     def _fitted(self, target: FloatArray) -> FloatArray:
         """Coefficients of all columns, [K]; the target has mean 0 and variance 1, [N]."""
@@ -124,3 +128,9 @@ class AdditiveModel:
             residual = total - 2 * mean @ moments + mean @ self._gram @ mean + (self._gram * covariance).sum()
             noise = max(float(residual) / len(target), _LEAST_NOISE)
         return mean
+
+
+def _standard_ranks(scores: Sequence[float] | FloatArray) -> FloatArray:
+    """Ranks with mean 0 and variance 1; [N]."""
+    ranks = average_ranks(np.asarray(scores, dtype=np.float64))
+    return np.asarray((ranks - ranks.mean()) / ranks.std(), dtype=np.float64)
