@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from note_rl.errors import CheckpointError
+from note_rl.replay.columns import zeros
 from note_rl.types import EXTRAS, NEXT_ACTION_MASK, STEP_COLUMNS, Array, BoolArray, IntArray, Steps, nested, under
 
 
@@ -130,9 +131,8 @@ class Ring:
 
     def _allocate(self, like: Mapping[str, Array]) -> None:
         self.num_slots = self.capacity + self._margin * self.num_envs
-        self._fields = {
-            name: np.zeros((self.num_slots, *values.shape[1:]), _compact(name, values)) for name, values in like.items()
-        }
+        slot = {name: (values.shape[1:], _compact(name, values)) for name, values in like.items()}
+        self._fields = zeros(self.num_slots, slot)
 
     def get_state(self) -> dict[str, Array]:
         """The written part of every field, in slot order, and where writing goes on."""

@@ -1,14 +1,15 @@
 # ruff: noqa: T201
-"""How the cost of replay grows with the pool: microseconds per call, from 10k to 1M items.
+"""How the cost of replay grows with the pool: microseconds per call, from 10k to 10M items.
 
-Run it as `python tests/benchmarks/replay.py` on an idle machine. All sizes take turns within a round; printed are
-medians over rounds, and how many times the largest pool costs what the smallest does. Batches are of 64; `x 16` is one
-gather for an update block of 16 gradient steps.
+Run it as `python tests/benchmarks/replay.py [SIZE ...]` on an idle machine; 10M items take 5 GB of memory. All sizes
+take turns within a round; printed are medians over rounds, and how many times the largest pool costs what the smallest
+does. Batches are of 64; `x 16` is one gather for an update block of 16 gradient steps.
 """
 
 import statistics
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from note_rl.replay.sum_tree import SumTree
 from note_rl.settings.replay import Hindsight, Priority
 from note_rl.types import Array, Steps
 
-SIZES = (10_000, 100_000, 1_000_000)
+SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
 BATCH = 64
 BLOCK = 16
 ROUNDS = 30
@@ -102,11 +103,11 @@ def reached(achieved: Array, desired: Array) -> tuple[Array, Array]:
     return done.astype(np.float32) - 1.0, done
 
 
-def main() -> None:
+def main(sizes: Sequence[int]) -> None:
     """Measure and print."""
     rng = np.random.default_rng(0)
-    sides = [{**tree_cases(size, rng), **pool_cases(size, rng)} for size in SIZES]
-    found: dict[str, list[list[float]]] = {name: [[] for _ in SIZES] for name in sides[0]}
+    sides = [{**tree_cases(size, rng), **pool_cases(size, rng)} for size in sizes]
+    found: dict[str, list[list[float]]] = {name: [[] for _ in sizes] for name in sides[0]}
     for _ in range(ROUNDS):
         for name, seconds in found.items():
             for side, of_size in zip(sides, seconds, strict=True):
@@ -114,11 +115,11 @@ def main() -> None:
                 for _ in range(CALLS):
                     side[name]()
                 of_size.append((time.perf_counter() - began) / CALLS)
-    print(f"{'microseconds':<36}" + "".join(f"{size:>12,}" for size in SIZES) + "   largest / smallest")
+    print(f"{'microseconds':<36}" + "".join(f"{size:>12,}" for size in sizes) + "   largest / smallest")
     for name, seconds in found.items():
         medians = [statistics.median(of_size) * 1e6 for of_size in seconds]
         print(f"{name:<36}" + "".join(f"{one:>12.0f}" for one in medians) + f"{medians[-1] / medians[0]:>12.2f}")
 
 
 if __name__ == "__main__":
-    main()
+    main([int(size) for size in sys.argv[1:]] or SIZES)
