@@ -8,6 +8,7 @@ NoteRLError (ValueError)
 DivergedError (ArithmeticError)   a loss that is not finite: the run cannot be saved by going on
 WorkerError (RuntimeError)        a worker process failed or died
 PeerError (RuntimeError)          a process that trains together with this one failed, died or fell silent
+└── PeerDivergedError            what it found is not finite: also a DivergedError
 """
 
 import logging
@@ -46,6 +47,10 @@ class WorkerError(RuntimeError):
 
 class PeerError(RuntimeError):
     """A process that takes gradient steps together with this one has failed or died, or is silent; it is named."""
+
+
+class PeerDivergedError(PeerError, DivergedError):
+    """What a process that takes gradient steps together with this one has found is not finite; it is named."""
 
 
 def say_once(logger: logging.Logger, sentence: str) -> None:

@@ -151,6 +151,7 @@ class Update:
             where a step has none. [K]
         diverged: A loss or a parameter was not finite. The agent is as it was before the update block, or, in short
             ones of large networks, before the gradient step in which that was seen.
+        cause: What is known of that.
     """
 
     loss: FloatArray
@@ -158,6 +159,7 @@ class Update:
     ratio: FloatArray | None = None
     reported: Mapping[str, FloatArray] = field(default_factory=dict)
     diverged: bool = False
+    cause: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,13 +18,15 @@ from typing import Any
 
 import numpy as np
 
-from note_rl.errors import PeerError
+from note_rl.errors import PeerDivergedError, PeerError
 from note_rl.types import Array
 
 SILENCE_S = 30.0
 """After so many seconds without a sign of life, a process counts as lost."""
 FAILED = "failed"
 """Under this name a message holds the last words of an end that gives up."""
+DIVERGED = "diverged"
+"""The same of one that has found what is not finite."""
 _BEAT_S = 1.0
 _HEADER = struct.Struct("!QQ")  # bytes of the JSON, and of all arrays
 _ALIVE, _FAREWELL = _HEADER.pack(0, 0), _HEADER.pack(0, 1)  # no message
@@ -59,6 +61,7 @@ class Line:
         self._sending = threading.Lock()
         self._heard = time.monotonic()
         self._end: str | None = None  # how the other end was lost
+        self._error = PeerError  # as which that is told
         self._closed = threading.Event()
         self._farewell = False  # of the other end
         if connection.family != socket.AF_UNIX:  # messages are small and follow each other: none waits to be joined
@@ -91,6 +94,7 @@ class Line:
 
         Raises:
             PeerError: The other end is lost, or says that it has failed.
+            PeerDivergedError: It says that what it found is not finite.
         """
         while True:
             try:
@@ -102,7 +106,7 @@ class Line:
         """Raises PeerError if the other end is lost by now; its last words are told."""
         self._notice_silence()
         if self._end is not None:
-            raise PeerError(f"{self.name} {self._end}")
+            raise self._error(f"{self.name} {self._end}")
 
     def is_lost(self, within_s: float) -> bool:
         """Whether the other end is lost, or is so in a few seconds."""
@@ -147,6 +151,9 @@ class Line:
     def _take(self, message: Message) -> None:
         if FAILED in message.head:
             self._lose(f"has failed: {message.head[FAILED]}")
+        elif DIVERGED in message.head:
+            self._error = PeerDivergedError
+            self._lose(f"has diverged: {message.head[DIVERGED]}")
         else:
             self._inbox.put(message)
 

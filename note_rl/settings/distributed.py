@@ -47,13 +47,17 @@ def _addresses(name: str, value: Any) -> tuple[str, ...] | None:
     if value is None:
         return None
     listed = value if isinstance(value, Sequence) and not isinstance(value, str) else ()
-    good = {one for one in listed if isinstance(one, str) and re.fullmatch(r".+:\d+", one)}
+    good = {one for one in listed if isinstance(one, str) and re.fullmatch(r".+:\d+", one) and _is_port(one)}
     if len(good) < max(len(listed), 2):
         raise SettingsError(
-            f"{name} must list HOST:PORT of each process, two or more and no two alike, such as "
-            f"[10.0.0.1:29500,10.0.0.2:29500], got {value!r}"
+            f"{name} must list HOST:PORT of each process, two or more and no two alike, with ports from 1 to 65535, "
+            f"such as [10.0.0.1:29500,10.0.0.2:29500], got {value!r}"
         )
     return tuple(listed)
+
+
+def _is_port(address: str) -> bool:
+    return 1 <= int(address.rpartition(":")[2]) <= 65_535
 
 
 def _rank(name: str, value: Any) -> int | None:

@@ -14,10 +14,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from note_rl.collect.recipe import plain_attributes
-from note_rl.errors import PeerError
+from note_rl.errors import DivergedError, PeerError
 from note_rl.learners.adjustable import numbered
 from note_rl.learners.base import Learner, Staged, parameter_groups
-from note_rl.learners.lines import FAILED, Line, Message
+from note_rl.learners.lines import DIVERGED, FAILED, Line, Message
 from note_rl.learners.peers import Alone, Peers, say_if_slower, share_of
 from note_rl.seeding import integer
 from note_rl.training.feeding import Feed
@@ -142,7 +142,7 @@ class Leader:
         """Tells all who are still there why it ends."""
         for line in self._group.lines:
             with suppress(PeerError):
-                line.send({FAILED: in_short(error)})
+                line.send(_last_words(error))
 
     def _changed_numbers(self, told: Mapping[str, float]) -> dict[str, float]:
         """Returns what callbacks have made of the numbers of optimizers, but for those that are set for this update."""
@@ -200,7 +200,7 @@ def follow(agent: Any, optimizer: Any, group: Ranks) -> TrainResult:
         raise
     except BaseException as error:
         with suppress(PeerError):
-            line.send({FAILED: in_short(error)})
+            line.send(_last_words(error))
         raise
     finally:
         learner.join(Alone())
@@ -282,6 +282,11 @@ def in_short(error: BaseException) -> str:
     """Returns an error in one line."""
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+def _last_words(error: BaseException) -> dict[str, str]:
+    """What the others are told of an error."""
+    return {DIVERGED: str(error)} if isinstance(error, DivergedError) else {FAILED: in_short(error)}
 
 
 @contextmanager

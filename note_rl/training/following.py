@@ -8,6 +8,7 @@ from note_rl.adaptive.hyperparameters import Override
 from note_rl.adaptive.scheduled import ScheduledValues
 from note_rl.collect.acting import PolicyRunner
 from note_rl.learners.lines import Message
+from note_rl.learners.peers import not_finite
 from note_rl.policy import exploration
 from note_rl.replay.experience import Clock
 from note_rl.seeding import integer
@@ -52,6 +53,7 @@ class Following:
         self._feed.begin()
         self._blocks: Iterator[Sample] = iter(())
         self._sample: Sample | None = None
+        self._learned: Sample | None = None  # the last that was drawn
 
     def heed(self, message: Message) -> None:
         """Does what a message says.
@@ -76,6 +78,9 @@ class Following:
             if self._sample is not None:
                 raise RuntimeError("rank 0 draws fewer minibatches than this rank: do all ranks run the same versions?")
             feed.end_iteration()
+        elif head["do"] == "examine":
+            assert self._learned is not None
+            self._line.send({"do": "examined", "not_finite": not_finite(self._learned)})
         else:
             assert head["do"] == "tell"
             arrays = {
@@ -90,7 +95,7 @@ class Following:
         Raises:
             RuntimeError: It has none.
         """
-        sample, self._sample = self._sample, None
+        sample, self._sample, self._learned = self._sample, None, self._sample
         if sample is None:
             raise RuntimeError("rank 0 draws more minibatches than this rank: do all ranks run the same versions?")
         return sample

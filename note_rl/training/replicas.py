@@ -73,7 +73,7 @@ def started(content: bytes, size: int, port: int) -> Iterator[list["subprocess.P
                 theirs.write(content)
         yield processes
     except PeerError as error:
-        raise PeerError(f"{error}{_ends(processes)}") from error
+        raise type(error)(f"{error}{_ends(processes)}") from error
     finally:
         for process in processes:
             try:

@@ -14,7 +14,7 @@ from note_rl.settings import Budget
 from note_rl.training.callbacks import Hooks
 from note_rl.training.plateau import PlateauWatch
 from note_rl.training.plotting import History
-from note_rl.types import Episode, FloatArray, TrainResult
+from note_rl.types import Episode, TrainResult, Update
 
 _DEFAULT_TRIAL_COUNT = 10
 
@@ -190,11 +190,12 @@ class Session:
         )
 
 
-def diverged(first: int, loss: FloatArray) -> DivergedError:
-    """What to say of an update block [K, G] that began with this gradient step."""
-    finite = np.isfinite(loss).all(axis=-1)
-    what, step = ("loss is", int(np.argmin(finite))) if not finite.all() else ("parameters are", len(loss))
+def diverged(first: int, update: Update) -> DivergedError:
+    """What to say of an update block that began with this gradient step."""
+    finite = np.isfinite(update.loss).all(axis=-1)
+    what, step = ("loss is", int(np.argmin(finite))) if not finite.all() else ("parameters are", len(update.loss))
+    cause = f" ({update.cause})" if update.cause else ""
     return DivergedError(
-        f"the {what} no longer finite at gradient step {first + step}, and the agent is as it was before; a lower "
-        "learning rate or gradient clipping (max_grad_norm) usually helps"
+        f"the {what} no longer finite at gradient step {first + step}{cause}, and the agent is as it was before; a "
+        "lower learning rate or gradient clipping (max_grad_norm) usually helps"
     )

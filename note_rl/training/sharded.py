@@ -13,6 +13,7 @@ from typing import Any
 from note_rl.collect.acting import PolicyRunner
 from note_rl.learners.base import Learner
 from note_rl.learners.lines import Message
+from note_rl.learners.peers import not_finite
 from note_rl.replay.experience import Clock
 from note_rl.training.distributing import Leader, Ranks
 from note_rl.training.feeding import Feed, Round
@@ -59,7 +60,18 @@ class ShardLeader(Leader):
     def update(self, sample: Sample, hyperparameters: Mapping[str, float]) -> Update:
         """Takes one gradient step per minibatch; losses are means over all ranks, TD errors those of rank 0."""
         with self.together():
-            return super().update(sample, hyperparameters)
+            update = super().update(sample, hyperparameters)
+        return replace(update, cause=self._cause(sample)) if update.diverged else update
+
+    def _cause(self, sample: Sample) -> str:
+        """Which ranks have drawn what is not finite; nothing, where none has."""
+        with self.together("examine"):
+            drawn = [not_finite(sample), *(answer.head["not_finite"] for answer in self.answers())]
+        return "; ".join(
+            f"rank {rank} has drawn {' and '.join(names)} that hold nan or infinity"
+            for rank, names in enumerate(drawn)
+            if names
+        )
 
     def _dealt(self, sample: Sample) -> tuple[Sample, list[dict[str, Array]]]:
         return sample, [{} for _ in self._group.lines]

@@ -240,7 +240,7 @@ class Trainer:
             update = self.steps.update(sample, hyperparameters)
         self.collector.check()
         if update.diverged:
-            raise diverged(first, update.loss)
+            raise diverged(first, update)
         measurements.after_update(sample, update)
         self.clock.num_gradient_steps += sample.num_gradient_steps
         self.feed.feedback(sample, update)

@@ -31,6 +31,9 @@ class Together:
             means = [torch.stack(list(several)).mean(0) for several in zip(*given, strict=True)]
             barrier.wait(20)
         except threading.BrokenBarrierError:
+            for line in self.lines:
+                if line.is_lost(1.0):
+                    line.check()
             raise PeerError("an exchange between ranks has failed") from None
         return means
 

@@ -33,6 +33,7 @@ _SENTENCES: Final = (
     (r"(?<![\w.])frame_stack above 1\b", "training.frame_stack above 1"),
     (r"\b(train_freq|learning_starts)(=\d+ is that of all \d+ ranks)", r"buffer.\1\2"),
     (r"\bnum_envs(=\d+ is that of all \d+ ranks)", r"env.num_envs\1"),
+    (r"such as batch=(\d+)", r"such as buffer.batch_size=\1"),
     (r"(?<![\w.])feeding=(sharded|split)\b", r"strategy.feeding=\1"),
     (r"rollout_steps, update_steps, num_envs", "buffer.num_steps, env.num_envs"),
 )

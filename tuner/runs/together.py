@@ -54,13 +54,13 @@ def role_of(shared: Distributed | None) -> Role | None:
     """Returns the role of this process as torchrun, TF_CONFIG or `hosts` say it; None: others are started here.
 
     Raises:
-        SettingsError: TF_CONFIG is none, or of another strategy.
+        SettingsError: TF_CONFIG is none, or of another strategy; or what torchrun sets is no rank.
     """
     if shared is None or shared.strategy == "mirrored":
         return None
     if shared.strategy == "ddp":
         if all(name in os.environ for name in _TORCHRUN):
-            return _ranked(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
+            return _ranked(*_told_by_torchrun())
         return None if shared.hosts is None else _ranked(shared.rank or 0, len(shared.hosts))
     task = ClusterTask.of_environment()
     if task is not None:
@@ -69,6 +69,11 @@ def role_of(shared: Distributed | None) -> Role | None:
             raise SettingsError(
                 f"strategy={shared.strategy}, but TF_CONFIG names processes of the kinds "
                 f"{', '.join(sorted(task.cluster))}: they must be {', '.join(sorted(kinds))}"
+            )
+        if shared.strategy == "multi_worker" and len(task.cluster["worker"]) < 2:
+            raise SettingsError(
+                f"TF_CONFIG names one process, {task.cluster['worker'][0]}, and strategy=multi_worker needs two or "
+                "more: name them all, or train with strategy=none"
             )
         return _task(task.cluster, task.kind, task.index)
     if shared.hosts is None:
@@ -106,6 +111,17 @@ def check_trials(config: RunConfig, in_this_process: bool) -> None:
             f"{where} names processes that are started by hand, and those of a trial are started on its machine: leave "
             "it out, or train one run with tuner train"
         )
+
+
+def _told_by_torchrun() -> tuple[int, int]:
+    """The rank of this process, and of how many."""
+    rank, size = os.environ["RANK"], os.environ["WORLD_SIZE"]
+    if not (rank.isdecimal() and size.isdecimal() and int(rank) < int(size)):
+        raise SettingsError(
+            f"RANK={rank} and WORLD_SIZE={size}, which torchrun sets, must say which of how many processes this one "
+            "is, counted from 0: start them all with torchrun, or unset both"
+        )
+    return int(rank), int(size)
 
 
 def _ranked(rank: int, size: int) -> Role:

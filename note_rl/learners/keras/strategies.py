@@ -1,7 +1,9 @@
 """Strategies of tf.distribute under which agents in Keras train: which they are, and what is made within them."""
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import signal
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, Literal
 
 import tensorflow as tf
@@ -56,8 +58,11 @@ def clustered(cluster: Mapping[str, Sequence[str]], kind: str, index: int, with_
         num_accelerators={"GPU": len(tf.config.list_physical_devices("GPU")) if with_gpus else 0},
         rpc_layer="grpc",
     )
-    if "ps" in cluster:
-        return tf.distribute.ParameterServerStrategy(resolver)
+    with _heeding_sigterm():
+        return tf.distribute.ParameterServerStrategy(resolver) if "ps" in cluster else _multi_worker(resolver)
+
+
+def _multi_worker(resolver: Any) -> Any:
     try:
         return tf.distribute.MultiWorkerMirroredStrategy(resolver)
     except (RuntimeError, ValueError) as error:
@@ -65,6 +70,15 @@ def clustered(cluster: Mapping[str, Sequence[str]], kind: str, index: int, with_
             "strategy=multi_worker needs a process in which TensorFlow has done nothing yet: train in one of its own, "
             f"as executor=local does ({error})"
         ) from error
+
+
+@contextmanager
+def _heeding_sigterm() -> Iterator[None]:
+    """Has SIGTERM do afterwards what it did before: TensorFlow catches it when it joins a cluster, and does nothing."""
+    yield
+    handler = signal.getsignal(signal.SIGTERM)
+    if handler is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, handler)
 
 
 def kind_of(strategy: Any) -> Literal["mirrored", "multi_worker", "parameter_server"]:

@@ -5,7 +5,7 @@ import socket
 import numpy as np
 import pytest
 
-from note_rl.errors import PeerError
+from note_rl.errors import DivergedError, PeerError
 from note_rl.learners import lines
 from note_rl.learners.lines import Line
 
@@ -59,6 +59,15 @@ def test_last_words_are_told(ends):
     first.close()
     with pytest.raises(PeerError, match="rank 0 has failed: KeyError: 'x'"):
         second.receive()
+
+
+def test_an_end_that_has_found_what_is_not_finite_is_one_that_has_diverged(ends):
+    first, second = ends
+    first.send({lines.DIVERGED: "a TD error is not finite"})
+    first.close()
+    for kind in (PeerError, DivergedError):
+        with pytest.raises(kind, match="rank 0 has diverged: a TD error is not finite"):
+            second.receive()
 
 
 def test_silence_is_noticed_and_work_is_not_silence(monkeypatch):

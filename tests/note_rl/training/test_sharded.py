@@ -10,7 +10,7 @@ import torch
 
 from note_rl.agents.pytorch import DQN, PPO, TD3
 from note_rl.environments import EnvFactory
-from note_rl.errors import AgentContractError, CheckpointError, PeerError, SettingsError
+from note_rl.errors import AgentContractError, CheckpointError, DivergedError, PeerError, SettingsError
 from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
 from note_rl.policy.noise import GaussianWhiteNoiseProcess
 from note_rl.seeding import integer, seed_everything
@@ -337,6 +337,55 @@ def test_a_rank_whose_environment_fails_ends_all_and_its_pool_is_lost(tmp_path):
     assert agent._trainer.collector.num_envs == 4
     with pytest.raises(CheckpointError, match="after other ranks were lost with what they had collected"):
         together(failing, restored=tmp_path / "file")
+
+
+class Blind(gymnasium.Wrapper):
+    """What is seen of an episode that has begun with this seed is not a number from its fifth step on."""
+
+    seed = -1
+
+    def __init__(self, env):
+        super().__init__(env)
+        self.left = 5
+
+    def step(self, action):
+        obs, *rest = self.env.step(action)
+        self.left -= 1
+        spoilt = self.left <= 0 and self.unwrapped.np_random_seed == self.seed
+        return obs * np.nan if spoilt else obs, *rest
+
+
+def test_a_rank_whose_environment_gives_what_is_not_finite_is_named():
+    agent, optimizers, _ = made(dqn)
+    agent.env = EnvFactory("CartPole-v1", wrappers=[Blind])
+    Blind.seed = integer(1, "environment", 3, 0)  # the last one of rank 1
+    agents, errors = alike(agent, 2), []
+    given = [of(one, optimizers) for one in agents]
+    drawn = r"rank 1 has drawn (obs|next_obs|obs and next_obs) that hold nan or infinity"
+    with pytest.raises(DivergedError, match=rf"the loss is no longer finite at gradient step \d+ \({drawn}\), and"):
+        trained_together(agents, given, Budget(total_steps=400), errors, feeding="sharded")
+    assert [str(error).partition(":")[0] for error in errors] == ["rank 0 has diverged"]
+    assert agent._trainer.state.shards is not None  # nothing is lost: all wait for what comes next
+
+
+def test_a_rank_whose_td_error_is_not_finite_has_diverged():
+    agent, optimizers, _ = made(prioritized)
+    agents, errors = alike(agent, 2), []
+
+    class Overflowing(type(agent)):
+        """Its priorities overflow, while its loss does not."""
+
+        def __call__(self, s, a, next_s, r, d):
+            q = self.q_net(s).mean(1)
+            self.prioritized_replay.update(torch.full_like(q.detach(), torch.inf))
+            self.report(q_mean=q)
+            return q
+
+    agents[1].__class__ = Overflowing
+    given = [of(one, optimizers) for one in agents]
+    with pytest.raises(DivergedError, match="rank 1 has diverged: a TD error handed to prior"):
+        trained_together(agents, given, Budget(total_steps=200), errors, feeding="sharded")
+    assert [type(error) for error in errors] == [DivergedError]
 
 
 def test_the_criterion_ends_all_ranks_by_the_episodes_of_all():

@@ -64,7 +64,7 @@ def test_dqn_balances_the_pole_over_two_ranks_that_have_their_own_environments(
     ("arguments", "message"),
     [
         (("backend=keras",), "strategy=ddp needs backend=torch; with backend=keras use strategy=mirrored"),
-        (("buffer.batch_size=63",), "minibatches of 63 cannot be dealt out to 2 replicas evenly"),
+        (("buffer.batch_size=63",), "it a multiple of 2, such as buffer.batch_size=64 (the batch is that of"),
         (
             ("strategy.replicas=1",),
             "strategy.replicas=1 is not possible: it must be a whole number of at least 2; one process trains with",
@@ -88,6 +88,13 @@ def test_what_cannot_be_shared_is_refused_before_anything_runs(
     tuner: CommandLine, arguments: tuple[str, ...], message: str
 ) -> None:
     assert message in tuner.refused("train", "strategy=ddp", *arguments)
+
+
+@pytest.mark.parametrize("strategy", ["mirrored", "parameter_server"])
+def test_where_there_are_no_ranks_none_has_environments_of_its_own(tuner: CommandLine, strategy: str) -> None:
+    said = tuner.refused("train", "agent=dqn", "backend=keras", f"strategy={strategy}", "strategy.feeding=sharded")
+    assert said.count("strategy.feeding=sharded gives each rank environments of its own, which goes with") == 1
+    assert "use strategy.feeding=split" in said
 
 
 def test_a_function_has_no_gradient_steps_to_share(tuner: CommandLine) -> None:

@@ -80,6 +80,23 @@ def test_a_tf_config_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, to
         role_of(Distributed(strategy="multi_worker"))
 
 
+def test_a_cluster_of_one_worker_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = {"cluster": {"worker": ["x:1"]}, "task": {"type": "worker", "index": 0}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(told))
+    with pytest.raises(SettingsError, match="TF_CONFIG names one process, x:1, and strategy=multi_worker needs two or"):
+        role_of(Distributed(strategy="multi_worker"))
+
+
+@pytest.mark.parametrize(("rank", "size"), [("x", "2"), ("2", "2"), ("-1", "2")])
+def test_what_torchrun_never_says_is_refused(
+    tuner: CommandLine, monkeypatch: pytest.MonkeyPatch, rank: str, size: str
+) -> None:
+    for name, value in zip(TORCHRUN, (rank, size, "h", "99"), strict=True):
+        monkeypatch.setenv(name, value)
+    said = tuner.refused("train", "agent=dqn", "strategy=ddp")
+    assert f"RANK={rank} and WORLD_SIZE={size}, which torchrun sets, must say which of how many processes" in said
+
+
 def test_batches_are_divided_by_those_that_torchrun_has_started(
     tuner: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,6 +140,11 @@ def test_hosts_are_told_to_torch_as_torchrun_does_and_only_while_it_trains() -> 
             ("strategy.hosts=[a:1]", "strategy.rank=0"),
             "is not possible: it must list HOST:PORT of each process, two or more and no two alike",
         ),
+        (
+            ("strategy.hosts=[a:1,b:65536]", "strategy.rank=0"),
+            "two or more and no two alike, with ports from 1 to 65535",
+        ),
+        (("strategy.hosts=[a:0,b:1]", "strategy.rank=0"), "two or more and no two alike, with ports from 1 to 65535"),
         (("strategy.rank=1",), "strategy.rank=1 says which of hosts this process is: give hosts, too"),
     ],
 )
@@ -218,6 +240,26 @@ def test_nothing_is_left_of_a_run_that_is_killed(tmp_path: Path, strategy: str) 
     run.kill()
     run.wait()
     assert not psutil.wait_procs(others, timeout=30)[1]
+
+
+HEEDS_SIGTERM = """
+import os, signal, socket, sys
+from note_rl.learners.keras.strategies import clustered
+
+heard = []
+signal.signal(signal.SIGTERM, lambda number, frame: heard.append(number))
+with socket.create_server(("127.0.0.1", 0)) as server:
+    address = f"127.0.0.1:{server.getsockname()[1]}"
+strategy = clustered({"worker": [address]}, "worker", 0, with_gpus=False)
+os.kill(os.getpid(), signal.SIGTERM)
+assert heard == [signal.SIGTERM]
+"""
+
+
+@pytest.mark.slow
+def test_sigterm_ends_a_run_that_has_joined_a_cluster_of_tensorflow() -> None:
+    # which catches it where it joins, in a process that it has done nothing in yet
+    subprocess.run([sys.executable, "-c", HEEDS_SIGTERM], check=True, timeout=120)
 
 
 @pytest.mark.slow
