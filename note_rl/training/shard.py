@@ -5,7 +5,7 @@ is what its experience knows of the clock. So ranks that collect as many steps c
 (whether it is time to learn, how often, when targets move). What depends on what was collected, they gather.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import Any
@@ -144,9 +144,8 @@ def check_can_be_sharded(agent: Any, settings: Settings, size: int, env: Any = N
             "feeding=sharded takes single environments apart, and agent.env is a vector environment: set env to an id, "
             "an EnvFactory or a function that makes one, or use feeding=split"
         )
-    _check_divides("num_envs", total_envs(settings, env), size)
-    for name in _COUNTS:
-        _check_divides(_NAMES.get(name, name), getattr(experience, name, None), size)
+    counts = {_NAMES.get(name, name): getattr(experience, name, None) for name in _COUNTS}
+    _check_divides({"num_envs": total_envs(settings, env), **counts}, size)
     Shard(0, size).of_settings(settings, env)  # which refuses rollouts that are shorter than a minibatch
 
 
@@ -166,12 +165,17 @@ _NAMES = {
 }
 
 
-def _check_divides(name: str, value: Any, size: int) -> None:
-    if isinstance(value, int) and value % size:
-        raise SettingsError(
-            f"{name}={value} is that of all {size} ranks together, and with feeding=sharded each has its share: make "
-            f"it a multiple of {size}, such as {(value // size + 1) * size}"
-        )
+def _check_divides(counts: Mapping[str, Any], size: int) -> None:
+    odd = {name: value for name, value in counts.items() if isinstance(value, int) and value % size}
+    if not odd:
+        return
+    given = ", ".join(f"{name}={value}" for name, value in odd.items())
+    even = ", ".join(f"{name}={(value // size + 1) * size}" for name, value in odd.items())
+    one = len(odd) == 1
+    raise SettingsError(
+        f"{given} {'is that' if one else 'are those'} of all {size} ranks together, and with feeding=sharded each has "
+        f"its share: make {'it a multiple' if one else 'them multiples'} of {size}, such as {even}"
+    )
 
 
 def _excluded(settings: Settings, experience: ExperienceSettings) -> list[tuple[str, bool, str]]:

@@ -397,7 +397,12 @@ def test_the_criterion_ends_all_ranks_by_the_episodes_of_all():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"num_envs": 3}, "num_envs=3 is that of all 2 ranks together, .* a multiple of 2, such as 4"),
+        ({"num_envs": 3}, "num_envs=3 is that of all 2 ranks together, .* it a multiple of 2, such as num_envs=4"),
+        (
+            {"num_envs": 3, "pool_size": 401},
+            "num_envs=3, pool_size/capacity=401 are those of all 2 ranks together, .* make them multiples of 2, such as"
+            " num_envs=4, pool_size/capacity=402",
+        ),
         ({"num_envs": None}, "num_envs=1 is that of all 2 ranks together"),
         ({"num_envs": "auto"}, 'num_envs="auto" cannot be combined: each rank would measure another number'),
         ({"pool_size": 401}, "pool_size/capacity=401"),
