@@ -162,7 +162,7 @@ class _Curve:
         self.values: list[float | None] = []
         self.reported: list[tuple[float, float]] = []
 
-    def report(self, step: float, value: float) -> None:
+    def report(self, step: float, value: float, seconds: float | None = None) -> None:
         """Keeps an evaluation."""
         self.reported.append((step, value))
         self.values.append(value)

@@ -56,11 +56,16 @@ SPACE: JsonDict = {
 
 @dataclass
 class Script:
-    """What a fake trial does: reports its curve from where it was, then ends."""
+    """What a fake trial does: reports its curve from where it was, then ends.
+
+    Attributes:
+        whole_s: Seconds of training that it says a whole run takes; None: it does not say.
+    """
 
     curve: list[tuple[float, float]]
     result: TrialResult = field(default_factory=lambda: TrialResult(Outcome.COMPLETE, seconds=1.0))
     used: JsonDict | None = None
+    whole_s: float | None = 1.0
 
 
 Behaviour = Callable[[TrialSpec, int], Script]
@@ -192,7 +197,7 @@ class FakeExecutor:
         done = dict(files.read_reports(folder))
         for step, value in script.curve:
             if step in done and step == max(done) and self.tells_again:
-                yield TrialReported(spec.key, step, done[step])
+                yield TrialReported(spec.key, step, done[step], files.read_times(folder).get(step))
                 if (verdict := self._verdict.pop(spec.key)) != "continue":
                     yield self._end(spec, folder, TrialResult(_ENDS[verdict], seconds=1.0))
                     return
@@ -202,9 +207,11 @@ class FakeExecutor:
                 yield self._end(spec, folder, TrialResult(Outcome.STOPPED, "asked to stop", seconds=1.0))
                 return
             with (folder / files.REPORTS_FILE).open("ab", buffering=0) as file:
-                files.append_line(file, {"step": step, "value": value}, durable=False)
+                seconds = None if script.whole_s is None else step * script.whole_s
+                fields = {"step": step, "value": value, "seconds": seconds}
+                files.append_line(file, fields, durable=False)
             yield TrialLogged(spec.key, round(step * 900), {"eval/mean_return": value})
-            yield TrialReported(spec.key, step, value)
+            yield TrialReported(spec.key, step, value, seconds)
             verdict = self._verdict.pop(spec.key)
             self.verdicts.append((spec.key, step, verdict))
             if verdict != "continue":

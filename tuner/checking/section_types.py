@@ -12,7 +12,7 @@ from typing import Literal
 from tuner.errors import UserError, require
 from tuner.results.ablation import AblationSettings
 from tuner.results.evolution import Evolution
-from tuner.results.objective import METRICS, StepsTo, make_metric, make_others
+from tuner.results.objective import METRICS, TargetMetric, make_metric, make_others
 from tuner.results.protocol import DEFAULT_BASELINE, Pruning, StudySettings
 from tuner.results.wording import seconds_of
 from tuner.support.names import is_folder_name
@@ -117,7 +117,7 @@ class StudyConfig(StudyPlace):
         nested = next((name for name in names if not is_folder_name(name)), None)
         if nested is not None:
             raise UserError(f"study.environments: {nested!r} is a folder's name too: give it a plain file in env/")
-        if settings.metric.startswith(StepsTo.prefix):
+        if isinstance(make_metric(settings.metric), TargetMetric):
             raise UserError(
                 f"study.metric={settings.metric} names a return of one environment, and there are several: type "
                 f"{', '.join(METRICS)}"

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from tuner.reporting.environment_table import environment_table
 from tuner.results.findings import estimate
+from tuner.results.insights.targets import reached_in_words, targets_of
 from tuner.results.records import CONFIRM, RACE, TEST, RunRecord, StudySummary
 from tuner.results.wording import describe_params, format_number, format_value, join_words, short_names
 
@@ -111,6 +112,9 @@ def _test_table(summary: StudySummary) -> Table:
     table.add_column("95 % interval", no_wrap=True)
     for other in summary.others:
         table.add_column(Text(other.name), justify="right", no_wrap=True)
+    targets = targets_of(summary)
+    for target in targets:
+        table.add_column(f"reached {target.target:g}", justify="right", no_wrap=True)
     table.add_column("scores")
     width = max((len(format_number(run.score)) for run in summary.stage(TEST) if run.score is not None), default=0)
     for label in dict.fromkeys(run.label for run in summary.stage(TEST)):
@@ -119,6 +123,7 @@ def _test_table(summary: StudySummary) -> Table:
         name = Text(label + (" *" if label in (summary.front or (summary.winner_label,)) else ""))
         measured = [[run.scores[other.name] for run in runs if other.name in run.scores] for other in summary.others]
         others = [_mean(column) for column in measured]
+        others += [reached_in_words(target, runs) for target in targets]
         if not scores:
             table.add_row(name, "", "", *others, f"none of {len(runs)} runs has a score")
             continue

@@ -15,7 +15,7 @@ import numpy as np
 
 from tuner.errors import UserError
 from tuner.results.evolution import Evolution
-from tuner.results.objective import Metric
+from tuner.results.objective import Metric, Timing
 from tuner.results.records import CONFIRM, EVOLVE, RACE, SCREEN, TEST, RunRecord
 from tuner.results.selection import AGGREGATES
 from tuner.results.statistics import spearman, spearman_bound
@@ -251,12 +251,13 @@ def decide_rungs(
     if len(complete) < pruning.min_trials:
         return None
     final = [run.score for run in complete if run.score is not None]
+    limit = next((run.time_limit for run in complete if run.time_limit), 0.0)
     decisions = []
     for point in pruning.points(num_points):
         fraction = point / num_points
         agreement = bound = math.nan
         if all(run.curve[0][0] <= fraction + 1e-9 for run in complete):
-            there = [metric.partial(run.curve, fraction) for run in complete]
+            there = [metric.partial(run.curve, fraction, Timing(run.times, limit)) for run in complete]
             agreement, bound = spearman(there, final), spearman_bound(there, final)
         enabled = agreement >= pruning.min_rank_agreement and bound >= pruning.min_rank_bound
         decisions.append(RungDecision(point, fraction, agreement, bound, enabled))

@@ -74,6 +74,8 @@ class RunRecord:
             (the score of a random policy if that is known, or the worst one of the study); a crashed one has none.
         reason: one line for anything but a run that used all of its budget.
         curve: (step, value) of each report, in order.
+        times: (step, seconds of training until then) of each report, of studies in which a score goes by them.
+        time_limit: seconds that runs which miss a value are scored by; 0: no score goes by it.
         seconds: wall time.
         folder: where the run's files are.
         scores: further measures of the same run under their names, for instance {"final": 500.0, "auc": 431.2}.
@@ -95,6 +97,8 @@ class RunRecord:
     value: float | None
     reason: str = ""
     curve: tuple[tuple[float, float], ...] = ()
+    times: tuple[tuple[float, float], ...] = ()
+    time_limit: float = 0.0
     seconds: float = 0.0
     folder: str = ""
     scores: Mapping[str, float] = field(default_factory=dict)
@@ -215,6 +219,7 @@ class StudySummary:
     Attributes:
         name: of the study.
         metric_name: what `RunRecord.value` measures, in words ("mean of area under the curve and final return").
+        metric: what is typed for it, such as "steps_to_475"; empty in sweeps, and in summaries of before.
         env_id: of the environment.
         agent: name of the algorithm.
         backend: torch or keras.
@@ -289,6 +294,7 @@ class StudySummary:
     ablation: Ablation | None = None
     environments: Mapping[str, ScoreScale] = field(default_factory=dict)
     own_winners: Mapping[str, OwnWinner] = field(default_factory=dict)
+    metric: str = ""
 
     @property
     def first_stage(self) -> str:
@@ -385,11 +391,14 @@ class StudySummary:
 def _run_from(content: JsonDict) -> RunRecord:
     """A run from its JSON form; the fields were written by `StudySummary.to_json`."""
     outcome = content["outcome"]
-    curve = tuple((float(step), float(value)) for step, value in content["curve"])
+    curve, times = (
+        tuple((float(step), float(value)) for step, value in content.get(name, ())) for name in ("curve", "times")
+    )
     descent = content.get("descent")
     read = {
         "outcome": None if outcome is None else Outcome(outcome),
         "curve": curve,
+        "times": times,
         "descent": None if descent is None else Descent(**descent),
         "parts": tuple(map(_run_from, content.get("parts", ()))),
     }

@@ -12,7 +12,7 @@ import numpy as np
 
 from tuner.results.findings import MIN_SCORES_FOR_INTERVAL, Estimate, Finding, Verdict, estimate
 from tuner.results.front_verdict import front_verdict
-from tuner.results.insights import environments
+from tuner.results.insights import environments, targets
 from tuner.results.insights.failures import failed_tests, kinds_of
 from tuner.results.insights.noise import Noise, seed_noise
 from tuner.results.records import CONFIRM, EVOLVE, RACE, TEST, StudySummary
@@ -50,7 +50,7 @@ def _judged(summary: StudySummary) -> Verdict:
     if failing := _finished_none(summary, label):
         return _winner_without_result(summary, label, failing)
     found = _tested(summary, label, scores)
-    more = [*_better_baselines(summary, scores), *environments.warnings(summary)]
+    more = [*_better_baselines(summary, scores), *targets.warnings(summary, label), *environments.warnings(summary)]
     return replace(found, sentence=" ".join([found.sentence, *more]))
 
 
@@ -72,6 +72,7 @@ def _tested(summary: StudySummary, label: str, scores: dict[int, float]) -> Verd
         finding=Finding.NO_COMPARISON,
         sentence="",
         details=(
+            *targets.details(summary, label),
             *_parts_details(summary, label),
             *environments.sentences(summary),
             *_population_details(summary, label, scores),

@@ -11,7 +11,8 @@ from note_rl.types import Evaluation
 from tuner.errors import UserError
 from tuner.runs.adaptation import write_adaptation
 from tuner.runs.build import BuiltRun, TrainableAgent
-from tuner.trial.folder import BEST_FILE, CHECKPOINT_FILE, INHERITED_FILE
+from tuner.runs.clock import TrainingClock
+from tuner.trial.folder import BEST_FILE, CHECKPOINT_FILE, CLOCK_FILE, INHERITED_FILE
 from tuner.trial.messages import JsonDict
 
 
@@ -53,7 +54,11 @@ class EpisodeLog(Protocol):
 
 
 class Checkpoint:
-    """The checkpoint of a run: the newest has the plain name, kept older ones are named by their environment steps."""
+    """The checkpoint of a run: the newest has the plain name, kept older ones are named by their environment steps.
+
+    Attributes:
+        clock: Of the training until now.
+    """
 
     def __init__(self, run: BuiltRun, path: Path, episodes: EpisodeLog | None = None) -> None:
         self._agent = run.agent
@@ -61,11 +66,19 @@ class Checkpoint:
         self._seed = run.config.seed
         self._path = path
         self._episodes = episodes
+        self._total_steps = run.config.training.total_steps
+        self.clock = TrainingClock(path.with_name(CLOCK_FILE))
 
     def restore(self) -> bool:
         """Takes over what an earlier attempt left, else what the run inherits; whether there was anything."""
+        found = self._restore_own() or self._inherit()
+        if found:
+            self.clock.restore(self._agent.num_env_steps, self._agent.num_env_steps / self._total_steps)
+        return found
+
+    def _restore_own(self) -> bool:
         if not self._path.exists():
-            return self._inherit()
+            return False
         self._agent.restore(self._path)
         self._keep_older()  # it may have been killed before it could
         return True
@@ -85,6 +98,7 @@ class Checkpoint:
         if self._episodes is not None:
             self._episodes.write()
         write_adaptation(self._agent, self._path.parent)
+        self.clock.write(self._agent.num_env_steps)
         self._agent.save(self._path, save_data=self._settings.save_replay)
         self._keep_older()
 

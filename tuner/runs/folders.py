@@ -30,6 +30,7 @@ from tuner.trial.folder import (
     RESULT_FILE,
     SPEC_FILE,
     read_reports,
+    read_times,
 )
 from tuner.trial.messages import JsonDict, Outcome
 
@@ -270,7 +271,11 @@ def continue_with(folder: Path, config: JsonDict) -> None:
     if _is_complete(folder, own):  # one that ended by itself has reported for the rest of its budget, too
         reports = [(step, value) for step, value in reports if step <= steps_done(folder) / before + STEP_TOLERANCE]
     if after != before or len(reports) < len(read_reports(folder)):
-        lines = [json.dumps({"step": step * before / after, "value": value}) for step, value in reports]
+        times = read_times(folder)
+        lines = [
+            json.dumps({"step": step * before / after, "value": value, "seconds": times.get(step)})
+            for step, value in reports
+        ]
         atomic_write(folder / REPORTS_FILE, "".join(f"{line}\n" for line in lines))
     atomic_write(folder / CONFIG_FILE, _to_yaml(config))
     remember(config)

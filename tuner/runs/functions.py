@@ -139,14 +139,14 @@ class _Fractions:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._reporter, name)
 
-    def report(self, step: float, value: float) -> None:
+    def report(self, step: float, value: float, seconds: float | None = None) -> None:
         """See `Reporter.report`."""
         if not 0.0 < step <= 1.0:
             raise UserError(
                 f"tuner.report({step:g}, ...): the first number is the done part of the run, above 0 and at most 1; "
                 "after epoch 3 of 10 write tuner.report(3 / 10, ...)"
             )
-        self._reporter.report(step, value)
+        self._reporter.report(step, value, seconds)
 
 
 def _takes_seed(function: Any) -> bool:

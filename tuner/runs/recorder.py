@@ -94,11 +94,11 @@ class RunRecorder:
         self._run = self._tracker.start_run(self._info)
         self._progress.started(self._budget())
 
-    def report(self, step: float, value: float) -> None:
+    def report(self, step: float, value: float, seconds: float | None = None) -> None:
         """Notes an evaluation."""
         if step not in self._reported:
             with (self._info.folder / REPORTS_FILE).open("ab", buffering=0) as file:
-                append_line(file, {"step": step, "value": value}, durable=True)
+                append_line(file, {"step": step, "value": value, "seconds": seconds}, durable=True)
             self._reported[step] = value
         self._stop_if_requested()
 
@@ -205,12 +205,12 @@ class FunctionRecorder(RunRecorder):
     def _budget(self) -> None:
         """It counts no steps."""
 
-    def report(self, step: float, value: float) -> None:
+    def report(self, step: float, value: float, seconds: float | None = None) -> None:
         """Notes a report, at its share of the budget in steps."""
         if step not in self._reported:
             self.log(self._env_steps(step), {REPORT_METRIC: value, "report/step": step})
             self._progress.scored(step, value)
-        super().report(step, value)
+        super().report(step, value, seconds)
 
 
 def _drop_metrics_after(path: Path, num_env_steps: int, reported: Set[int]) -> None:

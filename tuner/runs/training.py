@@ -217,7 +217,7 @@ class EvaluationGrid(Callback):
     def _tell_again(self, fraction: float) -> None:
         known = dict(self._reporter.reported)
         if fraction in known:  # not under another budget
-            self._reporter.report(fraction, known[fraction])
+            self._reporter.report(fraction, known[fraction], self._checkpoint.clock.seconds)
 
     def missing(self) -> list[int]:
         """Points, counted from 1, that are passed and not reported."""
@@ -239,6 +239,7 @@ class EvaluationGrid(Callback):
     def on_train_begin(self, logs: Logs) -> None:
         """Tells a plateau of the last evaluation, for which an earlier attempt may have found no time."""
         self._training = True
+        self._checkpoint.clock.go()
         num_env_steps = logs["num_env_steps"]
         known = [(round(step * self._total_steps), value) for step, value in self._reporter.reported]
         passed = [(steps, value) for steps, value in known if steps <= num_env_steps]
@@ -250,6 +251,7 @@ class EvaluationGrid(Callback):
         """What is evaluated from now on is no part of training."""
         del logs
         self._training = False
+        self._checkpoint.clock.halt()
 
     def on_phase_end(self, phase: int, logs: Logs) -> None:
         """Evaluates if a point was passed; of several passed at once, each gets the same evaluation."""
@@ -257,7 +259,8 @@ class EvaluationGrid(Callback):
         num_env_steps = int(logs["num_env_steps"])
         due = self._num_passed(num_env_steps)
         if due > self._passed:
-            self._evaluate(range(self._passed + 1, due + 1), num_env_steps)
+            with self._checkpoint.clock.halted():
+                self._evaluate(range(self._passed + 1, due + 1), num_env_steps)
             self._passed = due
         self._reporter.alive(min(num_env_steps / self._total_steps, 1.0))
 
@@ -272,7 +275,7 @@ class EvaluationGrid(Callback):
             self._run.agent.note_evaluation(known[fractions[-1]], round(fractions[-1] * self._total_steps))
         try:
             for fraction in fractions:
-                self._reporter.report(fraction, known[fraction])
+                self._reporter.report(fraction, known[fraction], self._checkpoint.clock.seconds)
         finally:  # the first report may end the run, and what is reported is not evaluated again
             if metrics:
                 self._reporter.log(num_env_steps, metrics)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tuner.errors import UserError
-from tuner.results.objective import Metric, make_metric, make_others, missing_points
+from tuner.results.objective import SECONDS, Metric, make_metric, make_others, missing_points
 from tuner.results.protocol import StudySettings
 from tuner.results.records import EVOLVE, SCREEN, Objective, RunRecord, Scalar
 from tuner.results.wording import describe_subject, join_words
@@ -132,6 +132,12 @@ class StudyDefinition:
     def metric(self) -> Metric:
         """How a curve becomes a score."""
         return make_metric(self.settings.metric)
+
+    @property
+    def timed(self) -> bool:
+        """Whether an objective goes by seconds of training until a point of the curve."""
+        names = [name for name in (self.settings.metric, *self.settings.others) if name != SECONDS]
+        return any(make_metric(name).timed for name in names)
 
     @property
     def others(self) -> tuple[Objective, ...]:

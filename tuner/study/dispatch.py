@@ -189,6 +189,8 @@ class Dispatcher:
             run.host = "" if event.host == os.uname().nodename else event.host
         elif isinstance(event, TrialReported):
             run.curve[event.step] = event.value
+            if event.seconds is not None:
+                run.times[event.step] = event.seconds
             self._executor.answer(run.key, self._answer(stage, run, event.step))
         elif isinstance(event, TrialBuilt):
             run.complaint = self._end_rules.mismatch(run, event.config)
@@ -253,7 +255,7 @@ class Dispatcher:
 
     def _hear_of(self, stage: Stage, run: Run, reports: Iterable[tuple[float, float]]) -> None:
         """Takes in what a run has written: of its last report nobody may have heard before it died."""
-        run.curve = dict(reports)
+        run.curve, run.times = dict(reports), files.read_times(run.folder)
         if stage.judge is not None:
             stage.judge.catch_up(stage.registry, run)
 

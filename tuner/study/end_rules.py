@@ -85,11 +85,15 @@ class TrialEndRules:
         """By its curve."""
         if not run.curve:
             return RunEnd(Outcome.CRASHED, None, "it ended without having reported anything", seconds)
-        value = self.definition.metric(self._scaled(run).points)
+        timing = self._penalties[run.environment].timing(run)
+        if self.definition.timed and not timing.covers(run.points):
+            return RunEnd(Outcome.CRASHED, None, "its reports do not say after how many seconds of training", seconds)
+        value = self.definition.metric(self._scaled(run).points, timing)
         if not math.isfinite(value):
             return self.penalised(run, TrialResult(Outcome.DIVERGED, f"its score is {value}"), seconds)
-        others = other_values(self.definition.others, run.points, seconds)
-        return RunEnd(Outcome.COMPLETE, value, "", seconds, others)
+        others = other_values(self.definition.others, run.points, seconds, timing)
+        limit = timing.length if self.definition.timed else 0.0
+        return RunEnd(Outcome.COMPLETE, value, "", seconds, others, time_limit=limit)
 
     def penalised(self, run: Run, result: TrialResult, seconds: float) -> RunEnd:
         """With the worst there is in every objective."""

@@ -10,9 +10,9 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from optuna.trial import FrozenTrial, TrialState
 
 from tuner.results.insights.main_effects import NUM_PLACES, AdditiveModel, Term, contrasts, polynomials
-from tuner.results.objective import Curve, FloatArray, Metric
+from tuner.results.objective import Curve, FloatArray, Metric, Timing
 from tuner.results.records import Importances
-from tuner.study.storage.reading import ENDING_ATTRIBUTE, OUTCOME_ATTRIBUTE, curve_of
+from tuner.study.storage.reading import ENDING_ATTRIBUTE, OUTCOME_ATTRIBUTE, curve_of, time_limit_of, times_of
 from tuner.trial.messages import JsonDict, Outcome
 
 MIN_TRIALS = 10
@@ -71,9 +71,14 @@ def profiles(trials: Sequence[FrozenTrial], scores: Sequence[float], names: Sequ
 def over_time(study: optuna.Study, space: JsonDict, metric: Metric) -> tuple[Importances, ...]:
     """Importances for the score after parts of the budget; a pruned run keeps the score that it had in the end."""
     judged = [(trial, curve) for trial in study.get_trials(deepcopy=False, states=_JUDGED) if (curve := _curve(trial))]
+    limit = max((time_limit_of(trial.user_attrs.get(ENDING_ATTRIBUTE, {})) for trial, _ in judged), default=0.0)
     found = []
     for moment in _moments([curve for trial, curve in judged if trial.state is TrialState.COMPLETE]):
-        begun = [(trial, metric.partial(curve, moment)) for trial, curve in judged if curve[0][0] <= moment]
+        begun = [
+            (trial, metric.partial(curve, moment, Timing(_times(trial), limit)))
+            for trial, curve in judged
+            if curve[0][0] <= moment
+        ]
         importance = _over_trials([trial for trial, _ in begun], [score for _, score in begun], space, PERMUTATIONS)
         if importance.shares:
             found.append(replace(importance, fraction=moment))
@@ -86,6 +91,10 @@ def _curve(trial: FrozenTrial) -> Curve:
         return ()
     curve = curve_of(trial.user_attrs.get(ENDING_ATTRIBUTE, {}))
     return curve if all(math.isfinite(value) for _, value in curve) else ()
+
+
+def _times(trial: FrozenTrial) -> Curve:
+    return times_of(trial.user_attrs.get(ENDING_ATTRIBUTE, {}))
 
 
 def _moments(curves: Sequence[Curve]) -> list[float]:

@@ -14,6 +14,7 @@ import optuna
 from optuna.distributions import BaseDistribution, IntDistribution
 from optuna.trial import FrozenTrial, TrialState
 
+from tuner.results.objective import Timing
 from tuner.results.records import SCREEN, RunRecord
 from tuner.study.definition import LARGEST_NUMBER, Candidate, StudyDefinition
 from tuner.study.sampling.vetting import check_values, sound_schedule
@@ -23,6 +24,8 @@ from tuner.study.storage.reading import (
     OUTCOME_ATTRIBUTE,
     RUN_ATTRIBUTE,
     START_ATTRIBUTE,
+    TIME_LIMIT,
+    TIMES,
     carry_values,
     packed_curve,
     read_records,
@@ -46,6 +49,7 @@ class Run:
         config: Its whole config.
         folder: Where its files are.
         curve: What it has reported: step -> value.
+        times: Seconds of training until then, where they are known.
         rungs: Rungs whose scores are in the registry.
         attempts: Earlier ends of its process: crashes and stops.
         complaint: What is wrong with it although its process does not know.
@@ -61,6 +65,7 @@ class Run:
     config: JsonDict
     folder: Path
     curve: dict[float, float] = field(default_factory=dict)
+    times: dict[float, float] = field(default_factory=dict)
     rungs: set[int] = field(default_factory=set)
     attempts: list[JsonDict] = field(default_factory=list)
     complaint: str = ""
@@ -102,6 +107,11 @@ class Run:
         """The curve in order."""
         return tuple(sorted(self.curve.items()))
 
+    @property
+    def timing(self) -> Timing:
+        """When its points were reached."""
+        return Timing(tuple(sorted(self.times.items())))
+
     def note_attempt(self, outcome: Outcome, reason: str, seconds: float) -> None:
         """Adds how its process ended."""
         attempt = {"outcome": outcome.value, "reason": reason, "seconds": seconds}
@@ -119,6 +129,7 @@ class RunEnd:
         seconds: Wall time of all its attempts.
         others: Its values of the objectives behind the score.
         used: The share of its budget that it has used, of a run that ended by itself before that did.
+        time_limit: What runs that miss a value are scored by; 0: no score goes by it, or none is known.
     """
 
     outcome: Outcome
@@ -127,12 +138,15 @@ class RunEnd:
     seconds: float = 0.0
     others: tuple[float, ...] = ()
     used: float = 1.0
+    time_limit: float = 0.0
 
     def of(self, run: Run) -> JsonDict:
         """What is kept of it beside its outcome and value."""
         ended = {"reason": self.reason, "seconds": round(self.seconds, 3), "curve": packed_curve(run.points)}
         if self.used < 1.0:
             ended["used"] = self.used
+        if self.time_limit > 0.0:
+            ended[TIME_LIMIT] = self.time_limit
         return {**ended, "host": run.host} if run.host else ended
 
 
@@ -188,7 +202,8 @@ class RunRegistry(ABC):
     def tell(self, run: Run, ending: RunEnd) -> RunRecord:
         """Closes a run. Everything but the closing itself can be done twice, so a kill in between costs nothing."""
         run.trial.set_user_attr(OUTCOME_ATTRIBUTE, ending.outcome.value)
-        run.trial.set_user_attr(ENDING_ATTRIBUTE, ending.of(run))
+        times = {TIMES: packed_curve(run.timing.seconds)} if self._definition.timed else {}
+        run.trial.set_user_attr(ENDING_ATTRIBUTE, {**ending.of(run), **times})
         if ending.outcome is Outcome.PRUNED:
             told = self.study.tell(run.trial, state=TrialState.PRUNED)
         elif ending.value is None:

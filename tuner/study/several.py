@@ -61,7 +61,7 @@ class EnvironmentsRegistry(RunRegistry):
     def tell(self, run: Run, ending: RunEnd) -> RunRecord:
         """Closes a part, and with the last one the whole. Can be done twice, as `RunRegistry.tell`."""
         known = self._keep(run, {"outcome": ending.outcome.value, "value": ending.value, **ending.of(run)})
-        whole = replace(run, environment="", folder=run.folder.parent, curve={}, host="", attempts=[])
+        whole = replace(run, environment="", folder=run.folder.parent, curve={}, times={}, host="", attempts=[])
         if not self._close_if_over(whole):
             following = self._next_part(whole)
             assert following is not None
@@ -105,6 +105,7 @@ class EnvironmentsRegistry(RunRegistry):
             environment=name,
             attempts=attempts,
             curve={},
+            times={},
             rungs=set(),
             complaint="",
             host="",

@@ -78,6 +78,7 @@ def summarise(store: StudyStore, name: str, folder: Path, *, thorough: bool = Fa
     return StudySummary(
         **_shared(screen),
         metric_name=f"{metric.label}, {_ON_ONE_SCALE}" if environments else metric.label,
+        metric=metric.name,
         runs=tuple(runs),
         winner_label=screen.user_attrs.get(attributes.WINNER),
         default_label=DEFAULT_LABEL,

@@ -3,10 +3,10 @@
 import io
 import math
 import socket
-import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
+from time import monotonic
 from typing import NoReturn
 
 from tuner.trial import folder as files
@@ -27,6 +27,7 @@ from tuner.trial.wire import Launch, decode_verdict, encode
 
 ALIVE_INTERVAL_S = 1.0
 _POLL_INTERVAL_S = 0.1
+_TIME_PLACES = 6  # of seconds
 _CHUNK = 65536
 
 
@@ -137,6 +138,11 @@ class TrialContext:
         self._line = line
         self._began = began
         self._recorded = dict(files.read_reports(folder))
+        self._times = files.read_times(folder)
+        self._worked, self._since = (
+            max(self._times.values(), default=0.0),
+            began,
+        )  # seconds until then, and from when on
         self._reports = self._open(files.REPORTS_FILE)
         self._metrics = self._open(files.METRICS_FILE)
         self._last_poll = 0.0
@@ -147,15 +153,18 @@ class TrialContext:
         """The (step, value) pairs reported so far, those of earlier attempts included."""
         return list(self._recorded.items())
 
-    def report(self, step: float, value: float) -> None:
+    def report(self, step: float, value: float, seconds: float | None = None) -> None:
         """Reports an intermediate value and waits for the verdict.
 
         The value is on disk before the controller hears of it. A step that an earlier attempt has reported already
-        keeps the value it had, and that is what the controller is told: resuming does not rewrite history.
+        keeps the value and the time it had, and these are what the controller is told: resuming does not rewrite
+        history.
 
         Args:
             step: Where in the run: by convention the done fraction of the step budget, in (0, 1].
             value: The metric there.
+            seconds: Of training until then. None: those since everything was built, without waiting for verdicts;
+                what an earlier attempt did behind its last report does not count, as it is done again.
 
         Raises:
             TrialInterrupted: PRUNED, PAUSED or STOPPED as the controller says, STOPPED if it has gone, DIVERGED if the
@@ -166,12 +175,16 @@ class TrialContext:
         step, value = float(step), float(value)
         if math.isfinite(step) and not math.isfinite(value):
             self._interrupt(Outcome.DIVERGED, f"the value reported at step {step:g} is {value}")
-        report = Report(step, self._recorded.get(step, value))
         if step not in self._recorded:
+            worked = self._worked + monotonic() - self._since
+            seconds = round(worked if seconds is None else seconds, _TIME_PLACES)
+            report = Report(step, value, seconds)
             files.append_line(self._reports, asdict(report), durable=True)
             self._recorded[step] = value
-        self._line.send(report)
+            self._times[step] = seconds
+        self._line.send(Report(step, self._recorded[step], self._times.get(step)))
         verdict = self._line.wait_for_verdict()
+        self._worked, self._since = self._times.get(step, self._worked), monotonic()
         if verdict == "prune" and not self.remark:  # a run that has ended is not ended early
             self._interrupt(Outcome.PRUNED, f"pruned at step {step:g} with {self._recorded[step]:g}")
         if verdict == "pause":
@@ -195,7 +208,8 @@ class TrialContext:
 
     def built(self, config: JsonDict) -> None:
         """Says that everything is built, with the config that was really used. Called once, before the first step."""
-        self._line.send(Built(time.monotonic() - self._began, config))
+        self._since = monotonic()
+        self._line.send(Built(self._since - self._began, config))
 
     def note(self, text: str) -> None:
         """Writes a line for people to what the trial has printed."""
@@ -220,7 +234,7 @@ class TrialContext:
         Raises:
             TrialInterrupted: STOPPED, if the controller asks for it or has gone.
         """
-        now = time.monotonic()
+        now = monotonic()
         if now - self._last_alive >= ALIVE_INTERVAL_S:
             self._last_alive = now
             self._line.send(Alive(float(progress)))
@@ -229,7 +243,7 @@ class TrialContext:
     def check(self) -> None:
         """Raises `TrialInterrupted` if the trial has to end. Looks at most ten times a second."""
         self._raise_again()
-        now = time.monotonic()
+        now = monotonic()
         if now - self._last_poll < _POLL_INTERVAL_S:
             return
         self._last_poll = now

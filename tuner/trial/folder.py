@@ -30,6 +30,8 @@ METRICS_FILE = "metrics.jsonl"
 RESULT_FILE = "result.json"
 OBJECTIVE_FILE = "objective.json"
 CHECKPOINT_FILE = "checkpoint.safetensors"
+CLOCK_FILE = "clock.json"
+"""Seconds of training until the last checkpoints."""
 INHERITED_FILE = "inherited.safetensors"
 """Checkpoint of another run that this one goes on from, with random numbers of its own."""
 BEST_FILE = "best.safetensors"
@@ -189,13 +191,21 @@ def clear_unfinished(folder: Path) -> None:
 
 def read_reports(folder: Path) -> list[tuple[float, float]]:
     """Returns the (step, value) pairs reported so far; a line that is cut short, or no report, is passed over."""
-    pairs = []
+    return [(report.step, report.value) for report in _reports(folder)]
+
+
+def read_times(folder: Path) -> dict[float, float]:
+    """Returns step -> seconds of training until then, of the reports that say so."""
+    return {report.step: report.seconds for report in _reports(folder) if report.seconds is not None}
+
+
+def _reports(folder: Path) -> list[Report]:
+    reports = []
     for line in _lines(folder / REPORTS_FILE):
         with suppress(ValueError):
             if line.endswith(b"\n"):
-                report = build(Report, parse_object(line))
-                pairs.append((report.step, report.value))
-    return pairs
+                reports.append(build(Report, parse_object(line)))
+    return reports
 
 
 def append_line(file: io.FileIO, fields: Mapping[str, object], durable: bool) -> None:

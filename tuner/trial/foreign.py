@@ -8,7 +8,8 @@ import stat
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, TypeVar, get_origin
+from types import NoneType, UnionType
+from typing import Any, TypeVar, get_args, get_origin
 
 from tuner.support.files import parse_json
 from tuner.support.plain_text import printable
@@ -62,6 +63,10 @@ def build(kind: Callable[..., _T], content: dict[str, Any]) -> _T:
 
 def _fit(name: str, value: object, annotation: Any) -> object:
     """A decoded value as its field wants it; a whole number may stand for a float."""
+    if isinstance(annotation, UnionType):  # with None: there is no other among what is sent
+        if value is None:
+            return None
+        annotation = next(kind for kind in get_args(annotation) if kind is not NoneType)
     kind = get_origin(annotation) or annotation
     if not isinstance(kind, type):
         return value  # of an unknown name, which the dataclass refuses

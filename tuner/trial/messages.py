@@ -9,7 +9,7 @@ types it claims, finite numbers, and texts that are short and plain; all else is
 
 import json
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from tuner.support.plain_text import MAX_NAME, MAX_REASON, MAX_TRACEBACK, plain
@@ -214,14 +214,22 @@ class Built:
 class Report:
     """An intermediate value. The child waits for the verdict.
 
+    Attributes:
+        step: Where in the run.
+        value: What was measured there.
+        seconds: Wall time of training until then, over all attempts; None: not known.
+
     Raises:
-        ValueError: A number that is not finite, or a step that no database can store.
+        ValueError: A number that is not finite, seconds below 0, or a step that no database can store.
     """
 
     step: float
     value: float
+    seconds: float | None = field(default=None, compare=False, repr=False)  # which are never the same twice
 
     def __post_init__(self) -> None:
+        if self.seconds is not None and not 0.0 <= self.seconds < math.inf:
+            raise ValueError(f"report() needs seconds of 0 or more, not {self.seconds}")
         for name, number in (("step", self.step), ("value", self.value)):
             if not math.isfinite(number):
                 raise ValueError(f"report() needs a finite {name}, not {number}")

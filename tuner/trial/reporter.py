@@ -16,8 +16,8 @@ class Reporter(Protocol):
     def built(self, config: JsonDict) -> None:
         """Everything is built; `config` holds the values found in the objects."""
 
-    def report(self, step: float, value: float) -> None:
-        """An evaluation: fraction of the budget, value."""
+    def report(self, step: float, value: float, seconds: float | None = None) -> None:
+        """An evaluation: fraction of the budget, value, and seconds of training until then (None: as measured here)."""
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Metrics at a number of environment steps."""

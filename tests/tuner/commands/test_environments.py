@@ -173,6 +173,7 @@ def test_the_plan_counts_all_environments(tuner: CommandLine) -> None:
         (["tune", TWO, "study=pbt"], "study=pbt compares members by returns of one environment"),
         (["tune", TWO, "study.metric=[mixed,seconds]"], "of several environments there is one score"),
         (["tune", TWO, "study.metric=steps_to_100"], "study.metric=steps_to_100 names a return of one environment"),
+        (["tune", TWO, "study.metric=seconds_to_100"], "study.metric=seconds_to_100 names a return of one environment"),
         (["tune", "study.environments=cartpole"], "study.environments=cartpole must be a list"),
         (["tune", TWO, "pruner=asha"], "pruner=asha compares curves of one environment"),
         (

@@ -154,7 +154,8 @@ def test_resumed_trial_keeps_what_it_had_reported(driver, executor):
     reports.write_text('{"step": 0.5, "value": 1.0}\n{"step": 0.75, "val')  # another value, and a torn line
     assert driver.run(executor, "resume").outcome is Outcome.COMPLETE
     assert driver.note()["reported"] == [[0.5, 1.0]]
-    assert reports.read_text() == '{"step": 0.5, "value": 1.0}\n{"step": 1.0, "value": 100.0}\n'
+    assert reports.read_text().startswith('{"step": 0.5, "value": 1.0}\n{"step": 1.0, "value": 100.0, "seconds": ')
+    assert read_trial(folder).reports == ((0.5, 1.0), (1.0, 100.0))
     told = [(event.step, event.value) for event in driver.events if isinstance(event, TrialReported)]
     assert told == [(0.5, 100.0), (0.5, 1.0), (1.0, 100.0)]
 

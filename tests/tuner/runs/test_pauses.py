@@ -23,8 +23,8 @@ class PausingReporter(Reporter):
         self.rung = rung
         self.reported = list(reported or ())
 
-    def report(self, step: float, value: float) -> None:
-        super().report(step, value)
+    def report(self, step: float, value: float, seconds: float | None = None) -> None:
+        super().report(step, value, seconds)
         if step == self.rung:
             raise TrialInterrupted(Outcome.PAUSED, "a rung")
 

@@ -38,7 +38,7 @@ class Stopping:
     def built(self, config: JsonDict) -> None:
         """Nothing to keep."""
 
-    def report(self, step: float, value: float) -> None:
+    def report(self, step: float, value: float, seconds: float | None = None) -> None:
         if step not in dict(self.reported):
             self.reported.append((step, value))
         self._answer("report")

@@ -43,7 +43,7 @@ class Reporter:
     def built(self, config: JsonDict) -> None:
         self.used.append(config)
 
-    def report(self, step: float, value: float) -> None:
+    def report(self, step: float, value: float, seconds: float | None = None) -> None:
         if step not in dict(self.reported):
             self.reported.append((step, value))
 

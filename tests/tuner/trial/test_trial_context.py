@@ -55,6 +55,50 @@ def test_report_is_on_disk_before_it_is_answered(controller):
     assert controller.context.reported == [(1.0, 2.0)]
 
 
+def seconds_heard(controller):
+    return [(message.step, message.seconds) for message in controller.heard() if isinstance(message, Report)]
+
+
+def test_seconds_of_work_are_those_since_all_was_built_without_the_wait_for_verdicts(controller, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("tuner.trial.context.monotonic", lambda: now[0])
+    wait = controller.line.wait_for_verdict
+
+    def wait_long():
+        now[0] += 1000.0
+        return wait()
+
+    monkeypatch.setattr(controller.line, "wait_for_verdict", wait_long)
+    controller.context.built({})
+    for step, work in ((0.5, 2.0), (0.75, 3.0)):
+        now[0] += work
+        controller.say("continue")
+        controller.context.report(step, 1.0)
+    controller.say("continue")
+    controller.context.report(1.0, 1.0, seconds=77.0)
+    assert seconds_heard(controller) == [(0.5, 2.0), (0.75, 5.0), (1.0, 77.0)]
+    assert files.read_times(controller.context.folder) == {0.5: 2.0, 0.75: 5.0, 1.0: 77.0}
+
+
+@pytest.mark.parametrize("from_scratch", [True, False])
+def test_what_is_done_again_after_a_kill_counts_once(controller, monkeypatch, from_scratch):
+    now = [100.0]
+    monkeypatch.setattr("tuner.trial.context.monotonic", lambda: now[0])
+    folder = controller.context.folder
+    (folder / "reports.jsonl").write_text(
+        '{"step": 0.25, "value": 1.0, "seconds": 4.0}\n{"step": 0.5, "value": 1.0, "seconds": 9.0}\n'
+    )
+    context = TrialContext(controller.context.spec, folder, controller.line, 0.0)
+    context.built({})
+    for step in (0.25, 0.5, 0.75) if from_scratch else (0.75,):
+        now[0] += 3.0
+        controller.say("continue")
+        context.report(step, 2.0)
+    assert seconds_heard(controller)[-1] == (0.75, 12.0)
+    assert files.read_times(folder) == {0.25: 4.0, 0.5: 9.0, 0.75: 12.0}
+    context.close()
+
+
 @pytest.mark.parametrize("verdict", ["prune", "pause", "stop"])
 def test_interruption_is_raised_again_until_the_entry_gives_in(controller, verdict):
     controller.say(verdict)

@@ -30,7 +30,7 @@ from tuner.study.storage.reading import (
     carry_values,
     descent_of,
 )
-from tuner.trial.folder import read_reports
+from tuner.trial.folder import read_reports, read_times
 from tuner.trial.messages import JsonDict, Outcome, Verdict
 
 _ON_GRID = 1e-6
@@ -112,13 +112,18 @@ class PopulationRegistry(RunRegistry):
         if node.parent is not None:
             source = self._node(node.parent)
             inherit(run.folder, self._folder_of(source), is_copy=source.member != node.member)
-            run.curve = dict(read_reports(run.folder))
+            run.curve, run.times = dict(read_reports(run.folder)), read_times(run.folder)
 
     def tell(self, run: Run, ending: RunEnd) -> RunRecord:
         """Closes a run; what only the generation before was needed for is removed once all of its own are closed."""
         generation = self._generation(run.number)
         share = RunEnd(
-            ending.outcome, ending.value, ending.reason, ending.seconds, used=1.0 / self.evolution.generations
+            ending.outcome,
+            ending.value,
+            ending.reason,
+            ending.seconds,
+            used=1.0 / self.evolution.generations,
+            time_limit=ending.time_limit,
         )
         record = super().tell(run, share)
         self._take(self.study.get_trials(deepcopy=False)[run.number])

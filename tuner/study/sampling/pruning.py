@@ -1,6 +1,7 @@
 """Ending hopeless runs early, and only where early scores are known to predict final ones."""
 
 import math
+from dataclasses import replace
 
 from tuner.results.objective import Metric
 from tuner.results.protocol import Pruning, RungDecision, decide_rungs
@@ -28,6 +29,7 @@ class RungJudge:
         self._pruning = pruning
         self._num_points = num_points
         self._metric = metric
+        self._time_limit = 0.0
         self._complete: list[RunRecord] = []  # until it is decided
         self._rungs = {*pruning.points(num_points), num_points}
 
@@ -38,7 +40,7 @@ class RungJudge:
             fraction = point / self._num_points
             if step < fraction - _ON_GRID or run.points[0][0] > fraction + _ON_GRID:
                 continue  # not there yet, or it had reported nothing by then
-            score = self._metric.partial(run.points, fraction)
+            score = self._metric.partial(run.points, fraction, replace(run.timing, limit=self._time_limit))
             if registry.report(run, point, score) and point in self._enabled():
                 verdict = "prune"
         return verdict
@@ -53,6 +55,7 @@ class RungJudge:
 
         It decides when enough runs are complete.
         """
+        self._time_limit = self._time_limit or record.time_limit
         if self.decisions is not None or not record.complete:
             return False
         self._complete.append(record)

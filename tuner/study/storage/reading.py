@@ -24,6 +24,10 @@ ENDING_ATTRIBUTE = "ending"
 ATTEMPTS_ATTRIBUTE = "attempts"
 PARTS_ATTRIBUTE = "environments"
 """Of a study of several environments: what is known of the run in each, by name, in their order."""
+TIMES = "times"
+"""Of an ending, where an objective goes by it: seconds of training until each point of the curve."""
+TIME_LIMIT = "time_limit"
+"""Of the same ending: what runs that miss a value are scored by."""
 START_ATTRIBUTE = "warm_start"
 """Of a screening trial: what the configuration is called that the search was started with."""
 
@@ -67,7 +71,20 @@ def packed_curve(curve: Sequence[tuple[float, float]]) -> str:
 
 def curve_of(ending: JsonDict) -> tuple[tuple[float, float], ...]:
     """The curve kept with a run's end, packed or as older studies have it."""
-    curve = ending.get("curve", ())
+    return _unpacked(ending.get("curve", ()))
+
+
+def times_of(ending: JsonDict) -> tuple[tuple[float, float], ...]:
+    """The seconds of training until each point of the curve, kept with a run's end where an objective goes by them."""
+    return _unpacked(ending.get(TIMES, ()))
+
+
+def time_limit_of(ending: JsonDict) -> float:
+    """The time limit that the score at a run's end goes by; 0: none."""
+    return float(ending.get(TIME_LIMIT, 0.0))
+
+
+def _unpacked(curve: str | Sequence[Sequence[float]]) -> tuple[tuple[float, float], ...]:
     points = json.loads(curve) if isinstance(curve, str) else curve
     return tuple((float(step), float(value)) for step, value in points)
 
@@ -107,6 +124,8 @@ def record_of(trial: FrozenTrial, stage: str, folder: Path, others: Sequence[str
         value=values[0] if values else None,
         reason=plain(str(ending.get("reason", "")), MAX_REASON, OUTPUT_FILE),  # studies of before may have anything
         curve=curve,
+        times=times_of(ending),
+        time_limit=time_limit_of(ending),
         seconds=ending.get("seconds", 0.0),
         used=ending.get("used"),
         host=str(ending.get("host", "")),

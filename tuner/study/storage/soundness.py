@@ -91,6 +91,7 @@ _RUN_OF_STAGE = {**_RUN, **_DESCRIBED, "config": "dict[str, Any]"}
 _JOB = {**_RUN, **_DESCRIBED, "subdir": "str", "overrides": "list[str]"}
 _ATTEMPT = {"outcome": _AN_OUTCOME, "reason": "str", "seconds": "float"}
 _ENDING = {"reason": "str", "seconds": "float", "curve": "str | list"}
+_TIMED = {"times": "str | list", "time_limit": "float"}
 _PART = {**_ENDING, "outcome": _AN_OUTCOME, "value": "float | None"}
 _PART_BEGUN = {"attempts": "list[dict[str, Any]]"}
 _SCALE = {"random": "float", "good": "float"}
@@ -240,7 +241,8 @@ def _check_trial(trial: FrozenTrial, run: Mapping[str, str], num_objectives: int
     for ending in (kept.get("ending"), *(part for part in parts.values() if "outcome" in part)):
         if ending is not None:
             _check(ending, _ENDING)
-            if not _is_curve(ending["curve"]):
+            _check(ending, _TIMED, required=False)
+            if not (_is_curve(ending["curve"]) and _is_curve(ending.get("times", []))):
                 raise UserError("its curve is not made of points")
     if trial.state is TrialState.COMPLETE and len(trial.values or ()) != num_objectives:
         raise UserError("it has no score")
