@@ -20,7 +20,7 @@ os.environ["NOTE_RL_XLA_CACHE"] = os.path.join(_STATE.name, "xla")
 # What XLA compiles in tests runs for a second: making it as fast as can be takes a quarter longer than making it.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
 
-hypothesis.settings.register_profile("patient", deadline=None)  # a busy machine is no counterexample
+hypothesis.settings.register_profile("patient", hypothesis.settings.default, deadline=None)  # a busy machine is no bug
 hypothesis.settings.load_profile("patient")
 
 os.fsync = lambda descriptor: None  # no test cuts the power, and waiting for a disk takes as long as many a test
