@@ -74,8 +74,6 @@ class RunRecord:
             (the score of a random policy if that is known, or the worst one of the study); a crashed one has none.
         reason: one line for anything but a run that used all of its budget.
         curve: (step, value) of each report, in order.
-        times: (step, seconds of training until then) of each report, of studies in which a score goes by them.
-        time_limit: seconds that runs which miss a value are scored by; 0: no score goes by it.
         seconds: wall time.
         folder: where the run's files are.
         scores: further measures of the same run under their names, for instance {"final": 500.0, "auc": 431.2}.
@@ -86,6 +84,8 @@ class RunRecord:
         environment: of a part, the one that it is in.
         parts: of a study of several environments its run in each of them so far, in their order, with returns for
             `curve` and a score on the scale of the environment for `value`; those of the whole are means over them.
+        times: (step, seconds of training until then) of each report, of studies in which a score goes by them.
+        time_limit: seconds that runs which miss a value are scored by; 0: no score goes by it.
     """
 
     number: int
@@ -97,8 +97,6 @@ class RunRecord:
     value: float | None
     reason: str = ""
     curve: tuple[tuple[float, float], ...] = ()
-    times: tuple[tuple[float, float], ...] = ()
-    time_limit: float = 0.0
     seconds: float = 0.0
     folder: str = ""
     scores: Mapping[str, float] = field(default_factory=dict)
@@ -107,6 +105,8 @@ class RunRecord:
     descent: Descent | None = None
     environment: str = ""
     parts: tuple["RunRecord", ...] = ()
+    times: tuple[tuple[float, float], ...] = ()
+    time_limit: float = 0.0
 
     def objectives(self, others: Sequence["Objective"]) -> tuple[float, ...] | None:
         """The score and its values of these further objectives; None if one is missing."""

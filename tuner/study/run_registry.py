@@ -49,12 +49,12 @@ class Run:
         config: Its whole config.
         folder: Where its files are.
         curve: What it has reported: step -> value.
-        times: Seconds of training until then, where they are known.
         rungs: Rungs whose scores are in the registry.
         attempts: Earlier ends of its process: crashes and stops.
         complaint: What is wrong with it although its process does not know.
         host: The other machine that it runs on, or ran on last; empty on this one.
         environment: Which one it is in, of a study of several.
+        times: Step -> seconds of training until then, where they are known.
     """
 
     trial: optuna.Trial
@@ -65,12 +65,12 @@ class Run:
     config: JsonDict
     folder: Path
     curve: dict[float, float] = field(default_factory=dict)
-    times: dict[float, float] = field(default_factory=dict)
     rungs: set[int] = field(default_factory=set)
     attempts: list[JsonDict] = field(default_factory=list)
     complaint: str = ""
     host: str = ""
     environment: str = ""
+    times: dict[float, float] = field(default_factory=dict)
 
     @property
     def number(self) -> int:

@@ -25,6 +25,7 @@ from tuner.runs.functions import ENTRY
 from tuner.runs.simulator import Synthetic
 from tuner.study import StudyStore, summarise
 from tuner.trackers.jsonl import read_metrics
+from tuner.trial.folder import read_reports, read_times
 from tuner.trial.messages import JsonDict, Limits, Outcome, TrialResult, TrialSpec
 
 ROOT = Path(__file__).parents[3]
@@ -106,13 +107,16 @@ def test_without_a_run_around_it_it_returns_its_score() -> None:
 def test_a_run_that_crashes_gets_through_when_it_is_continued(tmp_path: Path) -> None:
     first = run(tmp_path / "a", crash_rate=1.0)
     assert (first.outcome, first.reason) == (Outcome.CRASHED, "RuntimeError: a synthetic crash")
-    reports = (tmp_path / "a" / "reports.jsonl").read_text()
-    assert 1 <= len(reports.splitlines()) <= 9
+    reports, times = read_reports(tmp_path / "a"), read_times(tmp_path / "a")
+    assert 1 <= len(reports) <= 9
     assert run(tmp_path / "a", crash_rate=1.0).outcome is Outcome.COMPLETE
     assert run(tmp_path / "b").outcome is Outcome.COMPLETE
-    undisturbed = (tmp_path / "b" / "reports.jsonl").read_text()
-    assert (tmp_path / "a" / "reports.jsonl").read_text() == undisturbed
-    assert undisturbed.startswith(reports)
+    undisturbed = read_reports(tmp_path / "b")
+    assert read_reports(tmp_path / "a") == undisturbed
+    assert undisturbed[: len(reports)] == reports
+    in_all = read_times(tmp_path / "a")
+    assert {step: in_all[step] for step in times} == times
+    assert list(in_all.values()) == sorted(in_all.values()), "time goes on where it was"
 
 
 @pytest.mark.parametrize(
