@@ -38,7 +38,7 @@ from tests.benchmarks.recorded import Recorded, RecordedExecutor, recorded, with
 from tuner.commands.defining import define, search_parts
 from tuner.config.composing import compose, config_loader
 from tuner.config.paths import get_path
-from tuner.results.objective import FloatArray, Metric, Mixed
+from tuner.results.objective import FloatArray, Metric, Mixed, UntimedMetric
 from tuner.results.protocol import plan_stages
 from tuner.results.records import Scalar
 from tuner.results.statistics import bootstrap_interval, iqm, mean
@@ -150,7 +150,7 @@ def run_study(truth: Truth, overrides: tuple[str, ...], pair: str, size: str, se
     return Found(truth.best - own, optimism, error, len(summary.stage("screen")))
 
 
-class Last(Metric):
+class Last(UntimedMetric):
     """The last evaluation alone, by which RL Baselines3 Zoo goes."""
 
     name = label = "last"

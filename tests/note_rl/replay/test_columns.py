@@ -67,9 +67,22 @@ def test_what_fits_nowhere_is_refused_with_what_does(little_memory: Path, monkey
         columns.zeros(50, {"obs": ((4,), np.dtype(np.float32))})
 
 
-def test_a_limit_of_the_control_group_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = {"/sys/fs/cgroup/memory.max": "5000", "/sys/fs/cgroup/memory.current": "2000"}
-    monkeypatch.setattr(Path, "read_text", lambda self, **_: told[str(self)])
-    assert columns.free_memory() == 3000.0
+def test_what_is_free_is_what_the_system_or_the_control_group_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = {
+        "/sys/fs/cgroup/memory.max": "5000000",
+        "/sys/fs/cgroup/memory.current": "2000000",
+        "/proc/meminfo": "MemTotal: 9000 kB\nMemFree: 10 kB\nMemAvailable:    4000 kB\nBuffers: 1 kB\n",
+    }
+
+    def read_text(path: Path, **_: str) -> str:
+        if str(path) not in told:
+            raise FileNotFoundError(path)
+        return told[str(path)]
+
+    monkeypatch.setattr(Path, "read_text", read_text)
+    assert columns.free_memory() == 3_000_000
     told["/sys/fs/cgroup/memory.max"] = "max"
-    assert columns.free_memory() > 1e6
+    assert columns.free_memory() == 4_096_000
+    told.clear()
+    monkeypatch.setattr(columns.os, "sysconf", {"SC_PHYS_PAGES": 1000, "SC_PAGE_SIZE": 4096}.__getitem__)
+    assert columns.free_memory() == 2_048_000
