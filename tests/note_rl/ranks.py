@@ -3,6 +3,7 @@
 import copy
 import socket
 import threading
+from contextlib import suppress
 
 import numpy as np
 import torch
@@ -29,12 +30,13 @@ class Together:
         try:
             barrier.wait(20)
             means = [torch.stack(list(several)).mean(0) for several in zip(*given, strict=True)]
-            barrier.wait(20)
         except threading.BrokenBarrierError:
             for line in self.lines:
                 if line.is_lost(1.0):
                     line.check()
             raise PeerError("an exchange between ranks has failed") from None
+        with suppress(threading.BrokenBarrierError):  # all have given; a quicker rank may be at its end by now
+            barrier.wait(20)
         return means
 
     def reseed(self, seed):
