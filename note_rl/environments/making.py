@@ -21,7 +21,7 @@ from note_rl.environments.training_only import RewardAsItIs
 from note_rl.environments.wrappers import wrapper_of
 from note_rl.errors import EnvironmentMismatchError
 
-_EXTRAS = {"gymnasium_robotics": "robotics", "mpe2": "marl", "ale_py": "atari", "cv2": "atari"}
+_EXTRAS = {"gymnasium_robotics": "robotics", "mpe2": "marl", "ale_py": "atari", "cv2": "atari", "minatar": "minatar"}
 """Of this project, which bring packages of environments."""
 
 MakeEnv = Callable[[], Env]

@@ -42,6 +42,7 @@ PLUGIN = "tuner/sweeper/plugin/hydra_plugins/tuner_sweeper.py"
 HOMES = {
     "ale_py": ("note_rl/environments/atari.py", "note_rl/environments/atari_vector.py"),
     "cv2": ("note_rl/environments/atari.py",),
+    "minatar": ("note_rl/environments/minatar.py",),
     "optuna": ("tuner/study/",),
     "sqlalchemy": ("tuner/study/",),
     "optuna_dashboard": ("tuner/commands/dashboard.py", "tuner/study/watching/notes.py"),

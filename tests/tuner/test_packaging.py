@@ -47,6 +47,7 @@ def test_the_wheel_says_what_it_is(wheel: zipfile.ZipFile) -> None:
         "offline",
         "ray",
         "atari",
+        "minatar",
         "postgres",
         "samplers",
         "hub",

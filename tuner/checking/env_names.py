@@ -21,6 +21,7 @@ wizard_of_wor word_zapper yars_revenge zaxxon
 
 GAMES: Final = tuple(_GAMES.split())
 
+_MINATAR: Final = re.compile(r"MinAtar/(Asterix|Breakout|Freeway|Seaquest|SpaceInvaders)-v[01]")
 _ATARI: Final = re.compile(r"(?:ALE/|Atari/)?(\w+?)(?:-ram)?(?:NoFrameskip|Deterministic)?(?:-v[045])?")
 _ID: Final = re.compile(r"[\w.:/-]+-v\d+")
 
@@ -35,4 +36,6 @@ def as_typed_here(name: str) -> str | None:
     known = {known.replace("_", ""): known for known in GAMES}
     if game is not None and (meant := known.get(game[1].replace("_", "").lower())):
         return f"env=atari env.game={meant}"
+    if (small := _MINATAR.fullmatch(name)) is not None:
+        return f"env=minatar env.game={known[small[1].lower()]}"
     return f"env.id={name}" if _ID.fullmatch(name) else None

@@ -57,7 +57,7 @@ TARGETS: Final = frozenset(f"{module}.{name}" for module, names in _PARTS.items(
 
 ENV_MODULES: Final = frozenset(
     {f"note_rl.examples.{name}" for name in ("catch", "coordination", "environments", "simple_spread")}
-    | {"note_rl.environments.atari", "gymnasium_robotics", "ale_py"}
+    | {"note_rl.environments.atari", "note_rl.environments.minatar", "gymnasium_robotics", "ale_py"}
 )
 """Modules before the colon of an environment's id."""
 

@@ -69,6 +69,8 @@ def check_config(
     """
     for key in map(str, config):
         if key not in (*known_keys, "hydra", "study"):  # an experiment may say how it is searched, too
+            if choices(key):
+                raise UserError(f"{key} holds choices, no settings: its file must begin with # @package _global_")
             here = called_here(key, config)
             hint = f": here it is {here}" if here else did_you_mean(key, known_keys)
             raise UserError(f"unknown key {key}{hint or '; --cfg job shows all there are'}")

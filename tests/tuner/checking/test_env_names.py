@@ -18,6 +18,7 @@ def test_all_games_are_known_by_name() -> None:
         ("UpNDownDeterministic-v4", "env=atari env.game=up_n_down"),
         ("Breakout-ramNoFrameskip-v4", "env=atari env.game=breakout"),
         ("ALE/TicTacToe3D-v5", "env=atari env.game=tic_tac_toe_3d"),
+        ("MinAtar/SpaceInvaders-v1", "env=minatar env.game=space_invaders"),
         ("Blackjack-v1", "env.id=Blackjack-v1"),
         ("my_pkg:MyEnv-v0", "env.id=my_pkg:MyEnv-v0"),
         ("cartpol", None),

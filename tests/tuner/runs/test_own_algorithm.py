@@ -84,6 +84,14 @@ def test_a_choice_that_is_a_level_too_deep_is_told_its_first_line(own: CommandLi
     )
 
 
+def test_an_experiment_without_its_first_line_is_told(own: CommandLine) -> None:
+    (own.folder / "my_conf" / "experiment").mkdir()
+    (own.folder / "my_conf" / "experiment" / "first.yaml").write_text("training:\n  total_steps: 100\n")
+    answer = own("train", "--config-dir", "my_conf", "experiment=first")
+    assert answer.status == 2
+    assert "experiment holds choices, no settings: its file must begin with # @package _global_" in answer.errors
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
