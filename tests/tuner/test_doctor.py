@@ -102,11 +102,11 @@ def test_what_is_broken_is_a_line_and_no_error(tmp_path: Path, monkeypatch: pyte
         (tmp_path / f"{name}.py").write_text(source)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(doctor, "_IMPORTS", tuple(BROKEN))
-    report = doctor.examine("memory", timeout_s=8.0)
+    report = doctor.examine("memory", timeout_s=5.0)
     assert report["packages"] == {
         "raises": "version unknown, broken: ImportError: libcudart.so.12: cannot open shared object file",
         "crashes": "version unknown, broken: its process ended with status -6",
-        "hangs": "version unknown, broken: no answer within 8 s (timeout_s gives it longer)",
+        "hangs": "version unknown, broken: no answer within 5 s (timeout_s gives it longer)",
         "talks": "version unknown",
     }
     assert not doctor.is_sound(report)

@@ -181,7 +181,7 @@ def test_an_image_and_a_number_are_learned_from_together(framework, name):
 
 
 @pytest.mark.slow_in_keras
-@pytest.mark.parametrize("name", ["DDPG", pytest.param("TD3", marks=pytest.mark.slow), "SAC"])
+@pytest.mark.parametrize("name", ["DDPG", *(pytest.param(name, marks=pytest.mark.slow) for name in ("TD3", "SAC"))])
 @BOTH
 def test_critics_learn_from_both_as_well(framework, name):
     module = importlib.import_module(f"note_rl.agents.{framework.package}.encoded")

@@ -10,7 +10,7 @@ import tuner as package
 from tests.tuner.command_line import SMALL_AGENTS, CommandLine
 from tuner.reporting.page import make_figures, render_page
 from tuner.results.insights.descent import copies, line_of
-from tuner.results.records import Descent
+from tuner.results.records import Descent, StudySummary
 from tuner.results.verdict import verdict
 from tuner.trial.folder import read_reports
 
@@ -56,9 +56,13 @@ def test_the_winner_is_trained_again_from_its_file(tuner: CommandLine, agent: st
     assert summary.stage("evolve")[0].descent == Descent(0, 0)
 
 
-def test_a_line_without_copies_is_a_run_that_nobody_paused(tuner: CommandLine) -> None:
+def test_a_line_without_copies_is_a_run_that_nobody_paused_and_plays(tuner: CommandLine) -> None:
     answer = tuner("tune", *SMALL, *SMALL_AGENTS["dqn"], "~space.buffer")
     assert answer.status == 0
+    line = answer.output.split("watch the population's own agent:\n")[1].split("\n")[0].split()
+    assert line[:2] == ["tuner", "play"]
+    played = tuner("play", line[2], "num_episodes=1")
+    assert (played.status, played.errors) == (0, "")
     runs = package.load(tuner.folder / "studies" / "small").summary.stage("evolve")
     last = next(
         run for run in runs if run.descent.generation == 2 and run.descent.parent == runs[run.descent.parent].number
@@ -71,7 +75,7 @@ def test_a_line_without_copies_is_a_run_that_nobody_paused(tuner: CommandLine) -
     assert tuple(read_reports(tuner.folder / "alone")) == last.curve
 
 
-def test_a_schedule_beats_the_default_where_the_best_rate_falls(tuner: CommandLine) -> None:
+def test_a_schedule_of_the_best_rate_that_falls_is_told_and_shown(tuner: CommandLine) -> None:
     answer = tuner("tune", *DRIFTING, "study=pbt", "study.metric=final")
     assert (answer.status, answer.errors) == (0, "")
     assert "The population's own score is" in answer.output
@@ -82,6 +86,27 @@ def test_a_schedule_beats_the_default_where_the_best_rate_falls(tuner: CommandLi
     assert static["agent"]["schedule"] == {}
     again = tuner("tune", *DRIFTING, "study=pbt", "study.metric=final")
     assert "nothing was left to run" in again.output
+    _check_page(package.load(tuner.folder / "studies/drifting").summary)
+
+
+def _check_page(summary: StudySummary) -> None:
+    """The tree of copies, what changed over time, and the schedule beside what never changed."""
+    drawn = make_figures(summary, verdict(summary))
+    joined = {trace["name"]: trace for trace in drawn["tree-figure"]["data"]}
+    assert len([place for place in joined["went on from"]["x"] if place is None]) == 56, "all but the first generation"
+    line = line_of(summary, summary.winner_label)
+    assert joined["the winner's line"]["y"][:-1] == [run.descent.member for run in line if run.descent]
+    rates = drawn["value-figure-0"]["data"][1]["y"][:-1:2]
+    assert len(rates) == 8
+    ranks = [run.params["agent.learning_rate"] for run in line]
+    assert sorted(range(8), key=lambda at: rates[at]) == sorted(range(8), key=lambda at: ranks[at])  # type: ignore[arg-type, return-value]
+    assert [trace["name"] for trace in drawn["replay-figure"]["data"]] == ["the schedule", "never changed", "default"]
+    assert 'id="population"' in render_page(summary)
+    assert len(copies(summary)) == sum(
+        run.params != summary.stage("evolve")[run.descent.parent].params
+        for run in summary.stage("evolve")
+        if run.descent and run.descent.parent is not None
+    )
 
 
 def test_the_plan_knows_it(tuner: CommandLine) -> None:
@@ -111,32 +136,3 @@ def test_what_makes_no_sense_is_refused_in_words(tuner: CommandLine, typed: tupl
     assert answer.status != 0
     assert words in " ".join(answer.errors.split())
     assert not (tuner.folder / "studies").exists()
-
-
-def test_the_page_shows_the_tree_and_what_changed(tuner: CommandLine) -> None:
-    tuner("tune", *DRIFTING, "study=pbt", "study.metric=final")
-    summary = package.load(tuner.folder / "studies/drifting").summary
-    drawn = make_figures(summary, verdict(summary))
-    joined = {trace["name"]: trace for trace in drawn["tree-figure"]["data"]}
-    assert len([place for place in joined["went on from"]["x"] if place is None]) == 56, "all but the first generation"
-    line = line_of(summary, summary.winner_label)
-    assert joined["the winner's line"]["y"][:-1] == [run.descent.member for run in line if run.descent]
-    rates = drawn["value-figure-0"]["data"][1]["y"][:-1:2]
-    assert len(rates) == 8
-    ranks = [run.params["agent.learning_rate"] for run in line]
-    assert sorted(range(8), key=lambda at: rates[at]) == sorted(range(8), key=lambda at: ranks[at])  # type: ignore[arg-type, return-value]
-    assert [trace["name"] for trace in drawn["replay-figure"]["data"]] == ["the schedule", "never changed", "default"]
-    assert 'id="population"' in render_page(summary)
-    assert len(copies(summary)) == sum(
-        run.params != summary.stage("evolve")[run.descent.parent].params
-        for run in summary.stage("evolve")
-        if run.descent and run.descent.parent is not None
-    )
-
-
-def test_the_populations_own_agent_plays(tuner: CommandLine) -> None:
-    answer = tuner("tune", *SMALL, *SMALL_AGENTS["dqn"], "~space.buffer")
-    line = answer.output.split("watch the population's own agent:\n")[1].split("\n")[0].split()
-    assert line[:2] == ["tuner", "play"]
-    played = tuner("play", line[2], "num_episodes=1")
-    assert (played.status, played.errors) == (0, "")

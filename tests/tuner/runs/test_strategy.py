@@ -18,20 +18,16 @@ __all__ = ["files_read_once", "tuner"]
 
 def test_two_replicas_train_as_one_and_go_on_after_a_stop(tmp_path: Path) -> None:
     together = ("strategy=ddp", "training.max_grad_norm=0.05")
-    alone, straight, torn = Stopping(), Stopping(), Stopping()
+    alone, torn = Stopping(), Stopping()
     assert attempt(config_of("prioritized_dqn", "torch", together[1]), tmp_path / "alone", alone, math.inf)
-    assert attempt(config_of("prioritized_dqn", "torch", *together), tmp_path / "straight", straight, math.inf)
-    assert straight.reported == alone.reported
-    assert not attempt(
-        config_of("prioritized_dqn", "torch", *together), tmp_path / "torn", torn, len(straight.calls) // 2
-    )
-    assert attempt(config_of("prioritized_dqn", "torch", *together), tmp_path / "torn", torn, math.inf)
-    assert torn.reported == straight.reported
-    found = {name: read_checkpoint(tmp_path / name / CHECKPOINT_FILE)[0] for name in ("alone", "straight", "torn")}
-    parameters = [name for name in found["alone"] if name.startswith(("learner/agent", "learner/optimizer"))]
-    for name in parameters:
-        np.testing.assert_array_equal(found["torn"][name], found["straight"][name])
-        np.testing.assert_allclose(found["straight"][name], found["alone"][name], rtol=0, atol=1e-5)
+    config = config_of("prioritized_dqn", "torch", *together)
+    assert not attempt(config, tmp_path / "torn", torn, len(alone.calls) // 2)
+    assert attempt(config, tmp_path / "torn", torn, math.inf)
+    assert torn.reported == alone.reported
+    found = {name: read_checkpoint(tmp_path / name / CHECKPOINT_FILE)[0] for name in ("alone", "torn")}
+    for name in found["alone"]:
+        if name.startswith(("learner/agent", "learner/optimizer")):
+            np.testing.assert_allclose(found["torn"][name], found["alone"][name], rtol=0, atol=1e-5)
 
 
 def test_a_run_whose_ranks_have_their_own_environments_goes_on_after_a_stop(tmp_path: Path) -> None:
