@@ -394,8 +394,6 @@ def test_a_script_needs_no_guard_and_its_classes_travel(tmp_path):
     ("start_method", "way", "what"),
     [
         ("forkserver", "kill", "hang"),
-        ("forkserver", "kill", "hold"),
-        ("spawn", "kill", "hang"),
         ("spawn", "kill", "hold"),
         ("forkserver", "interrupt", "hang"),
         ("spawn", "interrupt", "hold"),

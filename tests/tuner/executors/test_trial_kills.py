@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,7 @@ def test_any_executor_frees_the_folder_of_what_a_killed_controller_left(
     make, controller, tmp_path, monkeypatch, wait_for_death, wait_for_file
 ):
     monkeypatch.setattr("tuner.executors.leftovers.PATIENCE_S", 0.1)
+    monkeypatch.setattr("tuner.trial.folder.end_leftover", partial(end_leftover, grace_s=0.2))
     process, server = controller("breed")
     folder = tmp_path / "trial"
     read_until(process, "TrialStarted")

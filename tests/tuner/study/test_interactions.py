@@ -43,8 +43,7 @@ def study(effect: str, num_trials: int = 60, seed: int = 0, direction: str = "ma
     return made
 
 
-@pytest.mark.parametrize("direction", ["maximize", "minimize"])
-@pytest.mark.parametrize("effect", ["rate batch", "rate kind"])
+@pytest.mark.parametrize(("effect", "direction"), [("rate batch", "maximize"), ("rate kind", "minimize")])
 def test_the_pair_that_acts_together_rises_above_chance(effect: str, direction: str) -> None:
     found = interactions(study(effect, direction=direction), SPACE, direction == "maximize")
     assert found is not None
