@@ -107,7 +107,11 @@ class Allowance:
         spent_s = max(self._spent_s(), self._run_seconds / self._parallel)  # a session that was killed noted nothing
         if spent_s + run_s + later_s <= budget_s:
             return ""
-        return f"study.budget={format_seconds(budget_s)}: what follows takes about {format_seconds(later_s)}"
+        over = " and is run all the same" if later_s > budget_s else ""
+        less = " is too little" if over else ""
+        return (
+            f"study.budget={format_seconds(budget_s)}{less}: what follows takes about {format_seconds(later_s)}{over}"
+        )
 
 
 def _later_runs(definition: StudyDefinition) -> list[int]:

@@ -114,6 +114,13 @@ def test_time_passes_while_nothing_ends(tmp_path: Path) -> None:
     assert allowance.why_not == "study.budget=26 s: what follows takes about 16 s"
 
 
+def test_a_budget_that_the_fewest_runs_go_over_is_told(tmp_path: Path) -> None:
+    allowance = Allowance(definition(tmp_path, num_trials=100, budget_s=15.0), 2, lambda: 4.0)
+    allowance.see(record(0))
+    assert not allowance.one_more(7)
+    assert allowance.why_not == "study.budget=15 s is too little: what follows takes about 16 s and is run all the same"
+
+
 def test_what_fits_is_known_beforehand(tmp_path: Path) -> None:
     study = definition(tmp_path, num_trials=100, budget_s=26.0)
     assert affordable_trials(study, 2, 4.0) == 4  # ten seconds are left of 26, for two runs in each of two slots
