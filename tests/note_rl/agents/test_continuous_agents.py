@@ -286,7 +286,7 @@ CASES = {
 
 
 @pytest.mark.xla
-@pytest.mark.slow_in_keras("DDPG", "TD3", "SAC")
+@pytest.mark.slow_in_keras("DDPG", "TD3", "SAC", "PPO")
 @pytest.mark.parametrize("name", CASES)
 def test_the_target_is_learned(framework, name):
     experience, policy, num_envs = CASES[name]

@@ -16,6 +16,7 @@ from tuner.trial.folder import CHECKPOINT_FILE, read_reports
 __all__ = ["files_read_once", "tuner"]
 
 
+@pytest.mark.slow  # the next test stops a run, and processes that train as one are in note_rl's tests
 def test_two_replicas_train_as_one_and_go_on_after_a_stop(tmp_path: Path) -> None:
     together = ("strategy=ddp", "training.max_grad_norm=0.05")
     alone, torn = Stopping(), Stopping()
