@@ -2,8 +2,14 @@
 
 With a few small networks, `torch.optim.Adam.step()` spends 100-300 us on bookkeeping and 10 us on arithmetic. Where
 the optimizer is a plain Adam, its slots are looked up once per update block and the fused kernel is called directly.
+
+Units that never fire have gradients of zero, and the first moments of their weights shrink by beta1 at each step, until
+they stay at the smallest number there is (1.4e-45, as 0.9 of it is rounded up to it). With ReLU that is a third to a
+half of all hidden weights, and a CPU takes some hundred cycles for each operation on such subnormal numbers. While a
+step is taken they count as 0, as they do in XLA: no parameter comes out differently.
 """
 
+import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -71,7 +77,10 @@ class Stepper:
 
     def follow(self, direction: Direction) -> None:
         """Takes one step."""
-        kept, gradients = direction
+        with FlushedSubnormals():
+            self._follow(*direction)
+
+    def _follow(self, kept: tuple[int, ...], gradients: list[Tensor]) -> None:
         if self._direct and self._slots_found(kept):
             self._adam(kept, gradients)
             return
@@ -124,6 +133,22 @@ class Stepper:
         with torch.no_grad():
             torch._foreach_add_(slots.counters, 1)
             self._kernel(slots.parameters, gradients, slots.first, slots.second, [], slots.steps, **self._options)
+
+
+class FlushedSubnormals:
+    """A context in which numbers below 1.2e-38 (float32) are 0 to the CPU, in this thread; then it is as it was.
+
+    Where the CPU cannot do so, nothing changes.
+    """
+
+    def __enter__(self) -> None:
+        self._already = sys.float_info.min / 2 == 0.0  # which torch does not tell
+        if not self._already:
+            torch.set_flush_denormal(True)
+
+    def __exit__(self, *_: object) -> None:
+        if not self._already:
+            torch.set_flush_denormal(False)
 
 
 def _counter(states: Sequence[dict[str, Tensor]]) -> Tensor:

@@ -1,5 +1,7 @@
 """Direct Adam steps of the PyTorch learner are those of torch.optim, bit for bit."""
 
+import sys
+
 import pytest
 import torch
 
@@ -131,3 +133,47 @@ def test_clipping_leaves_short_gradients_and_shortens_long_ones():
     assert [float(one) for one in clipped(gradients, norm, 10.0)] == [3.0, 4.0]
     long = clipped(gradients, norm, 1.0)
     torch.testing.assert_close(torch.cat(long), torch.tensor([0.6, 0.8]), rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("name", ["adam", "adamw", "amsgrad", "loops"])
+def test_moments_of_units_that_never_fire_become_zero_and_no_parameter_differs(name):
+    """Left to itself, a first moment shrinks to some 1e-45 and stays there, where CPUs reckon slowly."""
+    theirs, mine = parameters(), parameters()
+    reference, optimizer = MAKERS[name](theirs), MAKERS[name](mine)
+    for step in range(1200):
+        values = gradients(step % 7)
+        if step > 0:
+            values[0][:4] = 0.0  # four of five units fired once
+        Stepper(optimizer, mine).step(values, None)
+        for parameter, gradient in zip(theirs, values, strict=True):
+            parameter.grad = gradient
+        reference.step()
+    for one, other in zip(mine, theirs, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=0)
+    first, left_alone = optimizer.state[mine[0]]["exp_avg"], reference.state[theirs[0]]["exp_avg"]
+    assert not first[:4].any()
+    assert left_alone[:4].all()
+    assert left_alone[:4].abs().max() < torch.finfo(torch.float32).tiny
+    torch.testing.assert_close(first[4], left_alone[4], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("was", [False, True])
+def test_subnormal_numbers_are_what_they_were_before(was):
+    def smallest():
+        return sys.float_info.min / 2
+
+    params = parameters()
+    optimizer = torch.optim.SGD(params, 1e-2)
+    torch.set_flush_denormal(was)
+    try:
+        Stepper(optimizer, params).step(gradients(0), None)
+        assert (smallest() == 0.0) is was
+        optimizer.register_step_post_hook(lambda *_: heard.append(smallest()))
+        heard = []
+        Stepper(optimizer, params).step(gradients(0), None)
+        assert heard == [0.0]
+        with pytest.raises(RuntimeError):
+            Stepper(optimizer, params).step([torch.zeros(2)] * 3, None)
+        assert (smallest() == 0.0) is was
+    finally:
+        torch.set_flush_denormal(False)
