@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, fx
+from torch._guards import TracingContext, tracing
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from note_rl.learners.pytorch.recording.nodes import (
@@ -61,7 +63,8 @@ def recorded(function: Callable[..., list[Tensor]], tensors: Sequence[Tensor], i
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about what the first, ordinary call has warned of
         # tensors that are arguments become placeholders; all others would be frozen as they are
-        module = make_fx(lambda *everything: function(*everything[num:]))(*tensors, *inputs)
+        with tracing(TracingContext(FakeTensorMode())):  # one for all values: each new one takes a millisecond
+            module = make_fx(lambda *everything: function(*everything[num:]))(*tensors, *inputs)
     graph = module.graph
     graph.set_codegen(fx.graph.CodeGen())  # plain positional arguments and results
     _drop_aliases(graph)
