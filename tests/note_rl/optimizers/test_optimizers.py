@@ -1,0 +1,50 @@
+"""Optimizers of both frameworks take the same steps."""
+
+import math
+
+import keras
+import numpy as np
+import pytest
+import torch
+
+from note_rl.optimizers import keras as keras_optimizers
+from note_rl.optimizers import pytorch as pytorch_optimizers
+
+GRADIENTS = (1e-4, -3e-4, 0.0)  # as small as those of a loss that is a mean
+
+
+def moved_in_keras(name, **options):
+    variable = keras.Variable(np.zeros(1, np.float32))
+    optimizer = getattr(keras_optimizers, name)([variable], **options)
+    places = []
+    for gradient in GRADIENTS:
+        optimizer.apply([keras.ops.convert_to_tensor(np.full(1, gradient, np.float32))], [variable])
+        places.append(float(variable.numpy()[0]))
+    return places
+
+
+def moved_in_pytorch(name, **options):
+    parameter = torch.nn.Parameter(torch.zeros(1))
+    optimizer = getattr(pytorch_optimizers, name)([parameter], **options)
+    places = []
+    for gradient in GRADIENTS:
+        parameter.grad = torch.full((1,), gradient)
+        optimizer.step()
+        places.append(parameter.item())
+    return places
+
+
+@pytest.mark.parametrize("moved", [moved_in_keras, moved_in_pytorch])
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_rmsprop_by_hand(moved, momentum):
+    """v = rho v + (1 - rho) g^2, m = momentum m + g / (sqrt(v) + epsilon), then -learning_rate m."""
+    place = velocity = moment = 0.0
+    expected = []
+    for gradient in GRADIENTS:
+        velocity = 0.99 * velocity + 0.01 * gradient**2
+        moment = momentum * moment + gradient / (math.sqrt(velocity) + 1e-5)
+        place -= 0.01 * moment
+        expected.append(place)
+    assert expected[0] == pytest.approx(-0.05)  # 1e-4 / (1e-5 + 1e-5), of which 0.01
+    options = {"learning_rate": 0.01, "rho": 0.99, "epsilon": 1e-5, "momentum": momentum}
+    assert moved("rmsprop", **options) == pytest.approx(expected, rel=1e-4)
