@@ -150,6 +150,10 @@ class Staged(Protocol):
     def resume(self, stages: tuple[int, int]) -> None:
         """Takes steps in these ways from the beginning; called after prepare()."""
 
+    @property
+    def matmul(self) -> str:
+        """Who takes large products of matrices, which rounds in its own way."""
+
 
 @contextmanager
 def temporary_attributes(target: object, values: Mapping[str, Any]) -> Iterator[None]:

@@ -12,7 +12,7 @@ from note_rl.settings.plateau import Plateau, plateau
 from note_rl.settings.schedules import Schedule
 from note_rl.settings.signals import check_signal
 from note_rl.settings.workers import WorkerSettings
-from note_rl.support.checking import SHARE, Count, Described, Number, count_or_auto, device, flag
+from note_rl.support.checking import SHARE, Count, Described, Number, OneOf, count_or_auto, device, flag
 
 
 @documented
@@ -64,6 +64,12 @@ class Settings:
     )
     device: str | None = setting(
         None, device, text="Where the agent's parameters are moved before training; None: left where they are."
+    )
+    matmul: str = setting(
+        "auto",
+        OneOf(("auto", "mkl", "onednn")),
+        text="PyTorch on a CPU: who takes large products of matrices in recorded gradient steps. MKL is how PyTorch "
+        'multiplies; "auto": oneDNN on CPUs of AMD that know AVX-512, which MKL leaves unused there, else MKL.',
     )
     workers: WorkerSettings | None = setting(None, manual=None, text="Who steps the environments; None: this process.")
     plateau: Plateau | None = setting(

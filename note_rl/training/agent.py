@@ -118,7 +118,7 @@ class Agent(Trainable, Rebuildable, Counted, Adjustable, Pictured):
                 frame_stack: frames shown together. num_envs: environments stepped together, or "auto".
                 normalise_obs, normalise_reward: by running moments.
                 gamma, gae_lambda: replace the agent's own. max_grad_norm: global norm of gradients.
-                device: where parameters are moved.
+                device: where parameters are moved. matmul: who multiplies large matrices (PyTorch).
                 seed: root of the randomness of environments, exploration and sampling. Weights are drawn by the
                 framework when the networks are made: call note_rl.seeding.seed_everything(seed) before that.
                 schedules: values over training progress, by name.

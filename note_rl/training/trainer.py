@@ -279,7 +279,7 @@ class Trainer:
         self.feed.note_shards(with_experience)
         head = self.state.to_json()
         if isinstance(self.learner, Staged):
-            head["stages"] = list(self.learner.stages)
+            head |= {"stages": list(self.learner.stages), "matmul": self.learner.matmul}
         return self.state.to_arrays(with_experience), head
 
     def set_state(self, arrays: Mapping[str, Array], head: Mapping[str, Any]) -> None:
@@ -288,6 +288,13 @@ class Trainer:
         if isinstance(self.learner, Staged) and "stages" in head:
             others, all_groups = map(int, head["stages"])
             self.learner.resume((others, all_groups))
+            now, then = self.learner.matmul, head.get("matmul", self.learner.matmul)
+            if then != now:
+                _log.warning(
+                    "the checkpoint is of a run whose large products of matrices were taken by %s, and now they are by "
+                    "%s: training goes on, but not to the same bits; matmul=%s asks for them",
+                    *(then, now, then),
+                )
 
     def close(self) -> None:
         """Closes the environments that were made here."""

@@ -107,6 +107,7 @@ class TrainingConfig:
     normalise_reward: bool = False
     multi_agent: bool = False
     jit_compile: bool | str = "auto"
+    matmul: str = "auto"
     target_reward: float | None = None
     reward_window: int = 100
     target_by: Literal["episodes", "evaluations"] = "episodes"
@@ -121,6 +122,7 @@ class TrainingConfig:
         require(
             self.jit_compile in (True, False, "auto"), "training.jit_compile", self.jit_compile, "true, false or auto"
         )
+        require(self.matmul in ("auto", "mkl", "onednn"), "training.matmul", self.matmul, "auto, mkl or onednn")
 
 
 @dataclass(frozen=True)

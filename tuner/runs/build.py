@@ -255,6 +255,7 @@ def build_settings(config: RunConfig) -> Settings:
         policy=build_policy(config),
         num_envs=config.env.num_envs,
         max_grad_norm=config.training.max_grad_norm,
+        matmul=config.training.matmul,
         normalise_obs=config.training.normalise_obs,
         normalise_reward=config.training.normalise_reward,
         multi_agent=config.training.multi_agent,

@@ -241,6 +241,8 @@ def _check_written_for(run: RunConfig) -> None:
     if kind.framework not in ("none", run.backend.name):
         language = {"torch": "PyTorch", "keras": "Keras"}[kind.framework]
         raise UserError(f"{kind.__name__} is written in {language}: use backend={kind.framework}")
+    if run.training.matmul != "auto" and run.backend.name != "torch":
+        raise UserError(f"training.matmul={run.training.matmul} is about PyTorch: leave it out, or use backend=torch")
 
 
 def _check_constructor(run: RunConfig) -> None:

@@ -31,7 +31,7 @@ def used_config(config: RunConfig, environment: EnvFactory, agent: Any, optimize
     settings = agent.settings
     return {
         "seed": settings.seed,
-        "backend": asdict(config.backend),
+        "backend": {**asdict(config.backend), **_matmul(agent, config)},
         "env": {
             "id": environment.id,
             "num_envs": settings.num_envs,
@@ -65,6 +65,11 @@ def used_config(config: RunConfig, environment: EnvFactory, agent: Any, optimize
         "evaluation": asdict(config.evaluation),
         "checkpoint": asdict(config.checkpoint),
     }
+
+
+def _matmul(agent: Any, config: RunConfig) -> JsonDict:
+    """Who really takes large products of matrices, where that is a question."""
+    return {"matmul": agent.learner.matmul} if config.backend.name == "torch" else {}
 
 
 def _game(env_id: str, asked: str) -> str | None:

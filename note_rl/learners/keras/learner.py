@@ -47,6 +47,7 @@ from note_rl.learners.numpy_policy import Actor
 from note_rl.learners.own_updates import OwnUpdate
 from note_rl.learners.peers import Peers
 from note_rl.learners.targets import update_copies
+from note_rl.settings import Settings
 from note_rl.types import Array, FloatArray, Sample, Update
 
 
@@ -152,6 +153,7 @@ class KerasLearner:
     def prepare(self, optimizer: Any, max_grad_norm: float | None, hyperparameters: Sequence[str], jit: Any) -> None:
         """Takes the optimizers and compiles anew where something changed; see `Learner.prepare`."""
         check_held(self.groups, (variable for _, variable in named_variables(self.agent)), identity)
+        _check_matmul(self.agent._settings)
         if optimizer is not None:
             optimizers = optimizers_for(optimizer, self.groups, keras.optimizers.Optimizer)
             check_holds(optimizers, _variables_of)
@@ -259,3 +261,10 @@ def _variables_of(optimizer: Any) -> list[Any] | None:
     """Returns the variables that an optimizer was made for; None: it takes any, as it is not built yet."""
     variables: list[Any] | None = optimizer._trainable_variables if optimizer.built else None
     return variables
+
+
+def _check_matmul(settings: Settings | None) -> None:
+    if settings is not None and settings.matmul != "auto":
+        raise SettingsError(
+            f"matmul={settings.matmul!r} is about PyTorch, and this agent is written in Keras: leave it out"
+        )

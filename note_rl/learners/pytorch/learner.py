@@ -35,6 +35,7 @@ from note_rl.learners.pytorch.evaluated import ReportedRows, TakenStep, WaitingL
 from note_rl.learners.pytorch.measuring import NoiseMeasurements
 from note_rl.learners.pytorch.modes import Modes
 from note_rl.learners.pytorch.own_updates import OwnUpdates
+from note_rl.learners.pytorch.recording.products import library
 from note_rl.learners.pytorch.snapshots import Snapshots
 from note_rl.learners.pytorch.steps import GradientSteps
 from note_rl.learners.pytorch.tensors import (
@@ -50,6 +51,7 @@ from note_rl.learners.pytorch.tensors import (
     stacked,
 )
 from note_rl.learners.targets import update_copies
+from note_rl.settings import Settings
 from note_rl.types import Array, FloatArray, Sample, Update
 
 
@@ -118,7 +120,13 @@ class PyTorchLearner:
             self._optimizers, self._losses.num_optimizers = optimizers, len(optimizers)
         self._forget_snapshots()
         self._modes.look_again()
-        self._steps.prepare(self._optimizers, max_grad_norm, hyperparameters, jit)
+        self._steps.prepare(self._optimizers, max_grad_norm, hyperparameters, jit, self.matmul)
+
+    @property
+    def matmul(self) -> str:
+        """Who takes large products of matrices in recorded steps; see `recording.products`."""
+        settings: Settings | None = self.agent._settings
+        return library("auto" if settings is None else settings.matmul, self.device)
 
     def join(self, peers: Peers) -> None:
         """Takes steps together with others from the next prepare() on; see `Learner.join`."""

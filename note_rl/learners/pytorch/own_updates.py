@@ -52,9 +52,14 @@ class OwnUpdates:
         self.traces = NoTraces()
 
     def prepare(
-        self, optimizers: Optimizers, max_grad_norm: float | None, hyperparameters: Sequence[str], jit: Any
+        self,
+        optimizers: Optimizers,
+        max_grad_norm: float | None,
+        hyperparameters: Sequence[str],
+        jit: Any,
+        matmul: str,
     ) -> None:
-        """Takes the optimizers; see `Learner.prepare`."""
+        """Takes the optimizers; see `Learner.prepare`. Nothing is recorded, so that `matmul` has no effect."""
         self._optimizers = optimizers
         self._max_grad_norm = max_grad_norm
         if jit is True:

@@ -56,12 +56,20 @@ class GradientSteps:
         self.traces = Traces(agent, self._evaluate, undisturbed, self._groups_at_sync)
 
     def prepare(
-        self, optimizers: Optimizers, max_grad_norm: float | None, hyperparameters: Sequence[str], jit: Any
+        self,
+        optimizers: Optimizers,
+        max_grad_norm: float | None,
+        hyperparameters: Sequence[str],
+        jit: Any,
+        matmul: str,
     ) -> None:
-        """Takes the optimizers; see `Learner.prepare`. What `jit` means is told in `recording.traces`."""
+        """Takes the optimizers; see `Learner.prepare`.
+
+        What `jit` and `matmul` mean is told in `recording.traces` and `recording.products`.
+        """
         self._optimizers = optimizers
         self._max_grad_norm = max_grad_norm
-        self.traces.prepare(jit, hyperparameters, [max_grad_norm, self.peers, *(one for one, _ in optimizers)])
+        self.traces.prepare(jit, matmul, hyperparameters, [max_grad_norm, self.peers, *(one for one, _ in optimizers)])
 
     def take(
         self,

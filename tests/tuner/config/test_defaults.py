@@ -85,7 +85,8 @@ def test_what_base_says_of_a_run() -> None:
     training = next(value for key, value in root.value if key.value == "training")
     lines = [line for node in (root, training) for line in lines_of(node, text) if line[0] in known]
     assert {key for key, _, _ in lines} == {
-        *("seed", "max_grad_norm", "normalise_obs", "normalise_reward", "multi_agent", "jit_compile")
+        *("seed", "max_grad_norm", "normalise_obs", "normalise_reward", "multi_agent", "jit_compile"),
+        "matmul",
     }
     assert [found for line in lines if (found := mismatch(line, known[line[0]]))] == []
     assert all(comment for _, _, comment in lines)

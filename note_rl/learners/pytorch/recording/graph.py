@@ -15,12 +15,14 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from note_rl.learners.pytorch.recording.nodes import (
+    MATRIX_PRODUCTS,
     PRODUCTS,
     changes_something,
     first_argument,
     gives_new_tensor,
     matters,
     name_of,
+    work,
 )
 
 aten = torch.ops.aten
@@ -38,6 +40,7 @@ class Recording:
         pure: Nothing was changed in place.
         num_calls: Kernel calls.
         num_elements: Numbers that were written by calls other than products of matrices.
+        largest_product: Multiplications in the largest product of two matrices.
     """
 
     module: fx.GraphModule
@@ -45,6 +48,7 @@ class Recording:
     pure: bool
     num_calls: int
     num_elements: int
+    largest_product: int
 
 
 def recorded(function: Callable[..., list[Tensor]], tensors: Sequence[Tensor], inputs: Sequence[Tensor]) -> Recording:
@@ -74,9 +78,11 @@ def recorded(function: Callable[..., list[Tensor]], tensors: Sequence[Tensor], i
     captured = _with_constants_as_inputs(module, tensors, len(inputs))
     num_calls = sum(node.op == "call_function" for node in graph.nodes)
     num_elements = sum(map(_num_written, graph.nodes))
+    largest_product = max(map(_num_multiplied, graph.nodes), default=0)
     for node in graph.nodes:
         node.meta.clear()  # it holds examples of tensors, and with them their memory
-    return Recording(fx.GraphModule({}, graph), captured, pure, num_calls, num_elements)  # which owns no tensors
+    module = fx.GraphModule({}, graph)  # which owns no tensors
+    return Recording(module, captured, pure, num_calls, num_elements, largest_product)
 
 
 def _drop_aliases(graph: fx.Graph) -> None:
@@ -139,3 +145,11 @@ def _num_written(node: fx.Node) -> int:
     if not isinstance(example, Tensor) or not gives_new_tensor(node) or node.target in PRODUCTS:
         return 0
     return example.numel()
+
+
+def _num_multiplied(node: fx.Node) -> int:
+    """Returns how many multiplications a product of two matrices takes; 0 for other calls."""
+    if node.target not in MATRIX_PRODUCTS:
+        return 0
+    x, weight = (argument.meta["val"] for argument in node.args[-2:])  # type: ignore[union-attr]
+    return work(x, weight)

@@ -1,11 +1,14 @@
 """What single calls of a recorded graph are: told by the schemas that torch gives its kernels."""
 
 import torch
-from torch import fx
+from torch import Tensor, fx
 
 aten = torch.ops.aten
 
-PRODUCTS = {torch._C._nn.linear, aten.addmm.default, aten.mm.default, aten.bmm.default, aten.convolution.default}
+MATRIX_PRODUCTS = {aten.addmm.default, aten.mm.default}
+"""Calls that multiply their last two arguments, matrices [m, k] and [k, n]."""
+
+PRODUCTS = {*MATRIX_PRODUCTS, torch._C._nn.linear, aten.bmm.default, aten.convolution.default}
 """Calls whose time goes into arithmetic, whatever is done around them."""
 
 
@@ -47,3 +50,8 @@ def gives_new_tensor(node: fx.Node) -> bool:
         return False
     results = node.target._schema.returns
     return len(results) == 1 and results[0].alias_info is None
+
+
+def work(x: Tensor, weight: Tensor) -> int:
+    """Returns the multiplications in the product of matrices [m, k] and [k, n]."""
+    return int(x.shape[0] * x.shape[1] * weight.shape[1])

@@ -9,6 +9,7 @@ from torch import Tensor, fx
 
 from note_rl.learners.pytorch.recording.graph import Recording
 from note_rl.learners.pytorch.recording.nodes import PRODUCTS, first_argument, is_kernel, is_random, matters, name_of
+from note_rl.learners.pytorch.recording.products import MKL, ONEDNN, by_onednn, product
 
 aten = torch.ops.aten
 _BY_SHAPE = {
@@ -27,12 +28,13 @@ Values = dict[fx.Node, Any]
 """What every node gave for one example."""
 
 
-def replay(recording: Recording, inputs: Sequence[Tensor]) -> Callable[..., list[Tensor]]:
+def replay(recording: Recording, inputs: Sequence[Tensor], matmul: str = MKL) -> Callable[..., list[Tensor]]:
     """Returns a function of the inputs that repeats the recording.
 
     Args:
         recording: Stays as it is.
         inputs: An example, on which every quick way of calling a kernel is tried.
+        matmul: Who takes large products of matrices; see `products`.
     """
     module, captured = copy.deepcopy(recording.module), list(recording.captured)
     if recording.pure:  # else the order of calls matters, and trying them would change what they work on
@@ -41,6 +43,8 @@ def replay(recording: Recording, inputs: Sequence[Tensor]) -> Callable[..., list
             captured = [*_fold_constants(module.graph, values), *captured]
             _merge_duplicates(module.graph)
             module.graph.eliminate_dead_code(matters)
+            if matmul == ONEDNN:
+                by_onednn(module.graph, values)
             _call_quickly(module.graph, values)
     module.recompile()
     forward = module.forward
@@ -107,7 +111,7 @@ def _call_quickly(graph: fx.Graph, values: Values) -> None:
         if node.op != "call_function":
             continue
         source = first_argument(node)
-        fresh = source is not None and source.target in PRODUCTS and len(source.users) == 1
+        fresh = source is not None and source.target in (*PRODUCTS, product) and len(source.users) == 1
         if fresh and node.target in _IN_PLACE:
             node.target = _IN_PLACE[node.target]
         else:

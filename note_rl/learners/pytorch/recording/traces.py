@@ -22,6 +22,7 @@ from note_rl.learners.pytorch.recording.compiled import compiled, pays
 from note_rl.learners.pytorch.recording.graph import Recording, recorded
 from note_rl.learners.pytorch.recording.guards import Guards, declares_to_be_traceable, is_same, parts_of
 from note_rl.learners.pytorch.recording.playback import replay
+from note_rl.learners.pytorch.recording.products import LEAST_WORK, MKL, ONEDNN
 from note_rl.learners.pytorch.tensors import named_tensors
 from note_rl.types import TRANSITION_COLUMNS
 
@@ -69,6 +70,7 @@ class Traces:
     groups_at_sync: Sequence[int]
     num_traces: int = 0  # a change of hyperparameters must not add to it
     _jit: Any = False
+    _matmul: str = MKL
     _names: tuple[str, ...] = ()  # of hyperparameters
     _known: dict[tuple[Any, ...], _Trace] = field(default_factory=dict)
     _watched: Guards | None = None
@@ -79,17 +81,18 @@ class Traces:
     _given_up: bool = False
     _uncompilable: bool = False
 
-    def prepare(self, jit: Any, hyperparameters: Sequence[str], further: Sequence[Any]) -> None:
+    def prepare(self, jit: Any, matmul: str, hyperparameters: Sequence[str], further: Sequence[Any]) -> None:
         """Forgets what was recorded, if anything is not as it was.
 
         Args:
             jit: See `Learner.prepare`.
+            matmul: Who takes large products of matrices; see `products`.
             hyperparameters: Their names.
             further: What recordings depend on besides the agent: optimizers, clipping.
         """
         self._jit = jit is True or (jit == "auto" and declares_to_be_traceable(self.agent) and "auto")
-        self._names = tuple(of_the_agent(hyperparameters))
-        prepared = [self._jit, self._names, *further, *parts_of(self.agent)]
+        self._matmul, self._names = matmul, tuple(of_the_agent(hyperparameters))
+        prepared = [self._jit, self._matmul, self._names, *further, *parts_of(self.agent)]
         if len(prepared) != len(self._prepared) or not all(map(is_same, prepared, self._prepared)):
             self._known.clear()
             self._watched = None
@@ -158,7 +161,9 @@ class Traces:
             self._num_since += 1
             trace = self._known[shape, due] = self._recorded(batch, due, scalars)
         device = batch["reward"].device
-        wanted = self._jit is True or self._resumed[due] > 1 or pays(trace.recording, self._expected, device)
+        by_onednn = self._matmul == ONEDNN and trace.recording.largest_product >= LEAST_WORK  # compiled code takes MKL
+        quicker = not by_onednn and pays(trace.recording, self._expected, device)
+        wanted = self._jit is True or self._resumed[due] > 1 or quicker
         if wanted and not trace.is_compiled and not self._uncompilable:
             self._compile(trace, batch, due, scalars)
         return trace
@@ -188,7 +193,7 @@ class Traces:
             if changed:
                 raise ValueError(f"__call__ sets self.{changed[0]}, which a recording cannot do")
         with self.undisturbed():  # replaying tries the kernels, and random ones draw
-            run = replay(recording, inputs)
+            run = replay(recording, inputs, self._matmul)
         trace = _Trace(run, form_of(forms[-1]), recording)
         self._check(trace.run, batch, due, scalars, 1e-5)
         return trace

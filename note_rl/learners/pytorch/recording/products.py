@@ -1,0 +1,112 @@
+"""Large products of matrices in recorded steps, by oneDNN where MKL is slow.
+
+PyTorch multiplies single precision by MKL, which leaves AVX-512 unused on CPUs of AMD: 66 to 90 GFLOP/s of one thread
+at 256 x 256 x 256 where oneDNN, which the same wheels hold, comes to 162 to 206. A call of oneDNN takes some 15 us
+more, so it is left to large products. Whether it is used depends on the CPU and on shapes alone, not on what was
+measured a moment ago: the same run gives the same bits on the same machine.
+"""
+
+import functools
+import logging
+import platform
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+
+from note_rl.errors import SettingsError
+from note_rl.learners.pytorch.recording.nodes import MATRIX_PRODUCTS, work
+
+_log = logging.getLogger(__name__)
+
+aten = torch.ops.aten
+MKL, ONEDNN = "mkl", "onednn"
+LEAST_WORK = 1_000_000
+"""Multiplications of a product from which oneDNN is used: 128 x 128 x 128 is level on a Zen 5."""
+_LARGEST_ERROR = 2e-6
+"""Of a product of 256 x 256 x 256 in single precision, relative to its largest number; bfloat16 comes to 4e-3."""
+
+
+def library(wanted: str, device: torch.device) -> str:
+    """Returns who multiplies large matrices of recorded steps: "mkl" (torch as it is) or "onednn".
+
+    Args:
+        wanted: One of these, or "auto": oneDNN on CPUs of AMD that know AVX-512.
+        device: Where the parameters are; other devices than the CPU multiply as they do.
+
+    Raises:
+        SettingsError: oneDNN was asked for and cannot be had.
+    """
+    if wanted == MKL or device.type != "cpu":
+        return MKL
+    reason = _without_onednn()
+    if wanted == ONEDNN and reason:
+        raise SettingsError(f"matmul={ONEDNN}: {reason}; use matmul=auto or matmul={MKL}")
+    if wanted == ONEDNN:
+        return ONEDNN
+    if not _is_amd_with_avx512():
+        return MKL
+    if reason:
+        _log.warning("matmul=auto: %s, so that MKL multiplies", reason)
+    return MKL if reason else ONEDNN
+
+
+@functools.cache
+def _without_onednn() -> str:
+    """Returns why oneDNN cannot multiply here, after having tried it once per process; empty if it can."""
+    if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+        return "this PyTorch was built without oneDNN"
+    generator = torch.Generator().manual_seed(0)
+    x, weight = (torch.randn(256, 256, generator=generator) for _ in range(2))
+    try:
+        found = product(x, weight, None)
+    except (AttributeError, RuntimeError, TypeError) as error:  # the operation is private
+        return f"oneDNN's product cannot be called in PyTorch {torch.__version__} ({error})"
+    exact = x.double() @ weight.double().t()
+    largest_error = float((found.double() - exact).abs().max() / exact.abs().max())
+    if not largest_error <= _LARGEST_ERROR:
+        return f"oneDNN's product is off by {largest_error:.1e}, more than single precision ({_LARGEST_ERROR:.0e})"
+    return ""
+
+
+def product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Returns x [m, k] @ weight [n, k].T + bias [n], by oneDNN, in single precision whatever flags say."""
+    answer: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+    return answer
+
+
+@functools.cache
+def _is_amd_with_avx512() -> bool:
+    """Whether the CPU is one on which MKL is known to be slow; where nothing is known, it is not."""
+    if platform.machine().lower() not in ("x86_64", "amd64") or torch.backends.cpu.get_cpu_capability() != "AVX512":
+        return False
+    try:
+        return "AuthenticAMD" in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")[:4096]
+    except OSError:
+        return "AuthenticAMD" in platform.processor()  # as Windows says it
+
+
+def by_onednn(graph: fx.Graph, values: dict[fx.Node, Any]) -> None:
+    """Has oneDNN take the large products of a graph.
+
+    Args:
+        graph: Is changed.
+        values: What every node gave for one example; those of new nodes are added.
+    """
+    for node in list(graph.nodes):
+        if node.op != "call_function" or node.kwargs or node.target not in MATRIX_PRODUCTS:
+            continue
+        *bias, x, weight = node.args
+        single = values[x].dtype == torch.float32 and all(values[one].ndim == 1 for one in bias)
+        if not single or work(values[x], values[weight]) < LEAST_WORK:
+            continue
+        with graph.inserting_before(node):
+            turned = (
+                weight.args[0] if weight.target is aten.t.default else graph.call_function(aten.t.default, (weight,))
+            )
+            new = graph.call_function(product, (x, turned, bias[0] if bias else None))
+        values[turned] = values[weight].t()
+        values[new] = product(values[x], values[turned], values[bias[0]] if bias else None)
+        node.replace_all_uses_with(new)
+        graph.erase_node(node)
