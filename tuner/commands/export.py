@@ -33,7 +33,19 @@ def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir
     if is_function(of_the_run):
         raise UserError(f"{folder_of(place)} is a run of a function, which has no policy")
     check_format(config.format, of_the_run["backend"]["name"])
+    _check_suffix(config.file, config.format)
     weights_of(place, config.weights)
+
+
+def _check_suffix(file: str | None, file_format: str) -> None:
+    """Refuses a name that says another format than the one that is written."""
+    suffix = Path(_NAMES[file_format]).suffix
+    if file is None or Path(file).suffix == suffix:
+        return
+    others = [f"format={name}" for name, usual in _NAMES.items() if suffix and Path(usual).suffix == Path(file).suffix]
+    wanted = f"a name that ends in {suffix}" if suffix else "the name of a folder, without a suffix"
+    instead = f", or {others[0]}" if others else ""
+    raise UserError(f"file={file}: with format={file_format} it must be {wanted}{instead}")
 
 
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:

@@ -72,7 +72,9 @@ def _draw(chart: Chart, path: Path, kind: str) -> None:
     handles = []
     for index, line in enumerate(chart.lines):
         color, dash = f"C{index % _NUM_COLORS}", _DASHES[index // _NUM_COLORS % len(_DASHES)]
-        handles += axes.plot(line.band.x, line.band.middle, color=color, linestyle=dash, linewidth=2)
+        marker = "o" if len(line.band.x) == 1 else ""  # of which a line would show nothing
+        style = {"color": color, "linestyle": dash, "linewidth": 2, "marker": marker}
+        handles += axes.plot(line.band.x, line.band.middle, **style)
         if line.num_runs > 1:
             axes.fill_between(line.band.x, line.band.low, line.band.high, color=color, alpha=0.2, linewidth=0)
     axes.set_xlabel(chart.x_title, parse_math=False)

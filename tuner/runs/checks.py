@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+from collections.abc import Iterator
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import (
@@ -207,8 +208,9 @@ def resolve(config: DictConfig) -> JsonDict:
     except MissingMandatoryValue as error:
         raise UserError(f"{error.full_key} is missing: add {error.full_key}=...") from error
     except (InterpolationKeyError, InterpolationResolutionError) as error:
-        if isinstance(error.__cause__, NoteRLError | UserError):
-            raise UserError(f"{error.full_key}: {error.__cause__}") from error
+        for cause in _causes(error):
+            if isinstance(cause, NoteRLError | UserError):
+                raise UserError(f"{error.full_key}: {cause}") from error
         missing = _UNSET.search(str(error))
         if missing:
             raise UserError(
@@ -218,6 +220,14 @@ def resolve(config: DictConfig) -> JsonDict:
         raise UserError(f"{error.full_key} refers to something that is not there: {_first_line(error)}") from error
     except OmegaConfBaseException as error:
         raise UserError(f"{error.full_key}: {_first_line(error)}") from error
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """What led to an error, the nearest first: OmegaConf keeps the error of a resolver as a context alone."""
+    cause = error.__cause__ or error.__context__
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__ or cause.__context__
 
 
 def _first_line(error: BaseException) -> str:

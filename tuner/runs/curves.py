@@ -21,7 +21,7 @@ STEPS, EPISODES, TIME = "steps", "episodes", "time"
 SECONDS: Final = {"seconds": 1.0, "minutes": 60.0, "hours": 3600.0}
 """By unit of time."""
 
-_EPISODE_RETURN = "train/episode_return"
+_EPISODE_RETURN, _EVALUATION = "train/episode_return", "eval/mean_return"
 
 
 @dataclass(frozen=True)
@@ -88,15 +88,19 @@ def read_curve(folder: Path, config: Mapping[str, Any], kind: CurveKind) -> Curv
 
 
 def _measured(folder: Path, config: Mapping[str, Any], metric: str) -> tuple[list[int], list[float]]:
-    """Environment steps and values."""
-    if metric == EVAL:
+    """Environment steps and values.
+
+    Evaluations stand where they were made. Reports stand on the even grid on which studies compare runs, and those of a
+    run that ended early are filled up; they are taken where nothing else is known.
+    """
+    name = {EVAL: _EVALUATION, TRAIN: _EPISODE_RETURN}.get(metric, metric)
+    found = [(step, metrics[name]) for step, metrics in read_metrics(folder) if name in metrics]
+    if metric == EVAL and not found:
         total = config.get("training", {}).get("total_steps")
         if not isinstance(total, int | float):
             raise UserError(f"{folder} has no training.total_steps, so that its reports have no place: name a metric")
         reports = [(step, value) for step, value in read_reports(folder) if math.isfinite(step)]
         return [round(step * total) for step, _ in reports], [value for _, value in reports]
-    name = _EPISODE_RETURN if metric == TRAIN else metric
-    found = [(step, metrics[name]) for step, metrics in read_metrics(folder) if name in metrics]
     return [step for step, _ in found], [value for _, value in found]
 
 

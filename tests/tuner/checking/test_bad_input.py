@@ -115,6 +115,10 @@ TRAIN = {
     ),
     "a module that does not exist": (["agent._target_=my_agents.DQN"], "no module named 'my_agents' can be imported"),
     "a reference to nothing": (["schedule=linear_decay"], "schedule.clip.start refers to something that is not there"),
+    "layers of no file": (
+        ["network=cfg"],
+        "network.layers: network=cfg reads its layers from a file: add network.file=",
+    ),
     "an unset variable of the environment": (
         ["optimizer.learning_rate=${oc.env:UNSET_HERE}"],
         "optimizer.learning_rate is taken from the environment variable UNSET_HERE, which is not set: "

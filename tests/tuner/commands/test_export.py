@@ -66,6 +66,8 @@ def test_what_cannot_be_exported_is_refused(tuner: CommandLine, monkeypatch: pyt
         (("format=saved_model",), "format=saved_model: the policy of an agent in torch is written as onnx or torch"),
         (("weights=first",), "it must be last or best"),
         (("file=.",), "the name of a file, or null"),
+        (("file=policy.pt2",), "with format=onnx it must be a name that ends in .onnx, or format=torch"),
+        (("file=policy.txt",), "file=policy.txt: with format=onnx it must be a name that ends in .onnx"),
         (("format=torch", "file=config.yaml/policy.pt2"), "cannot write mine/config.yaml/policy.pt2"),
     ):
         assert said in tuner.refused("export", "mine", *words)

@@ -107,6 +107,29 @@ def test_what_is_drawn_over_what(tmp_path: Path, kind: CurveKind, x: list[float]
     assert curve.y.tolist() == pytest.approx(y)
 
 
+def test_evaluations_stand_where_they_were_made(tmp_path: Path) -> None:
+    """Reports stand on an even grid, one evaluation may stand for several, and an early end fills up the rest."""
+    folder = make_run(tmp_path / "a", 1, [5, 5, 7, 7])
+    (folder / "metrics.jsonl").write_text(
+        '{"step": 32, "eval/mean_return": 5}\n{"step": 40, "train/loss": 1}\n{"step": 64, "eval/mean_return": 7}\n'
+    )
+    curve = read_curve(folder, {"training": {"total_steps": 100}}, CurveKind("eval"))
+    assert (curve.x.tolist(), curve.y.tolist()) == ([32, 64], [5, 7])
+
+
+def test_a_single_measurement_is_a_mark(tuner: CommandLine) -> None:
+    make_run(tuner.folder / "runs" / "a", 1, [3])
+    assert tuner("plot", "runs/a", "file=a.html").status == 0
+    assert [trace["mode"] for trace in figure_in(tuner.folder / "a.html")] == ["markers"]
+    assert tuner("plot", "runs/a", "file=a.svg").status == 0
+    with_mark = (tuner.folder / "a.svg").read_text()
+    lines = ElementTree.fromstring(with_mark).iter("{http://www.w3.org/2000/svg}g")
+    drawn = [group for group in lines if group.get("id", "").startswith("line2d")]
+    assert any(
+        "#1f77b4" in ElementTree.tostring(use, "unicode") for group in drawn for use in group.iter() if "use" in use.tag
+    )
+
+
 def test_a_study_is_its_winner_against_the_default(tuner: CommandLine) -> None:
     summary = run_study(tuner.folder)
     winner = summary.winner_label

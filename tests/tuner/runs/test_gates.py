@@ -3,9 +3,11 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tuner
+from tuner.results.statistics import iqm
 
 FOLDER = Path(__file__).parents[3] / "conf" / "experiment"
 FILES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
@@ -34,6 +36,11 @@ def bound(experiment: str) -> float:
     return float(found[1])
 
 
+def of_five_seeds(experiment: str) -> bool:
+    """Where seeds scatter widely, their interquartile mean is what is claimed."""
+    return "in the interquartile mean of five seeds" in claim(experiment)
+
+
 MEASURED = [name for name in EXPERIMENTS if "not measured here" not in claim(name)]
 
 
@@ -54,7 +61,8 @@ def test_a_file_states_what_is_expected_and_what_was_measured(experiment: str) -
     assert returns
     reached = [float(value) >= bound(experiment) for value in returns]
     stands_for_all = measured[1] is None or "each" in measured[2]
-    assert sum(reached) >= 2 or (len(returns) == 1 and stands_for_all and reached[0])
+    by_mean = of_five_seeds(experiment) and float(iqm(np.array(returns, float))) >= bound(experiment)
+    assert by_mean or sum(reached) >= 2 or (len(returns) == 1 and stands_for_all and reached[0])
 
 
 @pytest.mark.slow
@@ -62,12 +70,15 @@ def test_a_file_states_what_is_expected_and_what_was_measured(experiment: str) -
 @pytest.mark.parametrize("experiment", MEASURED)
 def test_two_of_three_seeds_reach_it(experiment: str, backend: str, tmp_path: Path) -> None:
     finals = []
-    for seed in SEEDS:
+    for seed in (1, 2, 3, 4, 5) if of_five_seeds(experiment) else SEEDS:
         overrides = [f"experiment={experiment}", f"backend={backend}", f"seed={seed}", "tracker=jsonl"]
         overrides += ["evaluation.num_points=1", f"evaluation.num_episodes={NUM_EPISODES}"]
         outcome = tuner.train(overrides, folder=tmp_path / f"{seed}")
         finals.append(outcome.evaluations[-1].mean_return)
-    assert sum(final >= bound(experiment) for final in finals) >= 2, finals
+    if of_five_seeds(experiment):
+        assert float(iqm(np.array(finals))) >= bound(experiment), finals
+    else:
+        assert sum(final >= bound(experiment) for final in finals) >= 2, finals
 
 
 def study_bound(experiment: str) -> float:

@@ -53,7 +53,7 @@ def _traces(index: int, line: ChartLine) -> list[JsonDict]:
     color, band = LINE_COLORS[index % len(LINE_COLORS)], line.band
     drawn: JsonDict = {
         "type": "scatter",
-        "mode": "lines",
+        "mode": "lines" if len(band.x) > 1 else "markers",
         "name": html.escape(line.name),
         "legendgroup": str(index),
         "x": band.x.tolist(),
