@@ -126,7 +126,7 @@ def _check(
     from tuner.executors.building import runs_in_this_process
     from tuner.runs import checks
     from tuner.runs.checkpoints import check_weights
-    from tuner.runs.folders import changes_of
+    from tuner.runs.folders import changes_of, check_framework_of
     from tuner.runs.together import check_trials
 
     try:
@@ -142,6 +142,7 @@ def _check(
             check_trials(RunConfig.from_json(resolved), runs_in_this_process(resolved["executor"]))
         if resolved.get("init") is not None and resolved.get("resume") is None:
             check_weights(resolved["init"])
+            check_framework_of(resolved["init"], resolved["backend"]["name"])
     folder, sweep_folder = _folder_of(config, "run"), _folder_of(config, "sweep")
     of_several = config.hydra.mode == RunMode.MULTIRUN
     OmegaConf.set_struct(config, False)

@@ -197,4 +197,4 @@ def take_weights(agent: TrainableAgent, init: str) -> None:
     try:
         agent.restore_param(weights_file(init))
     except CheckpointError as error:
-        raise UserError(f"init={init}: {error}") from error
+        raise UserError(f"init={init}: {error}; take the agent, env and network of the run that it is of") from error

@@ -109,6 +109,19 @@ def written_config(folder: Path) -> JsonDict:
     raise no_run(folder)
 
 
+def check_framework_of(init: str, backend: str) -> None:
+    """Refuses weights of a run of the other framework; of a file that is alone nothing is known.
+
+    Args:
+        init: The run's folder, or a checkpoint file in it.
+        backend: The name of the one that they are for.
+    """
+    folder = Path(init) if Path(init).is_dir() else Path(init).parent
+    theirs = written_config(folder).get("backend", {}).get("name") if has_run(folder) else None
+    if theirs not in (None, backend):
+        raise UserError(f"init={init}: these are weights of an agent in {theirs}: add backend={theirs}")
+
+
 def has_run(folder: Path) -> bool:
     """Whether a run or a trial is in that folder."""
     return any(os.path.lexists(folder / name) for name in (CONFIG_FILE, SPEC_FILE))

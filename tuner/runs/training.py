@@ -153,8 +153,10 @@ def _why(stop_reason: str, run: BuiltRun) -> str:
         training = run.config.training
         if training.target_by == "evaluations":
             return f"target reached {after}: an evaluation returned {training.target_reward:g} or more"
-        mean = f"the last {training.reward_window} episodes" if training.reward_window > 1 else "the last episode"
-        return f"target reached {after}: {mean} returned {training.target_reward:g} or more"
+        if training.reward_window == 1:
+            return f"target reached {after}: the last episode returned {training.target_reward:g} or more"
+        mean = f"the mean return of the last {training.reward_window} episodes"
+        return f"target reached {after}: {mean} is {training.target_reward:g} or more"
     if stop_reason == EARLY_STOPPING:
         return f"stopped early {after}: returns no longer rise (plateau.early_stop)"
     return "" if stop_reason == "total_steps" else f"the agent ended its training {after}"

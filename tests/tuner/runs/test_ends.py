@@ -65,7 +65,9 @@ def test_a_run_ends_when_the_mean_of_its_window_reaches_the_target(tmp_path: Pat
     outcome = run_training(config, tmp_path, reporter)
     assert (outcome.stop_reason, outcome.num_env_steps) == ("target_reward", expected)
     assert expected < 240
-    assert reporter.why.startswith(f"target reached after {expected} steps: the last 3 episodes returned {wanted:g}")
+    assert reporter.why.startswith(
+        f"target reached after {expected} steps: the mean return of the last 3 episodes is {wanted:g}"
+    )
     assert [round(6 * step) for step, _ in reporter.reported] == [1, 2, 3, 4, 5, 6]
     held = [value for step, value in reporter.reported if round(step * 240) > expected]
     assert len(set(held)) == 1

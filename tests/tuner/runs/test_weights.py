@@ -113,6 +113,9 @@ def test_what_does_not_fit_is_refused_before_the_run_begins(tuner: CommandLine) 
     answer = tuner.refused(*other, "init=first", "network.hidden_sizes=[9]")
     assert "init=first: the checkpoint is of another agent: 'agent/q_net/layers.0.weight'" in answer
     assert "has the shape [8, 4] there and [9, 4] here" in answer
+    assert "take the agent, env and network of the run that it is of" in answer
+    in_keras = tuner.refused(*other, "init=first", "backend=keras")
+    assert "init=first: these are weights of an agent in torch: add backend=torch" in in_keras
     assert "no such folder of a run" in tuner.refused(*other, "init=nowhere")
     (tuner.folder / "text").write_text("no weights")
     assert "text is damaged or no checkpoint" in tuner.refused(*other, "init=text")
