@@ -259,7 +259,8 @@ def _commands(result: TuneResult, storage: str) -> dict[str, str]:
         ),
         "",
     )
-    is_better = result.verdict.finding is Finding.BETTER and not own and not summary.environments
+    ablates = not summary.stage(EVOLVE) and not summary.environments
+    is_better = result.verdict.finding is Finding.BETTER and ablates
     where = f", in {next(iter(summary.environments))}" if summary.environments else ""
     keeps = result.verdict.finding is Finding.DEFAULT_AS_GOOD and summary.winner_label != summary.default_label
     first = {"train the default, as the verdict advises": result.default_command} if keeps else {}

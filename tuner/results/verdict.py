@@ -282,7 +282,8 @@ def _population_details(summary: StudySummary, label: str, scores: dict[int, flo
             describe_params(summary.params_of(summary.static_label), summary.weights),
         )
         details.append(
-            f"The best configuration that never changed, {summary.static_label} ({what}), scores {static}: "
+            f"The best configuration that never changed, {summary.static_label} ({what}), chosen by how it did while "
+            f"members kept it unchanged and confirmed as schedules are, scores {static}: "
             f"{_against_static(_difference(scores, static_scores))}"
         )
     return tuple(details)

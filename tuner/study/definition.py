@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tuner.errors import UserError
-from tuner.results.objective import SECONDS, Metric, make_metric, make_others, missing_points
+from tuner.results.objective import SECONDS, Metric, TargetMetric, make_metric, make_others, missing_points
 from tuner.results.protocol import StudySettings
 from tuner.results.records import EVOLVE, SCREEN, Objective, RunRecord, Scalar
 from tuner.results.wording import describe_subject, join_words
@@ -101,9 +101,15 @@ class StudyDefinition:
             raise UserError(f"study.name={self.name!r} must be a plain name without slashes, as it is a folder too")
         if len(self.name.encode()) > _LONGEST_NAME:
             raise UserError(f"study.name={self.name[:20]}... is too long for a folder: {_LONGEST_NAME} bytes at most")
-        make_metric(self.settings.metric)
+        metric = make_metric(self.settings.metric)
         make_others(self.settings.others, self.settings.metric)
         if self.settings.evolution is not None:
+            if isinstance(metric, TargetMetric):
+                raise UserError(
+                    f"study.metric={metric.name} has no meaning with study=pbt: members are compared while they train, "
+                    "and once they have come to the target nothing tells them apart; use final, auc or mixed, or "
+                    "study=quick"
+                )
             check_evolution(self.settings.evolution, self.space, self.config)
         if missing := set(self.settings.baselines) - set(self.known):
             raise UserError(f"study.baselines={min(missing)}: there is no configuration of that name")

@@ -80,6 +80,7 @@ def test_a_schedule_of_the_best_rate_that_falls_is_told_and_shown(tuner: Command
     assert (answer.status, answer.errors) == (0, "")
     assert "The population's own score is" in answer.output
     assert "The best configuration that never changed" in answer.output
+    assert "tuner ablate" not in answer.output  # which refuses populations
     written = yaml.safe_load((tuner.folder / "studies/drifting/experiment/winner.yaml").read_text())
     assert written["agent"]["schedule"]["learning_rate"]
     static = yaml.safe_load((tuner.folder / "studies/drifting/experiment/static.yaml").read_text())
@@ -129,6 +130,11 @@ def test_the_plan_knows_it(tuner: CommandLine) -> None:
             "nothing of this space can change",
         ),
         (("agent=dqn", "study.metric=[mixed,seconds]"), "several objectives has no meaning"),
+        (
+            ("agent=dqn", "study.metric=steps_to_475"),
+            "steps_to_475 has no meaning with study=pbt: members are compared",
+        ),
+        (("agent=dqn", "study.metric=seconds_to_475"), "use final, auc or mixed, or study=quick"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_words(tuner: CommandLine, typed: tuple[str, ...], words: str) -> None:

@@ -229,6 +229,28 @@ def test_states_that_nobody_goes_on_from_are_removed(whole: Any) -> None:
         assert kept == (run.descent.generation == GENERATIONS - 1)
 
 
+@pytest.mark.parametrize("seed", [3, 5])
+def test_what_never_changed_is_chosen_by_the_longest_that_members_kept_it(tmp_path: Path, seed: int) -> None:
+    """Worked out from the records alone: who descends from whom with the values of the first generation."""
+    summary = evolved(tmp_path, seed=seed, evolution=Evolution(generations=8))
+    runs = {run.number: run for run in summary.stage("evolve")}
+    founders: dict[int, int] = {}  # of runs whose line has never changed
+    kept: dict[int, tuple[int, float]] = {}
+    for number, run in sorted(runs.items()):
+        parent = run.descent.parent
+        if parent is None:
+            founders[number] = number
+        elif parent in founders and dict(run.params) == dict(runs[parent].params):
+            founders[number] = founders[parent]
+        if number in founders:
+            founder, now = founders[number], (run.descent.generation, run.value)
+            kept[founder] = max(kept.get(founder, now), now)
+    best = max(kept, key=lambda founder: kept[founder])
+    assert 0 < kept[best][0] < 7, "none was kept to the end, and some for more than a generation"
+    assert best != max((run for run in runs.values() if not run.descent.generation), key=lambda run: run.value).number
+    assert summary.static_label == f"trial {best}"
+
+
 def test_the_winner_is_a_schedule_that_is_replayed_from_scratch(whole: Any) -> None:
     summary, executor = whole
     tested = {run.label for run in summary.stage("test")}

@@ -143,14 +143,17 @@ class PopulationRegistry(RunRegistry):
         return list(found.values())
 
     def statics(self) -> list[Candidate]:
-        """Configurations of the first generation, best first; those trained to the end unchanged before the others."""
+        """Configurations of the first generation: those kept unchanged for longest first, by their scores then.
+
+        The later a score, the more it says of the end: after the first generation alone, fast starters would lead.
+        """
         unchanged = [
             self._line(node.number)[0]
-            for node in self._ranked(self.evolution.generations - 1)
+            for generation in reversed(range(self.evolution.generations))
+            for node in self._ranked(generation)
             if not self._candidate(node).schedule
         ]
-        ordered = dict.fromkeys([*unchanged, *(node.number for node in self._ranked(0))])
-        return [self._candidate(self._node(number)) for number in ordered]
+        return [self._candidate(self._node(number)) for number in dict.fromkeys(unchanged)]
 
     def _ranked(self, generation: int) -> list[Node]:
         nodes = [node for node in self._tree[generation].values() if node.standing.score is not None]
