@@ -1,0 +1,107 @@
+# ruff: noqa: T201
+"""What Stable-Baselines3's A2C and sb3-contrib's TRPO learn on our gates' environments, steps and seeds.
+
+    PYTHON tests/benchmarks/others_learn.py [CASE ...] [--seeds 1 2 3 4 5] [--episodes 20] [--folder DIR]
+
+PYTHON is an interpreter that has RL Baselines3 Zoo (`pip install rl-zoo3 'gymnasium[box2d]'`), whose settings these
+agents train with; A2C's learning rate ends at zero as in our experiment files, where the zoo keeps it constant. Each
+seed trains in a process of its own, with one thread. Printed is the mean return of episodes without exploration after
+training, of each seed and as interquartile mean, as our experiment files tell it; each seed is tried from starts of its
+own. Runs that are in the folder already are not trained again.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is trained: an algorithm of the zoo, a Gymnasium id, and settings that are not the zoo's."""
+
+    algorithm: str
+    env: str
+    settings: tuple[str, ...] = ()
+
+
+_LINEAR = ('learning_rate:"lin_7e-4"',)
+CASES = {
+    "trpo_cartpole": Case("trpo", "CartPole-v1"),
+    "trpo_acrobot": Case("trpo", "Acrobot-v1"),
+    "trpo_pendulum": Case("trpo", "Pendulum-v1"),
+    "trpo_lunarlander": Case("trpo", "LunarLander-v3"),
+    "a2c_cartpole": Case("a2c", "CartPole-v1", _LINEAR),
+    "a2c_acrobot": Case("a2c", "Acrobot-v1", _LINEAR),
+    "a2c_pendulum": Case("a2c", "Pendulum-v1"),
+}
+
+
+def main() -> None:
+    """Train and evaluate, case after case."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("cases", nargs="*", choices=[[], *CASES], default=[], metavar="CASE", help=", ".join(CASES))
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
+    parser.add_argument("--episodes", type=int, default=20, help="of each evaluation")
+    parser.add_argument("--folder", type=Path, default=Path("others_learn"), help="of the trained agents")
+    options = parser.parse_args()
+    for name in options.cases or CASES:
+        returns = []
+        for seed in options.seeds:
+            home = train(CASES[name], seed, options.folder / name / str(seed))
+            returns.append(evaluate(CASES[name], home, options.episodes, seed))
+            print(f"{name} seed {seed}: {returns[-1]:.1f}", flush=True)
+        each = ", ".join(f"{value:.0f}" for value in returns)
+        print(f"{name}: {each}; interquartile mean {interquartile_mean(returns):.1f}", flush=True)
+
+
+def train(case: Case, seed: int, folder: Path) -> Path:
+    """Let the zoo's command train, unless it did; the folder that holds the agent."""
+    home = folder / case.algorithm / f"{case.env}_1"
+    if not (home / f"{case.env}.zip").is_file():
+        what = ("--algo", case.algorithm, "--env", case.env)
+        chosen = ("--hyperparams", *case.settings) if case.settings else ()
+        where = ("--seed", str(seed), "--log-folder", str(folder), "--device", "cpu")
+        quiet = ("--eval-freq", "-1", "--verbose", "0", "--num-threads", "1")
+        subprocess.run(
+            [sys.executable, "-m", "rl_zoo3.train", *what, *where, *quiet, *chosen],
+            check=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
+        )
+    return home
+
+
+def evaluate(case: Case, home: Path, num_episodes: int, seed: int) -> float:
+    """Mean return of fresh episodes, with the observations normalised as in training where it did."""
+    import torch
+    from sb3_contrib import TRPO
+    from stable_baselines3 import A2C
+    from stable_baselines3.common.env_util import make_vec_env
+    from stable_baselines3.common.evaluation import evaluate_policy
+    from stable_baselines3.common.vec_env import VecEnv, VecNormalize
+
+    torch.set_num_threads(1)
+    env: VecEnv = make_vec_env(case.env, 1, seed=10_000 * seed)
+    statistics = home / case.env / "vecnormalize.pkl"
+    if statistics.is_file():
+        normalised = VecNormalize.load(str(statistics), env)
+        normalised.training = normalised.norm_reward = False
+        env = normalised
+    agent = {"a2c": A2C, "trpo": TRPO}[case.algorithm].load(home / f"{case.env}.zip", device="cpu")
+    mean, _ = evaluate_policy(agent, env, n_eval_episodes=num_episodes, deterministic=True)
+    return float(mean)
+
+
+def interquartile_mean(values: list[float]) -> float:
+    """Mean of the middle half, the values at its edges by the share of theirs that lies inside."""
+    ordered, cut = sorted(values), len(values) / 4
+    inside = [max(0.0, min(place + 1, len(values) - cut) - max(place, cut)) for place in range(len(values))]
+    return sum(share * value for share, value in zip(inside, ordered, strict=True)) / sum(inside)
+
+
+if __name__ == "__main__":
+    main()
