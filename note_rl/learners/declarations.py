@@ -146,7 +146,7 @@ BATCH_ATTRIBUTES: Mapping[str, BatchAttribute] = {
     ),
     ACTION_MASK: _MASK,
     NEXT_ACTION_MASK: _MASK,
-    "ended": BatchAttribute("comes with sequences=True (buffer=sequences)", _from_sequences),
+    "ended": BatchAttribute("comes with sequences of steps: use sequences=True (buffer=sequences)", _from_sequences),
     "advantage": _ADVANTAGES,
     "return_": _ADVANTAGES,
     "value_old": _ADVANTAGES,

@@ -38,9 +38,9 @@ class ContinuousPolicy(Policy):
         """Takes the bounds; refuses discrete actions, and infinite bounds where finite ones are needed."""
         if not isinstance(action_space, spaces.Box):
             raise EnvironmentMismatchError(
-                f"{type(self).__name__} chooses vectors of numbers, but the environment takes {action_space}; use "
-                "SoftmaxPolicy (policy=softmax) or EpsGreedyQPolicy (policy=eps_greedy), or an environment with "
-                "continuous actions (env=pendulum)"
+                f"{type(self).__name__} chooses vectors of numbers, but the environment takes {action_space}; take "
+                "an agent that chooses among actions (agent=dqn, ppo, a2c, trpo, acer; in Python, SoftmaxPolicy or "
+                "EpsGreedyQPolicy), or an environment with continuous actions (env=pendulum)"
             )
         self._bounds = (action_space.low.astype(np.float32), action_space.high.astype(np.float32))
         if self._needs_bounds() and not np.isfinite(self._bounds).all():

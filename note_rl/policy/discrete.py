@@ -30,9 +30,9 @@ class DiscretePolicy(Policy):
         if isinstance(action_space, spaces.Box):
             raise EnvironmentMismatchError(
                 f"{type(self).__name__} chooses one of several actions, but the environment takes {action_space}; "
-                "use GaussianPolicy (agent=ppo_continuous, a2c_continuous, trpo_continuous) for an agent that returns "
-                "mean and log deviation, NoisyPolicy (agent=ddpg, td3 or sac) for one that returns actions, or an "
-                "environment with discrete actions"
+                "take an agent whose actions are numbers (agent=ppo_continuous, a2c_continuous, trpo_continuous, ddpg, "
+                "td3, sac; in Python, GaussianPolicy for one that returns means and log deviations, NoisyPolicy for "
+                "one that returns actions), or an environment with discrete actions (env=cartpole)"
             )
 
     def num_answers(self, action_space: Any) -> int | None:

@@ -193,6 +193,10 @@ def _explain_key(loader: ConfigLoaderImpl, key: str, value: str, before: DictCon
         return _explain_space(key, value, before)
     if isinstance(target, str) and _takes(target, name, bool(nearest(key, _paths(before)))):
         return UserError(f"{parent} has no {name} yet: to hand it to {target}, type +{key}={value}")
+    part, _, entry = parent.partition(".")
+    if part in BUILT_MAPPINGS and entry in loader.get_group_options(part):
+        both = ",".join([*map(str, _node_at(before, part) or ()), entry])
+        return UserError(f"unknown key {key}: {part} {entry} is not chosen; choose '{part}=[{both}]'")
     groups = [] if "." in key else loader.list_groups("")
     return UserError(f"unknown key {key}{_names_there(key, before, groups)}")
 
@@ -260,6 +264,8 @@ def _names_there(key: str, config: DictConfig, groups: Sequence[str] = ()) -> st
         names = [name for name in map(str, node) if name not in HYDRA_KEYS] if OmegaConf.is_dict(node) else []
         if names:
             return f"; {parent} has {', '.join(names)}"
+        if OmegaConf.is_list(node):
+            return f"; {parent} has {len(node)} entries, the first of which is {parent}.0"
         parent = parent.rpartition(".")[0]
     return "; --cfg job shows all there are"
 

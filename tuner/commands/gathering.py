@@ -10,7 +10,7 @@ from tuner.config.composing import with_section_defaults
 from tuner.errors import UserError
 from tuner.results.records import STAGES
 from tuner.results.wording import join_words
-from tuner.runs.folders import has_run, no_run, written_config
+from tuner.runs.folders import has_run, no_run_or_study, written_config
 from tuner.trial.messages import JsonDict
 
 
@@ -41,7 +41,7 @@ def gather(places: Sequence[str], trust: tuple[str, ...] = ()) -> list[NamedRun]
     """
     unknown = [place for place in places if not (has_run(Path(place)) or study_at(place) or _runs_in(Path(place)))]
     if len(unknown) == 1:
-        raise no_run(Path(unknown[0]))
+        raise no_run_or_study(unknown[0])
     if unknown:
         raise UserError(f"{join_words(unknown)} are no folders of runs, of several runs, or of studies")
     found: dict[Path, NamedRun] = {}

@@ -7,7 +7,8 @@ from typing import Final
 from tuner.commands.study_result import StudyResult
 from tuner.errors import UserError
 from tuner.results.records import STAGES, RunRecord, StudySummary
-from tuner.runs.folders import CONFIG_FILE, has_run, read_config
+from tuner.runs.folders import CONFIG_FILE, has_run, no_run_or_study, read_config
+from tuner.runs.trained import folder_of
 from tuner.study import StudyStore, Winner, find_winner, home_of, recorded_home, summarise
 from tuner.study.storage.opening import IN_MEMORY, file_of
 from tuner.support.passwords import shown
@@ -59,6 +60,8 @@ def place_of(word: str, trust: tuple[str, ...], environment: str | None = None) 
     study = None if has_run(place) or place.is_file() else study_at(word)
     if study is None and environment is not None:
         raise UserError(f"environment={environment} chooses among those of a study, and {word} is none: leave it out")
+    if study is None and not has_run(folder_of(place)):
+        raise no_run_or_study(word)
     return place if study is None else load(study, None, trust).best_run(environment=environment)
 
 

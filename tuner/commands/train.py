@@ -101,7 +101,9 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         return 0
     check_fit(config)
     folder = _shortest(folder)
-    console.print(f"training in {escape(str(folder))}", soft_wrap=True)
+    begun = 0 if config.get("resume") is None else runs.steps_done(folder)
+    goes_on = f", from step {begun:,} on" if begun else ""
+    console.print(f"training in {escape(str(folder))}{goes_on}", soft_wrap=True)
     outcome = train(config, folder, overrides, progress)
     final, seconds = f"[bold]{format_number(outcome.final_return)}[/bold]", format_seconds(outcome.seconds)
     if config.get("backend") is None:  # a function

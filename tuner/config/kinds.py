@@ -161,7 +161,9 @@ def conform(path: str, value: object, annotation: str | None, *, finite: bool = 
 
 
 def written(value: object) -> str:
-    """A value as it may be shown in a message: short, and on one line."""
+    """A value as it is typed, and as it may be shown in a message: short, and on one line."""
+    if isinstance(value, bool):
+        return str(value).lower()
     text = "null" if value is None else "''" if value == "" else " ".join(str(value).split()) or repr(value)
     return shortened(text, _LONGEST_VALUE)
 

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from note_rl.errors import NoteRLError
+from note_rl.support.spelling import nearest
 from note_rl.training.checkpoint import read_checkpoint
 from tuner.config.composing import with_section_defaults, without_reference
 from tuner.config.paths import config_difference, get_path, set_path
@@ -19,7 +20,7 @@ from tuner.results.objective import STEP_TOLERANCE, missing_points
 from tuner.runs.checks import checked_run
 from tuner.runs.training import EARLY_STOPPING, TARGET_REWARD
 from tuner.support.files import atomic_write, parse_json
-from tuner.support.names import did_you_mean
+from tuner.support.names import did_you_mean, one_of
 from tuner.trackers.history import HISTORY_FILE, read_history
 from tuner.trackers.jsonl import SUMMARY_FILE
 from tuner.trial.folder import (
@@ -127,6 +128,20 @@ def has_run(folder: Path) -> bool:
     return any(os.path.lexists(folder / name) for name in (CONFIG_FILE, SPEC_FILE))
 
 
+def no_run_or_study(word: str) -> UserError:
+    """The error for a word on the command line that names neither; says which near ones there are.
+
+    Args:
+        word: A folder, or the name of a study in studies/.
+    """
+    beside = {str(path.parent) for path in Path(word).parent.glob(f"*/{CONFIG_FILE}")}
+    usual = [str(path.parent) for path in Path("runs").glob(f"*/{CONFIG_FILE}")]
+    studies = [path.name for path in Path("studies").glob("*") if path.is_dir()]
+    called = {Path(one).name: one for one in (*studies, *usual, *beside)}
+    meant = nearest(word, beside) or [called[name] for name in nearest(Path(word).name, called)]
+    return UserError(f"{word} is not the folder of a run, nor a study{one_of(meant)}")
+
+
 def no_run(folder: Path) -> UserError:
     """The error for a folder without a run; names those beside it that have one, if they are called much the same."""
     siblings = [str(path.parent) for path in folder.parent.glob(f"*/{CONFIG_FILE}")] if folder.parent.is_dir() else []
@@ -223,9 +238,10 @@ def resumed_config(folder: Path, composed: Mapping[str, Any], overrides: Sequenc
         set_path(own, changed, get_path(composed, changed))
     done, total = steps_done(folder), own["training"]["total_steps"]
     if done >= total and _is_complete(folder, own):
+        fewer = f", and training.total_steps={total} asks for no more" if total != before["training"]["total_steps"] else ""
         raise UserError(
-            f"{folder} has all of its {done:,} steps; to go on training add training.total_steps={2 * done} or so, "
-            f"to watch it: tuner play {folder}"
+            f"{folder} has all of its {done:,} steps{fewer}; to go on training add training.total_steps={2 * done} or "
+            f"so, to watch it: tuner play {folder}"
         )
     if own == before and done < total and _is_complete(folder, own):
         _refuse_if_it_would_end_again(folder, done)

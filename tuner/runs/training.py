@@ -296,7 +296,7 @@ class EvaluationGrid(Callback):
 
 
 class MetricsLog(Callback):
-    """Logs training metrics about once a second, and keeps the episodes."""
+    """Logs training metrics about once a second and at the end of training, and keeps the episodes."""
 
     def __init__(self, run: BuiltRun, reporter: Reporter, episodes: EpisodeLog | None) -> None:
         self._agent = run.agent
@@ -306,6 +306,7 @@ class MetricsLog(Callback):
         self._lengths: list[float] = []
         self._last_time = time.perf_counter()
         self._last_steps = run.agent.num_env_steps
+        self._of_phase: Logs = {}
 
     def on_episode_end(self, episode: int, logs: Logs) -> None:
         """Keeps the return until the next line."""
@@ -322,20 +323,27 @@ class MetricsLog(Callback):
     def on_phase_end(self, phase: int, logs: Logs) -> None:
         """Logs if it is time: what the phase was like, and scheduled values, which are among its logs."""
         del phase
-        elapsed = time.perf_counter() - self._last_time
-        if elapsed < LOG_INTERVAL_S:
-            return
-        num_env_steps = int(logs["num_env_steps"])
-        values = {**reported_by(self._agent), **logs}
+        self._of_phase = logs
+        if time.perf_counter() - self._last_time >= LOG_INTERVAL_S:
+            self._write()
+
+    def on_train_end(self, logs: Logs) -> None:
+        """Logs what came since: a run may be over within a second."""
+        del logs
+        if self._of_phase:
+            self._write()
+
+    def _write(self) -> None:
+        now, num_env_steps = time.perf_counter(), int(self._of_phase["num_env_steps"])
+        values = {**reported_by(self._agent), **self._of_phase}
         metrics = {
             f"train/{name}": value for name, value in values.items() if name != "num_env_steps" and math.isfinite(value)
         }
-        metrics["train/env_steps_per_s"] = (num_env_steps - self._last_steps) / elapsed
+        metrics["train/env_steps_per_s"] = (num_env_steps - self._last_steps) / max(now - self._last_time, 1e-9)
         if self._returns:
             metrics["train/episode_return"] = float(np.mean(self._returns))
             metrics["train/episode_length"] = float(np.mean(self._lengths))
         self._returns.clear()
         self._lengths.clear()
-        self._last_time = time.perf_counter()
-        self._last_steps = num_env_steps
+        self._last_time, self._last_steps, self._of_phase = now, num_env_steps, {}
         self._reporter.log(num_env_steps, metrics)

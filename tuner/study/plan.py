@@ -85,6 +85,7 @@ def describe_plan(
     ]
     framework = f" ({definition.backend})" if definition.backend else ""
     prunes = prunes and not (definition.others or definition.environments) and settings.evolution is None
+    prunes = prunes and num_trials > settings.pruning.min_trials
     points = settings.pruning.points(definition.num_points) if prunes else []
     parts = (
         _searched_rows(definition.space),

@@ -158,7 +158,7 @@ TRAIN = {
     "discrete actions": (["agent=td3"], "TD3 chooses vectors of numbers, but CartPole-v1 has"),
     "a policy for continuous actions": (
         ["agent=ppo", "policy=gaussian"],
-        "GaussianPolicy chooses vectors of numbers, but the environment takes Discrete(2); use SoftmaxPolicy",
+        "GaussianPolicy chooses vectors of numbers, but the environment takes Discrete(2); take an agent that",
     ),
     "a policy for discrete actions": (
         ["agent=ppo", "env=pendulum"],

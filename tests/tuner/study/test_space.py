@@ -170,7 +170,7 @@ def test_an_unknown_path_names_the_nearest() -> None:
         ({"low": 0.1}, "has no high"),
         ({"low": "a", "high": 0.2}, "low=a must be a finite number"),
         ({"low": 0.1, "high": math.inf}, "high=inf must be a finite number"),
-        ({"low": True, "high": 2}, "low=True must be a finite number"),
+        ({"low": True, "high": 2}, "low=true must be a finite number"),
         ({"low": 0.1, "high": 0.2, "logg": True}, "has logg, but takes only high, log, low, of, step, transform"),
         ({"low": 0.1, "high": 0.2, "log": "yes"}, "log=yes must be true or false"),
         ({"low": 0.1, "high": 0.2, "transform": "square"}, "transform=square is unknown"),

@@ -316,6 +316,11 @@ def settings_to_json(definition: StudyDefinition) -> JsonDict:
 
 def _check_continues(before: JsonDict, definition: StudyDefinition) -> None:
     other = f"or begin another study with study.name={definition.name}-2"
+    if before.get("agent", definition.agent) != definition.agent:
+        raise UserError(
+            f"study {definition.name} is one of {before['agent']}, and this is {definition.agent}.\n"
+            f"go back to that, {other}"
+        )
     changed = definition.space.difference(before["space"])
     if changed:
         raise UserError(
