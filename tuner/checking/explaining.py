@@ -189,6 +189,8 @@ def _explain_key(loader: ConfigLoaderImpl, key: str, value: str, before: DictCon
     if OmegaConf.is_dict(_node_at(before, parent)) and not len(_node_at(before, parent)):
         options = sorted(set(loader.get_group_options(parent)) - {"off", "none"})
         return UserError(f"unknown key {key}: {parent} is off; choose {parent}={' or '.join(options)} as well")
+    if key.startswith("study.evolution") and _node_at(before, "study.evolution") is None:
+        return UserError(f"unknown key {key}: it is of a population; choose study=pbt as well")
     if key.startswith("space."):
         return _explain_space(key, value, before)
     if isinstance(target, str) and _takes(target, name, bool(nearest(key, _paths(before)))):
@@ -236,6 +238,9 @@ def _explain_space(key: str, value: str, before: DictConfig) -> UserError:
             return _replaced(f"space.{path}", f"{{choices: {value}}}")
         return UserError(f"space.{path} has no {name} yet: to add it, type +{key}={value}")
     current = _node_at(before, path)
+    if current is not None and OmegaConf.is_dict(current) and len(current):
+        rule = "is a group of settings, and no group is searched; search one of them"
+        return UserError(f"{path} {rule}{_listed(current)}")
     if current is None or OmegaConf.is_dict(current):
         close = nearest(path, [known for known in _paths(before) if not known.startswith("space.")])
         hint = one_of(f"space.{known}{suffix}" for known in close) or _names_there(key, before)

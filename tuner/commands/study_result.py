@@ -3,7 +3,7 @@
 import importlib
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -254,5 +254,7 @@ def _has_checkpoint(run: RunRecord) -> bool:
 def _row(run: RunRecord) -> dict[str, Any]:
     outcome = None if run.outcome is None else run.outcome.value
     about: Mapping[str, Scalar] = {"stage": run.stage, "number": run.number, "label": run.label, "seed": run.seed}
-    result = {"outcome": outcome, "value": run.value, **run.scores, "seconds": run.seconds}
-    return {**about, **result, **run.params, "reason": run.reason, "folder": run.folder}
+    origin = {} if run.descent is None else asdict(run.descent)
+    within = {part.environment: part.value for part in run.parts}
+    result = {"outcome": outcome, "value": run.value, **within, **run.scores, "seconds": run.seconds}
+    return {**about, **origin, **result, **run.params, "reason": run.reason, "folder": run.folder}

@@ -157,6 +157,8 @@ def conform(path: str, value: object, annotation: str | None, *, finite: bool = 
         return str(value)
     close = nearest(value, _words_among(kinds)) if isinstance(value, str) else []
     hint = one_of(close)
+    if any(isinstance(kind, _ListOf) and kind.holds([value]) for kind in kinds):
+        hint = f"; of one, type {path}=[{written(value)}]"
     raise UserError(f"{path}={written(value)} must be {_either(kinds)}{hint}")
 
 

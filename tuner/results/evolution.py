@@ -48,7 +48,7 @@ class Evolution:
         if not self.frequencies or wrong or len(set(self.frequencies)) < len(self.frequencies):
             raise UserError(
                 f"study.evolution.frequencies={list(self.frequencies)} must be different numbers of generations, each "
-                f"from 1 to {self.generations - 1}, such as [1] or [1,4]"
+                f"from 1 to {self.generations - 1}, such as [1]{' or [1,4]' if self.generations > 4 else ''}"
             )
 
     def check_size(self, num_members: int) -> None:

@@ -9,7 +9,7 @@ import io
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import ClassVar, Final
 
@@ -57,6 +57,10 @@ class Descent:
     member: int
     generation: int
     parent: int | None = None
+
+
+DESCENT: Final = tuple(field.name for field in fields(Descent))
+"""What a table of a population's runs has besides."""
 
 
 @dataclass(frozen=True)
@@ -368,19 +372,22 @@ class StudySummary:
         """All runs as CSV text, one line each; parameters as columns under their configuration paths.
 
         The machine is named where a run was on another one than the controller's; of several environments, the score in
-        each.
+        each; of a population, whose state a run went on from.
         """
         paths = list(dict.fromkeys(path for run in self.runs for path in run.params))
         names = list(dict.fromkeys(name for run in self.runs for name in run.scores))
         places = ["host"] if any(run.host for run in self.runs) else []
-        fixed_columns = ("stage", "number", "label", "seed", "outcome", "value", *self.environments)
+        descent = DESCENT if any(run.descent for run in self.runs) else ()
+        fixed_columns = ("stage", "number", "label", "seed", *descent, "outcome", "value", *self.environments)
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         rows: list[tuple[Scalar, ...]] = [(*fixed_columns, *names, "seconds", *paths, "reason", "folder", *places)]
         for run in self.runs:
             scores_in = {part.environment: part.value for part in run.parts}
             within = [scores_in.get(name) for name in self.environments]
-            fixed = (run.stage, run.number, run.label, run.seed, run.outcome or "running", run.value, *within)
+            origin = [getattr(run.descent, name, None) for name in descent]
+            what = (run.stage, run.number, run.label, run.seed, *origin)
+            fixed = (*what, run.outcome or "running", run.value, *within)
             scores = [run.scores.get(name) for name in names]
             params = [run.params.get(path) for path in paths]
             rows.append((*fixed, *scores, run.seconds, *params, run.reason, run.folder, *[run.host for _ in places]))

@@ -238,7 +238,8 @@ def resumed_config(folder: Path, composed: Mapping[str, Any], overrides: Sequenc
         set_path(own, changed, get_path(composed, changed))
     done, total = steps_done(folder), own["training"]["total_steps"]
     if done >= total and _is_complete(folder, own):
-        fewer = f", and training.total_steps={total} asks for no more" if total != before["training"]["total_steps"] else ""
+        typed = total != before["training"]["total_steps"]
+        fewer = f", and training.total_steps={total} asks for no more" if typed else ""
         raise UserError(
             f"{folder} has all of its {done:,} steps{fewer}; to go on training add training.total_steps={2 * done} or "
             f"so, to watch it: tuner play {folder}"

@@ -34,6 +34,7 @@ from tuner.results.selection import (
     rank_entrants,
     survivors,
 )
+from tuner.results.wording import counted
 from tuner.study.budget import Allowance
 from tuner.study.control import Interrupts, archive, sole_controller
 from tuner.study.definition import Candidate, StudyDefinition
@@ -292,7 +293,8 @@ class StudyRunner:
         if allowance.one_more(num_entered):
             return True
         study.set_user_attr(attributes.CLOSED, {"num_trials": num_entered, **self._budget})
-        self._listener.on_note(f"{allowance.why_not}, so no more than {num_entered} trials are screened")
+        trials = f"{counted(num_entered, 'trial')} {'is' if num_entered == 1 else 'are'}"
+        self._listener.on_note(f"{allowance.why_not}, so no more than {trials} screened")
         self._listener.on_stage(SCREEN, num_entered, ())
         return False
 

@@ -166,6 +166,19 @@ TRAIN = {
     ),
     "noise on discrete actions": (["noise=gaussian"], "EpsGreedyQPolicy takes no noise: use noise=none"),
     "noise out of range": (["agent=td3", "env=pendulum", "noise.sigma=-1"], "noise needs 0 <= sigma_min <= sigma, got"),
+    "a tracker that is not chosen": (
+        ["tracker=tensorboard", "tracker.wandb.mode=offline"],
+        "unknown key tracker.wandb.mode: tracker wandb is not chosen; choose 'tracker=[tensorboard,wandb]'",
+    ),
+    "a layer that is not there": (
+        ["env=catch", "network=nature_cnn", "network.layers.9.dense=3"],
+        "unknown key network.layers.9.dense; network.layers has 4 entries, the first of which is network.layers.0",
+    ),
+    "a width in place of widths": (["network.hidden_sizes=3"], "of one, type network.hidden_sizes=[3]"),
+    "sequences for an agent that needs them": (
+        ["agent=acer", "buffer=replay"],
+        "the loss of ACER reads ended, which comes with sequences of steps: use buffer=sequences",
+    ),
     "resume of nothing": (["resume=runs/mine"], "runs/mine is not the folder of a run"),
     "a folder that is no folder": (["--config-dir", "groups"], "--config-dir groups: there is no such folder"),
     "an unknown configuration": (["--config-name", "trian"], "there is no configuration trian.yaml"),
@@ -173,6 +186,14 @@ TRAIN = {
 
 
 TUNE = {
+    "a group that is searched": (
+        ["space={network: {low: 1, high: 2}}"],
+        "network is a group of settings, and no group is searched; search one of them: hidden_sizes, activation",
+    ),
+    "generations without a population": (
+        ["study.evolution.generations=4"],
+        "unknown key study.evolution.generations: it is of a population; choose study=pbt as well",
+    ),
     "a setting that is not searched": (
         ["space.agent.tau.low=0.1"],
         "agent.tau is not searched yet: to add it to the space, type '+space.agent.tau={low: 0.1, high: ...}'",
@@ -373,7 +394,7 @@ def test_a_configuration_file_that_is_no_yaml(tuner: CommandLine) -> None:
     ("arguments", "expected"),
     [
         ([], "name the folder of a run: tuner play RUN, such as runs/NAME"),
-        (["runs/mine"], "runs/mine is not the folder of a run"),
+        (["runs/mine"], "runs/mine is not the folder of a run, nor a study"),
         (["one", "two"], "takes one run, got one and two; settings are written KEY=VALUE"),
         (["runs/mine", "num_episode=3"], "unknown key num_episode; did you mean num_episodes?"),
     ],

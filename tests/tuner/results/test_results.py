@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.results.findings import Estimate, Finding, estimate
-from tuner.results.records import RunRecord, StudySummary
+from tuner.results.records import Descent, RunRecord, StudySummary
 from tuner.results.statistics import bootstrap_interval
 from tuner.results.verdict import _against_static, verdict
 from tuner.results.wording import describe_params, format_number, format_seconds, format_value, join_words, short_names
@@ -344,6 +344,18 @@ def test_csv_holds_every_run_and_every_parameter() -> None:
     assert (rows[0]["auc"], rows[0]["optimizer.learning_rate"], rows[0]["agent.n"]) == ("2.5", "0.0006", "")
     assert (rows[1]["value"], rows[1]["agent.n"], rows[1]["reason"]) == ("", "3", 'say "x"\ny')
     assert rows[0]["folder"] == "a,b"
+
+
+def test_csv_tells_where_a_run_of_a_population_went_on_from() -> None:
+    founder = run("trial 0", "screen", 0, 1.0, descent=Descent(member=0, generation=0))
+    copy = run("trial 5", "screen", 5, 2.0, descent=Descent(member=1, generation=1, parent=0))
+    rows = list(csv.DictReader(io.StringIO(study(founder, copy, run("trial 5", "test", 6, 3.0)).to_csv())))
+    assert [(row["member"], row["generation"], row["parent"]) for row in rows] == [
+        ("0", "0", ""),
+        ("1", "1", "0"),
+        ("", "", ""),
+    ]
+    assert "member" not in study(run("trial 0", "screen", 0, 1.0)).to_csv()
 
 
 def test_short_names_leave_out_the_group_where_that_is_clear() -> None:

@@ -92,6 +92,8 @@ def test_a_run_leaves_everything_in_its_folder(tuner: CommandLine, agent: str, b
     assert history["best_reward"] == list(np.maximum.accumulate(history["episode_reward"]))
     logged = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     assert [line["eval/mean_return"] for line in logged if "eval/mean_return" in line][-1] == evaluations(folder)[-1][1]
+    trained = [line for line in logged if "train/loss" in line]
+    assert trained[-1]["step"] == (256 if agent == "ppo" else 240), "what came last is logged, however short the run was"
     config = yaml.safe_load((folder / "config.yaml").read_text())
     assert (config["training"]["total_steps"], config["backend"]["name"]) == (240, backend)
     assert (folder / "checkpoint.safetensors").is_file()
@@ -221,7 +223,8 @@ def test_ctrl_c_saves_and_says_how_to_continue(tuner: CommandLine) -> None:
     straight = tuner("train", *overrides("dqn", "torch"), "hydra.run.dir=straight")
     assert straight.status == 0
     assert evaluations(tuner.folder / "mine") == evaluations(tuner.folder / "straight")
-    steps = [json.loads(line)["step"] for line in (tuner.folder / "mine/metrics.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (tuner.folder / "mine/metrics.jsonl").read_text().splitlines()]
+    steps = [row["step"] for row in rows if "eval/mean_return" in row]
     assert steps == sorted(set(steps))
 
 
@@ -231,7 +234,10 @@ def test_a_finished_run_continues_with_a_larger_budget(tuner: CommandLine) -> No
     assert "mine has all of its 240 steps; to go on training add training.total_steps=480" in tuner.refused(
         "train", "resume=mine"
     )
-    assert tuner("train", "resume=mine", "training.total_steps=480").status == 0
+    fewer = tuner.refused("train", "resume=mine", "training.total_steps=100")
+    assert "mine has all of its 240 steps, and training.total_steps=100 asks for no more" in fewer
+    continued = tuner("train", "resume=mine", "training.total_steps=480")
+    assert (continued.status, continued.output.splitlines()[0]) == (0, "training in mine, from step 240 on")
     after = evaluations(tuner.folder / "mine")
     assert after[:3] == [(fraction / 2, value) for fraction, value in before]
     assert [fraction for fraction, _ in after[3:]] == [2 / 3, 1.0]

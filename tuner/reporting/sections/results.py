@@ -6,7 +6,7 @@ from tuner.reporting.elements import figure, note, number_cell, reason, section,
 from tuner.reporting.markup import Html, tag
 from tuner.reporting.thinning import MOST_LINES, MOST_POINTS, MOST_ROWS, drawn_note
 from tuner.results.findings import Finding, Verdict, estimate
-from tuner.results.records import CONFIRM, RACE, SCREEN, TEST, RunRecord, StudySummary
+from tuner.results.records import CONFIRM, DESCENT, RACE, SCREEN, TEST, RunRecord, StudySummary
 from tuner.results.wording import describe_subject, format_seconds, format_signed, short_names
 
 _TONES = {
@@ -111,11 +111,12 @@ def trials_section(summary: StudySummary) -> Html:
     names = short_names(dict.fromkeys(path for run in runs for path in run.params))
     stages = [stage for stage in (RACE, CONFIRM, TEST) if summary.stage(stage)]
     others = [other.name for other in summary.others]
-    heads = ["trial", "outcome", "score", *others, *stages, *names.values(), "time"]
+    descent = DESCENT if any(run.descent for run in runs) else ()
+    heads = ["trial", *descent, "outcome", "score", *others, *stages, *names.values(), "time"]
     ordered = sorted(
         runs, key=lambda run: (not run.complete, -(summary.merit(run) or 0.0) if run.complete else run.number)
     )
-    rows = [_trial_row(summary, run, stages, list(names)) for run in ordered[:MOST_ROWS]]
+    rows = [_trial_row(summary, run, descent, stages, list(names)) for run in ordered[:MOST_ROWS]]
     words = "Click a heading to sort. The columns of later stages show interquartile means."
     if len(ordered) > MOST_ROWS:
         words += f" These are the best {MOST_ROWS:,} of {len(ordered):,} trials; trials.csv has all."
@@ -123,7 +124,9 @@ def trials_section(summary: StudySummary) -> Html:
     return section("trials", "Trials", hint, table("trial-table", heads, rows, titles={v: k for k, v in names.items()}))
 
 
-def _trial_row(summary: StudySummary, run: RunRecord, stages: Sequence[str], paths: Sequence[str]) -> Html:
+def _trial_row(
+    summary: StudySummary, run: RunRecord, descent: Sequence[str], stages: Sequence[str], paths: Sequence[str]
+) -> Html:
     later = []
     for stage in stages:
         scores = [other.score for other in summary.stage(stage, run.label) if other.score is not None]
@@ -134,6 +137,7 @@ def _trial_row(summary: StudySummary, run: RunRecord, stages: Sequence[str], pat
     return tag(
         "tr",
         number_cell(run.number, run.label + (" ★" if winner else "")),
+        *(number_cell(getattr(run.descent, name, None)) for name in descent),
         tag("td", tag("span", state, class_=f"state {kind}")),
         number_cell(run.value),
         *(number_cell(run.scores.get(other.name)) for other in summary.others),
