@@ -76,7 +76,7 @@ CASES = {
         timed_steps=51_200,
         num_envs=8,
     ),
-    "a2c": Case("A2C", "CartPole-v1", (64, 64), 40, rollout_steps=5, warm_steps=4000, timed_steps=40_000, num_envs=8),
+    "a2c": Case("A2C", "CartPole-v1", (64, 64), 40, rollout_steps=5, warm_steps=4000, timed_steps=160_000, num_envs=8),
     "trpo": Case(
         *("TRPO", "CartPole-v1", (64, 64), 512),
         rollout_steps=512,

@@ -93,7 +93,9 @@ def test_a_run_leaves_everything_in_its_folder(tuner: CommandLine, agent: str, b
     logged = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     assert [line["eval/mean_return"] for line in logged if "eval/mean_return" in line][-1] == evaluations(folder)[-1][1]
     trained = [line for line in logged if "train/loss" in line]
-    assert trained[-1]["step"] == (256 if agent == "ppo" else 240), "what came last is logged, however short the run was"
+    assert trained[-1]["step"] == (256 if agent == "ppo" else 240), (
+        "what came last is logged, however short the run was"
+    )
     config = yaml.safe_load((folder / "config.yaml").read_text())
     assert (config["training"]["total_steps"], config["backend"]["name"]) == (240, backend)
     assert (folder / "checkpoint.safetensors").is_file()
