@@ -15,18 +15,24 @@ from tuner.trial.context import current_trial
 BEST = 100.0
 """Score at the end of a run that has the best rate at every moment, without noise."""
 
+_HIDES_NOTHING = -4.0
+"""Logarithm of the rate at which all is shown that was learned."""
+
 
 @dataclass(frozen=True)
 class Drifting:
     """A synthetic learner. Called with a seed it learns, from where an earlier attempt stopped.
 
-    Each part of training adds to the score, the more the nearer the rate is to the best one of that moment.
+    Each part of training adds to the score, the more the nearer the rate is to the best one of that moment. A high rate
+    may hide some of what was learned, as noisy steps do near an optimum: lowering it shows more at once and learns less
+    from then on, which is what greedy searches fall for.
 
     Attributes:
         learning_rate: Until the schedule says otherwise. The best one is 0.1 at the beginning.
         drift: So many powers of ten lower it is at the end.
         width: Powers of ten off the best rate at which a part adds exp(-1/2) of what it could.
         noise: Standard deviation of what a part adds.
+        hidden: So much less is shown for each power of ten by which the rate is above 1e-4.
         num_points: Reports of a run, and parts.
         total_steps: Environment steps that a run stands for: the unit of the schedule.
         schedule: By name (`learning_rate`), pairs (environment steps, value from then on).
@@ -36,6 +42,7 @@ class Drifting:
     drift: float = 2.0
     width: float = 0.5
     noise: float = 1.0
+    hidden: float = 0.0
     num_points: int = 16
     total_steps: int = 1600
     schedule: Mapping[str, Sequence[Sequence[float]]] = field(default_factory=dict)
@@ -44,6 +51,7 @@ class Drifting:
         for name in ("learning_rate", "width"):
             require(getattr(self, name) > 0.0, name, getattr(self, name), "above 0")
         require(self.noise >= 0.0, "noise", self.noise, "at least 0")
+        require(self.hidden >= 0.0, "hidden", self.hidden, "at least 0")
         require(self.num_points >= 1, "num_points", self.num_points, "at least 1")
         unknown = [name for name in self.schedule if name != "learning_rate"]
         require(not unknown, "schedule", ", ".join(unknown), "of learning_rate, the only number that may change")
@@ -56,12 +64,19 @@ class Drifting:
     def gain(self, point: int) -> float:
         """What the part before a report adds without noise; points are counted from 0."""
         best = -1.0 - self.drift * (point + 0.5) / self.num_points
-        off = (math.log10(self.rate(point * self.total_steps / self.num_points)) - best) / self.width
+        off = (math.log10(self._rate_in(point)) - best) / self.width
         return BEST / self.num_points * math.exp(-0.5 * off**2)
+
+    def _rate_in(self, point: int) -> float:
+        return self.rate(point * self.total_steps / self.num_points)
+
+    def _hides(self, point: int) -> float:
+        """What the rate of the part before a report takes from what is shown."""
+        return self.hidden * max(math.log10(self._rate_in(point)) - _HIDES_NOTHING, 0.0)
 
     def expected_score(self) -> float:
         """The score at the end without noise."""
-        return sum(self.gain(point) for point in range(self.num_points))
+        return sum(self.gain(point) for point in range(self.num_points)) - self._hides(self.num_points - 1)
 
     def __call__(self, seed: int) -> float:
         """Runs; without a run around it, returns the last score at once."""
@@ -69,9 +84,9 @@ class Drifting:
         done = dict(trial.reported) if trial is not None else {}
         if trial is not None and done:
             trial.report(max(done), done[max(done)])  # the answer may have been one that no attempt heard
-        score = done[max(done)] if done else 0.0
+        learned = done[max(done)] + self._hides(len(done) - 1) if done else 0.0
         for point in range(len(done), self.num_points):
-            score += self.gain(point) + self.noise * random.Random(f"{seed} {point}").gauss(0.0, 1.0)
+            learned += self.gain(point) + self.noise * random.Random(f"{seed} {point}").gauss(0.0, 1.0)
             if trial is not None:
-                trial.report((point + 1) / self.num_points, score)
-        return score
+                trial.report((point + 1) / self.num_points, learned - self._hides(point))
+        return learned - self._hides(self.num_points - 1)

@@ -1,0 +1,141 @@
+# ruff: noqa: T201
+"""Whole studies against RL Baselines3 Zoo: six configurations of PPO on CartPole, two at a time.
+
+    python tests/benchmarks/studies_against_zoo.py --others PYTHON [--rounds N] [--backends torch keras]
+
+Everybody tries the same six: two learning rates, three numbers of epochs, 8 environments, 100,000 steps each, five
+evaluations of ten episodes, one thread, nothing pruned. Ours is `tuner tune` up to the end of its screening; the zoo's
+is two processes of `python -m rl_zoo3.train --optimize` on one storage, as its documentation advises for several at a
+time, in which the six are enqueued. Seconds count from the start of the command, imports and compilation included. The
+contenders take turns, and ratios are taken within a round. PYTHON is an interpreter that has rl_zoo3.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+LEARNING_RATES, NUM_EPOCHS = (3e-4, 1e-3), (5, 10, 20)
+TOTAL_STEPS, EVALUATIONS, EPISODES, AT_A_TIME = 100_000, 5, 10, 2
+ONE_THREAD = {
+    **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"),
+    **dict.fromkeys(("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"), "1"),
+    "TF_CPP_MIN_LOG_LEVEL": "3",
+    "CUDA_VISIBLE_DEVICES": "",
+}
+ENQUEUE = """
+import sys, json, optuna
+study = optuna.create_study(study_name="six", storage=sys.argv[1], direction="maximize")
+for rate, epochs in json.loads(sys.argv[2]):
+    study.enqueue_trial({
+        "learning_rate": rate, "n_epochs": epochs, "n_steps_pow": 5, "batch_size_pow": 8, "one_minus_gamma": 0.02,
+        "one_minus_gae_lambda": 0.05, "ent_coef": 1e-8, "clip_range": 0.2, "max_grad_norm": 0.5, "net_arch": "small",
+        "activation_fn": "tanh",
+    })
+"""
+SCORES = """
+import sys, json, optuna
+trials = optuna.load_study(study_name="six", storage=sys.argv[1]).trials
+print(json.dumps([trial.value for trial in trials if trial.value is not None]))
+"""
+
+
+def main() -> None:
+    """Measure in turns and print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--others", required=True, help="interpreter that has rl_zoo3")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--backends", nargs="+", choices=("torch", "keras"), default=["torch", "keras"])
+    options = parser.parse_args()
+    seconds: dict[str, list[float]] = {}
+    for number in range(options.rounds):
+        for contender in (*options.backends, "zoo"):
+            with tempfile.TemporaryDirectory() as folder:
+                took, scores = zoo(options.others, folder) if contender == "zoo" else ours(contender, folder)
+            seconds.setdefault(contender, []).append(took)
+            told = ", ".join(f"{score:.0f}" for score in sorted(scores))
+            print(f"round {number + 1}, {contender}: {took:.1f} s; last evaluations {told}", flush=True)
+    for backend in options.backends:
+        ratios = sorted(theirs / mine for mine, theirs in zip(seconds[backend], seconds["zoo"], strict=True))
+        median = statistics.median(ratios)
+        print(f"{backend}: {median:.2f} [{ratios[0]:.2f}, {ratios[-1]:.2f}] times as fast as the zoo")
+
+
+def ours(backend: str, folder: str) -> tuple[float, list[float]]:
+    """Seconds until the six are screened, and their last evaluations."""
+    began = time.time()
+    words = [sys.executable, __file__, "--screen", backend]
+    done = subprocess.run(
+        words, cwd=folder, env={**os.environ, **ONE_THREAD}, capture_output=True, text=True, check=True
+    )
+    ended, scores = json.loads(done.stdout.splitlines()[-1])
+    return ended - began, scores
+
+
+def screen(backend: str) -> None:
+    """The study, in this process; prints when its screening ended."""
+    from tuner.commands.preflight import preflight
+    from tuner.commands.tune import tune
+    from tuner.study import StudyListener
+
+    ends: list[float] = []
+    scores: list[float] = []
+
+    class Stopwatch(StudyListener):
+        """Knows when each screening run ended."""
+
+        def on_end(self, run: Any, record: Any) -> None:
+            """Noted each time."""
+            if record.stage == "screen":
+                ends.append(time.time())
+                scores.append(record.value)
+
+    overrides = [
+        *("agent=ppo", "env=cartpole", f"backend={backend}", "env.num_envs=8", "sampler=grid", "space=none"),
+        "+space.optimizer.learning_rate={choices: [" + ", ".join(map(str, LEARNING_RATES)) + "]}",
+        "+space.buffer.num_epochs={choices: [" + ", ".join(map(str, NUM_EPOCHS)) + "]}",
+        *("buffer.num_steps=32", "buffer.batch_size=256", "agent.gamma=0.98", "agent.gae_lambda=0.95"),
+        *(f"training.total_steps={TOTAL_STEPS}", f"evaluation.num_points={EVALUATIONS}"),
+        *(f"evaluation.num_episodes={EPISODES}", f"executor.parallel={AT_A_TIME}", "pruner=none", "warm_start=off"),
+        *(f"study.num_trials={len(LEARNING_RATES) * len(NUM_EPOCHS)}", "study.metric=final"),
+        *("study.num_race_seeds=0", "study.num_candidates=1", "study.num_select_seeds=1", "study.num_test_seeds=2"),
+    ]
+    tune(preflight("tune", overrides), overrides, listener=Stopwatch())
+    print(json.dumps([ends[-1], scores]))
+
+
+def zoo(python: str, folder: str) -> tuple[float, list[float]]:
+    """Seconds until both of its processes are done, and the last evaluations."""
+    storage = f"sqlite:///{Path(folder, 'zoo.db')}"
+    env = {**os.environ, **ONE_THREAD}
+    six = json.dumps([(rate, epochs) for rate in LEARNING_RATES for epochs in NUM_EPOCHS])
+    subprocess.run([python, "-c", ENQUEUE, storage, six], check=True, env=env, capture_output=True)
+    words = [
+        *(python, "-m", "rl_zoo3.train", "--optimize-hyperparameters", "--algo", "ppo", "--env", "CartPole-v1"),
+        *("-n", str(TOTAL_STEPS), "--n-trials", str(len(LEARNING_RATES) * len(NUM_EPOCHS) // AT_A_TIME)),
+        *("--n-evaluations", str(EVALUATIONS), "--eval-episodes", str(EPISODES), "--sampler", "random"),
+        *("--pruner", "none", "--storage", storage, "--study-name", "six", "--no-optim-plots"),
+        *("--num-threads", "1", "--device", "cpu", "--verbose", "0", "--log-folder", folder),
+    ]
+    began = time.time()
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    workers = [subprocess.Popen(words, cwd=folder, env=env, **silent) for _ in range(AT_A_TIME)]
+    codes = [worker.wait() for worker in workers]
+    if any(codes):
+        raise SystemExit(f"rl_zoo3 failed: {' '.join(words)}")
+    took = time.time() - began
+    done = subprocess.run([python, "-c", SCORES, storage], check=True, env=env, capture_output=True, text=True)
+    return took, json.loads(done.stdout.splitlines()[-1])
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--screen"]:
+        screen(sys.argv[2])
+    else:
+        main()
