@@ -87,7 +87,8 @@ class ClusterChaos(Chaos):
         return bool(victims)
 
     def _trials(self) -> list[psutil.Process]:
-        if not any((self.folder / "studies" / STUDY).glob("screen/*")):
+        begun = ((self.folder / "studies" / STUDY).glob(f"{stage}/*") for stage in ("screen", "evolve"))
+        if not any(map(any, begun)):
             return []  # what runs is the probe
         found = [trial for seat in seats() for server in _children(seat) for trial in _children(server)]
         self._dice.shuffle(found)

@@ -30,6 +30,14 @@ DQN = (
     *("study.retries=100", "study.max_failures=100"),
 )
 
+POPULATION = (
+    *("study=pbt", "agent=dqn", "tracker=jsonl", "executor.parallel=1", "network.hidden_sizes=[16]"),
+    *("training.total_steps=1200", "buffer.learning_starts=100", "evaluation.num_points=3"),
+    *("evaluation.num_episodes=4", "study.num_trials=4", "study.evolution.generations=3"),
+    *("study.num_candidates=1", "study.num_select_seeds=1", "study.num_test_seeds=1"),
+    *("study.retries=100", "study.max_failures=100"),
+)
+
 
 @pytest.fixture(autouse=True)
 def _nothing_left_behind() -> None:
@@ -141,6 +149,18 @@ def test_machines_and_seats_that_die_cost_nothing_but_time(tmp_path: Path, clust
     assert disturbed.run(kinds, longest_wait_s=0.4) == []
     assert_equal(disturbed, alone)
     assert disturbed.counted.total() == len(kinds)
+
+
+@pytest.mark.slow
+def test_a_population_whose_machines_die_has_the_tree_that_it_would_have_had(tmp_path: Path, cluster: Any) -> None:
+    """Copies go on from checkpoints that were made on machines that are gone."""
+    alone = Chaos(tmp_path / "alone", POPULATION)
+    disturbed = ClusterChaos(cluster, tmp_path / "disturbed", POPULATION, seed=2)
+    alone.run()
+    assert disturbed.run(["node", "actor"], longest_wait_s=4.0) == []
+    assert_equal(disturbed, alone)
+    tree = [record["descent"] for record in alone.records() if record["stage"] == "evolve"]
+    assert sorted((one["member"], one["generation"]) for one in tree) == [(m, g) for m in range(4) for g in range(3)]
 
 
 def test_nothing_outlives_a_controller_that_is_killed(tmp_path: Path, cluster: Any) -> None:
