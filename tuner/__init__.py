@@ -4,7 +4,7 @@
 
     outcome = tuner.train(["agent=ppo", "env=acrobot"])      # as `tuner train agent=ppo env=acrobot`
     result = tuner.tune(["agent=ppo"])                       # as `tuner tune agent=ppo`
-    agent = tuner.load(result).agent()                       # of any study, by its name too
+    agent = tuner.load(result).agent()                       # of a study; of a run: tuner.load_agent(RUN)
     action, _ = agent.predict(observation)
 
 Importing this package imports neither a framework, nor Optuna, nor Hydra: each function brings what it needs.
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from pathlib import Path  # each module that is imported here lengthens the time before Ctrl-C is listened to
 
     from tuner.commands.study_result import StudyResult, TuneResult
+    from tuner.runs.player import Player
     from tuner.runs.training import TrainOutcome
 
-__all__ = ["hub", "load", "report", "train", "tune"]
+__all__ = ["hub", "load", "load_agent", "report", "train", "tune"]
 
 
 def train(
@@ -116,6 +117,24 @@ def load(
     from tuner.config.trust import trusted_modules
 
     return load_study(study, storage, trusted_modules(list(trust)))
+
+
+def load_agent(run: "str | Path", *, weights: str = "last", trust: Sequence[str] = ()) -> "Player":
+    """The trained agent of a run, on the CPU: `action, _ = tuner.load_agent(RUN).predict(obs)`.
+
+    Args:
+        run: Its folder, a checkpoint file in one, or a study, by folder or name: the winner's run of highest score.
+        weights: "last", or "best": those of the best evaluation.
+        trust: Modules outside of `tuner` that it may name, as `trust=` on the command line.
+
+    Raises:
+        tuner.errors.UserError: There is no such run, it has no such weights, or a function was run.
+        note_rl.errors.CheckpointError: The checkpoint is damaged.
+    """
+    from tuner.commands.loading import player_of
+    from tuner.config.trust import trusted_modules
+
+    return player_of(str(run), weights, trusted_modules(list(trust)))
 
 
 def report(step: float, value: float) -> bool:

@@ -147,5 +147,12 @@ def _leaf_of(space: spaces.Space[Any], observation: Any) -> Any:
     """The value there."""
     while isinstance(space, spaces.Dict | spaces.Tuple):
         key: Any = next(iter(space.spaces)) if isinstance(space, spaces.Dict) else 0
-        space, observation = space.spaces[key], observation[key]
+        try:
+            space, observation = space.spaces[key], observation[key]
+        except (TypeError, LookupError) as error:
+            kind = "a dictionary" if isinstance(space, spaces.Dict) else "a tuple"
+            named = f" with {', '.join(map(repr, space.spaces))}" if isinstance(space, spaces.Dict) else ""
+            raise EnvironmentMismatchError(
+                f"an observation here is {kind}{named}; this is a {type(observation).__name__}"
+            ) from error
     return observation

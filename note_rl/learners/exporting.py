@@ -34,20 +34,27 @@ class GreedyRule:
     """How answers [B, ...] of an agent become actions without exploration.
 
     Attributes:
-        kind: "argmax", the number of the highest; "clip", the answers within bounds; "squash", tanh of them, scaled to
-            the bounds.
+        kind: "argmax", the number of the highest; "argmax_each", that of each part of the answers; "switch", 1 where
+            an answer is above a half; "clip", the answers within bounds; "squash", tanh of them, scaled to the bounds.
         action_shape: Of one action; () for one of several.
-        first: Number of the first action, of which there is a choice.
+        first: Number of the first action, of which there is a choice; of each, [D], where there are D.
+        sizes: Of the parts of an answer, D of them.
         low, high: Bounds of the numbers of an action, [A].
         with_deviations: Whether an answer holds log deviations behind the means, which are left aside.
     """
 
-    kind: Literal["argmax", "clip", "squash"]
+    kind: Literal["argmax", "argmax_each", "switch", "clip", "squash"]
     action_shape: tuple[int, ...] = ()
-    first: int = 0
+    first: int | tuple[int, ...] = 0
+    sizes: tuple[int, ...] = ()
     low: FloatArray = field(default_factory=lambda: np.zeros(0, np.float32))
     high: FloatArray = field(default_factory=lambda: np.zeros(0, np.float32))
     with_deviations: bool = False
+
+    @property
+    def chooses(self) -> bool:
+        """Whether actions are whole numbers."""
+        return self.kind in ("argmax", "argmax_each", "switch")
 
 
 # By the method that chooses, so that a class with another one is not taken for what it inherits from.
@@ -70,10 +77,15 @@ def greedy_rule(policy: Policy, action_space: Any) -> GreedyRule:
     chooses = type(policy).greedy
     if isinstance(action_space, spaces.Discrete) and chooses in _HIGHEST:
         return GreedyRule("argmax", first=int(action_space.start))
+    if isinstance(action_space, spaces.MultiDiscrete) and chooses is SoftmaxPolicy.greedy:
+        sizes, first = (tuple(map(int, part.reshape(-1))) for part in (action_space.nvec, action_space.start))
+        return GreedyRule("argmax_each", action_space.shape, first, sizes)
+    if isinstance(action_space, spaces.MultiBinary) and chooses is SoftmaxPolicy.greedy:
+        return GreedyRule("switch", action_space.shape)
     if isinstance(action_space, spaces.Box) and chooses in _NUMBERS:
         kind, with_deviations = _NUMBERS[chooses]
         low, high = (bound.reshape(-1).astype(np.float32) for bound in (action_space.low, action_space.high))
-        return GreedyRule(kind, action_space.shape, 0, low, high, with_deviations)
+        return GreedyRule(kind, action_space.shape, low=low, high=high, with_deviations=with_deviations)
     raise SettingsError(
         f"{type(policy).__name__} chooses for {action_space} in a way that cannot be written down: known are policies "
         "that take the highest score, NoisyPolicy, GaussianPolicy and SquashedGaussianPolicy"

@@ -70,7 +70,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
 
 def _shapes(policy: ExportedPolicy) -> str:
     rule = policy.rule
-    action = "int64" if rule.kind == "argmax" else "float32"
+    action = "int64" if rule.chooses else "float32"
     sizes = {
         f"observation {policy.obs_dtype}": policy.obs_shape,
         f"action {action}": rule.action_shape,

@@ -7,8 +7,10 @@ from typing import Final
 from tuner.commands.study_result import StudyResult
 from tuner.errors import UserError
 from tuner.results.records import STAGES, RunRecord, StudySummary
-from tuner.runs.folders import CONFIG_FILE, has_run, no_run_or_study, read_config
-from tuner.runs.trained import folder_of
+from tuner.runs.folders import CONFIG_FILE, has_run, no_run_or_study, read_config, read_run
+from tuner.runs.functions import is_function
+from tuner.runs.player import Player
+from tuner.runs.trained import BEST, LAST, folder_of, load_run
 from tuner.study import StudyStore, Winner, find_winner, home_of, recorded_home, summarise
 from tuner.study.storage.opening import IN_MEMORY, file_of
 from tuner.support.passwords import shown
@@ -65,6 +67,17 @@ def place_of(word: str, trust: tuple[str, ...], environment: str | None = None) 
     return place if study is None else load(study, None, trust).best_run(environment=environment)
 
 
+def player_of(word: str, weights: str, trust: tuple[str, ...]) -> Player:
+    """See `tuner.load_agent`."""
+    place = place_of(word, trust)
+    of_the_run = read_run(folder_of(place), trust)
+    if is_function(of_the_run):
+        raise UserError(f"{folder_of(place)} is a run of a function, which has no policy")
+    if weights not in (LAST, BEST):
+        raise UserError(f"weights={weights!r} must be {LAST} or {BEST}")
+    return Player(load_run(place, trust, weights))
+
+
 def leads_to(folder: Path, url: str) -> bool:
     """Whether the storage of a study is found by its folder alone."""
     try:
@@ -76,6 +89,8 @@ def leads_to(folder: Path, url: str) -> bool:
 
 def _storage_of(folder: Path) -> str:
     """The storage that lies where the command was given which made the folder of a study."""
+    if has_run(folder):
+        raise UserError(f"{folder} is a run, and no study: its agent is tuner.load_agent({str(folder)!r})")
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder}; give the name of a study, its folder, or a result of tuner.tune")
     for place in (Path(), *folder.resolve().parents[:2]):

@@ -119,10 +119,15 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
 
 
 def _say_better(console: Console, folder: Path, outcome: TrainOutcome) -> None:
-    """Where the weights are that were evaluated better than the last ones."""
+    """Where the weights are that were evaluated better than the last ones, or that these were by other episodes."""
     path = folder / BEST_FILE
     about = about_best(path) if path.is_file() else {}
     if about and about["mean_return"] > outcome.final_return:
+        if about["num_env_steps"] == outcome.num_env_steps:  # it ended early, right behind an evaluation
+            first = format_number(about["mean_return"])
+            line = f"that is of fresh episodes: the {first} of the same weights before it may have been luck"
+            console.print(line, soft_wrap=True)
+            return
         best = f"[bold]{format_number(about['mean_return'])}[/bold] after {about['num_env_steps']:,} steps"
         watch = f"[bold]tuner play {escape(str(folder))} weights=best[/bold]"
         console.print(f"best evaluation {best}; watch it: {watch}", soft_wrap=True)

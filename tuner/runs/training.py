@@ -19,6 +19,7 @@ from tuner.results.objective import missing_points
 from tuner.runs.acting import acting_by
 from tuner.runs.build import BuiltRun, build_distributed, build_run
 from tuner.runs.checkpoints import BestWeights, Checkpoint, EpisodeLog, take_weights
+from tuner.runs.places import Places
 from tuner.runs.threads import few_threads
 from tuner.runs.together import role_of, together
 from tuner.trial.context import TrialContext
@@ -34,7 +35,13 @@ TARGET_REWARD, EARLY_STOPPING = "target_reward", "early_stopping"
 
 @dataclass(frozen=True)
 class EvaluationPoint:
-    """Mean return without exploration after a fraction of the budget."""
+    """Mean return without exploration, at a point of the grid.
+
+    Attributes:
+        fraction: Of the budget, as planned.
+        num_env_steps: Done by then: a phase, such as a rollout, ends at the point or behind it, and may pass several.
+        mean_return: Of the evaluation's episodes.
+    """
 
     fraction: float
     num_env_steps: int
@@ -178,6 +185,7 @@ class EvaluationGrid(Callback):
         self._num_points = run.config.evaluation.num_points
         self._total_steps = run.config.training.total_steps
         self._passed = self._num_passed(run.agent.num_env_steps)
+        self._places = Places(checkpoint.folder)
         self._training = False
 
     def _num_passed(self, num_env_steps: int) -> int:
@@ -195,9 +203,12 @@ class EvaluationGrid(Callback):
         """All evaluations of the run so far."""
         most = self._run.agent.num_env_steps
         return tuple(
-            EvaluationPoint(fraction, min(round(fraction * self._total_steps), most), value)
+            EvaluationPoint(fraction, min(self._places.of(self._planned(fraction)), most), value)
             for fraction, value in sorted(self._reporter.reported)
         )
+
+    def _planned(self, fraction: float) -> int:
+        return round(fraction * self._total_steps)
 
     def make_up(self) -> None:
         """Evaluates what an earlier attempt has passed and not reported; of a new run, the weights it starts from.
@@ -274,7 +285,8 @@ class EvaluationGrid(Callback):
             metrics = self._measured(points[-1])
             known = {**dict.fromkeys(fractions, metrics[EVALUATION_METRIC]), **known}
         if self._training:
-            self._run.agent.note_evaluation(known[fractions[-1]], round(fractions[-1] * self._total_steps))
+            self._run.agent.note_evaluation(known[fractions[-1]], self._planned(fractions[-1]))
+        self._places.note(map(self._planned, fractions), num_env_steps)
         try:
             for fraction in fractions:
                 self._reporter.report(fraction, known[fraction], self._checkpoint.clock.seconds)
@@ -307,6 +319,7 @@ class MetricsLog(Callback):
         self._last_time = time.perf_counter()
         self._last_steps = run.agent.num_env_steps
         self._of_phase: Logs = {}
+        self._reduced = False
 
     def on_episode_end(self, episode: int, logs: Logs) -> None:
         """Keeps the return until the next line."""
@@ -317,14 +330,19 @@ class MetricsLog(Callback):
             self._episodes.add_episode(logs["reward"], int(logs["num_env_steps"]), logs["time"])
 
     def on_plateau(self, text: str, logs: Logs) -> None:
-        """Says that learning rates were lowered."""
+        """Says that learning rates were lowered; the first optimizer's is in the next row, which comes at once.
+
+        Not here, where a run that ends while it logs would have been reduced and not know it.
+        """
+        self._of_phase = {**self._of_phase, **logs}
+        self._reduced = True
         self._reporter.note(f"after {int(logs['num_env_steps']):,} steps: {text}")
 
     def on_phase_end(self, phase: int, logs: Logs) -> None:
         """Logs if it is time: what the phase was like, and scheduled values, which are among its logs."""
         del phase
         self._of_phase = logs
-        if time.perf_counter() - self._last_time >= LOG_INTERVAL_S:
+        if self._reduced or time.perf_counter() - self._last_time >= LOG_INTERVAL_S:
             self._write()
 
     def on_train_end(self, logs: Logs) -> None:
@@ -345,5 +363,5 @@ class MetricsLog(Callback):
             metrics["train/episode_length"] = float(np.mean(self._lengths))
         self._returns.clear()
         self._lengths.clear()
-        self._last_time, self._last_steps, self._of_phase = now, num_env_steps, {}
+        self._last_time, self._last_steps, self._of_phase, self._reduced = now, num_env_steps, {}, False
         self._reporter.log(num_env_steps, metrics)

@@ -89,6 +89,12 @@ def _choice(rule: GreedyRule) -> Callable[[tf.Tensor], tf.Tensor]:
     def choose(scores: tf.Tensor) -> tf.Tensor:
         if rule.kind == "argmax":
             return tf.argmax(scores, axis=-1, output_type=tf.int64) + rule.first
+        if rule.kind == "argmax_each":
+            parts = tf.split(scores, list(rule.sizes), axis=-1)
+            highest = tf.stack([tf.argmax(part, axis=-1, output_type=tf.int64) for part in parts], axis=-1)
+            return tf.reshape(highest + tf.constant(rule.first, tf.int64), (-1, *rule.action_shape))
+        if rule.kind == "switch":
+            return tf.reshape(tf.cast(scores > 0.5, tf.int64), (-1, *rule.action_shape))
         numbers = tf.split(scores, 2, axis=-1)[0] if rule.with_deviations else scores
         if rule.kind == "squash":
             numbers = rule.low + 0.5 * (tf.tanh(numbers) + 1.0) * (rule.high - rule.low)

@@ -215,6 +215,14 @@ def _split(graph: _GraphWriter, operation: Any) -> None:
     graph.give(operation, *names)
 
 
+def _split_unevenly(graph: _GraphWriter, operation: Any) -> None:
+    tensor, sizes, axis = operation.inputs
+    names = [f"part_{len(graph.nodes)}_{index}" for index in range(len(operation.outputs))]
+    inputs = [graph.name_of(tensor), graph.constant(graph.known(sizes).astype(np.int64))]
+    graph.nodes.append(helper.make_node("Split", inputs, names, axis=int(graph.known(axis))))
+    graph.give(operation, *names)
+
+
 def _transpose(graph: _GraphWriter, operation: Any) -> None:
     order = graph.known(operation.inputs[1]).tolist()
     graph.give(operation, graph.node("Transpose", [graph.name_of(operation.inputs[0])], perm=order))
@@ -338,6 +346,7 @@ _WRITERS: dict[str, Callable[[_GraphWriter, Any], None]] = {
     "Pack": _pack,
     "ConcatV2": _concat,
     "Split": _split,
+    "SplitV": _split_unevenly,
     "Transpose": _transpose,
     "GatherV2": _gather,
     "StridedSlice": _strided_slice,

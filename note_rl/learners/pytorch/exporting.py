@@ -141,7 +141,13 @@ class _Choice(nn.Module):
         """Actions [B, *action_shape]."""
         rule = self.rule
         if rule.kind == "argmax":
-            return scores.argmax(-1) + rule.first
+            return scores.argmax(-1) + torch.tensor(rule.first)
+        if rule.kind == "argmax_each":
+            parts = torch.split(scores, list(rule.sizes), dim=-1)
+            highest = torch.stack([part.argmax(-1) for part in parts], dim=-1)
+            return (highest + torch.tensor(rule.first)).reshape(-1, *rule.action_shape)
+        if rule.kind == "switch":
+            return (scores > 0.5).long().reshape(-1, *rule.action_shape)
         numbers = scores.chunk(2, dim=-1)[0] if rule.with_deviations else scores
         if rule.kind == "squash":
             numbers = self.low + 0.5 * (numbers.tanh() + 1.0) * (self.high - self.low)

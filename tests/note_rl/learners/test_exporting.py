@@ -139,6 +139,46 @@ def test_in_the_framework_s_own_format(framework, tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 1
 
 
+class Locks(gymnasium.Env[np.ndarray, np.ndarray]):
+    """Noise; takes several whole numbers at once."""
+
+    observation_space = spaces.Box(-9.0, 9.0, (3,), np.float32)
+
+    def __init__(self, action_space: Any) -> None:
+        self.action_space = action_space
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
+        super().reset(seed=seed)
+        return np.zeros(3, np.float32), {}
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        return np.zeros(3, np.float32), 0.0, False, False, {}
+
+
+@pytest.mark.parametrize("package", ["pytorch", "keras"])
+@pytest.mark.parametrize(
+    "action_space",
+    [spaces.MultiDiscrete([2, 4, 3], start=[1, -1, 0]), spaces.MultiBinary((2, 2))],
+    ids=["choices", "switches"],
+)
+def test_several_whole_numbers_at_once(package: str, action_space: Any, tmp_path: Path) -> None:
+    agent = FRAMEWORKS[package].agents.PPO(env=partial(Locks, action_space), hidden_size=8)
+    rng = np.random.default_rng(0)
+    state = agent.learner.get_state()
+    moved = {
+        key: values + rng.normal(0, 0.5, values.shape) for key, values in state.items() if values.dtype.kind == "f"
+    }
+    agent.learner.set_state({**state, **{key: values.astype(np.float32) for key, values in moved.items()}})
+    agent.export(tmp_path / "policy.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "policy.onnx")
+    obs = observations(Locks.observation_space)
+    (action,) = session.run(["action"], {"observation": obs})
+    wanted = np.stack([agent.predict(one)[0] for one in obs])
+    assert len(np.unique(wanted.reshape(NUM, -1), axis=0)) > 3, "a policy that always answers the same proves little"
+    assert action.dtype == np.int64
+    np.testing.assert_array_equal(action, wanted)
+
+
 class OwnChoice(NoisyPolicy):
     def greedy(self, scores):
         return -super().greedy(scores)

@@ -8,6 +8,7 @@ import torch
 from note_rl.agents.pytorch import DQN, PPO
 from note_rl.errors import EnvironmentMismatchError, SettingsError
 from note_rl.policy import EpsGreedyQPolicy, GaussianPolicy
+from tests.note_rl.dictionaries import Signs
 
 
 def test_one_observation_or_several() -> None:
@@ -26,6 +27,14 @@ def test_one_observation_or_several() -> None:
         assert env.action_space.contains(found)
     with pytest.raises(EnvironmentMismatchError, match=r"CartPole-v1 has the shape \[4\].*this one has \[3\]"):
         agent.predict(np.zeros(3))
+
+
+def test_a_row_where_a_dictionary_is_wanted_is_refused_in_words() -> None:
+    agent = DQN(env=Signs, hidden_size=8)
+    with pytest.raises(EnvironmentMismatchError, match="a dictionary with 'image', 'sign'; this is a ndarray"):
+        agent.predict(np.zeros((2, 37), np.float32))
+    with pytest.raises(EnvironmentMismatchError, match="a dictionary with 'image', 'sign'; this is a dict"):
+        agent.predict({"sign": np.zeros(1, np.float32)})
 
 
 def test_exploring_is_that_of_set_and_a_later_set_holds() -> None:

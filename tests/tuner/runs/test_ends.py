@@ -113,6 +113,9 @@ def test_a_flat_run_is_reduced_twice_and_ended(tmp_path: Path) -> None:
         f"after 80 steps: learning rate 1e-12 -> 9e-13: no return above {best} in 1 interval",
         f"after 120 steps: learning rate 9e-13 -> 8.1e-13: no return above {best} in 1 interval",
     ]
+    rates = [round(rate / 1e-13, 6) for _, rate in reporter.rates]
+    assert [rate for rate in dict.fromkeys(rates) if rate < 10.0] == [9.0, 8.1], "each reduction has a row"
+    assert reporter.rates[-1][0] == 120
     assert reporter.why == "stopped early after 120 steps: returns no longer rise (plateau.early_stop)"
     assert len(reporter.reported) == 6
     assert len({value for _, value in reporter.reported[3:]}) == 1

@@ -11,6 +11,8 @@ from gymnasium import spaces
 from moviepy import VideoFileClip
 from PIL import Image
 
+import tuner as package
+from note_rl.training.checkpoint import read_checkpoint
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, SMALL_STUDY, CommandLine
 from tuner import load as load_study
 from tuner.commands.play import check_kind, load_run
@@ -238,3 +240,25 @@ def test_a_film_that_cannot_be_written(tuner: CommandLine) -> None:
     answer = tuner("play", "mine", "gif=config.yaml/play.gif", "num_episodes=1", "max_frames=2")
     assert answer.status != 0
     assert re.search(r"cannot write .*play\.gif", answer.errors.replace("\n", " "))
+
+
+def test_the_agent_of_a_run_in_python(tuner: CommandLine) -> None:
+    """Its last weights, or those of its best evaluation."""
+    answer = tuner("train", *SMALL, *SMALL_AGENTS["ppo"], "hydra.run.dir=mine", "tracker=jsonl")
+    assert (answer.status, answer.errors) == (0, "")
+    mine, obs = tuner.folder / "mine", np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
+    for weights, name in (("last", "checkpoint"), ("best", "best")):
+        player = package.load_agent(mine, weights=weights)
+        assert player.predict(obs)[0].shape == (50,)
+        arrays = read_checkpoint(mine / f"{name}.safetensors")[0]
+        state = player.run.agent.learner.get_state()
+        kept = [one for one in arrays if "agent/actor" in one]
+        assert kept
+        for one in kept:
+            np.testing.assert_array_equal(state[one[one.index("agent/") :]], arrays[one])
+    with pytest.raises(UserError, match=r"is a run, and no study: its agent is tuner.load_agent\("):
+        package.load(mine)
+    with pytest.raises(UserError, match="weights='first' must be last or best"):
+        package.load_agent(mine, weights="first")
+    with pytest.raises(UserError, match="is not the folder of a run, nor a study"):
+        package.load_agent(tuner.folder / "nothing")

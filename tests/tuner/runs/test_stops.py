@@ -28,6 +28,7 @@ class Stopping:
         self.evaluated: list[int] = []
         self.calls: list[str] = []
         self.notes: list[str] = []
+        self.rates: list[tuple[int, float]] = []
         self.why = ""
         self.calls_left = math.inf
 
@@ -44,6 +45,8 @@ class Stopping:
         self._answer("report")
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        if "train/learning_rate" in metrics:
+            self.rates.append((step, metrics["train/learning_rate"]))
         if EVALUATION_METRIC in metrics:
             self.evaluated.append(step)
         self._answer("log")

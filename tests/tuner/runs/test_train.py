@@ -118,6 +118,11 @@ def test_a_line_speaks_of_the_moment_of_its_evaluation(tuner: CommandLine) -> No
     for line, step in zip(lines, (128, 256), strict=True):
         mean = [row for row, end in zip(history["mean_reward"], history["step"], strict=True) if end <= step][-1]
         assert f", {mean:.3f} while training" in line
+    told = json.loads((tuner.folder / "mine" / "result.json").read_text())["evaluations"]
+    assert [point["num_env_steps"] for point in told] == [128, 256, 256]
+    assert tuner("train", "resume=mine", "training.total_steps=480").status == 0
+    told = json.loads((tuner.folder / "mine" / "result.json").read_text())["evaluations"]
+    assert [point["num_env_steps"] for point in told][:3] == [128, 256, 256], "where they took place, once and for all"
 
 
 @pytest.mark.parametrize(("compiled", "times"), [("auto", 1), ("false", 0)])
@@ -337,7 +342,7 @@ def test_a_run_that_diverges_says_so(tuner: CommandLine, monkeypatch: pytest.Mon
 def test_the_python_interface(tuner: CommandLine) -> None:
     outcome = package.train([*SMALL, *SMALL_AGENTS["ppo"], "seed=3"], folder="here")
     assert outcome.folder == tuner.folder / "here"
-    assert [point.num_env_steps for point in outcome.evaluations] == [80, 160, 240]
+    assert [point.num_env_steps for point in outcome.evaluations] == [96, 160, 256]  # where rollouts of 32 steps end
     assert outcome.final_return == outcome.evaluations[-1].mean_return
     assert outcome.num_env_steps == 256
     assert len(outcome.returns) > 3
