@@ -7,7 +7,7 @@ Everybody tries the same six: two learning rates, three numbers of epochs, 8 env
 evaluations of ten episodes, one thread, nothing pruned. Ours is `tuner tune` up to the end of its screening; the zoo's
 is two processes of `python -m rl_zoo3.train --optimize` on one storage, as its documentation advises for several at a
 time, in which the six are enqueued. Seconds count from the start of the command, imports and compilation included. The
-contenders take turns, and ratios are taken within a round. PYTHON is an interpreter that has rl_zoo3.
+contenders take turns, and ratios are taken within a round. PYTHON is an interpreter that has rl_zoo3 and pandas.
 """
 
 import argparse
@@ -49,7 +49,7 @@ print(json.dumps([trial.value for trial in trials if trial.value is not None]))
 def main() -> None:
     """Measure in turns and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--others", required=True, help="interpreter that has rl_zoo3")
+    parser.add_argument("--others", required=True, help="interpreter that has rl_zoo3 and pandas")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--backends", nargs="+", choices=("torch", "keras"), default=["torch", "keras"])
     options = parser.parse_args()
@@ -121,14 +121,17 @@ def zoo(python: str, folder: str) -> tuple[float, list[float]]:
         *("-n", str(TOTAL_STEPS), "--n-trials", str(len(LEARNING_RATES) * len(NUM_EPOCHS) // AT_A_TIME)),
         *("--n-evaluations", str(EVALUATIONS), "--eval-episodes", str(EPISODES), "--sampler", "random"),
         *("--pruner", "none", "--storage", storage, "--study-name", "six", "--no-optim-plots"),
-        *("--num-threads", "1", "--device", "cpu", "--verbose", "0", "--log-folder", folder),
+        *("--num-threads", "1", "--device", "cpu", "--verbose", "0", "--log-folder"),
     ]
     began = time.time()
-    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    workers = [subprocess.Popen(words, cwd=folder, env=env, **silent) for _ in range(AT_A_TIME)]
-    codes = [worker.wait() for worker in workers]
-    if any(codes):
-        raise SystemExit(f"rl_zoo3 failed: {' '.join(words)}")
+    folders = [str(Path(folder, str(number))) for number in range(AT_A_TIME)]
+    workers = [
+        subprocess.Popen([*words, own], cwd=folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        for own in folders
+    ]
+    told = [worker.communicate()[1].decode(errors="replace").strip().splitlines() for worker in workers]
+    if any(worker.returncode for worker in workers):
+        raise SystemExit(f"rl_zoo3 failed: {[lines[-1:] for lines in told]}")
     took = time.time() - began
     done = subprocess.run([python, "-c", SCORES, storage], check=True, env=env, capture_output=True, text=True)
     return took, json.loads(done.stdout.splitlines()[-1])
