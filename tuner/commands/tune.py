@@ -4,7 +4,7 @@ import importlib.util
 import shlex
 import sys
 from collections.abc import Container, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from tuner.commands.loading import leads_to
 from tuner.commands.planning import make_plan
 from tuner.commands.study_result import TuneResult
 from tuner.commands.winner import TrainingConfigs
-from tuner.executors.building import make_executor
+from tuner.executors.building import make_executor, warm_up
 from tuner.reporting import FinalTable, write_page
 from tuner.results.findings import Finding
 from tuner.results.insights.ablation import ablation_command
@@ -123,16 +123,19 @@ def tune(
     whole = StudyRunListener(tracker, definition)
     with study_display(console, definition, int(resolved["executor"].get("parallel", 1))) as display:
         listeners = Listeners(display, runs, whole, listener or StudyListener())
-        with StudyStore(resolved["storage"]["url"], display.on_note) as store, closing(tracker):
-            with whole:
-                with make_executor(resolved["executor"]) as executor:
-                    StudyRunner(definition, store, executor, sampler, pruner, listeners).run()
-                try:
-                    result = _write_outputs(definition, store, overrides, config_dir)
-                except STORAGE_ERRORS as error:
-                    raise explained(error) from error
-            whole.on_result(result.summary, result.config)
-            return result
+        with ExitStack() as begun, closing(tracker):
+            executor = begun.enter_context(make_executor(resolved["executor"]))
+            warm_up(executor)  # while the storage is opened
+            with StudyStore(resolved["storage"]["url"], display.on_note) as store:
+                with whole:
+                    with begun.pop_all():
+                        StudyRunner(definition, store, executor, sampler, pruner, listeners).run()
+                    try:
+                        result = _write_outputs(definition, store, overrides, config_dir)
+                    except STORAGE_ERRORS as error:
+                        raise explained(error) from error
+                whole.on_result(result.summary, result.config)
+                return result
 
 
 def typed_config_dir() -> Path | None:

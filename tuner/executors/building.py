@@ -35,6 +35,13 @@ def make_executor(node: Mapping[str, Any], **instead: Any) -> AbstractContextMan
     return closing(executor)
 
 
+def warm_up(executor: Executor) -> None:
+    """Has an executor that needs seconds to start begin with it now, where its class can."""
+    begin = getattr(executor, "warm_up", None)
+    if begin is not None:
+        begin()
+
+
 def check_executor(node: Mapping[str, Any]) -> None:
     """Refuses what `make_executor` would refuse, as far as its class has a `check` of arguments. Starts nothing.
 

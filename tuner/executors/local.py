@@ -83,7 +83,7 @@ class LocalExecutor(ClosedAtExit):
         if isolation == "spawn":
             self._launcher = SpawnLauncher()
         else:
-            # one thread: more would be running when it forks; it is started with the first trial
+            # one thread: more would be running when it forks; it is started with the first trial, or by warm_up()
             self._launcher = ForkServer(self._selector, preload.modules, self._environment(threads=1))
 
     @staticmethod
@@ -121,6 +121,11 @@ class LocalExecutor(ClosedAtExit):
     def server_pid(self) -> int | None:
         """Number of the fork server's process; None without one."""
         return self._launcher.pid if isinstance(self._launcher, ForkServer) else None
+
+    def warm_up(self) -> None:
+        """Begins to start what trials are forked from, which imports a framework for seconds, and does not wait."""
+        if isinstance(self._launcher, ForkServer):
+            self._launcher.start()
 
     def reclaim(self, spec: TrialSpec, folder: Path) -> None:
         """Ends what a killed controller left of the trial; see `Executor.reclaim`."""

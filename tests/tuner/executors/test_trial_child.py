@@ -6,6 +6,7 @@ import sys
 import threading
 from pathlib import Path
 
+import psutil
 import pytest
 
 import tuner.trial
@@ -125,6 +126,21 @@ def test_two_executors_work_side_by_side(driver, executor):
         assert driver.finish(executor)["screen/0"].outcome is Outcome.COMPLETE
         assert driver.finish(other)["screen/1"].outcome is Outcome.COMPLETE
         assert executor.server_pid != other.server_pid
+
+
+def test_an_executor_that_was_warmed_up_has_its_server_for_the_first_trial(driver):
+    with LocalExecutor() as executor:
+        executor.warm_up()
+        server = executor.server_pid
+        assert server is not None
+        executor.warm_up()
+        driver.start(executor, "complete")
+        assert driver.finish(executor)["screen/0"].outcome is Outcome.COMPLETE
+        assert executor.server_pid == server
+    with LocalExecutor() as unused:
+        unused.warm_up()
+        server = unused.server_pid
+    assert not psutil.pid_exists(server), "closed without a trial, it is gone all the same"
 
 
 def test_folder_that_cannot_be_written_is_refused(tmp_path, executor, driver):
