@@ -8,7 +8,7 @@ from tuner.support.files import atomic_write, parse_json
 from tuner.trial.folder import EVALUATED_FILE
 
 
-class Places:
+class EvaluationPlaces:
     """Environment steps done at each evaluation, by those planned; kept in the run's folder.
 
     Args:

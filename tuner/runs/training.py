@@ -19,7 +19,7 @@ from tuner.results.objective import missing_points
 from tuner.runs.acting import acting_by
 from tuner.runs.build import BuiltRun, build_distributed, build_run
 from tuner.runs.checkpoints import BestWeights, Checkpoint, EpisodeLog, take_weights
-from tuner.runs.places import Places
+from tuner.runs.places import EvaluationPlaces
 from tuner.runs.threads import few_threads
 from tuner.runs.together import role_of, together
 from tuner.trial.context import TrialContext
@@ -185,7 +185,7 @@ class EvaluationGrid(Callback):
         self._num_points = run.config.evaluation.num_points
         self._total_steps = run.config.training.total_steps
         self._passed = self._num_passed(run.agent.num_env_steps)
-        self._places = Places(checkpoint.folder)
+        self._places = EvaluationPlaces(checkpoint.folder)
         self._training = False
 
     def _num_passed(self, num_env_steps: int) -> int:
