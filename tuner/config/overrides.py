@@ -7,7 +7,7 @@ from typing import Any
 from hydra.core.override_parser.types import Quote, QuotedString
 
 _RESERVED = frozenset({"null", "true", "false", "nan", "inf"})
-_PLAIN = re.compile(r"[A-Za-z][\w-]*", re.ASCII)
+_PLAIN = re.compile(r"[A-Za-z][\w-]*(\.[A-Za-z][\w-]*)*", re.ASCII)
 
 
 def to_hydra(value: Any) -> str:
