@@ -86,7 +86,7 @@ class ActorCritic(RL_pytorch):
         for net, output_gain in ((self.actor, 0.01), (self.critic, 1.0)):
             if isinstance(net, MLP | LayeredNetwork | EncodedNetwork):
                 net.start_orthogonal(output_gain)
-        start = torch.full((num_outputs(spaces),), initial_log_std, device=device)
+        start = torch.full((num_outputs(spaces),), float(initial_log_std), device=device)
         self.log_std = start.requires_grad_() if self.choice is None else None
         self.param = [list(self.actor.parameters()), list(self.critic.parameters())]
         if self.one_trunk:  # one group, with each parameter once

@@ -262,6 +262,14 @@ def test_ppo_with_clipped_values(framework):
     assert update.loss[0, 0] == pytest.approx((error - advantage).mean(), rel=1e-4)
 
 
+def test_a_log_deviation_may_be_a_whole_number(framework):
+    """As it is typed: agent.initial_log_std=-1."""
+    agent = framework.agents.PPO(env="Pendulum-v1", hidden_size=4, initial_log_std=-1)
+    policy = agent.learner.act(np.zeros((2, 3), np.float32))
+    assert policy.dtype == np.float32
+    np.testing.assert_array_equal(policy[:, 1], [-1.0, -1.0])
+
+
 def test_a_learned_deviation_reaches_the_policy_and_the_mirror(framework):
     agent = make(framework, "PPO", initial_log_std=-0.5)
     obs = np.zeros((3, 2), np.float32)
