@@ -23,7 +23,7 @@ from pathlib import Path
 
 from contenders import CASES, OTHERS, OURS
 
-_ONE_THREAD = {
+ONE_THREAD = {
     **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"),
     **dict.fromkeys(("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"), "1"),
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
@@ -97,7 +97,7 @@ def run_once(interpreter: str, contender: str, case: str, script: str = "contend
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, **_ONE_THREAD},
+        env={**os.environ, **ONE_THREAD},
         preexec_fn=_on_one_core,
     )
     if done.returncode != 0:

@@ -1,7 +1,7 @@
 # ruff: noqa: T201
 """What Stable-Baselines3's A2C and sb3-contrib's TRPO learn on our gates' environments, steps and seeds.
 
-    PYTHON tests/benchmarks/others_learn.py [CASE ...] [--seeds 1 2 3 4 5] [--episodes 20] [--folder DIR]
+    python tests/benchmarks/others_learn.py [CASE ...] --others PYTHON [--seeds 1 2 ...] [--episodes 20] [--folder DIR]
 
 PYTHON is an interpreter that has RL Baselines3 Zoo (`pip install rl-zoo3 'gymnasium[box2d]'`), whose settings these
 agents train with; A2C's learning rate ends at zero as in our experiment files, where the zoo keeps it constant. Each
@@ -14,8 +14,13 @@ import argparse
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from against_others import ONE_THREAD
+
+EVALUATE = "--evaluate"
 
 
 @dataclass(frozen=True)
@@ -41,8 +46,11 @@ CASES = {
 
 def main() -> None:
     """Train and evaluate, case after case."""
+    from tuner.results.statistics import iqm  # which the other interpreter lacks
+
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("cases", nargs="*", choices=[[], *CASES], default=[], metavar="CASE", help=", ".join(CASES))
+    parser.add_argument("--others", required=True, help="interpreter that has rl_zoo3")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
     parser.add_argument("--episodes", type=int, default=20, help="of each evaluation")
     parser.add_argument("--folder", type=Path, default=Path("others_learn"), help="of the trained agents")
@@ -50,14 +58,23 @@ def main() -> None:
     for name in options.cases or CASES:
         returns = []
         for seed in options.seeds:
-            home = train(CASES[name], seed, options.folder / name / str(seed))
-            returns.append(evaluate(CASES[name], home, options.episodes, seed))
+            home = train(options.others, CASES[name], seed, options.folder / name / str(seed))
+            words = [options.others, __file__, EVALUATE, name, str(home), str(options.episodes), str(seed)]
+            returns.append(float(run_alone(words).splitlines()[-1]))
             print(f"{name} seed {seed}: {returns[-1]:.1f}", flush=True)
         each = ", ".join(f"{value:.0f}" for value in returns)
-        print(f"{name}: {each}; interquartile mean {interquartile_mean(returns):.1f}", flush=True)
+        print(f"{name}: {each}; interquartile mean {float(iqm(returns)):.1f}", flush=True)
 
 
-def train(case: Case, seed: int, folder: Path) -> Path:
+def run_alone(words: Sequence[str]) -> str:
+    """What a command prints that has one thread."""
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env={**os.environ, **ONE_THREAD})
+    if done.returncode:
+        raise SystemExit(f"{' '.join(words)} failed: {done.stderr[-2000:]}")
+    return done.stdout
+
+
+def train(python: str, case: Case, seed: int, folder: Path) -> Path:
     """Let the zoo's command train, unless it did; the folder that holds the agent."""
     home = folder / case.algorithm / f"{case.env}_1"
     if not (home / f"{case.env}.zip").is_file():
@@ -65,13 +82,7 @@ def train(case: Case, seed: int, folder: Path) -> Path:
         chosen = ("--hyperparams", *case.settings) if case.settings else ()
         where = ("--seed", str(seed), "--log-folder", str(folder), "--device", "cpu")
         quiet = ("--eval-freq", "-1", "--verbose", "0", "--num-threads", "1")
-        subprocess.run(
-            [sys.executable, "-m", "rl_zoo3.train", *what, *where, *quiet, *chosen],
-            check=True,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
-        )
+        run_alone([python, "-m", "rl_zoo3.train", *what, *where, *quiet, *chosen])
     return home
 
 
@@ -96,12 +107,9 @@ def evaluate(case: Case, home: Path, num_episodes: int, seed: int) -> float:
     return float(mean)
 
 
-def interquartile_mean(values: list[float]) -> float:
-    """Mean of the middle half, the values at its edges by the share of theirs that lies inside."""
-    ordered, cut = sorted(values), len(values) / 4
-    inside = [max(0.0, min(place + 1, len(values) - cut) - max(place, cut)) for place in range(len(values))]
-    return sum(share * value for share, value in zip(inside, ordered, strict=True)) / sum(inside)
-
-
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == [EVALUATE]:
+        name, place, num, from_seed = sys.argv[2:]
+        print(evaluate(CASES[name], Path(place), int(num), int(from_seed)))
+    else:
+        main()

@@ -21,14 +21,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+from against_others import ONE_THREAD
+
 LEARNING_RATES, NUM_EPOCHS = (3e-4, 1e-3), (5, 10, 20)
 TOTAL_STEPS, EVALUATIONS, EPISODES, AT_A_TIME = 100_000, 5, 10, 2
-ONE_THREAD = {
-    **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"),
-    **dict.fromkeys(("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"), "1"),
-    "TF_CPP_MIN_LOG_LEVEL": "3",
-    "CUDA_VISIBLE_DEVICES": "",
-}
 ENQUEUE = """
 import sys, json, optuna
 study = optuna.create_study(study_name="six", storage=sys.argv[1], direction="maximize")

@@ -189,7 +189,7 @@ def _explain_key(loader: ConfigLoaderImpl, key: str, value: str, before: DictCon
     if OmegaConf.is_dict(_node_at(before, parent)) and not len(_node_at(before, parent)):
         options = sorted(set(loader.get_group_options(parent)) - {"off", "none"})
         return UserError(f"unknown key {key}: {parent} is off; choose {parent}={' or '.join(options)} as well")
-    if key.startswith("study.evolution") and _node_at(before, "study.evolution") is None:
+    if key.startswith("study.evolution.") and _node_at(before, "study.evolution") is None:
         return UserError(f"unknown key {key}: it is of a population; choose study=pbt as well")
     if key.startswith("space."):
         return _explain_space(key, value, before)

@@ -10,12 +10,11 @@ from rich.markup import escape
 
 from note_rl.learners.exporting import ExportedPolicy, check_format
 from note_rl.support.threads import thread_variables
-from tuner.commands.loading import place_of
+from tuner.commands.loading import place_of, with_policy
 from tuner.config.trust import trusted_modules
 from tuner.errors import UserError
 from tuner.runs import folders as runs
 from tuner.runs.checks import resolve
-from tuner.runs.functions import is_function
 from tuner.runs.trained import folder_of, load_run, weights_of
 from tuner.support.console import PlainConsole
 
@@ -29,10 +28,7 @@ def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir
         raise UserError(f"name the folder of a run: tuner export RUN, such as {runs.newest() or 'runs/NAME'}")
     trust = trusted_modules(resolve(config).get("trust"))
     place = place_of(config.run, trust, config.environment)
-    of_the_run = runs.read_run(folder_of(place), trust)
-    if is_function(of_the_run):
-        raise UserError(f"{folder_of(place)} is a run of a function, which has no policy")
-    check_format(config.format, of_the_run["backend"]["name"])
+    check_format(config.format, with_policy(place, trust)["backend"]["name"])
     _check_suffix(config.file, config.format)
     weights_of(place, config.weights)
 

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tuner.commands.loading import load, study_at
+from tuner.commands.loading import load, no_run_or_study, study_at
 from tuner.commands.study_result import StudyResult
 from tuner.config.composing import with_section_defaults
 from tuner.errors import UserError
 from tuner.results.records import STAGES
 from tuner.results.wording import join_words
-from tuner.runs.folders import has_run, no_run_or_study, written_config
+from tuner.runs.folders import has_run, written_config
 from tuner.trial.messages import JsonDict
 
 

@@ -4,15 +4,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from note_rl.support.spelling import nearest
 from tuner.commands.study_result import StudyResult
 from tuner.errors import UserError
 from tuner.results.records import STAGES, RunRecord, StudySummary
-from tuner.runs.folders import CONFIG_FILE, has_run, no_run_or_study, read_config, read_run
+from tuner.runs.folders import CONFIG_FILE, has_run, read_config, read_run
 from tuner.runs.functions import is_function
 from tuner.runs.player import Player
 from tuner.runs.trained import BEST, LAST, folder_of, load_run
 from tuner.study import StudyStore, Winner, find_winner, home_of, recorded_home, summarise
 from tuner.study.storage.opening import IN_MEMORY, file_of
+from tuner.support.names import one_of
 from tuner.support.passwords import shown
 from tuner.trial.messages import JsonDict
 
@@ -47,6 +49,20 @@ def study_at(place: str) -> Path | None:
     return next((folder for folder in folders if any((folder / stage).is_dir() for stage in STAGES)), None)
 
 
+def no_run_or_study(word: str) -> UserError:
+    """The error for a word on the command line that names neither; says which near ones there are.
+
+    Args:
+        word: A folder, or the name of a study in studies/.
+    """
+    beside = {str(path.parent) for path in Path(word).parent.glob(f"*/{CONFIG_FILE}")}
+    usual = [str(path.parent) for path in Path("runs").glob(f"*/{CONFIG_FILE}")]
+    studies = [path.name for path in Path("studies").glob("*") if path.is_dir()]
+    called = {Path(one).name: one for one in (*studies, *usual, *beside)}
+    meant = nearest(word, beside) or [called[name] for name in nearest(Path(word).name, called)]
+    return UserError(f"{word} is not the folder of a run, nor a study{one_of(meant)}")
+
+
 def place_of(word: str, trust: tuple[str, ...], environment: str | None = None) -> Path:
     """The folder or checkpoint that a word on the command line names: of a study, its winner's run of highest score.
 
@@ -70,12 +86,22 @@ def place_of(word: str, trust: tuple[str, ...], environment: str | None = None) 
 def player_of(word: str, weights: str, trust: tuple[str, ...]) -> Player:
     """See `tuner.load_agent`."""
     place = place_of(word, trust)
-    of_the_run = read_run(folder_of(place), trust)
-    if is_function(of_the_run):
-        raise UserError(f"{folder_of(place)} is a run of a function, which has no policy")
+    with_policy(place, trust)
     if weights not in (LAST, BEST):
         raise UserError(f"weights={weights!r} must be {LAST} or {BEST}")
     return Player(load_run(place, trust, weights))
+
+
+def with_policy(place: Path, trust: tuple[str, ...]) -> JsonDict:
+    """The configuration of the run that a folder or checkpoint is of.
+
+    Raises:
+        UserError: It is one of a function; or see `read_run`.
+    """
+    config = read_run(folder_of(place), trust)
+    if is_function(config):
+        raise UserError(f"{folder_of(place)} is a run of a function, which has no policy")
+    return config
 
 
 def leads_to(folder: Path, url: str) -> bool:

@@ -84,16 +84,11 @@ def _caption(spread: str) -> str:
 def _in_words(line: ChartLine, unit: str) -> str:
     """What a line comes to, and from where on it is that of fewer runs."""
     band = line.band
-    words = f"{line.name}: {format_number(float(band.middle[-1]))} at {_place(band.x[-1])} {unit}"
+    words = f"{line.name}: {format_number(float(band.middle[-1]))} at {format_number(float(band.x[-1]))} {unit}"
     whole = band.x[band.num_runs == line.num_runs]
     if line.num_runs == 1 or (len(whole) and whole[-1] == band.x[-1]):
         around = f" ({format_number(float(band.low[-1]))} to {format_number(float(band.high[-1]))})"
         return words + (around if line.num_runs > 1 else "")
     if not len(whole):
         return f"{words}; its runs have no place in common"
-    return f"{words}; of fewer than {line.num_runs} runs beyond {_place(whole[-1])}"
-
-
-def _place(at: float) -> str:
-    """Whole steps as they are, and times in three digits."""
-    return f"{at:,.0f}" if at >= 1000 or float(at).is_integer() else f"{at:.3g}"
+    return f"{words}; of fewer than {line.num_runs} runs beyond {format_number(float(whole[-1]))}"

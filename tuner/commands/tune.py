@@ -128,7 +128,7 @@ def tune(
             warm_up(executor)  # while the storage is opened
             with StudyStore(resolved["storage"]["url"], display.on_note) as store:
                 with whole:
-                    with begun.pop_all():
+                    with begun.pop_all():  # closed before the storage
                         StudyRunner(definition, store, executor, sampler, pruner, listeners).run()
                     try:
                         result = _write_outputs(definition, store, overrides, config_dir)

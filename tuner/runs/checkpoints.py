@@ -57,7 +57,6 @@ class Checkpoint:
     """The checkpoint of a run: the newest has the plain name, kept older ones are named by their environment steps.
 
     Attributes:
-        folder: Of the run.
         clock: Of the training until now.
     """
 
@@ -65,7 +64,7 @@ class Checkpoint:
         self._agent = run.agent
         self._settings = run.config.checkpoint
         self._seed = run.config.seed
-        self._path, self.folder = path, path.parent
+        self._path = path
         self._episodes = episodes
         self._total_steps = run.config.training.total_steps
         self.clock = TrainingClock(path.with_name(CLOCK_FILE))

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
 
-from tuner.support.files import atomic_write, parse_json
+from tuner.support.files import atomic_write, read_by_steps
 from tuner.trial.folder import read_times
 
 _ON_GRID = 1e-9
@@ -57,7 +57,7 @@ class TrainingClock:
             num_env_steps: Of the agent in it.
             fraction: Of the budget, done by then: a checkpoint that another run left has the time of the last report.
         """
-        self._known = self._read()
+        self._known = read_by_steps(self._path)
         reported = [seconds for step, seconds in read_times(self._path.parent).items() if step <= fraction + _ON_GRID]
         self._spent = self._known.get(num_env_steps, max(reported, default=0.0))
 
@@ -66,9 +66,3 @@ class TrainingClock:
         earlier = sorted(steps for steps in self._known if steps < num_env_steps)[1 - _KEPT :]
         self._known = {**{steps: self._known[steps] for steps in earlier}, num_env_steps: self.seconds}
         atomic_write(self._path, json.dumps(self._known))
-
-    def _read(self) -> dict[int, float]:
-        try:
-            return {int(steps): float(seconds) for steps, seconds in parse_json(self._path.read_bytes()).items()}
-        except (OSError, ValueError, TypeError, AttributeError):
-            return {}

@@ -10,7 +10,6 @@ from typing import Any
 import yaml
 
 from note_rl.errors import NoteRLError
-from note_rl.support.spelling import nearest
 from note_rl.training.checkpoint import read_checkpoint
 from tuner.config.composing import with_section_defaults, without_reference
 from tuner.config.paths import config_difference, get_path, set_path
@@ -20,7 +19,7 @@ from tuner.results.objective import STEP_TOLERANCE, missing_points
 from tuner.runs.checks import checked_run
 from tuner.runs.training import EARLY_STOPPING, TARGET_REWARD
 from tuner.support.files import atomic_write, parse_json
-from tuner.support.names import did_you_mean, one_of
+from tuner.support.names import did_you_mean
 from tuner.trackers.history import HISTORY_FILE, read_history
 from tuner.trackers.jsonl import SUMMARY_FILE
 from tuner.trial.folder import (
@@ -126,20 +125,6 @@ def check_framework_of(init: str, backend: str) -> None:
 def has_run(folder: Path) -> bool:
     """Whether a run or a trial is in that folder."""
     return any(os.path.lexists(folder / name) for name in (CONFIG_FILE, SPEC_FILE))
-
-
-def no_run_or_study(word: str) -> UserError:
-    """The error for a word on the command line that names neither; says which near ones there are.
-
-    Args:
-        word: A folder, or the name of a study in studies/.
-    """
-    beside = {str(path.parent) for path in Path(word).parent.glob(f"*/{CONFIG_FILE}")}
-    usual = [str(path.parent) for path in Path("runs").glob(f"*/{CONFIG_FILE}")]
-    studies = [path.name for path in Path("studies").glob("*") if path.is_dir()]
-    called = {Path(one).name: one for one in (*studies, *usual, *beside)}
-    meant = nearest(word, beside) or [called[name] for name in nearest(Path(word).name, called)]
-    return UserError(f"{word} is not the folder of a run, nor a study{one_of(meant)}")
 
 
 def no_run(folder: Path) -> UserError:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from tuner.support.files import atomic_write, parse_json
+from tuner.support.files import atomic_write, read_by_steps
 from tuner.trial.folder import EVALUATED_FILE
 
 
@@ -17,7 +17,7 @@ class EvaluationPlaces:
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / EVALUATED_FILE
-        self._done = self._read()
+        self._done = {planned: int(done) for planned, done in read_by_steps(self._path).items()}
 
     def note(self, planned: Iterable[int], num_env_steps: int) -> None:
         """Evaluations that were planned there take place after so many steps."""
@@ -27,9 +27,3 @@ class EvaluationPlaces:
     def of(self, planned: int) -> int:
         """Steps done at the evaluation that was planned there; as planned where nobody noted it."""
         return self._done.get(planned, planned)
-
-    def _read(self) -> dict[int, int]:
-        try:
-            return {int(planned): int(done) for planned, done in parse_json(self._path.read_bytes()).items()}
-        except (OSError, ValueError, TypeError, AttributeError):
-            return {}

@@ -110,7 +110,7 @@ def _trained(run: BuiltRun, folder: Path, reporter: Reporter, episodes: EpisodeL
     if not checkpoint.restore() and config.init is not None:
         take_weights(run.agent, config.init)
     reporter.built(run.used)
-    grid = EvaluationGrid(run, checkpoint, BestWeights(run, folder / BEST_FILE), reporter)
+    grid = EvaluationGrid(run, checkpoint, BestWeights(run, folder / BEST_FILE), EvaluationPlaces(folder), reporter)
     try:
         grid.make_up()
         returns, stop_reason = _train(run, grid, MetricsLog(run, reporter, episodes))
@@ -177,15 +177,17 @@ class EvaluationGrid(Callback):
     it could report, is evaluated before training goes on, by the very parameters that passed it.
     """
 
-    def __init__(self, run: BuiltRun, checkpoint: Checkpoint, best: BestWeights, reporter: Reporter) -> None:
+    def __init__(
+        self, run: BuiltRun, checkpoint: Checkpoint, best: BestWeights, places: EvaluationPlaces, reporter: Reporter
+    ) -> None:
         self._run = run
         self._checkpoint = checkpoint
         self._best = best
+        self._places = places
         self._reporter = reporter
         self._num_points = run.config.evaluation.num_points
         self._total_steps = run.config.training.total_steps
         self._passed = self._num_passed(run.agent.num_env_steps)
-        self._places = EvaluationPlaces(checkpoint.folder)
         self._training = False
 
     def _num_passed(self, num_env_steps: int) -> int:

@@ -29,6 +29,14 @@ def parse_json(text: str | bytes) -> Any:
         raise ValueError("nested too deeply") from error
 
 
+def read_by_steps(path: Path) -> dict[int, float]:
+    """Numbers by environment steps, as a file of JSON holds them; nothing of one that is not there or damaged."""
+    try:
+        return {int(steps): float(number) for steps, number in parse_json(path.read_bytes()).items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+
+
 def atomic_write(path: Path, text: str) -> None:
     r"""Writes a text, all or nothing.
 

@@ -209,17 +209,17 @@ def _concat(graph: _GraphWriter, operation: Any) -> None:
 
 def _split(graph: _GraphWriter, operation: Any) -> None:
     axis, tensor = operation.inputs
-    names = [f"part_{len(graph.nodes)}_{index}" for index in range(len(operation.outputs))]
-    inputs, at = [graph.name_of(tensor)], int(graph.known(axis))
-    graph.nodes.append(helper.make_node("Split", inputs, names, axis=at, num_outputs=len(names)))
-    graph.give(operation, *names)
+    _into_parts(graph, operation, axis, [graph.name_of(tensor)], num_outputs=len(operation.outputs))
 
 
 def _split_unevenly(graph: _GraphWriter, operation: Any) -> None:
     tensor, sizes, axis = operation.inputs
+    _into_parts(graph, operation, axis, [graph.name_of(tensor), graph.constant(graph.known(sizes).astype(np.int64))])
+
+
+def _into_parts(graph: _GraphWriter, operation: Any, axis: Any, inputs: Sequence[str], **attributes: Any) -> None:
     names = [f"part_{len(graph.nodes)}_{index}" for index in range(len(operation.outputs))]
-    inputs = [graph.name_of(tensor), graph.constant(graph.known(sizes).astype(np.int64))]
-    graph.nodes.append(helper.make_node("Split", inputs, names, axis=int(graph.known(axis))))
+    graph.nodes.append(helper.make_node("Split", inputs, names, axis=int(graph.known(axis)), **attributes))
     graph.give(operation, *names)
 
 

@@ -158,11 +158,13 @@ TRAIN = {
     "discrete actions": (["agent=td3"], "TD3 chooses vectors of numbers, but CartPole-v1 has"),
     "a policy for continuous actions": (
         ["agent=ppo", "policy=gaussian"],
-        "GaussianPolicy chooses vectors of numbers, but the environment takes Discrete(2); take an agent that",
+        "GaussianPolicy chooses vectors of numbers, but the environment takes Discrete(2); take an agent that chooses "
+        "among actions (agent=dqn, ppo, a2c, trpo, acer; in Python, SoftmaxPolicy or EpsGreedyQPolicy)",
     ),
     "a policy for discrete actions": (
         ["agent=ppo", "env=pendulum"],
-        "SoftmaxPolicy chooses one of several actions, but the environment takes Box",
+        "SoftmaxPolicy chooses one of several actions, but the environment takes Box(-2.0, 2.0, (1,), float32); take "
+        "an agent whose actions are numbers (agent=ppo_continuous, a2c_continuous, trpo_continuous, ddpg, td3, sac; in",
     ),
     "noise on discrete actions": (["noise=gaussian"], "EpsGreedyQPolicy takes no noise: use noise=none"),
     "noise out of range": (["agent=td3", "env=pendulum", "noise.sigma=-1"], "noise needs 0 <= sigma_min <= sigma, got"),

@@ -175,9 +175,10 @@ def test_what_cannot_be_drawn_is_refused(tuner: CommandLine) -> None:
     make_run(tuner.folder / "runs" / "mine", 1, [])
     refused = tuner.refused
     assert "nope and nix are no folders of runs, of several runs, or of studies" in refused("plot", "nope", "nix")
-    assert "is not the folder of a run, nor a study; did you mean runs/mine?" in refused(
-        "plot", "runs/mine", "runs/min"
-    )
+    (tuner.folder / "studies" / "alpha").mkdir(parents=True)
+    for word, meant in (("runs/min", "runs/mine"), ("min", "runs/mine"), ("alhpa", "alpha")):
+        expected = f"{word} is not the folder of a run, nor a study; did you mean {meant}?"
+        assert expected in refused("plot", "runs/mine", word)
     assert "tuner plot RUN ..., such as runs/mine" in refused("plot")
     assert "let its name end in one of them" in refused("plot", "runs/mine", "file=a.pdf")
     assert "over='miles' is not possible: it must be steps, episodes or time" in refused("plot", "runs", "over=miles")

@@ -87,7 +87,12 @@ def test_a_schedule_of_the_best_rate_that_falls_is_told_and_shown(tuner: Command
     assert static["agent"]["schedule"] == {}
     again = tuner("tune", *DRIFTING, "study=pbt", "study.metric=final")
     assert "nothing was left to run" in again.output
-    _check_page(package.load(tuner.folder / "studies/drifting").summary)
+    found = package.load(tuner.folder / "studies/drifting")
+    _check_page(found.summary)
+    origins = {(row["member"], row["generation"]): row["parent"] for row in found.rows if row["stage"] == "evolve"}
+    assert origins[0, 0] is None
+    assert sorted(origins) == [(member, generation) for member in range(8) for generation in range(8)]
+    assert all("member" not in row for row in found.rows if row["stage"] == "test")
 
 
 def _check_page(summary: StudySummary) -> None:
@@ -102,7 +107,10 @@ def _check_page(summary: StudySummary) -> None:
     ranks = [run.params["agent.learning_rate"] for run in line]
     assert sorted(range(8), key=lambda at: rates[at]) == sorted(range(8), key=lambda at: ranks[at])  # type: ignore[arg-type, return-value]
     assert [trace["name"] for trace in drawn["replay-figure"]["data"]] == ["the schedule", "never changed", "default"]
-    assert 'id="population"' in render_page(summary)
+    page = render_page(summary)
+    assert 'id="population"' in page
+    heads = page.partition('id="trial-table"')[2].partition("</tr>")[0]
+    assert all(f">{name}<" in heads for name in ("member", "generation", "parent"))
     assert len(copies(summary)) == sum(
         run.params != summary.stage("evolve")[run.descent.parent].params
         for run in summary.stage("evolve")

@@ -231,8 +231,10 @@ def test_ctrl_c_saves_and_says_how_to_continue(tuner: CommandLine) -> None:
     assert straight.status == 0
     assert evaluations(tuner.folder / "mine") == evaluations(tuner.folder / "straight")
     rows = [json.loads(line) for line in (tuner.folder / "mine/metrics.jsonl").read_text().splitlines()]
-    steps = [row["step"] for row in rows if "eval/mean_return" in row]
-    assert steps == sorted(set(steps))
+    for kind in ("eval/mean_return", "train/loss"):
+        steps = [row["step"] for row in rows if kind in row]
+        assert steps == sorted(set(steps)), kind
+    assert len(rows) == sum(("eval/mean_return" in row) + ("train/loss" in row) for row in rows), "nothing else"
 
 
 def test_a_finished_run_continues_with_a_larger_budget(tuner: CommandLine) -> None:

@@ -295,6 +295,7 @@ def test_more_trials_may_bring_another_winner_and_nothing_is_run_twice(tmp_path:
         ({"config": {**CONFIG, "training": {"total_steps": 901}}}, "training.total_steps was 900 and is 901"),
         ({"config": {**CONFIG, "extra": 1}}, "extra is new"),
         ({"config": {**CONFIG, "extra": 0, "wrapper_training": {}}}, "other settings: extra is new."),
+        ({"agent": "other"}, "study study is one of synthetic, and this is other.\ngo back to that, or begin another"),
         ({"metric": "final"}, "metric was mixed and is final"),
         ({"over_seeds": "worst"}, "over_seeds was mean and is worst"),
         ({"seed": 5}, "seed was 0 and is 5"),
