@@ -98,7 +98,7 @@ def run_once(interpreter: str, contender: str, case: str, script: str = "contend
         text=True,
         check=False,
         env={**os.environ, **ONE_THREAD},
-        preexec_fn=_on_one_core,
+        preexec_fn=on_one_core,
     )
     if done.returncode != 0:
         print(f"  {contender} is left out: {(done.stderr.strip().splitlines() or ['no word'])[-1]}")
@@ -107,7 +107,7 @@ def run_once(interpreter: str, contender: str, case: str, script: str = "contend
     return measured
 
 
-def _on_one_core() -> None:
+def on_one_core() -> None:
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 

@@ -48,15 +48,15 @@ def weights(width: int) -> int:
 
 def run_once(backend: str, num_envs: int, width: int) -> float:
     """One measurement, in microseconds."""
-    from against_others import _ONE_THREAD, _on_one_core
+    from against_others import ONE_THREAD, on_one_core
 
     done = subprocess.run(
         [sys.executable, __file__, "--measure", backend, str(num_envs), str(width)],
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, **_ONE_THREAD},
-        preexec_fn=_on_one_core,
+        env={**os.environ, **ONE_THREAD},
+        preexec_fn=on_one_core,
     )
     if done.returncode != 0:
         raise SystemExit(done.stderr)

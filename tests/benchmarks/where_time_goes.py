@@ -187,15 +187,15 @@ def compare(name: str, backend: str, trees: list[Path], rounds: int) -> None:
 
 def run_once(tree: Path, backend: str, name: str) -> dict[str, float]:
     """One measurement of a working tree."""
-    from against_others import _ONE_THREAD, _on_one_core
+    from against_others import ONE_THREAD, on_one_core
 
     done = subprocess.run(
         [sys.executable, __file__, "--measure", backend, name],
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, **_ONE_THREAD, "PYTHONPATH": str(tree)},
-        preexec_fn=_on_one_core,
+        env={**os.environ, **ONE_THREAD, "PYTHONPATH": str(tree)},
+        preexec_fn=on_one_core,
     )
     if done.returncode != 0:
         raise SystemExit(done.stderr)
