@@ -14,8 +14,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 _STATE = tempfile.TemporaryDirectory(prefix="tuner-tests-state-")
 os.environ["XDG_STATE_HOME"] = _STATE.name
 
-# Nor are programs that XLA compiles; the trials of these tests share theirs.
+# Nor are programs that XLA and torch's inductor compile; the trials of these tests share theirs.
 os.environ["NOTE_RL_XLA_CACHE"] = os.path.join(_STATE.name, "xla")
+os.environ["NOTE_RL_TORCH_CACHE"] = os.path.join(_STATE.name, "torch")
 
 # What XLA compiles in tests runs for a second: making it as fast as can be takes a quarter longer than making it.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")

@@ -55,7 +55,8 @@ print(json.dumps(found))
 """
 _VARIABLES: Final = (
     *("CUDA_VISIBLE_DEVICES", "KERAS_BACKEND", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "TF_CPP_MIN_LOG_LEVEL"),
-    *("TF_XLA_FLAGS", "XLA_FLAGS", "NOTE_RL_XLA_CACHE", "WANDB_MODE", "PYTHONWARNINGS", "HYDRA_FULL_ERROR"),
+    *("TF_XLA_FLAGS", "XLA_FLAGS", "NOTE_RL_XLA_CACHE", "NOTE_RL_TORCH_CACHE"),
+    *("WANDB_MODE", "PYTHONWARNINGS", "HYDRA_FULL_ERROR"),
 )
 """Environment variables that change what happens; none of them holds a secret."""
 

@@ -73,7 +73,7 @@ def measure(case: str, backends: Sequence[str], others: str, rounds: int) -> Non
     for contender, record in measured.items():
         rate, updates = statistics.median(record.env_steps_per_s), statistics.median(record.gradient_steps_per_s)
         compile_s = statistics.median(record.compile_s)
-        print(f"  {contender:<6}{rate:>9,.0f} env steps/s {updates:>8,.0f} updates/s {compile_s:>6.1f} s to compile")
+        print(f"  {contender:<15}{rate:>9,.0f} env steps/s {updates:>8,.0f} updates/s {compile_s:>6.1f} s to compile")
     for ours in backends:
         for other in OTHERS:
             if ours in measured and other in measured:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-OURS = ("torch", "keras")
+OURS = ("torch", "torch_compiled", "keras")  # compiled: as `jit_compile=True` asks for; by itself in long training only
 OTHERS = ("sb3", "sbx")
 
 
@@ -116,9 +116,9 @@ def _ours(case: Case, backend: str) -> Callable[[int], object]:
 
     from note_rl.settings import Settings
 
-    package = "pytorch" if backend == "torch" else "keras"
+    package = "keras" if backend == "keras" else "pytorch"
     agents, optimizers = (import_module(f"note_rl.{room}.{package}") for room in ("agents", "optimizers"))
-    if backend == "torch":
+    if package == "pytorch":
         import_module("torch").set_num_threads(1)
     given: dict[str, Any] = {"hidden_size": case.hidden_sizes, "env": case.env, "gamma": GAMMA}
     if case.algorithm == "PPO":
@@ -139,7 +139,12 @@ def _ours(case: Case, backend: str) -> Callable[[int], object]:
         make = partial(optimizers.adam, learning_rate=LEARNING_RATE)
     several = isinstance(agent.param[0], list) and case.rollout_steps is None
     optimizer = [make(group) for group in agent.param] if several else make(agent.param)
-    return lambda steps: agent.train(optimizer=optimizer, total_steps=agent.num_env_steps + steps, p=0)
+    jit = True if backend == "torch_compiled" else "auto"
+
+    def learn(steps: int) -> object:
+        return agent.train(optimizer=optimizer, total_steps=agent.num_env_steps + steps, jit_compile=jit, p=0)
+
+    return learn
 
 
 def _our_experience(case: Case) -> Any:

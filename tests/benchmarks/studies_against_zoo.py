@@ -1,12 +1,13 @@
 # ruff: noqa: T201
 """Whole studies against RL Baselines3 Zoo: six configurations of PPO on CartPole, two at a time.
 
-    python tests/benchmarks/studies_against_zoo.py --others PYTHON [--rounds N] [--backends torch keras]
+    python tests/benchmarks/studies_against_zoo.py --others PYTHON [--rounds N] [--backends torch torch_compiled keras]
 
 Everybody tries the same six: two learning rates, three numbers of epochs, 8 environments, 100,000 steps each, five
 evaluations of ten episodes, one thread, nothing pruned. Ours is `tuner tune` up to the end of its screening; the zoo's
 is two processes of `python -m rl_zoo3.train --optimize` on one storage, as its documentation advises for several at a
-time, in which the six are enqueued. Seconds count from the start of the command, imports and compilation included. The
+time, in which the six are enqueued. Seconds count from the start of the command, imports and compilation included; with
+torch_compiled (`training.jit_compile=true`) the first round compiles, the others find what it has compiled. The
 contenders take turns, and ratios are taken within a round. PYTHON is an interpreter that has rl_zoo3 and pandas.
 """
 
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from against_others import ONE_THREAD
+from contenders import OURS
 
 LEARNING_RATES, NUM_EPOCHS = (3e-4, 1e-3), (5, 10, 20)
 TOTAL_STEPS, EVALUATIONS, EPISODES, AT_A_TIME = 100_000, 5, 10, 2
@@ -47,13 +49,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--others", required=True, help="interpreter that has rl_zoo3 and pandas")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--backends", nargs="+", choices=("torch", "keras"), default=["torch", "keras"])
+    parser.add_argument("--backends", nargs="+", choices=OURS, default=list(OURS))
     options = parser.parse_args()
     seconds: dict[str, list[float]] = {}
+    programs = tempfile.TemporaryDirectory()
     for number in range(options.rounds):
         for contender in (*options.backends, "zoo"):
             with tempfile.TemporaryDirectory() as folder:
-                took, scores = zoo(options.others, folder) if contender == "zoo" else ours(contender, folder)
+                of_zoo = contender == "zoo"
+                took, scores = zoo(options.others, folder) if of_zoo else ours(contender, folder, programs.name)
             seconds.setdefault(contender, []).append(took)
             told = ", ".join(f"{score:.0f}" for score in sorted(scores))
             print(f"round {number + 1}, {contender}: {took:.1f} s; last evaluations {told}", flush=True)
@@ -63,13 +67,12 @@ def main() -> None:
         print(f"{backend}: {median:.2f} [{ratios[0]:.2f}, {ratios[-1]:.2f}] times as fast as the zoo")
 
 
-def ours(backend: str, folder: str) -> tuple[float, list[float]]:
-    """Seconds until the six are screened, and their last evaluations."""
+def ours(backend: str, folder: str, programs: str) -> tuple[float, list[float]]:
+    """Seconds until the six are screened, and their last evaluations; torch's compiled steps are kept in a folder."""
     began = time.time()
     words = [sys.executable, __file__, "--screen", backend]
-    done = subprocess.run(
-        words, cwd=folder, env={**os.environ, **ONE_THREAD}, capture_output=True, text=True, check=True
-    )
+    env = {**os.environ, **ONE_THREAD, "NOTE_RL_TORCH_CACHE": programs}
+    done = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, check=True)
     ended, scores = json.loads(done.stdout.splitlines()[-1])
     return ended - began, scores
 
@@ -92,8 +95,15 @@ def screen(backend: str) -> None:
                 ends.append(time.time())
                 scores.append(record.value)
 
+    framework, _, compiled = backend.partition("_")
     overrides = [
-        *("agent=ppo", "env=cartpole", f"backend={backend}", "env.num_envs=8", "sampler=grid", "space=none"),
+        *(
+            "agent=ppo",
+            "env=cartpole",
+            f"backend={framework}",
+            f"training.jit_compile={'true' if compiled else 'auto'}",
+        ),
+        *("env.num_envs=8", "sampler=grid", "space=none"),
         "+space.optimizer.learning_rate={choices: [" + ", ".join(map(str, LEARNING_RATES)) + "]}",
         "+space.buffer.num_epochs={choices: [" + ", ".join(map(str, NUM_EPOCHS)) + "]}",
         *("buffer.num_steps=32", "buffer.batch_size=256", "agent.gamma=0.98", "agent.gae_lambda=0.95"),

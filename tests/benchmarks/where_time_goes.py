@@ -119,7 +119,7 @@ def watch_training(stopwatch: Stopwatch) -> None:
 def watch_learner(stopwatch: Stopwatch, backend: str) -> None:
     """Watches the learner of a framework."""
     of = importlib.import_module
-    if backend == "torch":
+    if backend != "keras":
         learner = of("note_rl.learners.pytorch.learner").PyTorchLearner
         steps = of("note_rl.learners.pytorch.steps").GradientSteps
         stopwatch.watch_items(steps, "take", "arithmetic", afterwards="coming back")

@@ -17,7 +17,8 @@ from tuner.runs.build import build_node
 from tuner.trackers.history import HistoryRow
 
 _REDRAW_S = 0.1
-_COMPILING = "note_rl.learners.keras.update"  # whose log says when it compiles; importing it brings TensorFlow
+# their logs say when they compile; importing them brings a framework
+_COMPILING = ("note_rl.learners.keras.update", "note_rl.learners.pytorch.recording.compiled")
 
 
 class Progress:
@@ -196,8 +197,8 @@ class BarProgress(Progress):
 
 @contextmanager
 def noting_compilation(progress: Progress) -> Iterator[None]:
-    """Shows, once, that an update is being compiled, as nothing moves meanwhile. A run in PyTorch is not held up."""
-    logger = logging.getLogger(_COMPILING)
+    """Shows, once, that an update is being compiled, as nothing moves meanwhile."""
+    loggers = [logging.getLogger(name) for name in _COMPILING]
     told: list[logging.LogRecord] = []
 
     def note(record: logging.LogRecord) -> bool:
@@ -209,14 +210,16 @@ def noting_compilation(progress: Progress) -> Iterator[None]:
             progress.noted(record.getMessage())
         return False
 
-    level = logger.level
-    logger.setLevel(logging.INFO)
-    logger.addFilter(note)
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.INFO)
+        logger.addFilter(note)
     try:
         yield
     finally:
-        logger.removeFilter(note)
-        logger.setLevel(level)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.removeFilter(note)
+            logger.setLevel(level)
 
 
 def bar_or_lines(console: Console, every: int | None = None, decimals: int | None = None) -> Progress:

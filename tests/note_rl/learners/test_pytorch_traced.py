@@ -8,7 +8,6 @@ import torch
 
 from note_rl import RL_pytorch
 from note_rl.agents import pytorch as agents
-from note_rl.learners.pytorch.recording.compiled import has_compiler, pays
 from note_rl.learners.pytorch.recording.graph import recorded
 from note_rl.learners.pytorch.recording.playback import replay
 from note_rl.optimizers.pytorch import adam, sgd
@@ -312,16 +311,6 @@ def test_replays_follow_tensors_and_skip_what_nobody_uses():
         loss, gradient = run(torch.tensor([1.0, 3.0]))
     assert loss == 9 + 81
     assert gradient.tolist() == [2 * 3 * (1 + 9)]
-
-
-def test_compiling_pays_for_long_training_only():
-    recording = recorded(lambda x: [x.sin().cos()], [], [torch.ones(1000)])
-    assert recording.num_calls == 2
-    assert recording.num_elements == 2000
-    assert not pays(recording, 10_000, torch.device("cpu"))
-    # 2 calls of 2 us and 2000 numbers of 0.5 ns against twice 3.12 s
-    assert pays(recording, 1_300_000, torch.device("cpu")) == has_compiler()
-    assert not pays(recording, 1_200_000, torch.device("cpu"))
 
 
 def test_without_a_compiler_steps_are_replayed_after_one_warning(monkeypatch, caplog):

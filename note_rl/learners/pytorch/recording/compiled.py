@@ -1,41 +1,63 @@
-"""Recorded steps as compiled code, by torch's inductor."""
+"""Recorded steps as compiled code, by torch's inductor, which later processes find again.
 
+Inductor turns everything but products of matrices into a few loops in C++, and the whole into one program that is
+called once per gradient step. It takes some ten seconds for each combination of an agent, its networks and the shape of
+a minibatch, the first time on a machine. To run what was compiled before takes neither a compiler nor inductor.
+"""
+
+import contextlib
 import copy
 import functools
+import hashlib
 import logging
-import multiprocessing
 import os
 import shutil
-import time
+import tempfile
 import warnings
-from collections.abc import Callable, Sequence
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
+from filelock import FileLock
 from torch import Tensor
 
 from note_rl.learners.pytorch.recording.graph import Recording
+from note_rl.support.files import atomic_target
+from note_rl.support.programs import is_usable, programs_folder, remove_oldest
 
 _log = logging.getLogger(__name__)
 
+VARIABLE = "NOTE_RL_TORCH_CACHE"
+"""Names the folder for compiled steps, in place of the user's own for caches; "off" for none."""
+
+aten = torch.ops.aten
 # Fixed numbers, not measured ones: the same run has to give the same results, and compiled code rounds otherwise.
-_SAVED_PER_CALL_S = 2e-6  # measured with CPUs of about 85 GFLOP/s a core
-_SAVED_PER_ELEMENT_S = 5e-10
-_IMPORTING_S, _COMPILING_PER_CALL_S = 3.0, 0.06
-_forked: list[bool] = []
-os.register_at_fork(after_in_child=lambda: _forked.append(True))
+_SAVED_PER_CALL_S, _SAVED_PER_ELEMENT_S = 8e-7, 9e-10
+_COMPILING_S, _COMPILING_PER_CALL_S = 7.0, 0.04
+_NUM_RUNS = 4  # that a program is thought to serve: what is tuned or compared is trained several times
+_LARGEST = 2**30  # bytes; one program takes about two megabytes
+_OPTIONS = {
+    "compile_threads": 1,  # no worker processes
+    "fallback_random": True,  # the same random numbers
+    "cpp_cache_precompile_headers": False,  # which takes longer than it saves for a few programs
+    "aot_inductor.precompile_headers": False,
+    "aot_inductor.package": True,
+}
+_DAMAGED = (RuntimeError, OSError, LookupError, zipfile.BadZipFile)
+_QUICKER_IN_TORCH = (aten.tanh.default,)  # 5 us for 16,384 numbers, by MKL; 25 us in inductor's loops
 
 
 def pays(recording: Recording, num_gradient_steps: float, device: torch.device) -> bool:
-    """Whether compiling should be tried without being asked for.
-
-    It clearly saves time, there is a compiler, and nobody forked this process.
-    """
+    """Whether compiling should be tried without being asked for: it saves time over a few such runs."""
     saved_s = recording.num_calls * _SAVED_PER_CALL_S + recording.num_elements * _SAVED_PER_ELEMENT_S
-    expected_s = _IMPORTING_S + recording.num_calls * _COMPILING_PER_CALL_S
-    if num_gradient_steps * saved_s < 2.0 * expected_s or device.type != "cpu":
-        return False
-    return not _forked and multiprocessing.parent_process() is None and has_compiler()
+    lasts = _NUM_RUNS * num_gradient_steps * saved_s >= _seconds_to_compile(recording)
+    return device.type == "cpu" and lasts and has_compiler()
+
+
+def _seconds_to_compile(recording: Recording) -> float:
+    return _COMPILING_S + recording.num_calls * _COMPILING_PER_CALL_S
 
 
 @functools.cache
@@ -49,29 +71,107 @@ def compiled(recording: Recording, inputs: Sequence[Tensor]) -> Callable[..., li
 
     Args:
         recording: Stays as it is.
-        inputs: Their shapes and types are compiled for.
+        inputs: Their shapes, strides and types are compiled for.
 
     Raises:
         RuntimeError: It cannot be compiled, or there is no compiler.
     """
-    if inputs[0].device.type == "cpu" and not has_compiler():
+    captured = list(recording.captured)
+    program = _program(recording, [*captured, *inputs])
+    return lambda *values: program.run([*captured, *values])
+
+
+def _program(recording: Recording, tensors: Sequence[Tensor]) -> Any:
+    """Returns the program, compiled now or, by whichever process, before."""
+    device = tensors[-1].device
+    folder = _folder()
+    if folder is None:
+        with tempfile.TemporaryDirectory(prefix="note-rl-") as passing:
+            path = Path(passing, "step.pt2")
+            _compile(recording, tensors, path)
+            return _loaded(path, device)
+    path = folder / f"{_digest(recording, tensors)}.pt2"
+    with FileLock(path.with_suffix(".lock")):  # others wait for it rather than compile the same at the same time
+        if path.exists():
+            with contextlib.suppress(*_DAMAGED):
+                program = _loaded(path, device)
+                path.touch()  # the oldest are given up
+                return program
+        remove_oldest(folder, "*.pt2*", _LARGEST)
+        with atomic_target(path) as aside:
+            _compile(recording, tensors, aside)
+        return _loaded(path, device)
+
+
+def _folder() -> Path | None:
+    """Where programs of this version of torch lie, for this kind of CPU and for this compiler, if anywhere."""
+    made_for = [torch.__version__, torch.backends.cpu.get_cpu_capability(), os.environ.get("CXX", "")]
+    with contextlib.suppress(OSError):
+        folder = programs_folder(os.environ, VARIABLE, "torch", made_for)
+        return folder if is_usable(folder) else None
+    return None
+
+
+def _digest(recording: Recording, tensors: Sequence[Tensor]) -> str:
+    """Returns a name for what is compiled: the calls, and all that is known of tensors but their contents."""
+    kinds = [(tensor.shape, tensor.stride(), tensor.dtype, tensor.device.type) for tensor in tensors]
+    options = [*_OPTIONS.items(), *_QUICKER_IN_TORCH, torch.get_num_threads()]
+    return hashlib.sha256(f"{recording.module.code}{kinds}{options}".encode()).hexdigest()[:32]
+
+
+def _compile(recording: Recording, tensors: Sequence[Tensor], path: Path) -> None:
+    """Compiles into a file."""
+    if tensors[-1].device.type == "cpu" and not has_compiler():
         raise RuntimeError("no C++ compiler is installed (g++, clang++ or the one named by CXX)")
-    began = time.perf_counter()
-    captured: list[Any] = recording.captured
+    seconds = _seconds_to_compile(recording)
+    _log.info("compiling the update: some %.0f s, this once for these networks and minibatches", seconds)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of torch about itself
-        import torch._inductor.config as inductor  # takes seconds
-        from torch._inductor.compile_fx import compile_fx
+        import torch._inductor  # takes a second
+        from torch._inductor.package.package import package_aoti
 
-        options = {"compile_threads": 1, "fallback_random": True}  # no worker processes; the same random numbers
-        with inductor.patch(options), torch.no_grad():
-            run: Any = compile_fx(copy.deepcopy(recording.module), [*captured, *inputs])
-            run(*captured, *inputs)  # now, so that what fails fails here
-    _log.info("compiled the update of %d calls in %.1f s", recording.num_calls, time.perf_counter() - began)
+        with _quietly(), _by_torch(_QUICKER_IN_TORCH), torch.no_grad(), path.open("wb") as file:
+            module = copy.deepcopy(recording.module)
+            made: Any = torch._inductor.aot_compile(module, tuple(tensors), options=_OPTIONS)
+            package_aoti(file, made)
 
-    def step(*values: Tensor) -> list[Tensor]:
-        with torch.no_grad():
-            answer: list[Tensor] = run(*captured, *values)
-        return answer
 
-    return step
+def _loaded(path: Path, device: torch.device) -> Any:
+    """Loads a program; torch's own way of doing so unpacks it into a folder that a killed process leaves behind."""
+    loaders: Any = torch._C._aoti
+    if device.type != "cpu":
+        return loaders.AOTIModelPackageLoader(str(path), "model", True, 1, -1 if device.index is None else device.index)
+    with zipfile.ZipFile(path) as archive, tempfile.TemporaryDirectory(dir=path.parent) as passing:
+        parts = {
+            Path(name).suffix: name for name in archive.namelist() if name.endswith((".wrapper.so", ".wrapper.json"))
+        }
+        unpacked = {suffix: archive.extract(name, passing) for suffix, name in parts.items()}  # calls of torch: .json
+        return loaders.AOTIModelContainerRunnerCpu(unpacked[".so"], 1)
+
+
+@contextlib.contextmanager
+def _by_torch(kernels: Sequence[Any]) -> Iterator[None]:
+    """Has inductor call kernels of torch in this block instead of writing loops."""
+    from torch._inductor import lowering as inductor
+
+    lowering: Any = inductor
+    before = {kernel: lowering.lowerings[kernel] for kernel in kernels}
+    try:
+        for kernel in kernels:
+            lowering.make_fallback(kernel, warn=False)
+        yield
+    finally:
+        lowering.lowerings.update(before)
+        lowering.fallbacks.difference_update(kernels)
+
+
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    """Keeps torch from telling which kernels it calls in the general way."""
+    logger = logging.getLogger("torch._inductor")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

@@ -140,7 +140,7 @@ class Traces:
             self._watched = Guards(self.agent, {*columns, *self._names})
         scalars = [torch.tensor(hyperparameters[name], dtype=torch.float64) for name in self._names]
         first = {name: values[0] for name, values in columns.items()}
-        shape = tuple((name, values.shape, values.dtype) for name, values in first.items())
+        shape = tuple((name, values.shape, values.stride(), values.dtype) for name, values in first.items())
         try:
             traces = {all_learn: self._trace(shape, first, all_learn, scalars) for all_learn in set(due)}
         except _NOT_TRACEABLE as error:

@@ -1,0 +1,156 @@
+"""Recorded steps in compiled code, which is kept from one process to the next."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from note_rl.learners.pytorch.recording import compiled as module
+from note_rl.learners.pytorch.recording.compiled import compiled, has_compiler, pays
+from note_rl.learners.pytorch.recording.graph import recorded
+from note_rl.learners.pytorch.recording.playback import replay
+
+INPUTS = [torch.linspace(-2.0, 2.0, 32 * 4).reshape(32, 4)]
+
+
+def step(weight):
+    """A loss with a product, tanh, dropout and a mean; with its gradient."""
+
+    def function(x):
+        kept = torch.nn.functional.dropout(torch.tanh(x @ weight), 0.5)
+        loss = kept.square().mean()
+        return [loss.detach(), *torch.autograd.grad(loss, [weight])]
+
+    return function
+
+
+@pytest.fixture(scope="module")
+def weight():
+    return torch.linspace(-1.0, 1.0, 12).reshape(4, 3).requires_grad_()
+
+
+@pytest.fixture(scope="module")
+def recording(weight):
+    return recorded(step(weight), [weight], INPUTS)
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory, recording):
+    """A step that was compiled once, as it is kept."""
+    folder = tmp_path_factory.mktemp("programs")
+    before = os.environ["NOTE_RL_TORCH_CACHE"]
+    os.environ["NOTE_RL_TORCH_CACHE"] = str(folder)
+    try:
+        compiled(recording, INPUTS)
+    finally:
+        os.environ["NOTE_RL_TORCH_CACHE"] = before
+    (found,) = folder.glob("*/*.pt2")
+    return found
+
+
+@pytest.fixture
+def kept(program, monkeypatch):
+    """The same, where compiling is noticed; it gives what was compiled then."""
+    folder, calls = program.parents[1], []
+    content = program.read_bytes()
+
+    def noticed(recording, tensors, path):
+        calls.append(path)
+        path.write_bytes(content)
+
+    monkeypatch.setenv("NOTE_RL_TORCH_CACHE", str(folder))
+    monkeypatch.setattr(module, "_compile", noticed)
+    yield calls
+    program.write_bytes(content)
+
+
+needs_compiler = pytest.mark.skipif(not has_compiler(), reason="no C++ compiler")
+
+
+def answers(run):
+    torch.manual_seed(3)
+    with torch.no_grad():
+        return run(*INPUTS)
+
+
+@needs_compiler
+def test_compiled_code_gives_the_same_and_follows_its_tensors(kept, recording, weight):
+    run = compiled(recording, INPUTS)
+    assert kept == []
+    loss, gradient = answers(run)
+    expected_loss, expected = answers(replay(recording, INPUTS))
+    torch.testing.assert_close((loss, gradient), (expected_loss, expected), rtol=1e-5, atol=1e-7)
+    with torch.no_grad():
+        weight.mul_(2.0)
+        changed, _ = answers(run)
+        expected_changed, _ = answers(replay(recording, INPUTS))
+        weight.mul_(0.5)
+    torch.testing.assert_close(changed, expected_changed, rtol=1e-5, atol=1e-7)
+    assert float(changed) > 1.2 * float(loss)
+
+
+@needs_compiler
+def test_other_shapes_numbers_and_layouts_are_other_programs(kept, recording, weight):
+    compiled(recording, INPUTS)
+    assert kept == []
+    others = [torch.ones(16, 4)], [torch.ones(4, 32).t()], [torch.ones(32, 4, dtype=torch.float64)]
+    names = {module._digest(recording, [weight, *inputs]) for inputs in (INPUTS, *others)}
+    doubled = recorded(lambda x: [2 * one for one in step(weight)(x)], [weight], INPUTS)
+    assert len({*names, module._digest(doubled, [weight, *INPUTS])}) == 5
+
+
+@needs_compiler
+@pytest.mark.parametrize("damage", ["", "not a program", "gone"])
+def test_a_damaged_program_is_compiled_again(kept, program, recording, damage):
+    program.unlink() if damage == "gone" else program.write_text(damage)
+    run = compiled(recording, INPUTS)
+    assert len(kept) == 1
+    assert not kept[0].exists()  # it was moved
+    torch.testing.assert_close(answers(run), answers(replay(recording, INPUTS)), rtol=1e-5, atol=1e-7)
+    compiled(recording, INPUTS)
+    assert len(kept) == 1
+
+
+@needs_compiler
+def test_nothing_is_kept_or_run_where_others_can_write(kept, program, recording):
+    program.parent.chmod(0o777)
+    try:
+        run = compiled(recording, INPUTS)
+    finally:
+        program.parent.chmod(0o700)
+    assert len(kept) == 1
+    assert not kept[0].is_relative_to(program.parents[1])
+    assert not kept[0].exists()  # the program is loaded, its file is gone
+    torch.testing.assert_close(answers(run), answers(replay(recording, INPUTS)), rtol=1e-5, atol=1e-7)
+
+
+@needs_compiler
+def test_what_is_kept_is_run_without_inductor(program):
+    text = """
+import sys, torch
+from tests.note_rl.learners.test_pytorch_compiled import INPUTS, compiled, recorded, step
+weight = torch.linspace(-1.0, 1.0, 12).reshape(4, 3).requires_grad_()
+torch.set_num_threads(int(sys.argv[1]))
+compiled(recorded(step(weight), [weight], INPUTS), INPUTS)
+print("torch._inductor.compile_fx" in sys.modules)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", text, str(torch.get_num_threads())],
+        env={**os.environ, "NOTE_RL_TORCH_CACHE": str(program.parents[1]), "PATH": ""},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["False"]
+
+
+def test_compiling_pays_where_a_few_such_runs_save_what_it_takes():
+    recording = recorded(lambda x: [x.sin().cos()], [], [torch.ones(1000)])
+    assert recording.num_calls == 2
+    assert recording.num_elements == 2000
+    # 4 runs, 2 calls of 0.8 us and 2000 numbers of 0.9 ns against 7.08 s: 520,588 steps
+    assert pays(recording, 520_600, torch.device("cpu")) == has_compiler()
+    assert not pays(recording, 520_500, torch.device("cpu"))
+    assert not pays(recording, 10**9, torch.device("meta"))
