@@ -77,8 +77,9 @@ class TrainOptions:
         text='Whether updates are compiled. Keras: by XLA; "auto" leaves it out on CPUs where there are convolutions '
         'or gradients of maximum pooling, which it does slowly there, and says so once. PyTorch: "auto" records a '
         "gradient step once and replays it without modules and autograd, if 2,000 steps or more are to come and the "
-        "agent's class declares `traceable = True`; where training is long enough to pay for it, it is compiled by "
-        "inductor. True does both at once for any agent, whose `__call__` must then read nothing but tensors, "
+        "agent's class declares `traceable = True`; where a few runs as long as this one pay for it, it is compiled by "
+        "inductor, which takes some 10 to 20 s once for these networks and minibatches: later runs find it in "
+        "~/.cache/note-rl. True does both at once for any agent, whose `__call__` must then read nothing but tensors, "
         "scheduled values and plain attributes. What cannot be had is said once, and updates go on without.",
     )
     save_data: bool = setting(True, flag, text="Whether files written while training hold the replay pool.")

@@ -299,6 +299,7 @@ def _check_path(path: str, config: JsonDict, asked_by: str = "") -> None:
             f"{asked_by or 'space.' + path} names {path}, which the config does not have{did_you_mean(path, known)}"
         ) from None
     if isinstance(value, dict) and value:
+        numbers = next((key for key in value if not str(key).startswith("_")), next(iter(value)))
         raise UserError(
-            f"space.{path}: {path} is a group of settings; search one of them, for example {path}.{next(iter(value))}"
+            f"space.{path}: {path} is a group of settings; search one of them, for example {path}.{numbers}"
         )
