@@ -1,6 +1,7 @@
 """Recorded gradient steps are the ordinary ones: same numbers, nothing frozen that may change, nothing hidden."""
 
 import logging
+import subprocess
 
 import numpy as np
 import pytest
@@ -315,13 +316,29 @@ def test_replays_follow_tensors_and_skip_what_nobody_uses():
 
 def test_without_a_compiler_steps_are_replayed_after_one_warning(monkeypatch, caplog):
     monkeypatch.setattr("note_rl.learners.pytorch.recording.compiled.has_compiler", lambda: False)
+    reason = "no C++ compiler is installed (g++, clang++ or the one named by CXX)"
+    assert_replayed(caplog, reason)
+
+
+@pytest.mark.parametrize(
+    "error", [OSError("no space left"), subprocess.CalledProcessError(1, "ld"), AssertionError("strides")]
+)
+def test_so_they_are_whatever_goes_wrong_while_they_are_compiled(monkeypatch, caplog, error):
+    def fails(recording, inputs):
+        raise error
+
+    monkeypatch.setattr("note_rl.learners.pytorch.recording.traces.compiled", fails)
+    assert_replayed(caplog, str(error))
+
+
+def assert_replayed(caplog, reason):
     plain, traced = (learner_of(built_in("DQN"), jit) for jit in (False, True))
     with caplog.at_level(logging.WARNING):
         losses = [one.update(minibatches(), {}).loss for one in (plain, traced, traced)]
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
+    assert traced.stages == (0, 1)
     assert [record.message for record in caplog.records] == [
-        "the update cannot be compiled, it is replayed instead: no C++ compiler is installed (g++, clang++ or the one "
-        "named by CXX)"
+        f"the update cannot be compiled, it is replayed instead: {reason}"
     ]
 
 

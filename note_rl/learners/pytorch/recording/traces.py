@@ -211,7 +211,7 @@ class Traces:
             with self.undisturbed():
                 run = compiled(trace.recording, [*batch.values(), *scalars])
             self._check(run, batch, due, scalars, 1e-3)
-        except _NOT_TRACEABLE as error:
+        except Exception as error:  # noqa: BLE001 - a compiler and a disk fail in all kinds of ways; replaying does not
             self._uncompilable = True
             _log.warning("the update cannot be compiled, it is replayed instead: %s", _in_short(error))
         else:
