@@ -104,15 +104,17 @@ def test_soft_actor_critic_by_hand(framework):
     agent.learner.prepare([framework.optimizers.adam(group, 1e-3) for group in agent.param], None, (), False)
     batch = pendulum_sample(sync=[True, True], noise=(2, 4, 1), next_noise=(2, 4, 1))
     q = values_of(framework, agent.critic_1, batch, 0)
-    mean, log_std = np.split(agent.learner.act(batch.obs[0]), 2, axis=-1)
+    mean, log_std = np.split(agent.learner.act(batch.obs[0]).astype(np.float64), 2, axis=-1)
     noise = batch.extras["noise"][0]
     squashed = np.tanh(mean + np.exp(log_std) * noise)
     log_prob = -0.5 * noise**2 - log_std - 0.5 * np.log(2 * np.pi) - np.log(1 - squashed**2)
     reported = agent.learner.update(batch, {}).reported
     assert reported["q_mean"][0] == pytest.approx(q.mean(), rel=1e-5)
-    assert reported["entropy"][0] == pytest.approx(-log_prob.mean(), rel=1e-4)
+    assert reported["entropy"][0] == pytest.approx(-log_prob.mean(), rel=1e-4, abs=1e-5)
     assert reported["alpha"][0] == pytest.approx(1.0)
-    assert reported["alpha"][1] == pytest.approx(np.exp(-1e-3), rel=1e-5)  # the first step of Adam is the learning rate
+    wanted = -1.0  # the entropy that is aimed at, for one number: above it, less of it is paid for
+    down = np.sign(-log_prob.mean() - wanted)
+    assert reported["alpha"][1] == pytest.approx(np.exp(-1e-3 * down), rel=1e-5)  # Adam's first step is its rate
 
 
 @FRAMEWORKS
@@ -123,13 +125,13 @@ def test_proximal_policy_optimisation_by_hand(framework):
     probs = agent.learner.act(batch.obs[0])
     log_prob = np.log(np.take_along_axis(probs, batch.action[0][:, None], 1)[:, 0])
     ratio = np.exp(log_prob - batch.extras["log_prob_old"][0])
+    value = agent.learner.value(batch.obs[0])
     update = ready(framework, agent).update(batch, {})
     reported = update.reported
     assert reported["entropy"][0] == pytest.approx(-(probs * np.log(probs)).sum(1).mean(), rel=1e-5)
     assert means_over([update])["approx_kl"] == pytest.approx((ratio - 1 - np.log(ratio)).mean(), rel=1e-4)
     assert reported["clip_fraction"][0] == (np.abs(ratio - 1) > 0.1).mean()
-    value = agent.learner.value(batch.obs[0])  # after a small step
-    assert reported["value_loss"][0] == pytest.approx(((value - batch.extras["return_"][0]) ** 2).mean(), rel=0.2)
+    assert reported["value_loss"][0] == pytest.approx(((value - batch.extras["return_"][0]) ** 2).mean(), rel=1e-5)
 
 
 @FRAMEWORKS
