@@ -96,13 +96,9 @@ def screen(backend: str) -> None:
                 scores.append(record.value)
 
     framework, _, compiled = backend.partition("_")
+    jit = "true" if compiled else "auto"
     overrides = [
-        *(
-            "agent=ppo",
-            "env=cartpole",
-            f"backend={framework}",
-            f"training.jit_compile={'true' if compiled else 'auto'}",
-        ),
+        *("agent=ppo", "env=cartpole", f"backend={framework}", f"training.jit_compile={jit}"),
         *("env.num_envs=8", "sampler=grid", "space=none"),
         "+space.optimizer.learning_rate={choices: [" + ", ".join(map(str, LEARNING_RATES)) + "]}",
         "+space.buffer.num_epochs={choices: [" + ", ".join(map(str, NUM_EPOCHS)) + "]}",

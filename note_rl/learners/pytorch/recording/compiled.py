@@ -74,7 +74,8 @@ def compiled(recording: Recording, inputs: Sequence[Tensor]) -> Callable[..., li
         inputs: Their shapes, strides and types are compiled for.
 
     Raises:
-        RuntimeError: It cannot be compiled, or there is no compiler.
+        RuntimeError: There is no compiler.
+        Exception: Of any other kind, of torch, the compiler or the disk: it cannot be compiled.
     """
     captured = list(recording.captured)
     program = _program(recording, [*captured, *inputs])
