@@ -68,7 +68,7 @@ class Dispatcher:
         executor: Executor,
         interrupts: Interrupts,
         listener: StudyListener,
-        heartbeat: Callable[[], None] = lambda: None,
+        heartbeat: Callable[[], object] = lambda: None,
     ) -> None:
         self._end_rules = end_rules
         self._definition = end_rules.definition

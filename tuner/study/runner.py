@@ -87,6 +87,7 @@ class StudyRunner:
         self._listener = listener or StudyListener()
         self._interrupts = Interrupts(store)
         self._began = time.monotonic()
+        self._seconds_before = 0.0
         self._scales: dict[str, ScoreScale] = {}
 
     def run(self) -> StudySummary:
@@ -116,6 +117,7 @@ class StudyRunner:
         ownership = Ownership(screen, definition.study_folder, self._store.file)
         with ownership.lease():
             self._begin(screen)
+            self._seconds_before = float(screen.user_attrs.get(attributes.SECONDS, 0.0))
             self._run_owned(screen, ownership)
 
     def _run_owned(self, screen: optuna.Study, ownership: Ownership) -> None:
@@ -130,8 +132,11 @@ class StudyRunner:
         self._note_seconds(screen)
 
     def _note_seconds(self, screen: optuna.Study) -> None:
-        before = float(screen.user_attrs.get(attributes.SECONDS, 0.0))
-        screen.set_user_attr(attributes.SECONDS, round(before + time.monotonic() - self._began, 1))
+        screen.set_user_attr(attributes.SECONDS, round(self._seconds(), 1))
+
+    def _seconds(self) -> float:
+        """What the study has taken so far, over all its sessions."""
+        return self._seconds_before + time.monotonic() - self._began
 
     def _begin(self, study: optuna.Study) -> None:
         definition = self._definition
@@ -150,7 +155,13 @@ class StudyRunner:
         self._scales = self._measure_scales(screen)
         random_score = 0.0 if self._scales else self._probe(screen)
         end_rules = TrialEndRules(self._definition, random_score, self._scales)
-        dispatcher = Dispatcher(end_rules, self._executor, self._interrupts, self._listener, ownership.heartbeat)
+
+
+        def heartbeat() -> None:
+            if ownership.heartbeat():
+                self._note_seconds(screen)  # a session that is killed notes nothing in the end
+
+        dispatcher = Dispatcher(end_rules, self._executor, self._interrupts, self._listener, heartbeat)
         dispatcher.restore(self._records((self._definition.first_stage, *LATER_STAGES)))
         if settings.evolution is not None:
             compared = self._evolve(screen, dispatcher)
@@ -240,7 +251,7 @@ class StudyRunner:
         definition = self._definition
         seed = stage_seeds(definition.seed, SCREEN, 1)[0]
         distinct = num_distinct(study.sampler, definition.space)
-        allowance = self._allowance(study)
+        allowance = Allowance(definition, self._executor.parallel, self._seconds)
         possible = [number for number in (distinct, self._closed_at(study)) if number is not None]
         registry = ScreenRegistry(
             study, definition, seed, min(possible, default=None), partial(self._one_more, study, allowance)
@@ -271,11 +282,6 @@ class StudyRunner:
             after(record)
         dispatcher.run_stage(Stage(runs, judge, after))
         return registry.records()
-
-    def _allowance(self, study: optuna.Study) -> Allowance:
-        before = float(study.user_attrs.get(attributes.SECONDS, 0.0))
-        parallel = self._executor.parallel
-        return Allowance(self._definition, parallel, lambda: before + time.monotonic() - self._began)
 
     def _closed_at(self, study: optuna.Study) -> int | None:
         """The trials after which an earlier session ended the stage, if the budget is still the same."""

@@ -1,18 +1,20 @@
 """Budgets of time and of environment steps: screening ends when what must follow only just fits."""
 
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.tuner.studies import ControllerDied, FakeExecutor, definition, run_study
+from tests.tuner.studies import ControllerDied, FakeExecutor, definition, journal, run_study
 from tuner.errors import UserError
 from tuner.reporting.progress import StudyProgress
 from tuner.results.records import RunRecord
 from tuner.results.wording import seconds_of
-from tuner.study import StudyListener
+from tuner.study import StudyListener, StudyStore
 from tuner.study.budget import Allowance, affordable_trials, check_budget
+from tuner.study.storage.retries import StorageLostError
 from tuner.study.watching.display import LiveDisplay
 from tuner.trial.messages import Outcome
 
@@ -72,6 +74,28 @@ def test_a_larger_budget_goes_on(tmp_path: Path) -> None:
     summary = run_study(tmp_path, num_trials=100, max_env_steps=28 * 900)
     assert screened(summary) == 20
     assert {"screening trials": 100, "environment steps in all": 25_200}.items() <= summary.budget.items()
+
+
+def test_time_of_a_session_that_ended_without_a_word_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of one that was killed: nothing is written down in the end."""
+    monkeypatch.setattr("tuner.study.storage.ownership.HEARTBEAT_INTERVAL_S", 0.0)
+
+    class Slow(StudyListener):
+        num_seen = 0
+
+        def on_end(self, run: Any, record: RunRecord) -> None:
+            self.num_seen += 1
+            time.sleep(0.2)
+            if self.num_seen == 3:
+                raise StorageLostError("gone")
+
+    with pytest.raises(StorageLostError):
+        run_study(tmp_path, listener=Slow(), num_trials=8)
+    with StudyStore(journal(tmp_path)) as store:
+        screen = store.find(definition(tmp_path).name, "screen")
+        assert screen is not None
+        assert screen.user_attrs["seconds"] >= 0.4
+    assert run_study(tmp_path, num_trials=8).seconds >= 0.4
 
 
 def test_the_time_left_is_no_longer_than_the_budget(tmp_path: Path) -> None:

@@ -86,15 +86,20 @@ class Ownership:
             raise
         self._release()
 
-    def heartbeat(self) -> None:
+    def heartbeat(self) -> bool:
         """Called often: says now and then that this process lives, and sees to it that the storage is there.
+
+        Returns:
+            Whether it was time to say so.
 
         Raises:
             StorageLostError: It is not.
         """
         self._file.check()
-        if time.monotonic() - self._last_heartbeat > HEARTBEAT_INTERVAL_S:
+        due = time.monotonic() - self._last_heartbeat > HEARTBEAT_INTERVAL_S
+        if due:
             self._write()
+        return due
 
     def _release(self) -> None:
         self._study.set_user_attr(OWNER, {**self._mark, "pid": None})
