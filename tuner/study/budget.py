@@ -104,7 +104,8 @@ class Allowance:
             return ""
         run_s = sum(self._complete_s) / len(self._complete_s)
         later_s = _later_seconds(self._later_runs, self._parallel, run_s)
-        spent_s = max(self._spent_s(), self._run_seconds / self._parallel)  # the last half minute of a session that was killed is unknown
+        # Of a session that was killed the last half minute is unknown; its runs are known.
+        spent_s = max(self._spent_s(), self._run_seconds / self._parallel)
         if spent_s + run_s + later_s <= budget_s:
             return ""
         over = " and is run all the same" if later_s > budget_s else ""

@@ -156,7 +156,6 @@ class StudyRunner:
         random_score = 0.0 if self._scales else self._probe(screen)
         end_rules = TrialEndRules(self._definition, random_score, self._scales)
 
-
         def heartbeat() -> None:
             if ownership.heartbeat():
                 self._note_seconds(screen)  # a session that is killed notes nothing in the end
