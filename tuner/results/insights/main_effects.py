@@ -5,6 +5,11 @@ with polynomials in place of a random forest: what is measured is the variance o
 however closely a sampler has crowded its trials together. The coefficients of each parameter have a prior variance of
 their own, found by expectation maximisation (Tipping 2001, https://www.jmlr.org/papers/v1/tipping01a.html): what does
 nothing is shrunk to nothing, and twenty trials are enough.
+
+It is written here because it comes nearer to the true shares than what libraries have, and in a tenth of a second, so
+that a report can fit it forty times more to tell what is chance (`tests/benchmarks/importances.py`; error from 0 to 1
+with 20, 40 and 100 trials of TPE): 0.33, 0.19, 0.25 against 0.47, 0.41, 0.43 of Optuna's fANOVA and 0.35, 0.23, 0.35 of
+a Gaussian process with Sobol's indices; with random trials the latter is level (0.21, 0.14, 0.08; 0.23, 0.13, 0.07).
 """
 
 from collections.abc import Mapping, Sequence
