@@ -232,6 +232,30 @@ def test_a_condition_that_has_not_changed_binds_nothing(tmp_path: Path) -> None:
     assert [[change.path for change in block.changes] for block in found.blocks] == [["agent.gamma"], ["agent.tau"]]
 
 
+def test_a_share_changes_with_what_it_is_a_share_of(tmp_path: Path) -> None:
+    """A quarter of a rollout in both: another minibatch, as the rollout is another one."""
+    share = {"low": 0.0625, "high": 1, "transform": "power_of_two", "of": "buffer.num_steps"}
+    length = {"low": 32, "high": 1024, "transform": "power_of_two"}
+    space: JsonDict = {**KINDS, "buffer": {"num_steps": length, "batch_size": share}}
+    config: JsonDict = {**KIND_CONFIG, "buffer": {"num_steps": 128, "batch_size": 32}}
+    study = definition(tmp_path, space=space, config=config)
+
+    def blocks(num_steps: int, batch_size: int) -> list[list[tuple[str, Any, Any]]]:
+        told = {"agent.gamma": 0.999, "buffer.num_steps": num_steps, "buffer.batch_size": batch_size}
+        found = between(study, Winner("trial 5", told, study.run_config(told, 0)))
+        assert not found.skipped
+        assert study.run_config(found.values(found.all), 0)["buffer"] == told_buffer(told)
+        return [[(one.path, one.before, one.after) for one in block.changes] for block in found.blocks[1:]]
+
+    def told_buffer(told: JsonDict) -> JsonDict:
+        return {path.rpartition(".")[2]: value for path, value in told.items() if path.startswith("buffer.")}
+
+    both = [("buffer.batch_size", 32, 8), ("buffer.num_steps", 128, 32)]
+    assert blocks(32, 8) == [both]
+    assert blocks(32, 32) == [[("buffer.num_steps", 128, 32)]], "the same number, and another share"
+    assert blocks(128, 8) == [[("buffer.batch_size", 32, 8)]]
+
+
 def test_a_winner_that_is_the_default_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"trial 5, is the default configuration, but for optimizer\.learning_rate"):
         found_between(tmp_path, learning_rate=0.1001, gamma=0.99, kind="plain", batch_size=64)

@@ -104,7 +104,11 @@ def between(definition: StudyDefinition, winner: Winner) -> Between:
 
 
 def _together(space: Space, values: Mapping[str, object], default: JsonDict) -> list[list[Parameter]]:
-    """The parameters of the winner: each with those that it is searched for the sake of, where these have changed."""
+    """The parameters of the winner: each with those that it is searched for the sake of, where these have changed.
+
+    A share of something that has changed goes with it, too: alone, either may be impossible (a minibatch larger than
+    what is collected), and the number of a share that stayed the same is another one.
+    """
     active = [parameter for parameter in space.parameters if parameter.path in values]
     root = {parameter.path: parameter.path for parameter in active}
 
@@ -112,8 +116,8 @@ def _together(space: Space, values: Mapping[str, object], default: JsonDict) -> 
         return path if root[path] == path else root_of(root[path])
 
     for parameter in active:
-        for path in parameter.when:
-            if _differs(path, default, values):
+        for path in (*parameter.when, *parameter.of):
+            if path in root and _differs(path, default, values):
                 root[root_of(parameter.path)] = root_of(path)
     groups: dict[str, list[Parameter]] = {}
     for parameter in active:
