@@ -22,6 +22,8 @@ from tuner.study.space.space import Space
 __all__ = ["tuner"]
 
 AGENTS = ("A2C", "ACER", "DDPG", "DQN", "PPO", "TD3", "TRPO")
+FOUND = {"PPO": {"entropy_coef": 0.025}}
+"""What was found to be better for discrete actions than Python's number: on the command line, where conf/ says so."""
 
 # Its options: by agent, what is typed here instead. None of the values is what holds without it.
 OF_ALL = {
@@ -151,7 +153,8 @@ def test_agents_begin_with_the_same_numbers_in_both_frameworks_and_on_the_comman
     )
     assert {**of_torch, "device": None} == {**of_keras, "device": None}
     typed = to_json(compose(config_loader(), "train", [f"agent={name.lower()}"]))["agent"]
-    assert {key: value for key, value in typed.items() if key != "_target_" and of_torch[key] != value} == {}
+    differs = {key: value for key, value in typed.items() if key != "_target_" and of_torch[key] != value}
+    assert differs == FOUND.get(name, {})
 
 
 def test_every_scenario_names_tests_that_there_are() -> None:

@@ -71,13 +71,13 @@ def test_an_agent_chooses_the_groups_it_needs_and_the_command_line_wins() -> Non
     assert (ppo["network"]["activation"], ppo["env"]["num_envs"], ppo["optimizer"]["learning_rate"]) == (
         "tanh",
         8,
-        3e-4,
+        2e-3,
     )
     other = to_json(preflight("train", ["agent=ppo", "network=mlp", "schedule=linear_lr", "env.num_envs=2"]))
     assert (other["network"]["activation"], other["env"]["num_envs"]) == ("relu", 2)
     measured = to_json(preflight("train", ["agent=ppo", "env.num_envs=auto"]))
     assert build_settings(RunConfig.from_json(measured)).num_envs == "auto"
-    assert other["schedule"]["learning_rate"]["start"] == 3e-4
+    assert other["schedule"]["learning_rate"]["start"] == 2e-3
 
 
 def test_an_experiment_overrides_the_choices_of_its_agent() -> None:
