@@ -154,3 +154,28 @@ def test_compiling_pays_where_a_few_such_runs_save_what_it_takes():
     assert pays(recording, 520_600, torch.device("cpu")) == has_compiler()
     assert not pays(recording, 520_500, torch.device("cpu"))
     assert not pays(recording, 10**9, torch.device("meta"))
+
+
+def test_where_nothing_is_kept_one_run_has_to_save_what_it_takes(monkeypatch):
+    monkeypatch.setenv("NOTE_RL_TORCH_CACHE", "off")
+    recording = recorded(lambda x: [x.sin().cos()], [], [torch.ones(1000)])
+    assert not pays(recording, 520_600, torch.device("cpu"))
+    assert not pays(recording, 2_082_300, torch.device("cpu"))
+    assert pays(recording, 2_082_400, torch.device("cpu")) == has_compiler()
+
+
+@needs_compiler
+def test_what_killed_processes_leave_behind_is_removed(kept, program, recording):
+    old, young = (program.parent / f"unpacked-{age}" for age in ("old", "young"))
+    for folder in (old, young):
+        folder.mkdir()
+        (folder / "step.so").write_text("half")
+    os.utime(old, (1.0, 1.0))
+    program.unlink()
+    compiled(recording, INPUTS)
+    assert len(kept) == 1
+    assert not old.exists()
+    assert young.exists(), "another process is at it"
+    young.joinpath("step.so").unlink()
+    young.rmdir()
+    assert [path.name for path in program.parent.iterdir() if path.is_dir()] == []

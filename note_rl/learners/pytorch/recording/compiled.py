@@ -13,6 +13,7 @@ import logging
 import os
 import shutil
 import tempfile
+import time
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
@@ -37,6 +38,7 @@ aten = torch.ops.aten
 _SAVED_PER_CALL_S, _SAVED_PER_ELEMENT_S = 8e-7, 9e-10
 _COMPILING_S, _COMPILING_PER_CALL_S = 7.0, 0.04
 _NUM_RUNS = 4  # that a program is thought to serve: what is tuned or compared is trained several times
+_UNPACKED, _UNPACKING_S = "unpacked-", 3600.0
 _LARGEST = 2**30  # bytes; one program takes about two megabytes
 _OPTIONS = {
     "compile_threads": 1,  # no worker processes
@@ -50,14 +52,24 @@ _QUICKER_IN_TORCH = (aten.tanh.default,)  # 5 us for 16,384 numbers, by MKL; 25 
 
 
 def pays(recording: Recording, num_gradient_steps: float, device: torch.device) -> bool:
-    """Whether compiling should be tried without being asked for: it saves time over a few such runs."""
-    saved_s = recording.num_calls * _SAVED_PER_CALL_S + recording.num_elements * _SAVED_PER_ELEMENT_S
-    lasts = _NUM_RUNS * num_gradient_steps * saved_s >= _seconds_to_compile(recording)
-    return device.type == "cpu" and lasts and has_compiler()
+    """Whether compiling should be tried without being asked for: it saves time over the runs that find the program."""
+    saved_s = num_gradient_steps * (
+        recording.num_calls * _SAVED_PER_CALL_S + recording.num_elements * _SAVED_PER_ELEMENT_S
+    )
+    needed_s = _seconds_to_compile(recording)
+    if device.type != "cpu" or _NUM_RUNS * saved_s < needed_s or not has_compiler():
+        return False
+    return saved_s >= needed_s or _keeps_programs(os.environ.get(VARIABLE, ""))
 
 
 def _seconds_to_compile(recording: Recording) -> float:
     return _COMPILING_S + recording.num_calls * _COMPILING_PER_CALL_S
+
+
+@functools.cache
+def _keeps_programs(_: str) -> bool:
+    """Whether later runs find what this one compiles; asked at each update, and so looked up once for each setting."""
+    return _folder() is not None
 
 
 @functools.cache
@@ -99,6 +111,7 @@ def _program(recording: Recording, tensors: Sequence[Tensor]) -> Any:
                 path.touch()  # the oldest are given up
                 return program
         remove_oldest(folder, "*.pt2*", _LARGEST)
+        _remove_left_behind(folder)
         with atomic_target(path) as aside:
             _compile(recording, tensors, aside)
         return _loaded(path, device)
@@ -138,16 +151,24 @@ def _compile(recording: Recording, tensors: Sequence[Tensor], path: Path) -> Non
 
 
 def _loaded(path: Path, device: torch.device) -> Any:
-    """Loads a program; torch's own way of doing so unpacks it into a folder that a killed process leaves behind."""
+    """Loads a program; torch's own way of doing so unpacks it into a folder that stays where a process is killed."""
     loaders: Any = torch._C._aoti
     if device.type != "cpu":
         return loaders.AOTIModelPackageLoader(str(path), "model", True, 1, -1 if device.index is None else device.index)
-    with zipfile.ZipFile(path) as archive, tempfile.TemporaryDirectory(dir=path.parent) as passing:
+    with zipfile.ZipFile(path) as archive, tempfile.TemporaryDirectory(prefix=_UNPACKED, dir=path.parent) as passing:
         parts = {
             Path(name).suffix: name for name in archive.namelist() if name.endswith((".wrapper.so", ".wrapper.json"))
         }
         unpacked = {suffix: archive.extract(name, passing) for suffix, name in parts.items()}  # calls of torch: .json
         return loaders.AOTIModelContainerRunnerCpu(unpacked[".so"], 1)
+
+
+def _remove_left_behind(folder: Path) -> None:
+    """Removes what processes were killed over while they unpacked a program."""
+    for path in folder.glob(f"{_UNPACKED}*"):
+        with contextlib.suppress(OSError):  # another process has removed it
+            if time.time() - path.stat().st_mtime > _UNPACKING_S:
+                shutil.rmtree(path, ignore_errors=True)
 
 
 @contextlib.contextmanager
