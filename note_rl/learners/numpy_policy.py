@@ -143,6 +143,7 @@ class Actor:
 
     Attributes:
         examples: By index, one of the observations that were answered, [1, *obs].
+        num_changes: Of the parameters, as far as it was told.
     """
 
     def __init__(
@@ -159,7 +160,7 @@ class Actor:
         self._mirrors: dict[int | None, NumpyPolicy | None] = {}
         self._answered: dict[int | None, tuple[int, ...]] = {}  # shape of the observation that was answered last
         self.examples: dict[int | None, Array] = {}  # an observation of that shape, [1, *obs]
-        self._num_changes = 0  # of the parameters
+        self.num_changes = 0
         self._doubted: set[int | None] = set()
 
     def __call__(self, obs: Array, index: int | None = None) -> FloatArray:
@@ -241,8 +242,8 @@ class Actor:
 
         What they leave out may have no effect at first, as a batch normalisation that has seen nothing.
         """
-        self._num_changes += 1
-        if self._num_changes & (self._num_changes - 1) == 0:  # after 1, 2, 4, 8, ... changes: ever more seldom
+        self.num_changes += 1
+        if self.num_changes & (self.num_changes - 1) == 0:  # after 1, 2, 4, 8, ... changes: ever more seldom
             self._doubted.update(self._mirrors)
         for mirror in self._mirrors.values():
             if mirror is not None:

@@ -61,7 +61,9 @@ class KerasLearner:
     def __init__(self, agent: Any) -> None:
         self.agent = agent
         self.groups: list[list[Any]] = parameter_groups(agent.param)
-        self.actor = Actor(agent, self._framework_act, mirrored=True, reading=ReadTogether)
+        self.actor = Actor(agent, self._framework_act, mirrored=True, reading=self._reader)
+        self._readers: list[ReadTogether[Any]] = []
+        self._learned: tuple[int, dict[int, Array]] = (0, {})  # after how many changes, what variables hold
         self._optimizers: list[tuple[Any, list[Any]]] = []
         self._losses = Losses(agent, len(self.groups), TensorFlowArithmetic())
         self._samples_apart = SamplesApart(agent)
@@ -74,7 +76,18 @@ class KerasLearner:
     def _made(self, kind: type[CompiledUpdate]) -> CompiledUpdate:
         make_step = self._own_update if updates_itself(type(self.agent)) else self._gradient_step
         compile_noise = self._measurements.compile_noise
-        return kind(self.agent, self.groups, make_step, self._modes, on_compile=compile_noise)
+        update = kind(self.agent, self.groups, make_step, self._modes, on_compile=compile_noise)
+        update.acting = lambda: list({id(one): one for reader in self._readers for one in reader.variables}.values())
+        return update
+
+    def _reader(self, read: Callable[[], Any]) -> ReadTogether[Any]:
+        """Makes what reads the layers that are acted by, from what the last update has given if nothing came after."""
+        self._readers.append(ReadTogether(read, self._at_hand))
+        return self._readers[-1]
+
+    def _at_hand(self) -> dict[int, Array]:
+        num_changes, values = self._learned
+        return values if num_changes == self.actor.num_changes else {}
 
     def replicate(self, strategy: Any) -> None:
         """Takes gradient steps on all replicas of a strategy of tf.distribute from the next prepare() on.
@@ -193,6 +206,7 @@ class KerasLearner:
             arrays: dict[str, Any] = self._update(sample_columns(sample), sample.sync, scalars)
         self._samples_apart.count(sample.num_gradient_steps)
         self.actor.parameters_changed()
+        self._learned = self.actor.num_changes, self._update.acting_values
         if arrays.pop("diverged"):
             return Update(arrays["loss"], diverged=True)
         arrays["reported"] = dict(zip(self._update.reported_names, arrays["reported"].T, strict=False))

@@ -15,7 +15,7 @@ from note_rl.learners.keras.adjusted import Optimizers, with_numbers
 from note_rl.learners.keras.modes import Modes
 from note_rl.learners.keras.own_updates import OwnUpdateStep
 from note_rl.learners.keras.packing import PackedFunction, PackedRows, Packing
-from note_rl.learners.keras.snapshot import ParameterSnapshot
+from note_rl.learners.keras.snapshot import ParameterSnapshot, value_of
 from note_rl.learners.keras.step import GradientStep
 from note_rl.learners.keras.tracing import Constants
 from note_rl.learners.keras.variables import identity, named_variables, optimizer_slots
@@ -27,6 +27,7 @@ MakeStep = Callable[[Optimizers, float | None], GradientStep | OwnUpdateStep]
 
 _log = logging.getLogger(__name__)
 _SYNC, _SCALARS = "(sync)", "(scalars)"  # among the columns, where they are packed
+_ACTING = "(acting)"  # among the results
 _MOST_RECOMPILED = 5  # in one training run; XLA takes seconds each time
 
 
@@ -45,6 +46,8 @@ class CompiledUpdate:
     Attributes:
         compilation: How functions are compiled.
         num_traces: How often the loop was traced; a change of hyperparameters must not add to it.
+        acting: Gives the variables whose new values are wanted after each block, to act by.
+        acting_values: These, by the id of the variable, after the last block; where that does not know them, nothing.
     """
 
     def __init__(
@@ -69,6 +72,8 @@ class CompiledUpdate:
         self._num_recompiled = 0  # in this training run
         self.compilation = Compilation(False, True, type(agent))
         self.num_traces = 0
+        self.acting: Callable[[], Sequence[Any]] = list
+        self.acting_values: dict[int, Array] = {}
 
     def prepare(
         self, optimizers: Optimizers, max_grad_norm: float | None, hyperparameters: Sequence[str], jit: Any
@@ -125,12 +130,13 @@ class CompiledUpdate:
             if self.compilation.uses_xla:
                 _log.info("compiling the update: some seconds, or less where this shape was compiled before")
             packing, rows = Packing(arrays), PackedRows()
-            loop = partial(self._packed_loop, packing, rows, list(scalars))
+            acting = [variable for variable in self.acting() if variable.dtype == tf.float32]
+            loop = partial(self._packed_loop, packing, rows, list(scalars), acting)
             function = self._trace(loop, *packing.packed(arrays))
-            self._traced[signature] = PackedFunction(function, packing, rows)
+            self._traced[signature] = PackedFunction(function, packing, rows), acting
+        function, acting = self._traced[signature]
         try:
-            found: dict[str, Array] = self._traced[signature](arrays)
-            return found
+            found: dict[str, Array] = function(arrays)
         except tf.errors.OpError as error:
             if not self.compilation.recovers(error):
                 raise
@@ -138,6 +144,8 @@ class CompiledUpdate:
                 _log.warning("XLA cannot compile this agent's update, going on without: %s", str(error).splitlines()[0])
             self._compile()  # under other names: XLA remembers what it failed at
             return self(columns, sync, scalars)
+        self.acting_values = {id(one): found.pop(f"{_ACTING}{index}") for index, one in enumerate(acting)}
+        return found
 
     def minimise(self, loss: Callable[[], Any], optimizer: Any) -> Any:
         """Takes one step of an optimizer along the gradient of a loss; see `Learner.minimise`."""
@@ -152,11 +160,18 @@ class CompiledUpdate:
             if refusal is not None:  # instead of what TensorFlow wrapped it into
                 raise refusal from None
 
-    def _packed_loop(self, packing: Packing, rows: PackedRows, names: Sequence[str], *tensors: Any) -> Any:
-        """The loop, of tensors as `packing` has them, which returns one as `rows` has it."""
+    def _packed_loop(
+        self, packing: Packing, rows: PackedRows, names: Sequence[str], acting: Sequence[Any], *tensors: Any
+    ) -> Any:
+        """The loop, of tensors as `packing` has them, which returns one as `rows` has it.
+
+        With it come the variables that are acted by: to read them apart takes as long as a small gradient step.
+        """
         columns = packing.unpacked(tensors)
         sync, numbers = columns.pop(_SYNC) > 0.5, columns.pop(_SCALARS)
-        return rows.packed(self._loop(columns, sync, {name: numbers[i] for i, name in enumerate(names)}))
+        found = self._loop(columns, sync, {name: numbers[i] for i, name in enumerate(names)})
+        learned = {f"{_ACTING}{index}": value_of(variable) for index, variable in enumerate(acting)}
+        return rows.packed({**found, **learned})
 
     def _loop(self, columns: dict[str, Any], sync: Any, scalars: dict[str, Any]) -> dict[str, Any]:
         self.num_traces += 1

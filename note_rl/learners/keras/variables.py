@@ -67,10 +67,12 @@ def constants(columns: Mapping[str, Array]) -> dict[str, Any]:
 
 def as_array(variable: Any) -> Array:
     """Returns a copy of the values of a variable or tensor: by one operation, where `numpy` takes three."""
+    reading = _reading.get()
+    if reading is not None and (known := reading.known(variable)) is not None:
+        return known
     held = variable.value if isinstance(variable, keras.Variable) else variable
     if not isinstance(held, tf.Variable) or isinstance(held, tf.distribute.DistributedValues):
         return np.asarray(held.numpy())
-    reading = _reading.get()
     if reading is not None and "CPU" in held.device:
         return reading.values_of(held)
     return _read_together([held])[0]
@@ -83,31 +85,46 @@ class ReadTogether(Generic[Result]):
 
     Args:
         function: Reads what it reads anew in each call.
+        at_hand: Gives values that are known already, by the id of the variable; those used are taken out.
+
+    Attributes:
+        variables: Those that were read the last time.
     """
 
-    def __init__(self, function: Callable[[], Result]) -> None:
+    def __init__(self, function: Callable[[], Result], at_hand: Callable[[], dict[int, Array]] = dict) -> None:
         self._function = function
-        self._variables: list[Any] = []
+        self._at_hand = at_hand
+        self.variables: list[Any] = []
         self._values: dict[int, Array] = {}
         self._read: dict[int, Any] = {}
 
     def __call__(self) -> Result:
         """Returns what the function gives."""
-        values = _read_together(self._variables) if self._variables else []
-        self._values = dict(zip(map(id, self._variables), values, strict=True))
+        known = self._at_hand()
+        self._values = {id(one): known.pop(id(one)) for one in self.variables if id(one) in known}
+        missing = [one for one in self.variables if id(one) not in self._values]
+        if missing:
+            self._values |= zip(map(id, missing), _read_together(missing), strict=True)
         self._read = {}
         token = _reading.set(self)
         try:
             return self._function()
         finally:
             _reading.reset(token)
-            self._variables, self._values = list(self._read.values()), {}
+            self.variables, self._values = list(self._read.values()), {}
+
+    def known(self, variable: Any) -> Array | None:
+        """Returns values that were read together with others, once: each who asks gets a copy of his own."""
+        held = variable._value if isinstance(variable, keras.Variable) else variable
+        values = self._values.pop(id(held), None)
+        if values is not None:
+            self._read[id(held)] = held
+        return values
 
     def values_of(self, variable: Any) -> Array:
-        """Returns a copy of the values of a variable in the memory of the CPU."""
-        known = self._values.pop(id(variable), None)  # once: each who asks gets a copy of his own
+        """Returns a copy of the values of a variable of TensorFlow in the memory of the CPU, read by itself."""
         self._read[id(variable)] = variable
-        return _read_together([variable])[0] if known is None else known
+        return _read_together([variable])[0]
 
 
 def _read_together(variables: Sequence[Any]) -> list[Array]:

@@ -123,7 +123,7 @@ def prepared(agent, jit="auto"):
 
 
 def traced(learner):
-    return [traced.function for traced in learner._update._traced.values()]
+    return [traced.function for traced, _ in learner._update._traced.values()]
 
 
 def test_an_agent_that_sees_pictures_is_trained_without_xla_and_it_is_said_once(caplog):
