@@ -117,7 +117,17 @@ def test_what_is_idle_is_told_from_what_others_need() -> None:
 def test_a_change_for_the_worse_is_named() -> None:
     found = walked(lambda names: 50.0 * ("a" in names) - 20.0 * ("b" in names), 2)
     assert [one.effect for one in step_effects(found)] == [Effect.HELPED, Effect.HURT]
-    assert "b 0 -> 1 made it worse (-2" in " ".join(sentences(found))
+    said = " ".join(sentences(found))
+    assert "b 0 -> 1 made it worse (-2" in said
+    assert ": leave it at its default." in said
+
+
+def test_changes_for_the_worse_that_came_together_are_left_at_their_defaults() -> None:
+    found = walked(lambda names: 50.0 * ("a" in names) - 10.0 * len(names & {"b", "c"}), 3)
+    assert [one.effect for one in step_effects(found)] == [Effect.HELPED, Effect.HURT]
+    assert re.search(
+        r"b 0 -> 1 and c 0 -> 1 made it worse \(.*\): leave them at their defaults\.", " ".join(sentences(found))
+    )
 
 
 def test_what_seeds_cannot_tell_is_not_called_no_difference() -> None:

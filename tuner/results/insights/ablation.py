@@ -130,7 +130,8 @@ def _about_the_rest(ablation: Ablation, effects: Sequence[StepEffect], names: Ma
                 "the winner is worse without it: keep it."
             )
         elif one.effect is Effect.HURT:
-            told.append(f"{_told(one.changes, names)} made it worse ({one.gain.signed}): leave it at its default.")
+            back = f"leave {_them_at_their_defaults(len(one.changes))}"
+            told.append(f"{_told(one.changes, names)} made it worse ({one.gain.signed}): {back}.")
     idle = [one for one in effects if one.effect in (Effect.NONE, Effect.UNCLEAR)]
     return [*told, *([_about_idle(ablation, effects, idle, names)] if idle else [])]
 
@@ -140,8 +141,7 @@ def _about_idle(
 ) -> str:
     """Whether what has not clearly helped may stay at its default, by the runs of the winner without it."""
     what = join_words(names[change.path] for one in idle for change in one.changes)
-    several = sum(len(one.changes) for one in idle) > 1
-    them, their = ("them", "their defaults") if several else ("it", "its default")
+    num_idle = sum(len(one.changes) for one in idle)
     steps = [index for index, one in enumerate(effects) if one.effect in _IDLE]
     left, all_left = _left_out(ablation, steps), join_words(effects[index].name(names) for index in steps)
     at_the_end = steps == list(range(len(effects) - len(steps), len(effects)))  # its runs are those of the table
@@ -153,12 +153,18 @@ def _about_idle(
         )
     is_checked = left is not None and left.low is not None and left.low >= -MARGIN * whole_gain(ablation).iqm
     if all(one.effect is Effect.NONE for one in idle) and (left is None or is_checked):
-        return f"{what} made no difference (within {percent(MARGIN)} of the gain): leave {them} at {their}.{without}"
+        back = f"leave {_them_at_their_defaults(num_idle)}"
+        return f"{what} made no difference (within {percent(MARGIN)} of the gain): {back}.{without}"
     if is_checked:
+        their = "their defaults" if num_idle > 1 else "its default"
         return f"{what} may stay at {their}: that costs at most {percent(MARGIN)} of the gain.{without}"
     seeds = len(ablation.seeds)
     each = "; ".join(f"{one.name(names)} {one.gain.signed}" for one in idle)
     return f"Not clear on {seeds} seeds: {each}.{without} num_seeds={2 * seeds} would tell more."
+
+
+def _them_at_their_defaults(num_changes: int) -> str:
+    return "them at their defaults" if num_changes > 1 else "it at its default"
 
 
 def _left_out(ablation: Ablation, steps: Sequence[int]) -> Estimate | None:
