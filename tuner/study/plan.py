@@ -9,7 +9,7 @@ from tuner.executors.base import Seats
 from tuner.results.protocol import StagePlan, StudySettings, plan_stages
 from tuner.results.records import CONFIRM, EVOLVE, RACE, SCREEN, TEST
 from tuner.results.wording import format_number, format_seconds, join_words
-from tuner.study.budget import affordable_trials
+from tuner.study.budget import affordable_trials, seconds_too_many
 from tuner.study.definition import StudyDefinition
 from tuner.study.space.describing import describe_values
 from tuner.study.space.space import Space
@@ -96,7 +96,7 @@ def describe_plan(
             _cost_row(stages, num_parts, seats.count, speed, prunes=bool(points)),
         ],
         [("machines", seats.remark)] if seats.remark else [],
-        _budget_rows(settings, num_trials, speed),
+        _budget_rows(settings, num_trials, run_s, seconds_too_many(definition, seats.count, run_s)),
     )
     lines = [f"study {definition.name}: {definition.subject}{framework}"]
     for rows in filter(None, parts):
@@ -104,16 +104,24 @@ def describe_plan(
     return "\n".join(lines)
 
 
-def _budget_rows(settings: StudySettings, num_trials: int, speed: Speed | None) -> list[tuple[str, str]]:
+def _budget_rows(
+    settings: StudySettings, num_trials: int, run_s: float | None, too_many_s: float
+) -> list[tuple[str, str]]:
     bounds = [] if settings.budget_s is None else [format_seconds(settings.budget_s)]
     bounds += [] if settings.max_env_steps is None else [f"{settings.max_env_steps:,} environment steps"]
     if not bounds:
         return []
-    known = settings.budget_s is None or speed is not None
-    trials = (
-        f"{num_trials} of at most {settings.num_trials} trials fit if none is pruned" if known else "as many trials"
-    )
-    return [("budget", f"{join_words(bounds)}: {trials}{'' if known else ' as fit, which is known after the first'}")]
+    known = settings.budget_s is None or run_s is not None
+    if too_many_s:
+        trials = (
+            f"too little time: what follows screening takes about {format_seconds(too_many_s)} and is run all the "
+            f"same, behind no more than {num_trials} trials"
+        )
+    elif known:
+        trials = f"{num_trials} of at most {settings.num_trials} trials fit if none is pruned"
+    else:
+        trials = "as many trials as fit, which is known after the first"
+    return [("budget", f"{join_words(bounds)}: {trials}")]
 
 
 def _environment_rows(definition: StudyDefinition) -> list[tuple[str, str]]:

@@ -9,11 +9,13 @@ import pytest
 
 from tests.tuner.studies import ControllerDied, FakeExecutor, definition, journal, run_study
 from tuner.errors import UserError
+from tuner.executors.base import Seats
 from tuner.reporting.progress import StudyProgress
 from tuner.results.records import RunRecord
 from tuner.results.wording import seconds_of
 from tuner.study import StudyListener, StudyStore
 from tuner.study.budget import Allowance, affordable_trials, check_budget
+from tuner.study.plan import Speed, describe_plan
 from tuner.study.storage.retries import StorageLostError
 from tuner.study.watching.display import LiveDisplay
 from tuner.trial.messages import Outcome
@@ -143,6 +145,17 @@ def test_a_budget_that_the_fewest_runs_go_over_is_told(tmp_path: Path) -> None:
     allowance.see(record(0))
     assert not allowance.one_more(7)
     assert allowance.why_not == "study.budget=15 s is too little: what follows takes about 16 s and is run all the same"
+
+
+@pytest.mark.parametrize(("budget_s", "told"), [
+    (15.0, "15 s: too little time: what follows screening takes about 16 s and is run all the same, behind no more "
+           "than 2 trials"),
+    (26.0, "26 s: 4 of at most 100 trials fit if none is pruned"),
+])  # fmt: skip
+def test_a_plan_says_what_a_budget_of_time_holds(tmp_path: Path, budget_s: float, told: str) -> None:
+    study = definition(tmp_path, num_trials=100, budget_s=budget_s)
+    text = describe_plan(study, Seats(2), Speed(900 / 4.0, "measured"), prunes=False)
+    assert [line.split(maxsplit=1)[1] for line in text.splitlines() if "budget" in line] == [told]
 
 
 def test_what_fits_is_known_beforehand(tmp_path: Path) -> None:
