@@ -1,8 +1,9 @@
 """The gradient steps of an update block: losses and gradients of each minibatch, optimizers, target updates."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from operator import is_
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from note_rl.learners.losses import NOT_IN_A_LOSS, Losses, batch_attributes
 from note_rl.learners.peers import Alone, Peers
 from note_rl.learners.pytorch.evaluated import Evaluated, TakenStep, averaged, taken, without_history
 from note_rl.learners.pytorch.optimizer_step import Stepper, present
-from note_rl.learners.pytorch.recording.traces import Traces
+from note_rl.learners.pytorch.recording.traces import Replays, Traces
 from note_rl.learners.pytorch.snapshots import SELDOM
 from note_rl.learners.reports import GRADIENT_NORM
 
@@ -43,7 +44,7 @@ class GradientSteps:
         agent: Any,
         groups: Sequence[Sequence[Tensor]],
         losses: Losses,
-        undisturbed: Callable[[], AbstractContextManager[Any]],
+        undisturbed: Callable[..., AbstractContextManager[Any]],
     ) -> None:
         self._agent = agent
         self._groups = groups
@@ -51,7 +52,7 @@ class GradientSteps:
         self._groups_at_sync: Sequence[int] = getattr(agent, "groups_at_sync", ())
         self._optimizers: Optimizers = []
         self._max_grad_norm: float | None = None
-        self._steppers: list[Stepper] = []  # of this update block
+        self._steppers: list[Stepper] = []
         self.peers: Peers = Alone()
         self.traces = Traces(agent, self._evaluate, undisturbed, self._groups_at_sync)
 
@@ -69,7 +70,19 @@ class GradientSteps:
         """
         self._optimizers = optimizers
         self._max_grad_norm = max_grad_norm
-        self.traces.prepare(jit, matmul, hyperparameters, [max_grad_norm, self.peers, *(one for one, _ in optimizers)])
+        if not self._are_known(optimizers):
+            self._steppers = [Stepper(optimizer, parameters) for optimizer, parameters in optimizers]
+        further = [max_grad_norm, self.peers, *(one for one, _ in optimizers)]
+        together = self._steppers if self.peers.size == 1 else ()
+        self.traces.prepare(jit, matmul, hyperparameters, further, together)
+
+    def _are_known(self, optimizers: Optimizers) -> bool:
+        """Whether there are steppers for these optimizers and parameters already."""
+        known = [(stepper.optimizer, *stepper.parameters) for stepper in self._steppers]
+        given = [(optimizer, *parameters) for optimizer, parameters in optimizers]
+        return len(known) == len(given) and all(
+            len(one) == len(other) and all(map(is_, one, other)) for one, other in zip(known, given, strict=True)
+        )
 
     def take(
         self,
@@ -89,29 +102,42 @@ class GradientSteps:
         Yields:
             What each minibatch gave.
         """
-        self._steppers = [Stepper(optimizer, parameters) for optimizer, parameters in self._optimizers]
+        for stepper in self._steppers:
+            stepper.begin()
         due = [synced or not self._groups_at_sync for synced in sync]
-        replays = self.traces.of(columns, due, hyperparameters)
-        quick = all(stepper.direct for stepper in self._steppers)
+        replays = self.traces.of(columns, due, sync, hyperparameters)
         for k, batch in enumerate(zip(*columns.values(), strict=True)):
-            if replays is not None:
-                evaluated = replays(batch, due[k], quick)
+            whole = None if replays is None else replays.whole(due[k])
+            if replays is not None and whole is not None:
+                step = replays.step(whole, batch)
             else:
-                evaluated = self._evaluate(dict(zip(columns, batch, strict=True)), due[k])
-            if self.peers.size > 1:
-                evaluated = self._clipped(averaged(evaluated, self.peers))
-            step = taken(evaluated)
+                evaluated = self._evaluated(replays, columns, batch, due[k])
+                step = taken(evaluated)
             if careful and not all(loss is None or math.isfinite(loss) for loss in step.losses):
                 yield step
                 return
-            for stepper, direction in zip(self._steppers, evaluated.directions, strict=True):
-                stepper.follow(direction)
+            if whole is not None:
+                whole.count()
+            else:
+                for stepper, direction in zip(self._steppers, evaluated.directions, strict=True):
+                    stepper.follow(direction)
             yield step
-            if sync[k]:
+            if sync[k] and not (whole is not None and whole.moves_targets):
                 with torch.no_grad():
                     self._agent.update_param()
                 if replays is not None and not self.traces.up_to_date():
                     replays = None  # in this update block; targets were exchanged rather than updated
+
+    def _evaluated(
+        self, replays: Replays | None, columns: Iterable[str], batch: Sequence[Tensor], due: bool
+    ) -> Evaluated:
+        """Returns what a minibatch gives, from a recording if there is one; of all peers together."""
+        if replays is not None:
+            quick = all(stepper.adam is not None for stepper in self._steppers)
+            evaluated = replays(batch, due, quick)
+        else:
+            evaluated = self._evaluate(dict(zip(columns, batch, strict=True)), due)
+        return self._clipped(averaged(evaluated, self.peers)) if self.peers.size > 1 else evaluated
 
     def spoiled(self) -> bool:
         """Never tells: parameters that a gradient alone has spoiled show in the next loss."""

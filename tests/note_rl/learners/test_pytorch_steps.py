@@ -5,7 +5,8 @@ import sys
 import pytest
 import torch
 
-from note_rl.learners.pytorch.optimizer_step import Stepper, clipped, global_norm, is_plain_adam
+from note_rl.learners.pytorch.adam import is_plain_adam
+from note_rl.learners.pytorch.optimizer_step import Stepper, clipped, global_norm
 
 
 def parameters():

@@ -342,12 +342,12 @@ def assert_replayed(caplog, reason):
     ]
 
 
-@pytest.mark.slow  # compiling takes 10 s
+@pytest.mark.slow  # compiling takes 30 s
 def test_compiled_steps_agree():
     plain, traced = (learner_of(built_in("TD3"), jit) for jit in (False, True))
-    for seed in range(2):
+    for seed in range(3):
         batch = minibatches("TD3", seed=seed)
         expected, found = plain.update(batch, {}), traced.update(batch, {})
         np.testing.assert_allclose(found.td_error, expected.td_error, rtol=1e-3, atol=1e-5)
     assert_same_state(traced, plain, rtol=1e-3, atol=1e-5)
-    assert all(trace.is_compiled for trace in traced._steps.traces._known.values())
+    assert traced.stages == (2, 3), "targets move after each step in which all groups learn, and no other"

@@ -145,23 +145,24 @@ def test_in_two_halves_it_is_the_same(framework, name, tmp_path):
 def rounded_otherwise(recording, inputs):
     """Stands for compiled code: the same, but for the last digits."""
     run = replay(recording, inputs)
-    return lambda *values: [tensor * (1 + 1e-6) if tensor.is_floating_point() else tensor for tensor in run(*values)]
+    return lambda *values: run(*(tensor * (1 + 1e-6) if tensor.is_floating_point() else tensor for tensor in values))
 
 
 @pytest.mark.parametrize("stop_at", [0.4, 0.7, 0.95])
-def test_a_resumed_run_rounds_as_the_one_that_was_not_stopped(tmp_path, monkeypatch, stop_at):
+@pytest.mark.parametrize(("update_batches", "stage"), [(4, 2), (1, 3)])
+def test_a_resumed_run_rounds_as_the_one_that_was_not_stopped(tmp_path, monkeypatch, stop_at, update_batches, stage):
     """What pays depends on the steps to come: compiled for most of the run, and not worth it for the rest of it."""
     monkeypatch.setattr("note_rl.learners.pytorch.recording.traces._WORTH_RECORDING", 150)
     monkeypatch.setattr(
         "note_rl.learners.pytorch.recording.traces.pays", lambda recording, expected, device: 350 < expected < 380
     )
-    monkeypatch.setattr("note_rl.learners.pytorch.recording.traces.compiled", rounded_otherwise)
-    case = Case(
-        "DQN", "CartPole-v1", {"policy": EpsGreedyQPolicy(0.2), "update_batches": 4, **REPLAY}, total_steps=2400
-    )
+    for module in ("traces", "whole"):
+        monkeypatch.setattr(f"note_rl.learners.pytorch.recording.{module}.compiled", rounded_otherwise)
+    options = {"policy": EpsGreedyQPolicy(0.2), "update_batches": update_batches, **REPLAY}
+    case = Case("DQN", "CartPole-v1", options, total_steps=2400)
     whole, optimizer = make(PYTORCH, case)
     whole.train(optimizer=optimizer, total_steps=case.total_steps, p=0)
-    assert whole.learner.stages == (0, 2)
+    assert whole.learner.stages == (0, stage)
     first, optimizer = make(PYTORCH, case)
     stop = LambdaCallback(
         on_phase_end=lambda phase, logs: setattr(first, "stop_training", logs["num_env_steps"] >= stop_at * 2400)
@@ -171,7 +172,7 @@ def test_a_resumed_run_rounds_as_the_one_that_was_not_stopped(tmp_path, monkeypa
     second, optimizer = make(PYTORCH, case, seed=99)
     second.restore(tmp_path / "half")
     second.train(optimizer=optimizer, total_steps=case.total_steps, p=0)
-    assert second.learner.stages == (0, 2)
+    assert second.learner.stages == (0, stage)
     state = second.learner.get_state()
     for name, expected in whole.learner.get_state().items():
         np.testing.assert_array_equal(state[name], expected, err_msg=name)

@@ -7,7 +7,7 @@ or a network of the agent has been exchanged, it is compared with the ordinary w
 
 import logging
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,12 +17,14 @@ from torch import Tensor
 
 from note_rl.learners.adjustable import of_the_agent
 from note_rl.learners.base import temporary_attributes
-from note_rl.learners.pytorch.evaluated import Evaluated, flattened, form_of, unflattened
+from note_rl.learners.pytorch.evaluated import Evaluated, TakenStep, flattened, form_of, unflattened
+from note_rl.learners.pytorch.optimizer_step import Stepper
 from note_rl.learners.pytorch.recording.compiled import compiled, pays
 from note_rl.learners.pytorch.recording.graph import Recording, recorded
 from note_rl.learners.pytorch.recording.guards import Guards, declares_to_be_traceable, is_same, parts_of
 from note_rl.learners.pytorch.recording.playback import replay
 from note_rl.learners.pytorch.recording.products import LEAST_WORK, MKL, ONEDNN
+from note_rl.learners.pytorch.recording.whole import WholeStep, WholeSteps, smooth_steps
 from note_rl.learners.pytorch.tensors import named_tensors
 from note_rl.types import TRANSITION_COLUMNS
 
@@ -47,6 +49,15 @@ class _Trace:
     form: Evaluated  # only where there is something matters, not what
     recording: Recording
     is_compiled: bool = False
+    whole: WholeStep | None = None
+    targets_stay: bool = False  # after some of these steps
+
+    @property
+    def stage(self) -> int:
+        """See `Traces.stages`."""
+        if self.whole is not None:
+            return 3 if self.whole.moves_targets else 2
+        return 2 if self.is_compiled else 1
 
     def __call__(self, values: Sequence[Tensor], quick: bool) -> Evaluated:
         with torch.inference_mode() if quick else torch.no_grad():
@@ -60,13 +71,13 @@ class Traces:
     Args:
         agent: Whose losses are recorded.
         evaluate: The ordinary way.
-        undisturbed: Makes a context that puts back everything that evaluating might have changed.
+        undisturbed: Makes a context that puts back everything that evaluating might have changed, or given tensors.
         groups_at_sync: Groups that do not always learn; what only they need is left out of the other steps.
     """
 
     agent: Any
     evaluate: Evaluate
-    undisturbed: Callable[[], AbstractContextManager[Any]]
+    undisturbed: Callable[..., AbstractContextManager[Any]]
     groups_at_sync: Sequence[int]
     num_traces: int = 0  # a change of hyperparameters must not add to it
     _jit: Any = False
@@ -78,10 +89,22 @@ class Traces:
     _num_since: int = 0  # traces since then
     _expected: float = 0.0
     _resumed: tuple[int, int] = _ORDINARY  # stages that an earlier process had reached
+    _steppers: Sequence[Stepper] = ()
     _given_up: bool = False
     _uncompilable: bool = False
+    _in_parts: bool = False  # whole steps cannot be made
 
-    def prepare(self, jit: Any, matmul: str, hyperparameters: Sequence[str], further: Sequence[Any]) -> None:
+    def __post_init__(self) -> None:
+        self._whole_steps = WholeSteps(self.agent, self.undisturbed)
+
+    def prepare(
+        self,
+        jit: Any,
+        matmul: str,
+        hyperparameters: Sequence[str],
+        further: Sequence[Any],
+        steppers: Sequence[Stepper],
+    ) -> None:
         """Forgets what was recorded, if anything is not as it was.
 
         Args:
@@ -89,7 +112,9 @@ class Traces:
             matmul: Who takes large products of matrices; see `products`.
             hyperparameters: Their names.
             further: What recordings depend on besides the agent: optimizers, clipping.
+            steppers: The optimizers whose steps may become a part of compiled code; none: they are not to.
         """
+        self._steppers = steppers
         self._jit = jit is True or (jit == "auto" and declares_to_be_traceable(self.agent) and "auto")
         self._matmul, self._names = matmul, tuple(of_the_agent(hyperparameters))
         prepared = [self._jit, self._matmul, self._names, *further, *parts_of(self.agent)]
@@ -104,11 +129,11 @@ class Traces:
     def stages(self) -> tuple[int, int]:
         """Returns how steps are taken by now in which not all groups learn, and those in which all do.
 
-        0 the ordinary way, 1 from a recording, 2 compiled.
+        0 the ordinary way, 1 from a recording, 2 compiled, 3 with the target update.
         """
         reached = list(self._resumed)
         for (_, due), trace in self._known.items():
-            reached[due] = max(reached[due], 2 if trace.is_compiled else 1)
+            reached[due] = max(reached[due], trace.stage)
         return reached[0], reached[1]
 
     def resume(self, stages: tuple[int, int]) -> None:
@@ -120,13 +145,18 @@ class Traces:
         self._expected = num_gradient_steps
 
     def of(
-        self, columns: Mapping[str, Sequence[Tensor]], due: Iterable[bool], hyperparameters: Mapping[str, float]
+        self,
+        columns: Mapping[str, Sequence[Tensor]],
+        due: Sequence[bool],
+        sync: Sequence[bool],
+        hyperparameters: Mapping[str, float],
     ) -> "Replays | None":
         """Returns what stands in for evaluating these minibatches, or None: they are evaluated the ordinary way.
 
         Args:
             columns: K minibatches by name, [B, ...] each.
-            due: In some of which all groups learn, or not.
+            due: In which of them all groups learn.
+            sync: After which of them targets are updated.
             hyperparameters: Values by name.
         """
         begun = bool(self._known) or any(self._resumed)
@@ -142,7 +172,8 @@ class Traces:
         first = {name: values[0] for name, values in columns.items()}
         shape = tuple((name, values.shape, values.stride(), values.dtype) for name, values in first.items())
         try:
-            traces = {all_learn: self._trace(shape, first, all_learn, scalars) for all_learn in set(due)}
+            stay = {all_learn for all_learn, synced in zip(due, sync, strict=True) if not synced}
+            traces = {one: self._trace(shape, first, one, scalars, one in stay) for one in set(due)}
         except _NOT_TRACEABLE as error:
             self._give_up(error)
             return None
@@ -152,7 +183,9 @@ class Traces:
         """Whether the agent's numbers, tensors and networks are those at the time of recording."""
         return self._watched is not None and self._watched.is_unchanged()
 
-    def _trace(self, shape: Any, batch: Mapping[str, Tensor], due: bool, scalars: list[Tensor]) -> _Trace:
+    def _trace(
+        self, shape: Any, batch: Mapping[str, Tensor], due: bool, scalars: list[Tensor], targets_stay: bool
+    ) -> _Trace:
         trace = self._known.get((shape, due))
         if trace is None:
             if self._num_since >= _MAX_TRACES:
@@ -160,13 +193,15 @@ class Traces:
             self.num_traces += 1
             self._num_since += 1
             trace = self._known[shape, due] = self._recorded(batch, due, scalars)
-        device = batch["reward"].device
-        by_onednn = self._matmul == ONEDNN and trace.recording.largest_product >= LEAST_WORK  # compiled code takes MKL
-        quicker = not by_onednn and pays(trace.recording, self._expected, device)
-        wanted = self._jit is True or self._resumed[due] > 1 or quicker
-        if wanted and not trace.is_compiled and not self._uncompilable:
+        trace.targets_stay = trace.targets_stay or targets_stay
+        if self._jit is True or self._resumed[due] > 1 or trace.stage > 1 or self._pays(trace, batch["reward"].device):
             self._compile(trace, batch, due, scalars)
         return trace
+
+    def _pays(self, trace: _Trace, device: torch.device) -> bool:
+        if self._matmul == ONEDNN and trace.recording.largest_product >= LEAST_WORK:  # compiled code takes MKL
+            return False
+        return pays(trace.recording, self._expected, device)
 
     def _recorded(self, batch: Mapping[str, Tensor], due: bool, scalars: list[Tensor]) -> _Trace:
         """Returns a trace that was compared with the ordinary way.
@@ -178,9 +213,7 @@ class Traces:
         forms: list[Evaluated] = []
 
         def step(*values: Tensor) -> list[Tensor]:
-            numbers = dict(zip(self._names, values[len(batch) :], strict=True))
-            with temporary_attributes(self.agent, numbers):
-                forms.append(self._needed(dict(zip(batch, values, strict=False)), due))
+            forms.append(self._with_numbers(list(batch), values, due))
             return flattened(forms[-1])
 
         inputs = [*batch.values(), *scalars]
@@ -198,6 +231,12 @@ class Traces:
         self._check(trace.run, batch, due, scalars, 1e-5)
         return trace
 
+    def _with_numbers(self, names: Sequence[str], values: Sequence[Tensor], due: bool) -> Evaluated:
+        """Returns what the ordinary way gives for the columns of these names, and hyperparameters, which follow."""
+        numbers = dict(zip(self._names, values[len(names) :], strict=True))
+        with temporary_attributes(self.agent, numbers):
+            return self._needed(dict(zip(names, values, strict=False)), due)
+
     def _needed(self, batch: Mapping[str, Tensor], due: bool) -> Evaluated:
         """Returns what the ordinary way gives, without the losses of groups that do not learn now."""
         evaluated = self.evaluate(batch, due)
@@ -206,7 +245,14 @@ class Traces:
         return evaluated._replace(losses=losses)
 
     def _compile(self, trace: _Trace, batch: Mapping[str, Tensor], due: bool, scalars: list[Tensor]) -> None:
-        """Has the trace run compiled code, if that can be had; else says once why not and goes on replaying."""
+        """Has steps run compiled code, if that can be had; else says once why not and goes on replaying."""
+        if not self._in_parts and self._steppers and self._whole_steps.suit(self._steppers, trace.form):
+            self._compile_whole(trace, batch, due, scalars)
+            if not self._in_parts:
+                return
+        trace.whole = None
+        if trace.is_compiled or self._uncompilable:
+            return
         try:
             with self.undisturbed():
                 run = compiled(trace.recording, [*batch.values(), *scalars])
@@ -216,6 +262,37 @@ class Traces:
             _log.warning("the update cannot be compiled, it is replayed instead: %s", _in_short(error))
         else:
             trace.run, trace.is_compiled = run, True
+
+    def _compile_whole(self, trace: _Trace, batch: Mapping[str, Tensor], due: bool, scalars: list[Tensor]) -> None:
+        """The same for the steps as a whole, as soon as their optimizers have taken their first."""
+        moves_targets = self._moves_targets(trace, due)
+        whole = trace.whole
+        if whole is not None and whole.fits() and whole.moves_targets == moves_targets:
+            return
+        trace.whole = None
+        followed = self._whole_steps.followed(self._steppers, trace.form)
+        if followed is None:
+            return
+        names, inputs = list(batch), [*batch.values(), *scalars]
+        try:
+            whole = self._whole_steps.made(
+                lambda values: self._with_numbers(names, values, due), inputs, followed, moves_targets
+            )
+            self._check_whole(whole, trace.form, batch, due, scalars)
+        except Exception as error:  # noqa: BLE001 - see above; and update_param() may do what cannot be recorded
+            self._in_parts = True
+            _log.debug("losses and gradients are compiled without what follows: %s", _in_short(error))
+        else:
+            trace.whole = whole
+
+    def _moves_targets(self, trace: _Trace, due: bool) -> bool:
+        """Whether the target update is to be a part of these steps: it follows each, and depends on no hyperparameter.
+
+        Where an earlier process had compiled them, it is as it was there.
+        """
+        if trace.targets_stay or self._names or self._resumed[due] == 2:
+            return False
+        return self._whole_steps.can_move_targets()
 
     def _check(
         self,
@@ -241,9 +318,33 @@ class Traces:
         found = unflattened(replayed, form_of(needed))
         pairs = zip(flattened(found._replace(reported={})), flattened(needed._replace(reported={})), strict=True)
         for values, ordinary in pairs:
-            scale = float(ordinary.detach().abs().nan_to_num(0.0, 0.0, 0.0).max()) if ordinary.numel() else 0.0
-            if not torch.allclose(values, ordinary, rtol=rtol, atol=rtol * max(scale, 1e-6), equal_nan=True):
-                raise ValueError("the recorded step gives other numbers than the loss itself")
+            _check_near(values, ordinary, rtol)
+
+    def _check_whole(
+        self, whole: WholeStep, form: Evaluated, batch: Mapping[str, Tensor], due: bool, scalars: list[Tensor]
+    ) -> None:
+        """Compares with the ordinary way; see `_check`. All that it changes is compared, too.
+
+        Raises:
+            ValueError: They disagree.
+        """
+        other = _another(batch)
+
+        def ordinary() -> Evaluated:
+            evaluated = self._needed(other, due)
+            for stepper, direction in zip(self._steppers, evaluated.directions, strict=True):
+                stepper.follow(direction)
+            if whole.moves_targets:
+                with torch.no_grad():
+                    self.agent.update_param()
+            return evaluated
+
+        learning = [stepper for stepper, (kept, _) in zip(self._steppers, form.directions, strict=True) if kept]
+        with smooth_steps(learning):
+            expected = self._whole_steps.outcome(ordinary, whole.followed)
+            found = self._whole_steps.outcome(lambda: whole([*other.values(), *scalars]), whole.followed)
+        for values, wanted in zip(found, expected, strict=True):
+            _check_near(values, wanted, 1e-3)
 
     def _give_up(self, error: Exception) -> None:
         self._given_up = True
@@ -258,6 +359,14 @@ class Replays:
     traces: Mapping[bool, _Trace]
     scalars: list[Tensor]
 
+    def whole(self, due: bool) -> WholeStep | None:
+        """Returns what takes such steps as a whole, if there is such a program."""
+        return self.traces[due].whole
+
+    def step(self, whole: WholeStep, batch: Sequence[Tensor]) -> TakenStep:
+        """Takes a step as a whole; see `WholeStep`."""
+        return whole([*batch, *self.scalars])
+
     def __call__(self, batch: Sequence[Tensor], due: bool, quick: bool) -> Evaluated:
         """Returns what one minibatch gave.
 
@@ -267,6 +376,12 @@ class Replays:
             quick: Whether only kernels see the answer, which then never mixes with what autograd knows.
         """
         return self.traces[due]([*batch, *self.scalars], quick)
+
+
+def _check_near(values: Tensor, ordinary: Tensor, rtol: float) -> None:
+    scale = float(ordinary.detach().abs().nan_to_num(0.0, 0.0, 0.0).max()) if ordinary.numel() else 0.0
+    if not torch.allclose(values, ordinary, rtol=rtol, atol=rtol * max(scale, 1e-6), equal_nan=True):
+        raise ValueError("the recorded step gives other numbers than the loss itself")
 
 
 def _in_short(error: Exception) -> str:

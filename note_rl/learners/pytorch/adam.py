@@ -1,0 +1,197 @@
+"""Adam without the Python around it: by torch's fused kernel, called directly, and as arithmetic that can be recorded.
+
+With a few small networks, `torch.optim.Adam.step()` spends 100-300 us on bookkeeping and 10 us on arithmetic. Where the
+optimizer is a plain Adam, its slots are looked up once and the kernel is called with them.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import is_
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.optim import optimizer as torch_optimizer
+
+from note_rl.types import FloatArray
+
+_KERNEL_NAMES = ("exp_avg", "exp_avg_sq", "step")  # of the slots, in the optimizer's state
+_NUM_CONSTANTS = 5  # of the numbers that a step depends on, which are the same for an update block
+
+
+@dataclass(eq=False)
+class Slots:
+    """What a step changes: parameters, their moments, and how often each was changed.
+
+    Attributes:
+        kept: The parameters, by their position among those of the optimizer.
+        parameters: The same.
+        first: First moments.
+        second: Second moments.
+        steps: Numbers of steps, [] each.
+        counters: The memory of these, in as few tensors as possible.
+        alike: All numbers of steps [P] at once, if they are equal.
+    """
+
+    kept: tuple[int, ...]
+    parameters: list[Tensor]
+    first: list[Tensor]
+    second: list[Tensor]
+    steps: list[Tensor]
+    counters: list[Tensor]
+    alike: FloatArray | None
+
+    def are_those_of(self, optimizer: torch.optim.Optimizer) -> bool:
+        """Whether the optimizer has not been given others since they were looked up."""
+        known = zip(self.parameters, self.first, self.second, self.steps, strict=True)
+        for parameter, *ours in known:
+            state = optimizer.state.get(parameter)
+            if not state or not all(map(is_, ours, map(state.get, _KERNEL_NAMES))):
+                return False
+        return True
+
+
+class Adam:
+    """The steps of one plain Adam of torch, or AdamW.
+
+    Args:
+        optimizer: Which `is_plain_adam`.
+        parameters: All of its.
+
+    Attributes:
+        numbers: What the step to come depends on besides gradients, [7]; see `adam_step`.
+        decoupled: Whether weights decay by themselves rather than by way of the gradient, as in AdamW.
+    """
+
+    def __init__(self, optimizer: torch.optim.Optimizer, parameters: Sequence[Tensor]) -> None:
+        self._optimizer = optimizer
+        self._parameters = list(parameters)
+        self._slots: dict[tuple[int, ...], Slots] = {}  # by the parameters that have a gradient
+        self._uneven = False  # not all parameters have been changed in each step
+        self._numbers: FloatArray = np.zeros(7, np.float32)
+        self.numbers = torch.from_numpy(self._numbers)
+        self.begin()
+
+    def begin(self) -> None:
+        """An update block begins, during which nobody else touches the optimizer; before, somebody may have."""
+        self._slots = {kept: slots for kept, slots in self._slots.items() if slots.are_those_of(self._optimizer)}
+        group = self._optimizer.param_groups[0]
+        self.decoupled = bool(group.get("decoupled_weight_decay", isinstance(self._optimizer, torch.optim.AdamW)))
+        self._kernel: Any = torch._fused_adamw_ if self.decoupled else torch._fused_adam_
+        self._rate, (self._beta1, self._beta2) = group["lr"], group["betas"]
+        decay, epsilon = group["weight_decay"], group["eps"]
+        self._options: dict[str, Any] = {
+            "lr": self._rate,
+            "beta1": self._beta1,
+            "beta2": self._beta2,
+            "weight_decay": decay,
+            "eps": epsilon,
+            "amsgrad": False,
+            "maximize": False,
+        }
+        shrinking = self._rate * decay if self.decoupled else -decay
+        self._numbers[:_NUM_CONSTANTS] = 1.0 - self._beta1, self._beta2, 1.0 - self._beta2, epsilon, shrinking
+
+    def slots(self, kept: tuple[int, ...]) -> Slots | None:
+        """Returns those of the parameters that have a gradient; None before their first step, which makes them."""
+        if kept not in self._slots:
+            parameters = [self._parameters[index] for index in kept]
+            states = [self._optimizer.state[parameter] for parameter in parameters]  # empty before the first step
+            if not all(states):
+                return None
+            self._slots[kept] = self._found(kept, parameters, states)
+        return self._slots[kept]
+
+    def _found(self, kept: tuple[int, ...], parameters: list[Tensor], states: list[dict[str, Tensor]]) -> Slots:
+        complete, alike = len(kept) == len(self._parameters), None
+        counters = [_counter(states)] if complete else [state["step"] for state in states]
+        if complete and counters[0].device.type == "cpu" and bool((counters[0] == counters[0][0]).all()):
+            alike = counters[0].numpy()
+        first, second, steps = ([state[name] for state in states] for name in _KERNEL_NAMES)
+        return Slots(kept, parameters, first, second, steps, counters, alike)
+
+    def follow(self, slots: Slots, gradients: list[Tensor]) -> None:
+        """Takes one step by the kernel, along gradients in the memory layout of their parameters."""
+        if not gradients:
+            return
+        self._uneven = self._uneven or len(slots.kept) < len(self._parameters)
+        with torch.no_grad():
+            torch._foreach_add_(slots.counters, 1)
+            self._kernel(slots.parameters, gradients, slots.first, slots.second, [], slots.steps, **self._options)
+
+    def steps_alike(self, slots: Slots) -> bool:
+        """Whether one number of steps is that of all parameters of the optimizer, as `announce` needs it."""
+        return slots.alike is not None and not self._uneven
+
+    def announce(self, slots: Slots) -> None:
+        """Works out the numbers for the step to come, which is not taken here."""
+        assert slots.alike is not None
+        step = float(slots.alike[0]) + 1.0
+        self._numbers[_NUM_CONSTANTS] = self._rate / (1.0 - self._beta1**step)
+        self._numbers[_NUM_CONSTANTS + 1] = math.sqrt(1.0 - self._beta2**step)
+
+    @staticmethod
+    def count(slots: Slots) -> None:
+        """Hears that the announced step was taken."""
+        assert slots.alike is not None
+        slots.alike += 1.0
+
+
+def adam_step(slots: Slots, gradients: Sequence[Tensor], numbers: Tensor, decoupled: bool, sound: Tensor) -> None:
+    """One step of Adam (Kingma and Ba 2015, algorithm 1, as the fused kernel of torch reckons), or of AdamW.
+
+    Args:
+        slots: Change in place.
+        gradients: Of its parameters.
+        numbers: 1 - beta1, beta2, 1 - beta2, epsilon, minus the weight decay or, decoupled, its product with the
+            rate; rate / (1 - beta1^t), sqrt(1 - beta2^t): [7].
+        decoupled: As in AdamW.
+        sound: Whether the step is to be taken at all, [].
+    """
+    one_less_beta1, beta2, one_less_beta2, epsilon, shrinking, rate, root = numbers.unbind()
+    for parameter, gradient, first, second in zip(slots.parameters, gradients, slots.first, slots.second, strict=True):
+        # A difference, as inductor would make one product of matrices out of a gradient and what is added to it.
+        shrunk = parameter - shrinking * parameter if decoupled else parameter
+        along = gradient if decoupled else gradient - shrinking * parameter
+        mean = first + one_less_beta1 * (along - first)
+        square = beta2 * second + one_less_beta2 * along * along
+        moved = shrunk - rate * mean / (square.sqrt() / root + epsilon)
+        for tensor, values in ((parameter, moved), (first, mean), (second, square)):
+            tensor.copy_(torch.where(sound, values, tensor))
+
+
+def _counter(states: Sequence[dict[str, Tensor]]) -> Tensor:
+    """Returns all numbers of steps in one tensor, of which the slots become views: they are counted up together."""
+    base = states[0]["step"]._base
+    if base is None or base.shape != (len(states),) or any(state["step"]._base is not base for state in states):
+        base = torch.stack([state["step"] for state in states])
+        for state, step in zip(states, base.unbind(0), strict=True):
+            state["step"] = step
+    return base
+
+
+def is_plain_adam(optimizer: torch.optim.Optimizer, parameters: Sequence[Tensor]) -> bool:
+    """Whether the optimizer's step is exactly the fused Adam kernel on these parameters, or may be."""
+    if type(optimizer) not in (torch.optim.Adam, torch.optim.AdamW) or len(optimizer.param_groups) != 1:
+        return False
+    group = optimizer.param_groups[0]
+    same = len(group["params"]) == len(parameters) and all(map(is_, group["params"], parameters))
+    device = parameters[0].device.type
+    fusable = group["fused"] or (group["fused"] is None and group["foreach"] is None and device == "cpu")
+    unusual = any(group.get(flag) for flag in ("amsgrad", "maximize", "capturable", "differentiable", "foreach"))
+    alike = all(parameter.device.type == device and parameter.dtype == torch.float32 for parameter in parameters)
+    plain_rate = isinstance(group["lr"], float)  # a tensor may be changed by whoever holds it
+    return bool(same and fusable and not unusual and alike and plain_rate and not _watched(optimizer))
+
+
+def _watched(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether somebody must hear of each step: hooks, or a learning-rate scheduler that wrapped step()."""
+    return bool(
+        "step" in vars(optimizer)
+        or optimizer._optimizer_step_pre_hooks
+        or optimizer._optimizer_step_post_hooks
+        or torch_optimizer._global_optimizer_pre_hooks
+        or torch_optimizer._global_optimizer_post_hooks
+    )

@@ -1,0 +1,300 @@
+"""Gradient steps as one program: the same numbers as in parts, in every case in which they are taken or not."""
+
+import logging
+
+import numpy as np
+import pytest
+import torch
+
+from note_rl import RL_pytorch
+from note_rl.learners.pytorch.adam import Adam, adam_step
+from note_rl.learners.pytorch.recording import traces as traces_module
+from note_rl.learners.pytorch.recording import whole as module
+from note_rl.learners.pytorch.recording.compiled import has_compiler
+from note_rl.learners.pytorch.recording.playback import replay
+from note_rl.optimizers.pytorch import adam, sgd
+from tests.note_rl.learners.test_pytorch_traced import NAMES, assert_same_state, built_in, learner_of, minibatches
+
+MAKERS = {
+    "adam": lambda params: torch.optim.Adam(params, 1e-2, (0.8, 0.95), 1e-5, fused=True),
+    "decay": lambda params: torch.optim.Adam(params, 1e-2, weight_decay=0.1, fused=True),
+    "adamw": lambda params: torch.optim.AdamW(params, 1e-2, weight_decay=0.1, fused=True),
+}
+EACH, NONE = (True,) * 4, (False,) * 4
+
+
+@pytest.fixture
+def programs(monkeypatch):
+    """Stands in for the compiler: what would be compiled is replayed; gives the number of calls of each."""
+    sizes = []
+
+    def replayed(recording, inputs):
+        sizes.append(recording.num_calls)
+        return replay(recording, inputs)
+
+    monkeypatch.setattr(module, "compiled", replayed)
+    monkeypatch.setattr(traces_module, "compiled", replayed)
+    return sizes
+
+
+def stages(learner):
+    return {due: trace.stage for (_, due), trace in learner._steps.traces._known.items()}
+
+
+def wholes(learner):
+    return [trace.whole for trace in learner._steps.traces._known.values() if trace.whole is not None]
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_the_arithmetic_is_that_of_the_kernel(name):
+    torch.manual_seed(0)
+    theirs, mine = ([torch.linspace(-1.0, 1.0, 20).reshape(4, 5).requires_grad_(), torch.ones(3)] for _ in range(2))
+    reference, optimizer = MAKERS[name](theirs), MAKERS[name](mine)
+    ours = None
+    for _ in range(6):
+        gradients = [torch.randn(4, 5), torch.randn(3)]
+        for parameter, gradient in zip(theirs, gradients, strict=True):
+            parameter.grad = gradient
+        reference.step()
+        if ours is None:
+            for parameter, gradient in zip(mine, gradients, strict=True):
+                parameter.grad = gradient
+            optimizer.step()
+            ours = Adam(optimizer, mine)
+            slots = ours.slots((0, 1))
+            continue
+        ours.announce(slots)
+        with torch.no_grad():
+            adam_step(slots, gradients, ours.numbers, ours.decoupled, torch.tensor(True))
+        ours.count(slots)
+        for one, other in zip(mine, theirs, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-7)
+    assert optimizer.state[mine[1]]["step"] == 6
+    for slot in ("exp_avg", "exp_avg_sq"):
+        torch.testing.assert_close(optimizer.state[mine[0]][slot], reference.state[theirs[0]][slot])
+
+
+def test_a_step_that_is_not_sound_changes_nothing():
+    parameter = torch.ones(3, requires_grad=True)
+    optimizer = torch.optim.Adam([parameter], 0.1, fused=True)
+    parameter.grad = torch.ones(3)
+    optimizer.step()
+    ours = Adam(optimizer, [parameter])
+    slots = ours.slots((0,))
+    before = [tensor.detach().clone() for tensor in (parameter, *slots.first, *slots.second)]
+    ours.announce(slots)
+    with torch.no_grad():
+        adam_step(slots, [torch.full((3,), torch.nan)], ours.numbers, False, torch.tensor(False))
+    for tensor, values in zip((parameter, *slots.first, *slots.second), before, strict=True):
+        torch.testing.assert_close(tensor.detach(), values, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("clip", [None, 0.5])
+@pytest.mark.parametrize("name", NAMES)
+def test_whole_steps_are_those_in_parts(programs, name, clip):
+    plain, whole = (learner_of(built_in(name), jit, clip=clip) for jit in (False, True))
+    for seed in range(4):
+        batch = minibatches(name, seed=seed, sync=EACH if name != "TD3" else (False, True, False, True))
+        expected, found = plain.update(batch, {}), whole.update(batch, {})
+        np.testing.assert_allclose(found.td_error, expected.td_error, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(found.loss[:, -1], expected.loss[:, -1], rtol=1e-4, atol=1e-5)
+        assert set(found.reported) == set(expected.reported)
+        for reported in found.reported:
+            np.testing.assert_allclose(found.reported[reported], expected.reported[reported], rtol=1e-3, atol=1e-5)
+    assert_same_state(whole, plain, rtol=1e-3, atol=1e-5)
+    moves = name != "PPO"  # it has no targets, and nobody has declared that doing nothing can be recorded
+    assert stages(whole) == {"TD3": {False: 2, True: 3}}.get(name, {True: 3 if moves else 2})
+    assert [one.moves_targets for one in wholes(whole)] == ([False, True] if name == "TD3" else [moves])
+    assert len(programs) == len(wholes(whole)), "and nothing else was compiled"
+
+
+def test_targets_that_move_now_and_then_move_by_themselves(programs):
+    plain, whole = (learner_of(built_in("DQN", tau=0.3), jit) for jit in (False, True))
+    for seed in range(3):
+        batch = minibatches(sync=(False, False, True, False), seed=seed)
+        plain.update(batch, {}), whole.update(batch, {})
+    assert_same_state(whole, plain, rtol=1e-4, atol=1e-6)
+    assert whole.stages == (0, 2)
+
+
+def test_a_rhythm_of_targets_that_changes_is_followed(programs):
+    plain, whole = (learner_of(built_in("DQN", tau=0.3), jit) for jit in (False, True))
+    for seed, sync in enumerate((EACH, EACH, NONE, (False, True, False, True))):
+        plain.update(minibatches(sync=sync, seed=seed), {}), whole.update(minibatches(sync=sync, seed=seed), {})
+        assert stages(whole) == {True: (1, 3, 2, 2)[seed]}
+        assert_same_state(whole, plain, rtol=1e-4, atol=1e-6)
+
+
+def test_rates_and_hyperparameters_change_without_another_program(programs):
+    names = ["learning_rate", "gamma"]
+    plain, whole = (learner_of(built_in("SAC"), jit, names=names) for jit in (False, True))
+    for seed, rate in enumerate((1e-2, 1e-3, 0.0, 5e-2)):
+        for one in (plain, whole):
+            one.agent.gamma = 0.9 + seed / 100
+            one.update(minibatches("SAC", EACH, seed=seed), {"learning_rate": rate, "gamma": one.agent.gamma})
+        assert_same_state(whole, plain, rtol=1e-3, atol=1e-5)
+    assert len(programs) == 1
+    assert whole.stages == (0, 2), "update_param() may depend on what changes"
+
+
+def test_a_loss_that_is_not_finite_changes_nothing(programs):
+    learner = learner_of(built_in("DQN", tau=0.3), True)
+    single = [minibatches(sync=(True,), seed=seed) for seed in range(3)]
+    for sample in single:
+        assert not learner.update(sample, {}).diverged
+    assert learner.stages == (0, 3)
+    before = learner.get_state()
+    single[0].reward[:] = np.inf
+    assert learner.update(single[0], {}).diverged
+    for key, values in learner.get_state().items():
+        np.testing.assert_array_equal(values, before[key], err_msg=key)
+    assert not learner.update(single[1], {}).diverged
+
+
+@pytest.mark.parametrize("num_steps", [1, 4])
+def test_state_goes_from_whole_steps_to_plain_ones_and_back(programs, num_steps):
+    sync = (True,) * num_steps
+    whole, plain, again = (learner_of(built_in("DQN", tau=0.3), jit) for jit in (True, False, True))
+    for seed in range(3):
+        whole.update(minibatches(sync=sync, seed=seed), {})
+    for one in (plain, again):
+        one.set_state(whole.get_state())
+    again.resume(whole.stages)
+    for seed in range(3, 6):
+        results = [one.update(minibatches(sync=sync, seed=seed), {}).loss for one in (whole, plain, again)]
+        np.testing.assert_allclose(results[1], results[0], rtol=1e-4)
+        np.testing.assert_array_equal(results[2], results[0], "the same program from the first step on")
+    assert_same_state(plain, whole, rtol=1e-4, atol=1e-6)
+    for key, values in again.get_state().items():
+        np.testing.assert_array_equal(values, whole.get_state()[key], err_msg=key)
+    assert again.stages == (0, 3)
+
+
+def test_slots_that_were_exchanged_are_followed(programs):
+    plain, whole = (learner_of(built_in("DQN"), jit) for jit in (False, True))
+    for seed in range(4):
+        for one in (plain, whole):
+            if seed == 3:
+                ((optimizer, _),) = one._optimizers
+                optimizer.load_state_dict(optimizer.state_dict())
+                optimizer.state[one.groups[0][0]]["exp_avg"] = torch.ones(8, 4)
+            one.update(minibatches(sync=EACH, seed=seed), {})
+    assert_same_state(whole, plain, rtol=1e-3, atol=1e-5)
+    assert len(programs) == 2
+
+
+def test_an_optimizer_that_is_watched_from_now_on_takes_its_steps_itself(programs):
+    plain, whole = (learner_of(built_in("DQN"), jit) for jit in (False, True))
+    heard = []
+    for seed in range(4):
+        for one in (plain, whole):
+            if seed == 2:
+                ((optimizer, _),) = one._optimizers
+                optimizer.register_step_post_hook(lambda *_: heard.append(1))
+            one.update(minibatches(sync=EACH, seed=seed), {})
+    assert len(heard) == 16
+    assert_same_state(whole, plain, rtol=1e-3, atol=1e-5)
+    assert wholes(whole) == []
+    assert whole.stages == (0, 2)
+
+
+def one_optimizer_for_groups_that_wait():
+    agent = built_in("TD3")
+    learner = agent.learner
+    learner.prepare(adam([one for group in agent.param for one in group], 1e-2), None, (), True)
+    return learner, minibatches("TD3", (False, True, False, True))
+
+
+def large_network():
+    learner = learner_of(built_in("DQN"), True)
+    agent = type(learner.agent)(hidden_size=(256, 128), env="CartPole-v1")
+    return learner_of(agent, True), minibatches(sync=EACH)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: (learner_of(built_in("DQN"), True, sgd), minibatches(sync=EACH)),
+        one_optimizer_for_groups_that_wait,
+        large_network,
+    ],
+)
+def test_other_steps_are_compiled_in_parts(programs, make):
+    learner, batch = make()
+    for _ in range(4):
+        learner.update(batch, {})
+    assert wholes(learner) == []
+    assert set(stages(learner).values()) == {2}
+
+
+class CountsTargets(RL_pytorch):
+    """What update_param() does besides is not known to anybody."""
+
+    on_policy = False
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.net = torch.nn.Linear(4, 2)
+        self.target = torch.nn.Linear(4, 2).requires_grad_(False)
+        self.param = list(self.net.parameters())
+        self.updates = 0
+
+    def __call__(self, s, a, next_s, r, d):
+        return (self.net(s).mean(1) - self.target(next_s).mean(1) - r).square()
+
+    def update_param(self):
+        self.updates += 1
+        if self.updates % 3 == 0:
+            self.target.load_state_dict(self.net.state_dict())
+
+
+def test_target_updates_of_others_are_called(programs):
+    plain, whole = (learner_of(CountsTargets(), jit) for jit in (False, True))
+    for seed in range(4):
+        for one in (plain, whole):
+            one.update(minibatches(sync=EACH, seed=seed), {})
+    assert whole.agent.updates == 16
+    assert [one.moves_targets for one in wholes(whole)] == [False]
+    assert_same_state(whole, plain, rtol=1e-4, atol=1e-6)
+
+
+def test_a_program_that_gives_something_else_is_not_used(monkeypatch, caplog):
+    def wrong(recording, inputs):
+        run = replay(recording, inputs)
+
+        def spoiled(*values):
+            given = run(*values)
+            with torch.no_grad():
+                recording.captured[0].mul_(1.01)
+            return given
+
+        return spoiled
+
+    monkeypatch.setattr(module, "compiled", wrong)
+    monkeypatch.setattr(traces_module, "compiled", replay)
+    plain, whole = (learner_of(built_in("DQN"), jit) for jit in (False, True))
+    with caplog.at_level(logging.DEBUG, "note_rl"):
+        for seed in range(3):
+            for one in (plain, whole):
+                one.update(minibatches(sync=EACH, seed=seed), {})
+    assert_same_state(whole, plain, rtol=1e-4, atol=1e-6)
+    assert wholes(whole) == []
+    assert whole.stages == (0, 2)
+    assert [record.message for record in caplog.records if "compiled without" in record.message] == [
+        "losses and gradients are compiled without what follows: the recorded step gives other numbers than the loss "
+        "itself"
+    ]
+
+
+@pytest.mark.slow  # compiling takes 15 s
+@pytest.mark.skipif(not has_compiler(), reason="no C++ compiler")
+@pytest.mark.parametrize("name", ["DoubleDQN", "PPO"])
+def test_so_they_are_in_compiled_code(name):
+    plain, whole = (learner_of(built_in(name), jit) for jit in (False, True))
+    for seed in range(5):
+        batch = minibatches(name, sync=EACH, seed=seed)
+        expected, found = plain.update(batch, {}), whole.update(batch, {})
+        np.testing.assert_allclose(found.loss, expected.loss, rtol=1e-3, atol=1e-5)
+    assert_same_state(whole, plain, rtol=1e-3, atol=1e-5)
+    assert len(wholes(whole)) == 1
