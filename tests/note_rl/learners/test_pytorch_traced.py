@@ -327,7 +327,8 @@ def test_so_they_are_whatever_goes_wrong_while_they_are_compiled(monkeypatch, ca
     def fails(recording, inputs):
         raise error
 
-    monkeypatch.setattr("note_rl.learners.pytorch.recording.traces.compiled", fails)
+    for module in ("traces", "whole"):
+        monkeypatch.setattr(f"note_rl.learners.pytorch.recording.{module}.compiled", fails)
     assert_replayed(caplog, str(error))
 
 
