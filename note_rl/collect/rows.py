@@ -45,8 +45,11 @@ class Rows:
 
     def take(self) -> Steps:
         """All full rows, which are no longer kept here."""
-        columns = [self._column(index) for index in range(len(self._rows[0]))]
         num_rows = len(self)
+        if len(self._rows) == 1:
+            columns = [None if part is None else part[None] for part in self._rows[0]]
+        else:
+            columns = [self._column(index) for index in range(len(self._rows[0]))]
         if self._missed.any():
             columns = self._without_gaps(columns, num_rows)
         else:
@@ -55,8 +58,6 @@ class Rows:
 
     def _column(self, index: int) -> Array | None:
         parts = [part for row in self._rows if (part := row[index]) is not None]
-        if len(parts) == 1:
-            return parts[0][None]
         return np.concatenate(parts).reshape(len(parts), *parts[0].shape) if parts else None
 
     def _without_gaps(self, columns: list[Array | None], num_rows: int) -> list[Array | None]:

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-
 from note_rl.adaptive.adaptation import Adaptation
 from note_rl.adaptive.hyperparameters import Override
 from note_rl.adaptive.scheduled import ScheduledValues
@@ -227,7 +225,7 @@ class Trainer:
             return math.nan
         self._updates = updates
         self._rates = {name: rate for name, rate in hyperparameters.items() if name.startswith(LEARNING_RATE)}
-        return float(np.concatenate([update.loss for update in updates]).sum(axis=-1).mean())
+        return sum(float(update.loss.sum()) for update in updates) / sum(len(update.loss) for update in updates)
 
     def _update(self, sample: Sample, hyperparameters: Mapping[str, float], session: Session) -> Update:
         """One update block."""

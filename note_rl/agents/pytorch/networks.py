@@ -54,6 +54,7 @@ class MLP(nn.Module):
         self.linears = [nn.Linear(i, o) for i, o in pairwise(sizes)]
         self.layers = nn.ModuleList(self.linears)  # registers the parameters
         self.act = ACTIVATIONS[activation]()
+        self._viewed: tuple[list[int], list[DenseLayer]] = ([], [])  # where parameters lie, and what was read there
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, *input_shape] -> [B, num_outputs]."""
@@ -72,16 +73,20 @@ class MLP(nn.Module):
             nn.init.zeros_(linear.bias)
 
     def dense_layers(self) -> list[DenseLayer]:
-        """Views of the weights on the CPU, in the form that acting in NumPy takes."""
-        last = len(self.linears) - 1
-        return [
-            (
-                linear.weight.detach().numpy().T,
-                linear.bias.detach().numpy(),
-                "linear" if index == last else self.activation,
-            )
-            for index, linear in enumerate(self.linears)
-        ]
+        """Views of the weights on the CPU, in the form that acting in NumPy takes; they follow what is learned."""
+        places = [one.data_ptr() for linear in self.linears for one in linear._parameters.values() if one is not None]
+        if self._viewed[0] != places:
+            last = len(self.linears) - 1
+            layers: list[DenseLayer] = [
+                (
+                    linear.weight.detach().numpy().T,
+                    linear.bias.detach().numpy(),
+                    "linear" if index == last else self.activation,
+                )
+                for index, linear in enumerate(self.linears)
+            ]
+            self._viewed = places, layers
+        return self._viewed[1]
 
 
 class CNN(nn.Module):

@@ -104,6 +104,14 @@ class Adam:
             self._slots[kept] = self._found(kept, parameters, states)
         return self._slots[kept]
 
+    def forget(self) -> None:
+        """Gives up what it knows: the optimizer takes its steps by itself from now on."""
+        self._slots = {}
+
+    def is_there(self, slots: Slots) -> bool:
+        """Whether these are still what a step changes."""
+        return self._slots.get(slots.kept) is slots
+
     def _found(self, kept: tuple[int, ...], parameters: list[Tensor], states: list[dict[str, Tensor]]) -> Slots:
         complete, alike = len(kept) == len(self._parameters), None
         counters = [_counter(states)] if complete else [state["step"] for state in states]
@@ -181,9 +189,10 @@ def is_plain_adam(optimizer: torch.optim.Optimizer, parameters: Sequence[Tensor]
     device = parameters[0].device.type
     fusable = group["fused"] or (group["fused"] is None and group["foreach"] is None and device == "cpu")
     unusual = any(group.get(flag) for flag in ("amsgrad", "maximize", "capturable", "differentiable", "foreach"))
-    alike = all(parameter.device.type == device and parameter.dtype == torch.float32 for parameter in parameters)
+    alike = {(parameter.dtype, parameter.device) for parameter in parameters}
     plain_rate = isinstance(group["lr"], float)  # a tensor may be changed by whoever holds it
-    return bool(same and fusable and not unusual and alike and plain_rate and not _watched(optimizer))
+    single = alike == {(torch.float32, parameters[0].device)}
+    return bool(same and fusable and not unusual and single and plain_rate and not _watched(optimizer))
 
 
 def _watched(optimizer: torch.optim.Optimizer) -> bool:

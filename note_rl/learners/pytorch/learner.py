@@ -42,6 +42,7 @@ from note_rl.learners.pytorch.tensors import (
     TensorsOf,
     arrays_of,
     as_array,
+    as_rows,
     as_tensor,
     load_slots,
     named_tensors,
@@ -155,7 +156,7 @@ class PyTorchLearner:
     def update(self, sample: Sample, hyperparameters: Mapping[str, float]) -> Update:
         """Takes one gradient step per minibatch; see `Learner.update`."""
         self._check_samples_apart(sample)
-        columns = {name: as_tensor(values, self.device).unbind(0) for name, values in sample_columns(sample).items()}
+        columns = {name: as_rows(values, self.device) for name, values in sample_columns(sample).items()}
         snapshot_taken = self._snapshots.begin(sample.num_gradient_steps)
         with (
             with_numbers(self._optimizers, hyperparameters),
@@ -180,8 +181,10 @@ class PyTorchLearner:
         return self._steps.minimise(loss, optimizer)
 
     def _losses_of_optimizers(self, steps: Sequence[TakenStep]) -> FloatArray:
-        """Returns the losses of steps, [K, G]; one copy from the device for all of them."""
+        """Returns the losses of steps, [K, G]; one copy from a device that is not the CPU for all of them."""
         rows = [self._losses.per_optimizer(row) for row in self._waiting.filled([step.losses for step in steps])]
+        if self.device.type == "cpu":
+            return np.array([[loss.item() for loss in row] for row in rows], np.float32)
         return as_array(torch.stack([loss for row in rows for loss in row])).reshape(len(steps), -1)
 
     def _diverged(self, losses: FloatArray, num_gradient_steps: int, snapshot_taken: bool) -> Update:

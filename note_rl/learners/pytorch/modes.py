@@ -98,7 +98,7 @@ class Modes:
 
     def _look(self) -> None:
         """Finds the networks; their layers, if these are others than before."""
-        networks = list(_networks_in(vars(self._agent).values()))
+        networks = list(_networks_in(filter(_may_hold_networks, vars(self._agent).values())))
         if len(networks) == len(self._networks) and all(map(is_, networks, self._networks)):
             return
         self._networks = networks
@@ -115,6 +115,17 @@ class Modes:
         elif not all(learns):
             for part in network.children():
                 yield from self._layers_of_targets(part)
+
+
+_HOLDERS: dict[type, bool] = {}  # there are few types, and all attributes are looked at in every update
+
+
+def _may_hold_networks(value: Any) -> bool:
+    kind = type(value)
+    known = _HOLDERS.get(kind)
+    if known is None:
+        known = _HOLDERS[kind] = issubclass(kind, (nn.Module, dict, list, tuple))
+    return known
 
 
 def _networks_in(values: Iterable[Any]) -> Iterator[nn.Module]:

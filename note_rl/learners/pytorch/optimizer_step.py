@@ -45,6 +45,8 @@ class Stepper:
         """An update block begins, during which nobody else touches the optimizer; before, somebody may have."""
         self._strides = [parameter.stride() for parameter in self.parameters]
         if not is_plain_adam(self.optimizer, self.parameters):
+            if self.adam is not None:
+                self.adam.forget()
             self.adam = None
         elif self.adam is None:
             self.adam = Adam(self.optimizer, self.parameters)

@@ -75,7 +75,9 @@ def set_random_state(device: torch.device, state: Mapping[str, Array]) -> None:
 def stacked(rows: Sequence[Tensor | None]) -> FloatArray | None:
     """Returns rows [B] as [K, B] in float32; None where some are missing."""
     present = [row.detach() for row in rows if row is not None]
-    return as_array(torch.stack(present).float()) if len(present) == len(rows) else None
+    if len(present) < len(rows):
+        return None
+    return as_array(present[0].float())[None] if len(present) == 1 else as_array(torch.stack(present).float())
 
 
 def as_vector(gradients: Sequence[Tensor | None], parameters: Sequence[Tensor]) -> Tensor:
@@ -90,10 +92,15 @@ def as_vector(gradients: Sequence[Tensor | None], parameters: Sequence[Tensor]) 
 
 def as_tensor(values: Array, device: torch.device) -> Tensor:
     """Returns an array as a tensor; integers of 32 bits become such of 64, which torch takes for indices."""
-    tensor = torch.from_numpy(np.ascontiguousarray(values))
-    if tensor.dtype == torch.int32:
-        tensor = tensor.long()
-    return tensor.to(device)
+    if values.dtype == np.int32:
+        values = values.astype(np.int64)
+    tensor = torch.from_numpy(values if values.flags.c_contiguous else np.ascontiguousarray(values))
+    return tensor if device.type == "cpu" else tensor.to(device)
+
+
+def as_rows(values: Array, device: torch.device) -> Sequence[Tensor]:
+    """Returns the minibatches [B, ...] of an array [K, B, ...] as tensors; see `as_tensor`."""
+    return (as_tensor(values[0], device),) if len(values) == 1 else as_tensor(values, device).unbind(0)
 
 
 def as_tensors(columns: Mapping[str, Array], device: torch.device) -> dict[str, Tensor]:

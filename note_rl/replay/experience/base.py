@@ -35,8 +35,8 @@ class Clock:
 
     def sync_every(self, num_gradient_steps: int, every: int) -> BoolArray:
         """Returns after which of the coming gradient steps targets move that move after every so many, [K]."""
-        done = self.num_gradient_steps + np.arange(num_gradient_steps + 1)
-        sync: BoolArray = np.diff(done // every) > 0
+        sync = np.zeros(num_gradient_steps, np.bool_)
+        sync[(-self.num_gradient_steps - 1) % every :: every] = True
         return sync
 
 

@@ -246,11 +246,14 @@ class Traces:
 
     def _compile(self, trace: _Trace, batch: Mapping[str, Tensor], due: bool, scalars: list[Tensor]) -> None:
         """Has steps run compiled code, if that can be had; else says once why not and goes on replaying."""
+        moves_targets = self._moves_targets(trace, due)
+        if trace.whole is not None and trace.whole.fits() and trace.whole.moves_targets == moves_targets:
+            return
+        trace.whole = None
         if not self._in_parts and self._steppers and self._whole_steps.suit(self._steppers, trace.form):
-            self._compile_whole(trace, batch, due, scalars)
+            self._compile_whole(trace, batch, due, scalars, moves_targets)
             if not self._in_parts:
                 return
-        trace.whole = None
         if trace.is_compiled or self._uncompilable:
             return
         try:
@@ -263,13 +266,10 @@ class Traces:
         else:
             trace.run, trace.is_compiled = run, True
 
-    def _compile_whole(self, trace: _Trace, batch: Mapping[str, Tensor], due: bool, scalars: list[Tensor]) -> None:
+    def _compile_whole(
+        self, trace: _Trace, batch: Mapping[str, Tensor], due: bool, scalars: list[Tensor], moves_targets: bool
+    ) -> None:
         """The same for the steps as a whole, as soon as their optimizers have taken their first."""
-        moves_targets = self._moves_targets(trace, due)
-        whole = trace.whole
-        if whole is not None and whole.fits() and whole.moves_targets == moves_targets:
-            return
-        trace.whole = None
         followed = self._whole_steps.followed(self._steppers, trace.form)
         if followed is None:
             return

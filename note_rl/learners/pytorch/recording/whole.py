@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from note_rl.learners.pytorch.adam import Adam, Slots, adam_step
-from note_rl.learners.pytorch.evaluated import Evaluated, TakenStep, flattened, form_of, taken, unflattened
+from note_rl.learners.pytorch.evaluated import Evaluated, TakenStep, flattened, form_of, unflattened
 from note_rl.learners.pytorch.optimizer_step import FlushedSubnormals, Stepper
 from note_rl.learners.pytorch.recording.compiled import compiled
 from note_rl.learners.pytorch.recording.graph import recorded
@@ -46,7 +46,7 @@ class WholeStep:
 
     def fits(self) -> bool:
         """Whether the optimizers, whose update block has begun, are as they were when it was made."""
-        return all(adam.slots(slots.kept) is slots and adam.steps_alike(slots) for adam, slots in self.followed)
+        return all(adam.is_there(slots) and adam.steps_alike(slots) for adam, slots in self.followed)
 
     def __call__(self, values: Sequence[Tensor]) -> TakenStep:
         """Takes the step, unless a loss is not finite; `count` has to follow if it was taken."""
@@ -54,7 +54,8 @@ class WholeStep:
             adam.announce(slots)
         numbers = [adam.numbers for adam, _ in self.followed]
         with torch.inference_mode(), FlushedSubnormals():
-            return taken(unflattened(self.run(*values, *numbers), self.form))
+            given = unflattened(self.run(*values, *numbers), self.form)
+        return TakenStep(given.losses, given.td_error, given.ratio, given.reported)
 
     def count(self) -> None:
         """Hears that the step counts as one: its losses were finite, or nobody asks."""
