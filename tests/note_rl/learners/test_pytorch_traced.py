@@ -327,7 +327,7 @@ def test_so_they_are_whatever_goes_wrong_while_they_are_compiled(monkeypatch, ca
     def fails(recording, inputs):
         raise error
 
-    for module in ("traces", "whole"):
+    for module in ("compiling", "whole"):
         monkeypatch.setattr(f"note_rl.learners.pytorch.recording.{module}.compiled", fails)
     assert_replayed(caplog, str(error))
 

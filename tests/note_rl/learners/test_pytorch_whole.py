@@ -8,7 +8,7 @@ import torch
 
 from note_rl import RL_pytorch
 from note_rl.learners.pytorch.adam import Adam, adam_step
-from note_rl.learners.pytorch.recording import traces as traces_module
+from note_rl.learners.pytorch.recording import compiling as compiling_module
 from note_rl.learners.pytorch.recording import whole as module
 from note_rl.learners.pytorch.recording.compiled import has_compiler
 from note_rl.learners.pytorch.recording.playback import replay
@@ -33,7 +33,7 @@ def programs(monkeypatch):
         return replay(recording, inputs)
 
     monkeypatch.setattr(module, "compiled", replayed)
-    monkeypatch.setattr(traces_module, "compiled", replayed)
+    monkeypatch.setattr(compiling_module, "compiled", replayed)
     return sizes
 
 
@@ -272,7 +272,7 @@ def test_a_program_that_gives_something_else_is_not_used(monkeypatch, caplog):
         return spoiled
 
     monkeypatch.setattr(module, "compiled", wrong)
-    monkeypatch.setattr(traces_module, "compiled", replay)
+    monkeypatch.setattr(compiling_module, "compiled", replay)
     plain, whole = (learner_of(built_in("DQN"), jit) for jit in (False, True))
     with caplog.at_level(logging.DEBUG, "note_rl"):
         for seed in range(3):

@@ -156,7 +156,7 @@ def test_a_resumed_run_rounds_as_the_one_that_was_not_stopped(tmp_path, monkeypa
     monkeypatch.setattr(
         "note_rl.learners.pytorch.recording.traces.pays", lambda recording, expected, device: 350 < expected < 380
     )
-    for module in ("traces", "whole"):
+    for module in ("compiling", "whole"):
         monkeypatch.setattr(f"note_rl.learners.pytorch.recording.{module}.compiled", rounded_otherwise)
     options = {"policy": EpsGreedyQPolicy(0.2), "update_batches": update_batches, **REPLAY}
     case = Case("DQN", "CartPole-v1", options, total_steps=2400)

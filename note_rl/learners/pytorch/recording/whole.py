@@ -5,7 +5,7 @@ large ones the kernels of torch are as quick, and compiling would only take long
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,16 +16,11 @@ from note_rl.learners.pytorch.adam import Adam, Slots, adam_step
 from note_rl.learners.pytorch.evaluated import Evaluated, TakenStep, flattened, form_of, unflattened
 from note_rl.learners.pytorch.optimizer_step import FlushedSubnormals, Stepper
 from note_rl.learners.pytorch.recording.compiled import compiled
+from note_rl.learners.pytorch.recording.examples import Example, OrdinaryWay, check_near
 from note_rl.learners.pytorch.recording.graph import recorded
 from note_rl.learners.pytorch.tensors import named_tensors
 
 _LARGEST = 30_000  # numbers that learn
-
-EvaluateValues = Callable[[Sequence[Tensor]], Evaluated]
-"""Losses and directions, of columns and hyperparameters in a fixed order."""
-
-Undisturbed = Callable[[Sequence[Tensor]], AbstractContextManager[Any]]
-"""Puts back these tensors, which are all that may change."""
 
 
 @dataclass(frozen=True)
@@ -67,13 +62,13 @@ class WholeSteps:
     """Makes whole steps of one agent.
 
     Args:
-        agent: Whose.
-        undisturbed: Makes a context that puts back tensors, attributes and the random state.
+        ordinary: The way in which they are evaluated otherwise.
     """
 
-    def __init__(self, agent: Any, undisturbed: Undisturbed) -> None:
-        self._agent = agent
-        self._undisturbed = undisturbed
+    def __init__(self, ordinary: OrdinaryWay) -> None:
+        self._ordinary = ordinary
+        self._agent = ordinary.agent
+        self._undisturbed = ordinary.undisturbed
 
     def suit(self, steppers: Sequence[Stepper], form: Evaluated) -> bool:
         """Whether the steps of these optimizers can be a part of the program, now or after their first ones."""
@@ -99,30 +94,24 @@ class WholeSteps:
                 return bool(vars(kind).get("traceable", False))
         return False
 
-    def made(
-        self,
-        evaluate: EvaluateValues,
-        inputs: Sequence[Tensor],
-        followed: Sequence[tuple[Adam, Slots]],
-        moves_targets: bool,
-    ) -> WholeStep:
+    def made(self, example: Example, followed: Sequence[tuple[Adam, Slots]], moves_targets: bool) -> WholeStep:
         """Records and compiles a step.
 
         Args:
-            evaluate: The ordinary way, without losses that are not worked out in such steps.
-            inputs: Examples of columns and hyperparameters.
+            example: Of its minibatches.
             followed: The optimizers whose parameters change.
             moves_targets: Whether update_param() follows each such step.
 
         Raises:
             Exception: Of any kind: it cannot be recorded or compiled.
         """
+        inputs = example.values
         forms: list[Evaluated] = []
         everything = self._everything(followed)
         targets = self._targets(followed) if moves_targets else []
 
         def step(*values: Tensor) -> list[Tensor]:
-            evaluated = evaluate(values[: len(inputs)])
+            evaluated = self._ordinary.of_values(example, values[: len(inputs)])
             losses = [loss.detach() for loss in evaluated.losses if loss is not None]
             directions = [gradients for kept, gradients in evaluated.directions if kept]
             with torch.no_grad():
@@ -169,7 +158,30 @@ class WholeSteps:
         for tensor, values in zip(targets, before, strict=True):
             tensor.copy_(torch.where(sound, tensor, values))
 
-    def outcome(
+    def check(self, whole: WholeStep, example: Example, steppers: Sequence[Stepper]) -> None:
+        """Compares with the ordinary way, on another minibatch than the recorded one: all that it gives and changes.
+
+        Raises:
+            ValueError: They disagree.
+        """
+        other = example.another()
+
+        def ordinary() -> Evaluated:
+            evaluated = self._ordinary(other)
+            for stepper, direction in zip(steppers, evaluated.directions, strict=True):
+                stepper.follow(direction)
+            if whole.moves_targets:
+                with torch.no_grad():
+                    self._agent.update_param()
+            return evaluated
+
+        adams = {id(adam) for adam, _ in whole.followed}
+        with smooth_steps([stepper for stepper in steppers if id(stepper.adam) in adams]):
+            expected = self._outcome(ordinary, whole.followed)
+            found = self._outcome(lambda: whole(other.values), whole.followed)
+        check_near(found, expected, 1e-3)
+
+    def _outcome(
         self, step: Callable[[], Evaluated | TakenStep], followed: Sequence[tuple[Adam, Slots]]
     ) -> list[Tensor]:
         """Returns what a step gives and what it makes of all tensors; afterwards these are as they were."""

@@ -1,0 +1,116 @@
+"""Has recorded steps run compiled code: as a whole where they suit that, else their losses and gradients alone."""
+
+import logging
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from note_rl.learners.pytorch.evaluated import Evaluated, unflattened
+from note_rl.learners.pytorch.optimizer_step import Stepper
+from note_rl.learners.pytorch.recording.compiled import compiled
+from note_rl.learners.pytorch.recording.examples import Example, OrdinaryWay
+from note_rl.learners.pytorch.recording.graph import Recording
+from note_rl.learners.pytorch.recording.whole import WholeStep, WholeSteps
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class Trace:
+    """A recorded step: losses and gradients as a function of the columns of a minibatch and the hyperparameters.
+
+    Attributes:
+        run: The function.
+        form: Of what it returns; only where there is something matters, not what.
+        recording: What it was made from.
+        is_compiled: Whether it is compiled code.
+        whole: What takes such steps as a whole, in place of it.
+        targets_stay: Whether targets are not updated after some of these steps.
+    """
+
+    run: Callable[..., list[Tensor]]
+    form: Evaluated
+    recording: Recording
+    is_compiled: bool = False
+    whole: WholeStep | None = None
+    targets_stay: bool = False
+
+    @property
+    def stage(self) -> int:
+        """1 replayed, 2 compiled, 3 with the target update."""
+        if self.whole is not None:
+            return 3 if self.whole.moves_targets else 2
+        return 2 if self.is_compiled else 1
+
+    def __call__(self, values: Sequence[Tensor], quick: bool) -> Evaluated:
+        """Returns what a minibatch gives; see `Replays`."""
+        with torch.inference_mode() if quick else torch.no_grad():
+            return unflattened(self.run(*values), self.form)
+
+
+class Compiling:
+    """Compiles the steps of one agent.
+
+    Args:
+        ordinary: The way in which they are evaluated otherwise.
+
+    Attributes:
+        steppers: The optimizers whose steps may become a part of compiled code; none: they are not to.
+    """
+
+    def __init__(self, ordinary: OrdinaryWay) -> None:
+        self.steppers: Sequence[Stepper] = ()
+        self._ordinary = ordinary
+        self._whole_steps = WholeSteps(ordinary)
+        self._uncompilable = False
+        self._in_parts = False  # whole steps cannot be made
+
+    def __call__(self, trace: Trace, example: Example, targets_may_move: bool) -> None:
+        """Has the trace run compiled code, if that can be had; else says once why not, and it goes on replaying.
+
+        Args:
+            trace: As it is already, nothing happens.
+            example: One of its minibatches.
+            targets_may_move: Whether update_param() may be a part of the step.
+        """
+        moves_targets = targets_may_move and self._whole_steps.can_move_targets()
+        if trace.whole is not None and trace.whole.fits() and trace.whole.moves_targets == moves_targets:
+            return
+        trace.whole = None
+        if not self._in_parts and self.steppers and self._whole_steps.suit(self.steppers, trace.form):
+            self._compile_whole(trace, example, moves_targets)
+            if not self._in_parts:
+                return
+        if trace.is_compiled or self._uncompilable:
+            return
+        try:
+            with self._ordinary.undisturbed():
+                run = compiled(trace.recording, example.values)
+            self._ordinary.check(run, example, 1e-3)
+        except Exception as error:  # noqa: BLE001 - a compiler and a disk fail in all kinds of ways; replaying does not
+            self._uncompilable = True
+            _log.warning("the update cannot be compiled, it is replayed instead: %s", in_short(error))
+        else:
+            trace.run, trace.is_compiled = run, True
+
+    def _compile_whole(self, trace: Trace, example: Example, moves_targets: bool) -> None:
+        """As soon as the optimizers have taken their first steps."""
+        followed = self._whole_steps.followed(self.steppers, trace.form)
+        if followed is None:
+            return
+        try:
+            whole = self._whole_steps.made(example, followed, moves_targets)
+            self._whole_steps.check(whole, example, self.steppers)
+        except Exception as error:  # noqa: BLE001 - see above; and update_param() may do what cannot be recorded
+            self._in_parts = True
+            _log.debug("losses and gradients are compiled without what follows: %s", in_short(error))
+        else:
+            trace.whole = whole
+
+
+def in_short(error: Exception) -> str:
+    """What an error says, on one line."""
+    return textwrap.shorten(str(error), 200, placeholder="...")

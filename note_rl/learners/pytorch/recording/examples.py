@@ -1,0 +1,112 @@
+"""Minibatches by which recorded steps are made, and compared with the ordinary way."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from note_rl.learners.base import temporary_attributes
+from note_rl.learners.pytorch.evaluated import Evaluated, flattened, form_of, unflattened
+from note_rl.types import TRANSITION_COLUMNS
+
+# minibatch by name [B, ...], whether all groups learn -> what it gave; changes nothing but random numbers
+Evaluate = Callable[[Mapping[str, Tensor], bool], Evaluated]
+Undisturbed = Callable[..., AbstractContextManager[Any]]
+"""Makes a context that puts back all that evaluating might have changed, or the given tensors."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """One minibatch, as a step has it.
+
+    Attributes:
+        batch: Columns [B, ...] by name.
+        due: Whether all groups learn.
+        scalars: Hyperparameters of the agent, [] each.
+    """
+
+    batch: Mapping[str, Tensor]
+    due: bool
+    scalars: Sequence[Tensor]
+
+    @property
+    def values(self) -> list[Tensor]:
+        """What a recording takes: the columns and the hyperparameters."""
+        return [*self.batch.values(), *self.scalars]
+
+    def another(self) -> "Example":
+        """Returns the same samples in another order, with other rewards, advantages and so on."""
+        as_they_are = {*TRANSITION_COLUMNS} - {"reward"}
+        rolled = {name: values.roll(1, 0) for name, values in self.batch.items()}
+        changed = {
+            name: values if name in as_they_are or not values.is_floating_point() else 1.25 * values + 0.05
+            for name, values in rolled.items()
+        }
+        return replace(self, batch=changed)
+
+
+@dataclass
+class OrdinaryWay:
+    """Evaluates examples by calling the agent.
+
+    Args:
+        agent: Whose losses.
+        evaluate: A minibatch.
+        undisturbed: See `Undisturbed`.
+        groups_at_sync: Groups that do not always learn; what only they need is left out of the other steps.
+
+    Attributes:
+        names: Of the hyperparameters.
+    """
+
+    agent: Any
+    evaluate: Evaluate
+    undisturbed: Undisturbed
+    groups_at_sync: Sequence[int]
+    names: Sequence[str] = ()
+
+    def __call__(self, example: Example) -> Evaluated:
+        """Returns what an example gives, without the losses of groups that do not learn now."""
+        evaluated = self.evaluate(example.batch, example.due)
+        waiting = () if example.due or len(evaluated.losses) == 1 else self.groups_at_sync
+        losses = [None if index in waiting else loss for index, loss in enumerate(evaluated.losses)]
+        return evaluated._replace(losses=losses)
+
+    def of_values(self, example: Example, values: Sequence[Tensor]) -> Evaluated:
+        """Returns the same where these take the place of the example's own values, hyperparameters included."""
+        batch = dict(zip(example.batch, values, strict=False))
+        numbers = dict(zip(self.names, values[len(batch) :], strict=True))
+        with temporary_attributes(self.agent, numbers):
+            return self(replace(example, batch=batch))
+
+    def check(self, run: Callable[..., list[Tensor]], example: Example, rtol: float) -> None:
+        """Compares with a recording of losses and gradients, on another minibatch than the recorded one.
+
+        What is reported counts for nothing: it is only looked at, and may be all rounding, as differences of nearly
+        equal numbers are.
+
+        Raises:
+            ValueError: They disagree.
+        """
+        other = example.another()
+        with self.undisturbed():
+            needed = self(other)
+        with self.undisturbed(), torch.no_grad():
+            replayed = [tensor.clone() for tensor in run(*other.values)]
+        found = unflattened(replayed, form_of(needed))
+        check_near(flattened(found._replace(reported={})), flattened(needed._replace(reported={})), rtol)
+
+
+def check_near(found: Sequence[Tensor], ordinary: Sequence[Tensor], rtol: float) -> None:
+    """Compares tensors, each to this share of its largest number.
+
+    Raises:
+        ValueError: They disagree.
+    """
+    for values, wanted in zip(found, ordinary, strict=True):
+        scale = float(wanted.detach().abs().nan_to_num(0.0, 0.0, 0.0).max()) if wanted.numel() else 0.0
+        if not torch.allclose(values, wanted, rtol=rtol, atol=rtol * max(scale, 1e-6), equal_nan=True):
+            raise ValueError("the recorded step gives other numbers than the loss itself")
