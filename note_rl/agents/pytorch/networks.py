@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -87,6 +87,10 @@ class MLP(nn.Module):
             ]
             self._viewed = places, layers
         return self._viewed[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies, which may come to lie where the original did in another process, and share no memory with it."""
+        return {**vars(self), "_viewed": ([], [])}
 
 
 class CNN(nn.Module):

@@ -108,6 +108,23 @@ def test_whole_steps_are_those_in_parts(programs, name, clip):
     assert len(programs) == len(wholes(whole)), "and nothing else was compiled"
 
 
+@pytest.mark.parametrize("kind", [torch.optim.Adam, torch.optim.AdamW])
+def test_weights_decay_as_their_optimizer_has_it(programs, kind):
+    def make(params, rate):
+        return kind(params, rate, weight_decay=0.3)
+
+    plain, whole, without = (
+        learner_of(built_in("DQN"), jit, one) for jit, one in ((False, make), (True, make), (False, adam))
+    )
+    for seed in range(3):
+        for one in (plain, whole, without):
+            one.update(minibatches(sync=EACH, seed=seed), {})
+    assert_same_state(whole, plain, rtol=1e-3, atol=1e-5)
+    assert whole.stages == (0, 3)
+    weight, undecayed = (one.groups[0][0].detach().norm() for one in (whole, without))
+    assert weight < 0.99 * undecayed
+
+
 def test_targets_that_move_now_and_then_move_by_themselves(programs):
     plain, whole = (learner_of(built_in("DQN", tau=0.3), jit) for jit in (False, True))
     for seed in range(3):

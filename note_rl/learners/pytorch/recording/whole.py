@@ -115,7 +115,7 @@ class WholeSteps:
             losses = [loss.detach() for loss in evaluated.losses if loss is not None]
             directions = [gradients for kept, gradients in evaluated.directions if kept]
             with torch.no_grad():
-                sound = torch.isfinite(torch.stack(losses).sum())
+                sound = torch.isfinite(torch.stack(losses)).all()
                 for (adam, slots), gradients, numbers in zip(followed, directions, values[len(inputs) :], strict=True):
                     adam_step(slots, gradients, numbers, adam.decoupled, sound)
                 if targets:
