@@ -9,6 +9,7 @@ import torch
 
 from note_rl.agents.pytorch import DQN, PPO, TD3, TRPO
 from note_rl.errors import AgentContractError, DivergedError, PeerError, SettingsError
+from note_rl.learners.pytorch.recording.compiling import Compiling
 from note_rl.learners.pytorch.recording.traces import Traces
 from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
 from note_rl.policy.noise import GaussianWhiteNoiseProcess
@@ -95,7 +96,7 @@ def test_two_ranks_take_the_steps_of_one(make, jit, monkeypatch):
                 return recorded(*arguments)
 
         monkeypatch.setattr(Traces, "_recorded", in_turn)
-        monkeypatch.setattr(Traces, "_compile", lambda *arguments: None)
+        monkeypatch.setattr(Compiling, "__call__", lambda *arguments: None)
     alone, optimizers, steps = made(make)
     expected = alone.train(optimizer_of(alone, optimizers), total_steps=steps, jit_compile=jit, p=0)
     agents, result, groups = together(make, jit_compile=jit)
