@@ -54,7 +54,7 @@ class MLP(nn.Module):
         self.linears = [nn.Linear(i, o) for i, o in pairwise(sizes)]
         self.layers = nn.ModuleList(self.linears)  # registers the parameters
         self.act = ACTIVATIONS[activation]()
-        self._viewed: tuple[list[int], list[DenseLayer]] = ([], [])  # where parameters lie, and what was read there
+        self._viewed: tuple[list[Any], list[DenseLayer]] = ([], [])  # where weights lie, and what was read there
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, *input_shape] -> [B, num_outputs]."""
@@ -74,18 +74,15 @@ class MLP(nn.Module):
 
     def dense_layers(self) -> list[DenseLayer]:
         """Views of the weights on the CPU, in the form that acting in NumPy takes; they follow what is learned."""
-        places = [one.data_ptr() for linear in self.linears for one in linear._parameters.values() if one is not None]
-        if self._viewed[0] != places:
-            last = len(self.linears) - 1
+        weights = [(linear.weight, linear.bias) for linear in self.linears]  # a parametrized one is made anew each time
+        read = [self.activation, *((weight.data_ptr(), bias.data_ptr()) for weight, bias in weights)]
+        if self._viewed[0] != read:
+            activations = [self.activation] * (len(weights) - 1) + ["linear"]
             layers: list[DenseLayer] = [
-                (
-                    linear.weight.detach().numpy().T,
-                    linear.bias.detach().numpy(),
-                    "linear" if index == last else self.activation,
-                )
-                for index, linear in enumerate(self.linears)
+                (weight.detach().numpy().T, bias.detach().numpy(), activation)
+                for (weight, bias), activation in zip(weights, activations, strict=True)
             ]
-            self._viewed = places, layers
+            self._viewed = read, layers
         return self._viewed[1]
 
     def __getstate__(self) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from torch.optim import optimizer as torch_optimizer
 
 from note_rl.types import FloatArray
 
-_KERNEL_NAMES = ("exp_avg", "exp_avg_sq", "step")  # of the slots, in the optimizer's state
+_SLOT_NAMES = ("exp_avg", "exp_avg_sq", "step")  # in the state of the optimizer
 _NUM_CONSTANTS = 5  # of the numbers that a step depends on, which are the same for an update block
 
 
@@ -32,7 +32,7 @@ class Slots:
         second: Second moments.
         steps: Numbers of steps, [] each.
         counters: The memory of these, in as few tensors as possible.
-        alike: All numbers of steps [P] at once, if they are equal.
+        alike: The numbers of steps of all parameters of the optimizer [P] at once, if they are equal.
     """
 
     kept: tuple[int, ...]
@@ -48,7 +48,7 @@ class Slots:
         known = zip(self.parameters, self.first, self.second, self.steps, strict=True)
         for parameter, *ours in known:
             state = optimizer.state.get(parameter)
-            if not state or not all(map(is_, ours, map(state.get, _KERNEL_NAMES))):
+            if not state or not all(map(is_, ours, map(state.get, _SLOT_NAMES))):
                 return False
         return True
 
@@ -69,7 +69,6 @@ class Adam:
         self._optimizer = optimizer
         self._parameters = list(parameters)
         self._slots: dict[tuple[int, ...], Slots] = {}  # by the parameters that have a gradient
-        self._uneven = False  # not all parameters have been changed in each step
         self._numbers: FloatArray = np.zeros(7, np.float32)
         self.numbers = torch.from_numpy(self._numbers)
         self.begin()
@@ -117,24 +116,22 @@ class Adam:
         counters = [_counter(states)] if complete else [state["step"] for state in states]
         if complete and counters[0].device.type == "cpu" and bool((counters[0] == counters[0][0]).all()):
             alike = counters[0].numpy()
-        first, second, steps = ([state[name] for state in states] for name in _KERNEL_NAMES)
+        first, second, steps = ([state[name] for state in states] for name in _SLOT_NAMES)
         return Slots(kept, parameters, first, second, steps, counters, alike)
 
     def follow(self, slots: Slots, gradients: list[Tensor]) -> None:
         """Takes one step by the kernel, along gradients in the memory layout of their parameters."""
         if not gradients:
             return
-        self._uneven = self._uneven or len(slots.kept) < len(self._parameters)
+        if len(slots.kept) < len(self._parameters):
+            for others in self._slots.values():
+                others.alike = None
         with torch.no_grad():
             torch._foreach_add_(slots.counters, 1)
             self._kernel(slots.parameters, gradients, slots.first, slots.second, [], slots.steps, **self._options)
 
-    def steps_alike(self, slots: Slots) -> bool:
-        """Whether one number of steps is that of all parameters of the optimizer, as `announce` needs it."""
-        return slots.alike is not None and not self._uneven
-
     def announce(self, slots: Slots) -> None:
-        """Works out the numbers for the step to come, which is not taken here."""
+        """Works out the numbers for the step to come, which is not taken here, of slots that are `alike`."""
         assert slots.alike is not None
         step = float(slots.alike[0]) + 1.0
         self._numbers[_NUM_CONSTANTS] = self._rate / (1.0 - self._beta1**step)

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from operator import is_
 from typing import Any
 
@@ -15,6 +14,7 @@ from note_rl.learners.losses import NOT_IN_A_LOSS, Losses, batch_attributes
 from note_rl.learners.peers import Alone, Peers
 from note_rl.learners.pytorch.evaluated import Evaluated, TakenStep, averaged, taken, without_history
 from note_rl.learners.pytorch.optimizer_step import Stepper, present
+from note_rl.learners.pytorch.recording.examples import OrdinaryWay, Undisturbed
 from note_rl.learners.pytorch.recording.traces import Replays, Traces
 from note_rl.learners.pytorch.snapshots import SELDOM
 from note_rl.learners.reports import GRADIENT_NORM
@@ -30,7 +30,7 @@ class GradientSteps:
         agent: Whose parameters learn.
         groups: Its parameters.
         losses: Of the agent.
-        undisturbed: Makes a context that puts back everything that evaluating might have changed.
+        undisturbed: See `Undisturbed`.
 
     Attributes:
         traces: The recordings.
@@ -44,7 +44,7 @@ class GradientSteps:
         agent: Any,
         groups: Sequence[Sequence[Tensor]],
         losses: Losses,
-        undisturbed: Callable[..., AbstractContextManager[Any]],
+        undisturbed: Undisturbed,
     ) -> None:
         self._agent = agent
         self._groups = groups
@@ -54,7 +54,7 @@ class GradientSteps:
         self._max_grad_norm: float | None = None
         self._steppers: list[Stepper] = []
         self.peers: Peers = Alone()
-        self.traces = Traces(agent, self._evaluate, undisturbed, self._groups_at_sync)
+        self.traces = Traces(OrdinaryWay(agent, self._evaluate, undisturbed, self._groups_at_sync))
 
     def prepare(
         self,

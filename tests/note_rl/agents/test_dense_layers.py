@@ -45,6 +45,19 @@ def test_weights_that_are_exchanged_are_read_anew(net, exchange):
     assert last_bias(net) == [5.0, 6.0]
 
 
+def test_weights_that_are_worked_out_of_others_are_read_each_time(net):
+    torch.nn.utils.parametrizations.weight_norm(net.linears[0])
+    before = net.dense_layers()[0][0].copy()
+    with torch.no_grad():
+        net.linears[0].parametrizations.weight.original0.mul_(2.0)
+    np.testing.assert_allclose(net.dense_layers()[0][0], 2.0 * before, rtol=1e-6)
+
+
+def test_an_activation_that_is_exchanged_is_read_anew(net):
+    net.activation = "tanh"
+    assert [activation for _, _, activation in net.dense_layers()] == ["tanh", "linear"]
+
+
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda net: pickle.loads(pickle.dumps(net))])
 def test_copies_are_read_where_they_lie_even_at_the_same_place(net, copied, monkeypatch):
     """In another process, a copy may come to lie where the original did in its own."""

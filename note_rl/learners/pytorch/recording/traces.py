@@ -18,7 +18,7 @@ from note_rl.learners.pytorch.evaluated import Evaluated, TakenStep, flattened, 
 from note_rl.learners.pytorch.optimizer_step import Stepper
 from note_rl.learners.pytorch.recording.compiled import pays
 from note_rl.learners.pytorch.recording.compiling import Compiling, Trace, in_short
-from note_rl.learners.pytorch.recording.examples import Evaluate, Example, OrdinaryWay, Undisturbed
+from note_rl.learners.pytorch.recording.examples import Example, OrdinaryWay
 from note_rl.learners.pytorch.recording.graph import recorded
 from note_rl.learners.pytorch.recording.guards import Guards, declares_to_be_traceable, is_same, parts_of
 from note_rl.learners.pytorch.recording.playback import replay
@@ -40,16 +40,10 @@ class Traces:
     """The recorded gradient steps of one agent.
 
     Args:
-        agent: Whose losses are recorded.
-        evaluate: The ordinary way.
-        undisturbed: See `Undisturbed`.
-        groups_at_sync: Groups that do not always learn; what only they need is left out of the other steps.
+        ordinary: The way in which its losses are evaluated otherwise.
     """
 
-    agent: Any
-    evaluate: Evaluate
-    undisturbed: Undisturbed
-    groups_at_sync: Sequence[int]
+    ordinary: OrdinaryWay
     num_traces: int = 0  # a change of hyperparameters must not add to it
     _jit: Any = False
     _matmul: str = MKL
@@ -62,8 +56,7 @@ class Traces:
     _given_up: bool = False
 
     def __post_init__(self) -> None:
-        self._ordinary = OrdinaryWay(self.agent, self.evaluate, self.undisturbed, self.groups_at_sync)
-        self._compiling = Compiling(self._ordinary)
+        self._compiling = Compiling(self.ordinary)
 
     def prepare(
         self,
@@ -83,10 +76,10 @@ class Traces:
             steppers: The optimizers whose steps may become a part of compiled code; none: they are not to.
         """
         self._compiling.steppers = steppers
-        self._jit = jit is True or (jit == "auto" and declares_to_be_traceable(self.agent) and "auto")
+        self._jit = jit is True or (jit == "auto" and declares_to_be_traceable(self.ordinary.agent) and "auto")
         self._matmul, names = matmul, tuple(of_the_agent(hyperparameters))
-        self._ordinary.names = names
-        prepared = [self._jit, self._matmul, names, *further, *parts_of(self.agent)]
+        self.ordinary.names = names
+        prepared = [self._jit, self._matmul, names, *further, *parts_of(self.ordinary.agent)]
         if len(prepared) != len(self._prepared) or not all(map(is_same, prepared, self._prepared)):
             self._known.clear()
             self._watched = None
@@ -136,8 +129,8 @@ class Traces:
             if self._watched is not None:  # something has changed since then
                 self._resumed = _ORDINARY
             self._known.clear()
-            self._watched = Guards(self.agent, {*columns, *self._ordinary.names})
-        scalars = [torch.tensor(hyperparameters[name], dtype=torch.float64) for name in self._ordinary.names]
+            self._watched = Guards(self.ordinary.agent, {*columns, *self.ordinary.names})
+        scalars = [torch.tensor(hyperparameters[name], dtype=torch.float64) for name in self.ordinary.names]
         first = {name: values[0] for name, values in columns.items()}
         shape = tuple((name, values.shape, values.stride(), values.dtype) for name, values in first.items())
         try:
@@ -165,7 +158,7 @@ class Traces:
         if self._jit is True or resumed > 1 or trace.stage > 1 or self._pays(trace, example):
             # Where an earlier process had compiled steps, targets are updated as there. What update_param() does may
             # depend on numbers that are adapted, which are no inputs to it.
-            may_move = not trace.targets_stay and not self._ordinary.names and resumed != 2
+            may_move = not trace.targets_stay and not self.ordinary.names and resumed != 2
             self._compiling(trace, example, may_move)
         return trace
 
@@ -184,20 +177,21 @@ class Traces:
         forms: list[Evaluated] = []
 
         def step(*values: Tensor) -> list[Tensor]:
-            forms.append(self._ordinary.of_values(example, values))
+            forms.append(self.ordinary.of_values(example, values))
             return flattened(forms[-1])
 
-        with self.undisturbed():
-            self.evaluate(example.batch, True)  # once the ordinary way: what is made at the first call is there then
-            before = dict(vars(self.agent))
-            tensors = {id(tensor): tensor for _, tensor in named_tensors(self.agent)}
+        agent = self.ordinary.agent
+        with self.ordinary.undisturbed():
+            self.ordinary.evaluate(example.batch, True)  # what is made at the first call is there then
+            before = dict(vars(agent))
+            tensors = {id(tensor): tensor for _, tensor in named_tensors(agent)}
             recording = recorded(step, list(tensors.values()), example.values)
-            changed = [name for name, value in vars(self.agent).items() if before.get(name, _MISSING) is not value]
+            changed = [name for name, value in vars(agent).items() if before.get(name, _MISSING) is not value]
             if changed:
                 raise ValueError(f"__call__ sets self.{changed[0]}, which a recording cannot do")
-        with self.undisturbed():  # replaying tries the kernels, and random ones draw
+        with self.ordinary.undisturbed():  # replaying tries the kernels, and random ones draw
             run = replay(recording, example.values, self._matmul)
-        self._ordinary.check(run, example, 1e-5)
+        self.ordinary.check(run, example, 1e-5)
         return Trace(run, form_of(forms[-1]), recording)
 
     def _give_up(self, error: Exception) -> None:

@@ -41,7 +41,7 @@ class WholeStep:
 
     def fits(self) -> bool:
         """Whether the optimizers, whose update block has begun, are as they were when it was made."""
-        return all(adam.is_there(slots) and adam.steps_alike(slots) for adam, slots in self.followed)
+        return all(adam.is_there(slots) and slots.alike is not None for adam, slots in self.followed)
 
     def __call__(self, values: Sequence[Tensor]) -> TakenStep:
         """Takes the step, unless a loss is not finite; `count` has to follow if it was taken."""
@@ -80,11 +80,12 @@ class WholeSteps:
         """Returns the optimizers, which `suit`, with their slots; None before these are there."""
         found: list[tuple[Adam, Slots]] = []
         for stepper, (kept, _) in zip(steppers, form.directions, strict=True):
+            if not kept:
+                continue
             slots = None if stepper.adam is None else stepper.adam.slots(kept)
-            if kept and (stepper.adam is None or slots is None):
+            if stepper.adam is None or slots is None:
                 return None
-            if kept and stepper.adam is not None and slots is not None:
-                found.append((stepper.adam, slots))
+            found.append((stepper.adam, slots))
         return found
 
     def can_move_targets(self) -> bool:
@@ -198,7 +199,7 @@ def _suits(stepper: Stepper, kept: tuple[int, ...]) -> bool:
     if stepper.adam is None or stepper.parameters[0].device.type != "cpu":
         return False
     slots = stepper.adam.slots(kept)
-    return slots is None or stepper.adam.steps_alike(slots)
+    return slots is None or slots.alike is not None
 
 
 @contextmanager
