@@ -40,6 +40,7 @@ from tuner.trial.context import TrialContext, current_trial
 if TYPE_CHECKING:
     from tuner.executors.preload import Backend
 
+_HELP = ("-h", "--help", "help")
 EXIT_CRASHED = 1
 EXIT_REFUSED = 2
 
@@ -121,13 +122,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     if argv is None:
         sys.argv[1:] = map(without_password, arguments)  # W&B and other libraries write down how they were called
-    name = arguments[0] if arguments else ""
+    name, *others = arguments or [""]
+    if name in _HELP and others and others[0] in COMMANDS:
+        name, *others = arguments = [others[0], "--help", *others[1:]]  # tuner help train
     if _runs_own_code(name, arguments) and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # env.id=my_pkg:MyEnv-v0 finds my_pkg.py here, as `python` would
-    if name in ("", "-h", "--help", "help"):
+    if name in ("", *_HELP):
         sys.stdout.write(_help_page())
         return 0
-    if name == "--version":
+    if name in ("--version", "version"):
         sys.stdout.write(f"tuner {_version()}\n")
         return 0
     if name in ("-sc", "--shell-completion"):
@@ -136,7 +139,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _refuse(f"there is no command {name!r}{did_you_mean(name, COMMANDS)}")
     command = COMMANDS[name]
     try:
-        return _answered(command, lambda: _dispatch(command, arguments[1:]))
+        return _answered(command, lambda: _dispatch(command, others))
     except KeyboardInterrupt as interruption:
         sys.stderr.write(f"\n{plain(str(interruption), MAX_MESSAGE) or 'stopped'}\n")
         return EXIT_INTERRUPTED
@@ -177,7 +180,7 @@ def _answered(command: Command, work: Callable[[], int]) -> int:
 
 def _dispatch(command: Command, arguments: list[str]) -> int:
     parser = get_args_parser()
-    options = _options(command, parser, arguments)
+    options = _options(command, parser, ["--help" if word == "help" else word for word in arguments])
     if options.experimental_rerun is not None:
         raise UserError("--experimental-rerun loads a pickle, which may run anything: use tuner train resume=RUN")
     options.overrides = command.meant(_with_positional(command, options.overrides))
@@ -241,9 +244,11 @@ def _options(command: Command, parser: argparse.ArgumentParser, arguments: list[
 
 def _with_positional(command: Command, words: Sequence[str]) -> list[str]:
     """A bare word becomes the setting that the command takes it for."""
-    if command.positional is None:
-        return list(words)
     bare = [word for word in words if "=" not in word and not word.startswith("~")]
+    if command.positional is None:
+        if bare and bare[0] in COMMANDS:
+            raise UserError(f"{bare[0]} is a command of its own: tuner {bare[0]} ...")
+        return list(words)
     if command.takes_several and bare:
         listed = f"{command.positional}=[{','.join(map(_quoted, bare))}]"
         return [listed, *(word for word in words if word not in bare)]
@@ -263,6 +268,11 @@ def _hand_to_hydra(command: Command, options: argparse.Namespace, parser: argpar
     prepare_hydra()
     job = HydraJob(command)
     with _unformatted_errors():
+        if options.cfg and not options.config_path:  # by our own loader, as for what is run
+            name = options.config_name or command.config_name
+            shown = Hydra(task_name=command.name, config_loader=config_loader(options.config_dir))
+            shown.show_cfg(name, options.overrides, options.cfg, options.package, options.resolve)
+            return 0
         _run_hydra(options, parser, job, config_path=str(conf_folder()), config_name=command.config_name)
     return max(job.statuses, default=0)  # 0: nothing was run, or elsewhere by a launcher
 

@@ -163,7 +163,7 @@ def _tried(programs: Mapping[str, str], threads: int, storage: str, timeout_s: f
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            return {"broken": f"no answer within {timeout_s:g} s (timeout_s gives it longer)"}
+            return {"slow": f"no answer within {timeout_s:g} s; this machine may be busy (timeout_s gives it longer)"}
         if done.returncode == 0:
             found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
             return found
@@ -176,7 +176,8 @@ def _tried(programs: Mapping[str, str], threads: int, storage: str, timeout_s: f
 
 
 def _said(found: Mapping[str, Any]) -> str:
-    return f"broken: {found['broken']}" if "broken" in found else ""
+    """What is wrong; one that is slow may well work."""
+    return next((f"{word}: {found[word]}" for word in ("broken", "slow") if word in found), "")
 
 
 def _state(distribution: str, found: Mapping[str, Any] | None) -> str:

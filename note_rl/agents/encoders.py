@@ -1,7 +1,7 @@
 """A network with an encoder for each key of observations that are dictionaries, in no framework."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,6 +10,14 @@ from note_rl.agents.layers import Activate, Shape, instead
 from note_rl.environments.packing import ACTION, PackedKey, PackedShape
 from note_rl.errors import SettingsError
 
+_FOR_LARGE_IMAGES = (
+    {"conv": {"filters": 32, "size": 8, "stride": 4}},
+    {"conv": {"filters": 64, "size": 4, "stride": 2}},
+    {"conv": {"filters": 64, "size": 3}},
+)  # Mnih et al. 2015
+_FOR_SMALL_IMAGES = ({"conv": {"filters": 16, "size": 3}},)  # Young and Tian 2019
+_SMALLEST_LARGE = 36  # pixels a side that the former leave something of
+_NUM_IMAGE_FEATURES = 128
 _OF_ENCODERS = ("layers", "hidden_sizes", "activation", "initializer", "gain")
 
 
@@ -54,7 +62,7 @@ def encoded_plan(
             features as they are.
         num_outputs: Width of the last layer.
         encoders: By key, {layers: [...], hidden_sizes: [...], activation: ..., initializer: ..., gain: ...}, or None
-            for numbers that are taken as they are.
+            for numbers that are taken as they are; None in place of all: see `encoders_by_kind`.
         joined: Of the layers behind them.
 
     Raises:
@@ -67,6 +75,8 @@ def encoded_plan(
         )
     shown = [part for part in shape.parts if part.key != ACTION]
     keys = [part.key for part in shown]
+    if encoders is None:
+        encoders = encoders_by_kind(shown)
     if not isinstance(encoders, Mapping):
         raise SettingsError(f"encoders={encoders!r} must be a group with an entry for each of {', '.join(keys)}")
     for key in encoders:
@@ -80,6 +90,20 @@ def encoded_plan(
             )
     plans = tuple(EncoderPlan(part, _plan(part, encoders.get(part.key))) for part in shape.parts)
     return EncodedPlan(plans, joined.plan((sum(plan.num_features for plan in plans),), num_outputs))
+
+
+def encoders_by_kind(parts: Sequence[PackedKey]) -> dict[str, Any]:
+    """Encoders for keys of which nothing is known but what they show.
+
+    Images, bytes [H, W, C], go through convolutions and a dense layer of 128; all other numbers are taken as they are.
+    """
+    return {part.key: _of_an_image(part.shape) if part.is_image and len(part.shape) == 3 else None for part in parts}
+
+
+def _of_an_image(shape: Shape) -> dict[str, Any]:
+    side = min(shape[:2])
+    convolutions = _FOR_LARGE_IMAGES if side >= _SMALLEST_LARGE else _FOR_SMALL_IMAGES if side >= 3 else ()
+    return {"layers": [*convolutions, "flatten", {"dense": _NUM_IMAGE_FEATURES}]}
 
 
 def _plan(part: PackedKey, written: Any) -> NetworkPlan | None:

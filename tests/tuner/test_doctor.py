@@ -26,7 +26,8 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("few")
 def test_versions_extras_and_what_there_is_to_run_on(tuner: CommandLine) -> None:
     answer = tuner("doctor", "executor.threads=3", "executor.parallel=7")
-    assert (answer.status, answer.errors) == (0, "")
+    assert answer.status == 0
+    assert answer.errors == "each package is imported in a process of its own; that takes up to a minute\n"
     for line in (
         f"  numpy            {metadata.version('numpy')}",
         "  no_such_package  missing",
@@ -106,10 +107,13 @@ def test_what_is_broken_is_a_line_and_no_error(tmp_path: Path, monkeypatch: pyte
     assert report["packages"] == {
         "raises": "version unknown, broken: ImportError: libcudart.so.12: cannot open shared object file",
         "crashes": "version unknown, broken: its process ended with status -6",
-        "hangs": "version unknown, broken: no answer within 5 s (timeout_s gives it longer)",
+        "hangs": "version unknown, slow: no answer within 5 s; this machine may be busy (timeout_s gives it longer)",
         "talks": "version unknown",
     }
     assert not doctor.is_sound(report)
+    for name in ("raises", "crashes"):
+        del report["packages"][name]
+    assert doctor.is_sound(report), "slow is not broken"
 
 
 @pytest.mark.usefixtures("few")

@@ -11,7 +11,9 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
 from note_rl.support.spelling import nearest
-from tuner.checking.env_names import GROUP, as_typed_here
+from tuner.checking.env_names import GROUP
+from tuner.checking.other_libraries import called_here, chosen_here
+from tuner.checking.unreadable import refusal_of
 from tuner.config.composing import BUILT_MAPPINGS, HYDRA_KEYS, compose, config_loader
 from tuner.config.overrides import to_hydra
 from tuner.config.signatures import signature_of
@@ -29,15 +31,7 @@ def parse_overrides(overrides: Sequence[str], loader: ConfigLoaderImpl | None = 
     try:
         parsed = OverridesParser.create(config_loader=loader).parse_overrides(list(overrides))
     except OverrideParseException as error:
-        if str(error.override).startswith("--"):
-            raise UserError(
-                f"{without_password(str(error.override))} is for the command line: from Python, config_dir=... names a "
-                "folder of your own groups"
-            ) from error
-        raise UserError(
-            f"cannot read {without_password(str(error.override))!r}: settings are written KEY=VALUE; quote a value "
-            "with spaces, commas or brackets twice: 'key=\"a, b\"'"
-        ) from error
+        raise refusal_of(overrides, str(error.override)) from error
     nameless = next((one for one in parsed if not one.key_or_group), None)
     if nameless is not None:
         word = without_password(str(nameless.input_line))
@@ -86,7 +80,7 @@ def explain_option(word: str, words: Sequence[str], config_name: str) -> UserErr
     if not equals and following and not following[0].startswith("-") and "=" not in following[0]:
         value = following[0]
     loader = config_loader()
-    known = [*_paths(compose(loader, config_name, [])), *loader.list_groups("")]
+    known = [*paths_of(compose(loader, config_name, [])), *loader.list_groups("")]
     close = nearest(option.lstrip("-").replace("-", "_"), known, 1)
     hint = one_of(f"{name}={value or '...'}" for name in close)
     return UserError(f"{option} is no option: settings are written KEY=VALUE{hint or ', and --help lists them'}")
@@ -110,7 +104,7 @@ def _culprit(
 
 
 def _explain_removal(key: str, before: DictConfig) -> UserError:
-    if key in _paths(before):
+    if key in paths_of(before):
         return UserError(f"~{key} removes nothing: {key} is null already; leave ~{key} out")
     return UserError(f"~{key} removes nothing: there is no {key}{_names_there(key, before)}")
 
@@ -130,53 +124,18 @@ def _explain_choice(loader: ConfigLoaderImpl, culprit: Override, error: MissingC
     if not choice:
         return UserError(f"{culprit.input_line} is without a choice: write {group}=NAME{listed}")
     meant = [f"{group}={name}" for name in nearest(choice, options)]
-    if group == GROUP and not meant and (otherwise := as_typed_here(choice)):
-        meant = [otherwise]
+    otherwise = chosen_here(group, choice)
+    if otherwise and otherwise not in meant:
+        meant.append(otherwise)
     hint = one_of(meant)
     return UserError(f"there is no {group or culprit.key_or_group}={choice}{hint}{listed}")
-
-
-_OTHER_NAMES = {
-    **dict.fromkeys(
-        ("max_steps", "total_timesteps", "timesteps", "num_timesteps", "n_timesteps", "steps"), "training.total_steps"
-    ),
-    **dict.fromkeys(("lr", "step_size"), "optimizer.learning_rate"),
-    **dict.fromkeys(("discount", "discount_factor"), "agent.gamma"),
-    **dict.fromkeys(("ent_coef", "entropy_weight"), "agent.entropy_coef"),
-    **dict.fromkeys(("vf_coef", "value_loss_weight"), "agent.value_coef"),
-    **dict.fromkeys(("buffer_size", "buffer_max_size", "memory_size"), "buffer.capacity"),
-    **dict.fromkeys(("batch", "minibatch_size", "buffer_batch_size"), "buffer.batch_size"),
-    **dict.fromkeys(("n_steps", "rollout_length"), "buffer.num_steps"),
-    **dict.fromkeys(("n_epochs", "ppo_epochs"), "buffer.num_epochs"),
-    **dict.fromkeys(("n_envs", "nenvs", "num_workers"), "env.num_envs"),
-    "random_seed": "seed",
-    **dict.fromkeys(("criterion", "target_return"), "training.target_reward"),
-    **dict.fromkeys(("trial_count", "reward_buffer_size", "return_window"), "training.reward_window"),
-    **dict.fromkeys(("init_from", "weights", "init_weights"), "init"),
-    **dict.fromkeys(("plateau_reduce_factor", "lr_factor"), "plateau.factor, with plateau=episodes or evaluations"),
-    "plateau_reduce_patience": "plateau.patience, with plateau=episodes or evaluations",
-    "early_stop_patience": "plateau.early_stop, with plateau=episodes or evaluations",
-    **dict.fromkeys(("log_frequency", "log_interval"), "progress.every, in training episodes, of tuner train"),
-    "display_precision": "progress.decimals, of tuner train",
-    **dict.fromkeys(("quiet", "silent"), "progress=quiet, of tuner train"),
-    "divergence_monitoring_steps": "plateau.start_steps, with plateau=episodes or evaluations",
-}
-"""What other libraries and our own Python classes call settings of a run."""
-
-
-def called_here(name: str, config: DictConfig) -> str:
-    """The setting that others call by that name, with what else it needs; empty if there is none."""
-    said = _OTHER_NAMES.get(name, "")
-    setting, _, needs = said.partition(", ")
-    known = _paths(config) if said else ()
-    return said if setting in known or (needs and "training" in known) else ""
 
 
 def _explain_key(loader: ConfigLoaderImpl, key: str, value: str, before: DictConfig) -> UserError:
     """An override of something that does not exist."""
     parent, _, name = key.rpartition(".")
     target = _node_at(before, f"{parent}._target_") if parent else None
-    here = called_here(name, before)
+    here = called_here(key, paths_of(before))
     if here and not (isinstance(target, str) and _takes(target, name, is_near=True)):
         return UserError(f"unknown key {key}: here it is {here}")
     if key == "checkpoint" and _node_at(before, "weights") is not None:
@@ -193,7 +152,7 @@ def _explain_key(loader: ConfigLoaderImpl, key: str, value: str, before: DictCon
         return UserError(f"unknown key {key}: it is of a population; choose study=pbt as well")
     if key.startswith("space."):
         return _explain_space(key, value, before)
-    if isinstance(target, str) and _takes(target, name, bool(nearest(key, _paths(before)))):
+    if isinstance(target, str) and _takes(target, name, bool(nearest(key, paths_of(before)))):
         return UserError(f"{parent} has no {name} yet: to hand it to {target}, type +{key}={value}")
     part, _, entry = parent.partition(".")
     if part in BUILT_MAPPINGS and entry in loader.get_group_options(part):
@@ -220,6 +179,10 @@ def _takes(target: str, name: str, is_near: bool) -> bool:
 def _explain_group(culprit: Override, value: str, there: DictConfig) -> UserError | None:
     """A value for what is a group of settings; None if it is one that could be merged."""
     key = culprit.key_or_group
+    if culprit.package is not None:
+        return UserError(
+            f"{culprit.input_line}: @{culprit.package} would put this choice where nothing reads it: type {key}={value}"
+        )
     if not isinstance(culprit.value(), dict):
         return UserError(
             f"{key}={value} is not possible: {key} is a group of settings; set one of them{_listed(there)}"
@@ -241,8 +204,13 @@ def _explain_space(key: str, value: str, before: DictConfig) -> UserError:
     if current is not None and OmegaConf.is_dict(current) and len(current):
         rule = "is a group of settings, and no group is searched; search one of them"
         return UserError(f"{path} {rule}{_listed(current)}")
+    kwargs, _, argument = path.rpartition(".")
+    if current is None and kwargs == "env.kwargs":
+        return UserError(
+            f"{kwargs} has no {argument} yet: to search it, type '+{path}=...' '+space.{path}={{low: ..., high: ...}}'"
+        )
     if current is None or OmegaConf.is_dict(current):
-        close = nearest(path, [known for known in _paths(before) if not known.startswith("space.")])
+        close = nearest(path, [known for known in paths_of(before) if not known.startswith("space.")])
         hint = one_of(f"space.{known}{suffix}" for known in close) or _names_there(key, before)
         return UserError(f"unknown key {key}{hint}")
     ends = {"low": "...", "high": "..."}
@@ -260,7 +228,7 @@ def _replaced(key: str, value: str) -> UserError:
 
 def _names_there(key: str, config: DictConfig, groups: Sequence[str] = ()) -> str:
     """What may have been meant: the nearest names, or those that the innermost existing part of the path has."""
-    close = nearest(key, [*_paths(config), *groups])
+    close = nearest(key, [*paths_of(config), *groups])
     if close:
         return one_of(close)
     parent = key.rpartition(".")[0]
@@ -288,18 +256,18 @@ _OF_KEYS = (ConfigKeyError, ConfigAttributeError)
 
 def _unknown_in(culprit: Override, before: DictConfig) -> tuple[str, str] | None:
     """Path and value of the first thing in a typed `{...}` that is in no configuration."""
-    typed, known = culprit.value(), _paths(before)
-    paths = _typed_paths(typed, culprit.key_or_group) if isinstance(typed, dict) else ()
+    typed, known = culprit.value(), paths_of(before)
+    paths = _typedpaths_of(typed, culprit.key_or_group) if isinstance(typed, dict) else ()
     return next((one for one in paths if one[0] not in known), None)
 
 
-def _typed_paths(typed: Mapping[Any, Any], prefix: str) -> Iterator[tuple[str, str]]:
+def _typedpaths_of(typed: Mapping[Any, Any], prefix: str) -> Iterator[tuple[str, str]]:
     """Path and value of everything in a typed `{...}`, a group of it before what is in it."""
     for key, value in typed.items():
         path = f"{prefix}.{key}"
         yield path, to_hydra(value)
         if isinstance(value, dict):
-            yield from _typed_paths(value, path)
+            yield from _typedpaths_of(value, path)
 
 
 def _listed(group: DictConfig) -> str:
@@ -307,7 +275,7 @@ def _listed(group: DictConfig) -> str:
     return f": {', '.join(names)}" if names else ""
 
 
-def _paths(config: DictConfig, prefix: str = "") -> list[str]:
+def paths_of(config: DictConfig, prefix: str = "") -> list[str]:
     """Dotted paths of all nodes, Hydra's own left out."""
     paths = []
     for key, node in config.items_ex(resolve=False):
@@ -317,7 +285,7 @@ def _paths(config: DictConfig, prefix: str = "") -> list[str]:
         path = f"{prefix}.{name}" if prefix else name
         paths.append(path)
         if OmegaConf.is_dict(node) and not OmegaConf.is_interpolation(config, name) and not node._is_none():
-            paths.extend(_paths(node, path))
+            paths.extend(paths_of(node, path))
     return paths
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields
 from typing import Any
 
+from tuner.checking.other_libraries import scheduled_here
 from tuner.checking.schema import Part, Schema
 from tuner.config.composing import HYDRA_KEYS, SECTIONS
 from tuner.config.kinds import conform, shortened, written
@@ -207,6 +208,9 @@ def _check_arguments(
             if not hint and not _is_ours(what, path):
                 hint = f"; to do without, type ~{before}{key}"
             raise UserError(f"unknown key {before}{key}: {owner}{hint}")
+        typed_here = scheduled_here(f"{before}{key}", value) if isinstance(value, str) else ""
+        if typed_here:
+            raise UserError(f"{before}{key}={value} is a number that falls to 0: here that is typed {typed_here}")
         meant = conform(f"{before}{key}", value, names[key].annotation, finite=_is_ours(what, path))
         if meant is not value:
             yield f"{before}{key}", meant

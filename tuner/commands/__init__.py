@@ -112,8 +112,10 @@ class Command:
             UserError: What is wrong and what to type instead.
             note_rl.errors.NoteRLError: What the training core refuses.
         """
-        from tuner.commands.preflight import check_command
+        from tuner.commands.preflight import check_command, refuse_primary_of_another
 
+        if config_name not in (None, self.config_name):
+            refuse_primary_of_another(str(config_name), self.name, self.config_name, config_dir)
         found = check_command(
             config_name or self.config_name, overrides, config_dir, multirun=multirun, with_run=self.is_job
         )

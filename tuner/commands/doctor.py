@@ -13,8 +13,7 @@ from tuner.doctor import as_text, examine, is_sound
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     """Prints it; the status is 1 if something is broken."""
     del folder, overrides
-    if sys.stderr.isatty():
-        sys.stderr.write("each package is imported in a process of its own; that takes up to a minute\n")
+    sys.stderr.write("each package is imported in a process of its own; that takes up to a minute\n")
     executor = config.executor
     report = examine(
         str(config.storage.url), int(executor.get("parallel", 1)), executor.get("threads"), float(config.timeout_s)

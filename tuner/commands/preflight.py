@@ -135,7 +135,10 @@ def _check(
         if any(override.startswith("resume=") and override != "resume=null" for override in overrides):
             changes_of(overrides)  # what only the run's own file has is unknown here, and cannot be changed
         raise
-    resolved = checks.check_config(config, known, config_name, loader.get_group_options)
+    try:
+        resolved = checks.check_config(config, known, config_name, loader.get_group_options)
+    except UserError as error:
+        raise UserError(f"{error}{_of_another_agent(loader, config_name, overrides)}") from error
     if with_run and "training" in resolved:
         checks.check_run(resolved)
         if resolved.get("executor") is not None and resolved.get("strategy"):
@@ -149,6 +152,18 @@ def _check(
     del config["hydra"]
     OmegaConf.set_struct(config, True)
     return Preflight(config, folder, sweep_folder, of_several)
+
+
+def _of_another_agent(loader: ConfigLoaderImpl, config_name: str, overrides: Sequence[str]) -> str:
+    """What to add to a refusal where an experiment was chosen together with another agent than it is one of."""
+    typed = {override.key_or_group: override.value() for override in parse_overrides(overrides, loader)}
+    experiment, agent = typed.get("experiment"), typed.get("agent")
+    if not isinstance(experiment, str) or not isinstance(agent, str):
+        return ""
+    own = compose(loader, config_name, [f"experiment={experiment}"]).hydra.runtime.choices.get("agent")
+    if own == agent:
+        return ""
+    return f"\nexperiment={experiment} holds settings of agent={own}: leave agent={agent} out, or the experiment"
 
 
 def _folder_of(config: DictConfig, kind: str) -> Path:
@@ -198,6 +213,23 @@ def _known_keys(config_name: str, config_dir: str | Path | None) -> frozenset[st
     """Top-level keys of the primary config as it is written; a run's own always belong to them."""
     plain = compose_or_explain(config_loader(config_dir), config_name, [])
     return frozenset(str(key) for key in plain if key != "hydra")
+
+
+def refuse_primary_of_another(
+    config_name: str, command: str, own_name: str, config_dir: str | Path | None = None
+) -> None:
+    """Refuses a `--config-name` that is no primary config of a command: it has to hold all that the command reads.
+
+    Raises:
+        UserError: Names what is missing.
+    """
+    folder = config_dir and Path(config_dir).absolute()
+    missing = sorted(_known_keys(own_name, folder) - _known_keys(config_name, folder))
+    if missing:
+        raise UserError(
+            f"--config-name {config_name} is no configuration of tuner {command}: it has no {missing[0]}; "
+            f"leave it out, or begin its defaults list with {own_name}"
+        )
 
 
 def _without_sweeps(loader: ConfigLoaderImpl, overrides: Sequence[str], multirun: bool) -> Iterator[list[str]]:

@@ -112,10 +112,20 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         watch = f"watch it: [bold]tuner play {escape(str(folder))}[/bold]"
         steps = f"{outcome.num_env_steps:,} steps"
         console.print(f"mean return {final} after {steps} ({seconds}); {watch}", soft_wrap=True)
+        if not outcome.num_gradient_steps:
+            console.print(escape(_nothing_learned(resolve(config)["buffer"], outcome)), soft_wrap=True)
     _say_better(console, folder, outcome)
     for line in describe_adaptation(folder):
         console.print(escape(line), soft_wrap=True)
     return 0
+
+
+def _nothing_learned(buffer: JsonDict, outcome: TrainOutcome) -> str:
+    """Why a run ended before its first gradient step, as far as its settings tell."""
+    begins = buffer.get("learning_starts") or buffer.get("num_steps") or 0
+    setting = "buffer.learning_starts" if buffer.get("learning_starts") else "buffer.num_steps"
+    why = f": {setting}={begins}" if begins >= outcome.num_env_steps else ""
+    return f"nothing was learned: the run was over before the first gradient step{why}; raise training.total_steps"
 
 
 def _say_better(console: Console, folder: Path, outcome: TrainOutcome) -> None:

@@ -155,11 +155,22 @@ def conform(path: str, value: object, annotation: str | None, *, finite: bool = 
         return int(value)
     if _STR in kinds and isinstance(value, int) and not isinstance(value, bool):
         return str(value)
+    if isinstance(value, str) and _is_number(value) and (_INT in kinds or _FLOAT in kinds):
+        raise UserError(
+            f"{path}='{value}' is a text, and must be {_either(kinds)}: type {path}={value}, without quotes"
+        )
     close = nearest(value, _words_among(kinds)) if isinstance(value, str) else []
     hint = one_of(close)
     if any(isinstance(kind, _ListOf) and kind.holds([value]) for kind in kinds):
         hint = f"; of one, type {path}=[{written(value)}]"
     raise UserError(f"{path}={written(value)} must be {_either(kinds)}{hint}")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 def written(value: object) -> str:

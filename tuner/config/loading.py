@@ -2,18 +2,24 @@
 
 A study composes its configuration to check it, to run it, and to say what must be typed to train its winner. That was
 half of what a short study took, most of it reading and merging the same files.
+
+It knows one rule more than Hydra's: the network that an environment names wins over that of the agent. Hydra lets the
+choice win that stands last in the defaults list, and there the agent does.
 """
 
 import os
 import pickle
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.config_repository import IConfigRepository
 from hydra._internal.core_plugins.file_config_source import FileConfigSource
 from hydra.core.config_search_path import ConfigSearchPath
-from hydra.core.default_element import ResultDefault
+from hydra.core.default_element import GroupDefault, ResultDefault
 from hydra.plugins.config_source import ConfigResult
+from hydra.types import RunMode
 from omegaconf import DictConfig
 
 Version = tuple[str, int, int, int]
@@ -25,7 +31,7 @@ _merged: dict[tuple[tuple[str, Version | None], ...], bytes] = {}
 
 
 class ConfigLoader(ConfigLoaderImpl):
-    """Reads each file once as long as it does not change, and merges the same choices once. It composes the same."""
+    """Reads each file once as long as it does not change, and merges the same choices once."""
 
     def __init__(self, config_search_path: ConfigSearchPath) -> None:
         super().__init__(config_search_path)
@@ -33,6 +39,46 @@ class ConfigLoader(ConfigLoaderImpl):
             _Files(source.provider, source.path) if source.scheme() == "file" else source
             for source in self.repository.sources
         ]
+
+    def load_configuration(
+        self,
+        config_name: str | None,
+        overrides: list[str],
+        run_mode: RunMode,
+        from_shell: bool = True,
+        validate_sweep_overrides: bool = True,
+    ) -> DictConfig:
+        """Composes, once more where the environment is to decide about the network."""
+        how = (run_mode, from_shell, validate_sweep_overrides)
+        config = super().load_configuration(config_name, overrides, *how)
+        network = self._network_of_env(config, overrides)
+        if network is None:
+            return config
+        config = super().load_configuration(config_name, [*overrides, f"network={network}"], *how)
+        config.hydra.overrides.task.pop()  # nobody has typed it
+        return config
+
+    def _network_of_env(self, config: DictConfig, overrides: Sequence[str]) -> str | None:
+        """The network that the chosen environment names, unless it is chosen already, typed, or an experiment's.
+
+        An agent without networks, as a function is, stays so.
+        """
+        choices = config.hydra.runtime.choices
+        wanted = self._named_by("env", choices.get("env"), "network")
+        if wanted in (None, choices.get("network")) or choices.get("network") is None:
+            return None
+        is_typed = any(re.match(r"\+*network[@=]", override) for override in overrides)
+        of_experiment = self._named_by("experiment", choices.get("experiment"), "network")
+        return None if is_typed or of_experiment is not None else wanted
+
+    def _named_by(self, group: str, choice: object, other: str) -> str | None:
+        """The choice of another group that a file has in its defaults list."""
+        if not isinstance(choice, str) or not self.repository.config_exists(f"{group}/{choice}"):
+            return None
+        result = self.repository.load_config(f"{group}/{choice}")
+        defaults = [one for one in (result.defaults_list or () if result else ()) if isinstance(one, GroupDefault)]
+        named = [one.value for one in defaults if one.override and str(one.group).removeprefix("/") == other]
+        return named[-1] if named and isinstance(named[-1], str) else None
 
     def _compose_config_from_defaults_list(self, defaults: list[ResultDefault], repo: IConfigRepository) -> DictConfig:
         read = [(default, repo.load_config(str(default.config_path))) for default in defaults]

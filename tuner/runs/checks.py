@@ -21,7 +21,8 @@ from note_rl.policy.discrete import DiscretePolicy
 from note_rl.settings import Plateau
 from note_rl.training.shard import check_can_be_sharded
 from note_rl.training.shareable import check_can_be_served, check_can_be_shared
-from tuner.checking.explaining import called_here
+from tuner.checking.explaining import paths_of
+from tuner.checking.other_libraries import called_here
 from tuner.checking.schema import Schema, schema_of
 from tuner.checking.sections import Choices, check_parts, check_ranges_of, check_sections, left_out, refuse_missing
 from tuner.config.composing import BackendConfig, RunConfig, to_json
@@ -72,7 +73,7 @@ def check_config(
         if key not in (*known_keys, "hydra", "study"):  # an experiment may say how it is searched, too
             if choices(key):
                 raise UserError(f"{key} holds choices, no settings: its file must begin with # @package _global_")
-            here = called_here(key, config)
+            here = called_here(key, paths_of(config))
             hint = f": here it is {here}" if here else did_you_mean(key, known_keys)
             raise UserError(f"unknown key {key}{hint or '; --cfg job shows all there are'}")
     resolved = as_meant(config, command, choices)

@@ -67,7 +67,8 @@ def encoded_network(
         input_shape: Shape of one observation in a row, which knows its keys; see `note_rl.environments.packing`.
         num_outputs: Width of the last layer.
         encoders: By key, {layers: [...]} as for `layered_network`, with hidden_sizes, activation, initializer and gain
-            of its own if wished; None for numbers that are taken as they are.
+            of its own if wished; None for numbers that are taken as they are. None in place of all: one for each key by
+            what it shows, see `encoders_by_kind`.
         hidden_sizes: Widths of dense layers behind all encoders.
         activation: Of those.
         initializer: Of those; None: orthogonal where the agent begins so (PPO, A2C), else uniform.

@@ -12,9 +12,10 @@ import pytest
 import torch
 from gymnasium import spaces
 
+from note_rl.agents.encoders import encoders_by_kind
 from note_rl.agents.spaces import any_spaces, continuous_spaces
 from note_rl.environments import flat_observations
-from note_rl.environments.packing import PackedShape, observed_shape
+from note_rl.environments.packing import PackedKey, PackedShape, observed_shape
 from note_rl.errors import SettingsError
 from note_rl.noise import GaussianWhiteNoiseProcess
 from note_rl.policy import EpsGreedyQPolicy, NoisyPolicy, SoftmaxPolicy, SquashedGaussianPolicy
@@ -53,6 +54,28 @@ def shape():
 def made(package, encoders=ENCODERS, **arguments):
     module = importlib.import_module(f"note_rl.agents.{package}.encoded")
     return module.encoded_network(shape(), 3, encoders, **{"hidden_sizes": (7,), **arguments})
+
+
+@pytest.mark.parametrize(("side", "num_convolutions"), [(84, 3), (36, 3), (35, 1), (3, 1), (2, 0)])
+def test_without_encoders_each_key_has_one_by_its_kind(side, num_convolutions):
+    parts = [
+        PackedKey("image", 0, (side, side, 3), is_image=True),
+        PackedKey("bytes", 1, (5,), is_image=True),
+        PackedKey("vector", 2, (4,), is_image=False),
+        PackedKey("grid", 3, (4, 4, 1), is_image=False),
+    ]
+    encoders = encoders_by_kind(parts)
+    layers = encoders.pop("image")["layers"]
+    assert [next(iter(layer)) for layer in layers if isinstance(layer, dict)] == ["conv"] * num_convolutions + ["dense"]
+    assert encoders == {"bytes": None, "vector": None, "grid": None}
+
+
+@BOTH
+def test_networks_of_kinds_take_all_keys(framework):
+    net = made(framework.package, None)
+    widths = [plan.num_features for plan in net.plan.encoders]
+    assert widths == [128, 6, 3]
+    assert len(net.plan.encoders[0].network.trunk) >= 3
 
 
 def test_a_flat_observation_knows_where_its_keys_lie():
@@ -141,7 +164,7 @@ def test_a_critic_takes_the_action_as_it_is(framework):
     [
         ({**ENCODERS, "imgae": None}, r"encoders has imgae, which observations do not; did you mean image\?"),
         ({"image": None, "kind": None}, r"encoders has none for vector, which shows the shape \[3\]: add one such as"),
-        (None, "must be a group with an entry for each of image, kind, vector"),
+        ([1], "must be a group with an entry for each of image, kind, vector"),
         ({**ENCODERS, "vector": {"layer": []}}, r"encoders.vector has no layer; did you mean layers\?"),
         ({**ENCODERS, "vector": 64}, "encoders.vector=64 must be a group such as"),
         ({**ENCODERS, "image": {"layers": [CONV]}}, r"encoders.image\..* put flatten at the end of layers"),

@@ -154,7 +154,7 @@ ENCODERS = "network.encoders={image: {layers: [flatten]}, sign: null}"
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("agent=dqn", SIGNS), "network.encoders=None must be a group with an entry for each of image, sign"),
+        (("agent=dqn", SIGNS, "network.encoders=[1]"), "network.encoders=[1] must be a group of settings"),
         (("agent=dqn", SIGNS, "network.encoders={image: null}"), "network.encoders has none for sign, which shows"),
         (("agent=dqn", ENCODERS), "network.encoders (network=dict) are for observations that are dictionaries"),
         (("agent=dqn", SIGNS, ENCODERS, "training.normalise_obs=true"), "which network=dict divides by 255"),

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Final
 
 import optuna
 import sqlalchemy.exc
@@ -73,6 +74,9 @@ def check_url(url: str) -> None:
         _dialect_of(url)
     if url.startswith(("journal:", "sqlite:")):
         path = file_of(url)
+        kind, _, rest = url.partition("://")
+        if rest and not rest.startswith("/"):  # SQLAlchemy takes it for the name of a host
+            raise UserError(f"storage.url={url} has two slashes, and a file three: write {kind}:///{rest}")
         if not path.name or not str(path).isprintable() or path.is_dir():
             raise UserError(
                 f"storage.url={shown(url)} names no file; write sqlite:///studies.db or journal:///studies.journal"
@@ -89,6 +93,10 @@ def _dialect_of(url: str) -> str:
             f"storage.url={shown(url)}: no kind of database is called {dialect}{did_you_mean(dialect, _DIALECTS)}"
         ) from None
     except (sqlalchemy.exc.ArgumentError, ValueError):  # ValueError: a port that is no number
+        file = Path(url)
+        kind = _BY_SUFFIX.get(file.suffix.lower())
+        if kind is not None and "://" not in url:
+            raise UserError(f"storage.url={shown(url)} is a file, and no URL: write {kind}:///{url}") from None
         raise UserError(
             f"storage.url={shown(url)} is not a URL; write sqlite:///studies.db, journal:///studies.journal, memory or "
             "postgresql://..."
@@ -96,6 +104,13 @@ def _dialect_of(url: str) -> str:
     if "@" in (parsed.host or ""):  # the end of the password was taken for the host, and would be named as such
         raise UserError(f"storage.url={shown(url)}: write %40 in the place of each at sign of the password")
     return parsed.get_backend_name()
+
+
+_BY_SUFFIX: Final = {
+    **dict.fromkeys((".db", ".sqlite", ".sqlite3"), "sqlite"),
+    **dict.fromkeys((".journal", ".log"), "journal"),
+}
+"""Kinds of storages by how their files are usually called."""
 
 
 def file_of(url: str) -> Path:
