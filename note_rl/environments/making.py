@@ -24,6 +24,9 @@ from note_rl.errors import EnvironmentMismatchError
 _EXTRAS = {"gymnasium_robotics": "robotics", "mpe2": "marl", "ale_py": "atari", "cv2": "atari", "minatar": "minatar"}
 """Of this project, which bring packages of environments."""
 
+_EXTRAS_OF_GYMNASIUM = {"gymnasium.envs.box2d": "box2d", "gymnasium.envs.mujoco": "robotics"}
+"""By the package of Gymnasium that an environment is in."""
+
 MakeEnv = Callable[[], Env]
 EnvLike = Env | str | MakeEnv | Sequence[Env | str | MakeEnv] | AnyVectorEnv | Callable[[], AnyVectorEnv]
 
@@ -67,6 +70,11 @@ class EnvFactory:
             raise EnvironmentMismatchError(
                 f"there is no environment {self.id!r}: {str(error).rstrip('.')}{hint}"
             ) from error
+        except gymnasium.error.DependencyNotInstalled as error:
+            entry = str(getattr(self.registered(), "entry_point", ""))
+            extra = next((name for package, name in _EXTRAS_OF_GYMNASIUM.items() if entry.startswith(package)), None)
+            remedy = _told(error) if extra is None else f"its packages are missing: pip install 'note-rl[{extra}]'"
+            raise EnvironmentMismatchError(f"cannot make environment {self.id!r}: {remedy}") from error
         except (gymnasium.error.Error, TypeError) as error:
             raise EnvironmentMismatchError(f"cannot make environment {self.id!r}: {_told(error)}") from error
         for wrapper in self.wrappers:

@@ -248,10 +248,10 @@ class PlayValues:
     run: str | None
     num_episodes: int
     seed: int
-    gif: str | None
+    gif: str | bool | None
     max_frames: int
-    mp4: str | None = None
-    frames: str | None = None
+    mp4: str | bool | None = None
+    frames: str | bool | None = None
     every: int = 1
     fps: float | None = None
     render: str | None = None
@@ -271,7 +271,7 @@ class PlayValues:
         require(self.render in (None, "human"), "render", repr(self.render), "human, or null for no window")
         for key, what in (("gif", "a file"), ("mp4", "a file"), ("frames", "a folder")):
             name = getattr(self, key)
-            plain = name is None or bool(name.strip("/ \n\0."))
+            plain = not isinstance(name, str) or bool(name.strip("/ \n\0."))
             require(plain, key, repr(name), f"the name of {what}, or null for none")
 
 

@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from omegaconf import DictConfig
 from rich.markup import escape
@@ -95,9 +96,14 @@ def _acting(config: DictConfig, played: BuiltRun) -> ActingIn | None:
     return acting_by(played.agent, chosen.policy, chosen.eps, config.seed)
 
 
+_FILM_NAMES: Final = {"gif": "play.gif", "mp4": "play.mp4", "frames": "frames"}
+"""Settings that name a film, and what `true` means there."""
+
+
 def _films(config: DictConfig, folder: Path) -> list[FilmFile]:
     """What is to be written; refuses kinds that cannot be, before anything is played."""
-    named = [(key, folder / config[key]) for key in ("gif", "mp4", "frames") if config[key] is not None]
+    chosen = {key: name if config[key] is True else config[key] for key, name in _FILM_NAMES.items()}
+    named = [(key, folder / str(name)) for key, name in chosen.items() if name not in (None, False)]
     for key, path in named:
         if key == "mp4" and path.suffix.lower() != ".mp4":
             raise UserError(f"mp4={path.name}: its name must end in .mp4")

@@ -155,3 +155,20 @@ def test_a_new_environment_that_does_not_fit_is_refused():
         agent.train(optimizer, 1, p=0)
     agent.env = "CartPole-v1"
     assert len(agent.train(optimizer, 1, p=0).returns) == 1
+
+
+@pytest.mark.parametrize(
+    ("env_id", "remedy"),
+    [
+        ("LunarLander-v3", r"its packages are missing: pip install 'note-rl\[box2d\]'"),
+        ("HalfCheetah-v5", r"its packages are missing: pip install 'note-rl\[robotics\]'"),
+        ("CartPole-v1", "nothing to draw with"),
+    ],
+)
+def test_a_package_of_gymnasium_that_is_missing_is_named_by_our_extra(monkeypatch, env_id, remedy):
+    def missing(*_, **__):
+        raise gymnasium.error.DependencyNotInstalled("nothing to draw with")
+
+    monkeypatch.setattr(gymnasium, "make", missing)
+    with pytest.raises(EnvironmentMismatchError, match=f"cannot make environment '{env_id}': {remedy}"):
+        EnvFactory(env_id)()

@@ -145,6 +145,11 @@ def test_an_episode_is_kept_in_several_ways(tuner: CommandLine) -> None:
         with Image.open(path) as picture:
             brightness[path.name] = picture.getpixel((5, 5))
     assert brightness == {"00000.png": (0, 0, 0), "00002.png": (80, 80, 80), "00004.png": (160, 160, 160)}
+    answer = tuner("play", "mine", "mp4=true", "gif=false", "frames=true", "num_episodes=1")
+    assert answer.output.splitlines()[2:] == [
+        "film of one episode: mine/play.mp4",
+        "film of one episode: mine/frames",
+    ]
     for wrong, said in (
         ("mp4=play.gif", "mp4=play.gif: its name must end in .mp4"),
         (
