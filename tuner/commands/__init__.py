@@ -146,7 +146,7 @@ COMMANDS = {
             is_job=True,
             has_check=True,
             positional="finder",
-            usage="lr|optimizer|agent [...]",
+            usage="[lr|optimizer|agent]",
             folder_key="study.folder",
         ),
         Command("compare", "adaptation against none, on fresh seeds", "compare", is_job=True, has_check=True),

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from note_rl.agents.pytorch import DQN, PPO
-from note_rl.environments import VectorEnvironment, as_factory, make_environments
+from note_rl.environments import EnvFactory, VectorEnvironment, as_factory, make_environments
 from note_rl.environments.multi_agent import joint_environments
 from note_rl.errors import EnvironmentMismatchError
 from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
