@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from note_rl.types import Array, FloatArray, Gather, Steps, of_one_rank
+from note_rl.types import Array, BoolArray, FloatArray, Gather, Steps, of_one_rank
 
 _EPSILON = 1e-8
 
@@ -62,11 +62,16 @@ class RunningMoments:
 
 
 class ObservationNormaliser:
-    """Observations with mean 0 and deviation 1 per entry, cut at +-`limit` deviations."""
+    """Observations with mean 0 and deviation 1 per entry, cut at +-`limit` deviations.
+
+    Attributes:
+        kept: Entries that are left as they are [*obs], as bytes are; None: there are none.
+    """
 
     def __init__(self, limit: float = 10.0) -> None:
         self.limit = limit
         self.moments: RunningMoments | None = None
+        self.kept: BoolArray | None = None
 
     def update(self, obs: Array, gathered: Gather = of_one_rank) -> None:
         """Takes in observations [T, E, *obs], and those of all other ranks."""
@@ -79,20 +84,32 @@ class ObservationNormaliser:
         """Normalised observations [..., *obs] in single precision; as they are before any were taken in."""
         if self.moments is None:
             return obs
-        scaled = (obs - self.moments.mean) / self.moments.std
-        normalised: FloatArray = np.clip(scaled, -self.limit, self.limit).astype(np.float32)
+        mean, std, limit = self.scaling()
+        normalised: FloatArray = np.clip((obs - mean) / std, -limit, limit).astype(np.float32)
         return normalised
 
+    def scaling(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """What is subtracted from each entry, what it is divided by, and where it is cut, [*obs] each."""
+        assert self.moments is not None, "observations were seen"
+        mean, std = self.moments.mean, self.moments.std
+        limit = np.full_like(mean, self.limit)
+        if self.kept is None:
+            return mean, std, limit
+        return np.where(self.kept, 0.0, mean), np.where(self.kept, 1.0, std), np.where(self.kept, np.inf, limit)
+
     def get_state(self) -> dict[str, Array]:
-        """The moments."""
-        return {} if self.moments is None else self.moments.get_state()
+        """The moments, and which entries are kept."""
+        if self.moments is None:
+            return {}
+        return {**self.moments.get_state(), **({} if self.kept is None else {"kept": self.kept})}
 
     def set_state(self, state: Mapping[str, Array]) -> None:
         """Takes over a stored state."""
-        self.moments = None
+        self.moments, self.kept = None, None
         if state:
             self.moments = RunningMoments(state["mean"].shape)
             self.moments.set_state(state)
+            self.kept = np.array(state["kept"], np.bool_) if "kept" in state else None
 
 
 class RewardNormaliser:

@@ -8,6 +8,8 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.wrappers import FlattenObservation
 
+from note_rl.types import BoolArray
+
 ACTION = "(action)"
 """The key of what is no part of an observation; see `shape_with_action`."""
 
@@ -52,6 +54,17 @@ class PackedShape(tuple[int, ...]):
     def __reduce__(self) -> tuple[Any, ...]:
         """A tuple would be made again of its number only."""
         return type(self), (self.parts,)
+
+
+def bytes_of(shape: tuple[int, ...]) -> BoolArray | None:
+    """Which entries of a flat observation were bytes under a key, [n]; None: none, or it was no dictionary."""
+    parts = [part for part in getattr(shape, "parts", ()) if part.is_image]
+    if not parts:
+        return None
+    are_bytes = np.zeros(shape, np.bool_)
+    for part in parts:
+        are_bytes[part.first : part.end] = True
+    return are_bytes
 
 
 def shape_with_action(shape: tuple[int, ...], size: int) -> tuple[int, ...]:

@@ -15,8 +15,9 @@ from note_rl.collect.base import Collecting
 from note_rl.collect.choosing import check_same_spaces, make_collector, same_environments
 from note_rl.collect.datasets import read_dataset
 from note_rl.collect.recorded import RecordedCollector
-from note_rl.environments import holds_environments
+from note_rl.environments import as_factory, flat_observations, holds_environments
 from note_rl.environments.normalise import RewardNormaliser
+from note_rl.environments.packing import bytes_of, observed_shape
 from note_rl.errors import SettingsError
 from note_rl.learners.base import Learner
 from note_rl.policy import Policy
@@ -31,7 +32,7 @@ from note_rl.training.session import RecentReturns
 from note_rl.training.shard import Shard
 from note_rl.training.target_updates import with_target_updates
 from note_rl.training.train_options import same_pool
-from note_rl.types import BEHAVIOUR, Array, Steps, nested, under
+from note_rl.types import BEHAVIOUR, Array, BoolArray, Steps, nested, under
 
 _log = logging.getLogger(__name__)
 _POOL = "experience/"
@@ -177,6 +178,8 @@ class StateMaker:
         experience = self._experience(collector, normaliser, sampling)
         self._begin_with_dataset(experience, collector)
         if self.agent.num_env_steps == 0:  # else what was restored knows of it
+            if self.settings.normalise_obs:
+                self.agent.obs_normaliser.kept = self._bytes_shown()
             self._take_moments(collector, normaliser)
         return TrainingState(
             settings=self.settings,
@@ -286,6 +289,16 @@ class StateMaker:
                     "tell: leave dataset out"
                 )
             experience.begin_with(self._recorded(collector.num_envs))
+
+    def _bytes_shown(self) -> BoolArray | None:
+        """Which entries of an observation were bytes under a key of a dictionary; networks divide those by 255."""
+        if self.settings.multi_agent:
+            return None
+        probe = flat_observations(as_factory(self.agent.env)())
+        try:
+            return bytes_of(observed_shape(probe))
+        finally:
+            probe.close()
 
     def _take_moments(self, collector: Collecting, normaliser: RewardNormaliser | None) -> None:
         """Observations and rewards are normalised by what was recorded, before anything is learned from it."""

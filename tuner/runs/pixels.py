@@ -65,9 +65,6 @@ def _check_network(run: RunConfig, node: Mapping[str, Any], path: str, env: Any)
         _check_layers(node, path, shape)
     elif target.endswith(_ENCODED):
         _check_encoders(node, path, shape)
-        if run.training.normalise_obs and any(part.is_image for part in getattr(shape, "parts", ())):
-            raise UserError("training.normalise_obs=true shifts and scales bytes, which network=dict divides by 255: "
-                            "leave it out")  # fmt: skip
     elif target.endswith(".CNN"):
         image_shape(shape)
     elif target.endswith(".MLP") and looks_like_an_image(tuple(space.shape), space.dtype):

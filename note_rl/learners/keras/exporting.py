@@ -71,10 +71,9 @@ def _traced(agent: Any, policy: ExportedPolicy, file_format: str) -> Any:
 
 def _normalisation(policy: ExportedPolicy) -> Callable[[tf.Tensor], tf.Tensor]:
     """See `ObservationNormaliser`; in double precision, as there."""
-    moments, limit = policy.normaliser.moments, policy.normaliser.limit
-    if moments is None:
+    if policy.normaliser.moments is None:
         return lambda obs: obs
-    mean, std = moments.mean, moments.std
+    mean, std, limit = policy.normaliser.scaling()
 
     def normalise(obs: tf.Tensor) -> tf.Tensor:
         scaled = (tf.cast(obs, tf.float64) - mean) / std

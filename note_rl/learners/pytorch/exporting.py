@@ -119,14 +119,12 @@ class _Normalisation(nn.Module):
 
     def __init__(self, policy: ExportedPolicy) -> None:
         super().__init__()
-        moments = policy.normaliser.moments
-        assert moments is not None
-        self.mean, self.std = torch.from_numpy(moments.mean.copy()), torch.from_numpy(moments.std.copy())
-        self.limit = policy.normaliser.limit
+        self.mean, self.std, self.limit = (torch.from_numpy(one.copy()) for one in policy.normaliser.scaling())
 
     def forward(self, obs: Tensor) -> Tensor:
         """Single precision."""
-        return ((obs.double() - self.mean) / self.std).clamp(-self.limit, self.limit).float()
+        scaled = (obs.double() - self.mean) / self.std
+        return torch.minimum(torch.maximum(scaled, -self.limit), self.limit).float()
 
 
 class _Choice(nn.Module):

@@ -217,3 +217,18 @@ def test_critics_learn_from_both_as_well(framework, name):
     agent.set(policy=policy, batch=64, train_freq=32, num_updates=16, num_envs=8, seed=0, learning_starts=256)
     agent.train(optimizer=framework.optimizers.adam(agent.param, 3e-3), total_steps=2_500, p=0, jit_compile=False)
     assert agent.evaluate(10).mean > 6.5  # of 8; the image alone gives 5.3, the sign alone 2.7
+
+
+@BOTH
+def test_bytes_reach_the_network_as_they_are_where_observations_are_normalised(framework):
+    """The image stays from 0 to 255, which the network divides by; the sign gets mean 0 and deviation 1."""
+    module = importlib.import_module(f"note_rl.agents.{framework.package}")
+    encoded = importlib.import_module(f"note_rl.agents.{framework.package}.encoded")
+    agent = module.DQN(env=Signs(), network=encoded.encoded_network)
+    agent.set(policy=EpsGreedyQPolicy(1.0), pool_size=200, batch=8, learning_starts=16, normalise_obs=True, seed=0)
+    agent.train(optimizer=framework.optimizers.adam(agent.param, 1e-3), total_steps=64, p=0, jit_compile=False)
+    shown = np.array([[255.0] * 18 + [0.0] * 18 + [1.0]], np.float32)
+    seen = agent.obs_normaliser(shown)
+    np.testing.assert_array_equal(seen[:, :36], shown[:, :36])
+    moments = agent.obs_normaliser.moments
+    assert seen[0, 36] == pytest.approx((1.0 - moments.mean[36]) / moments.std[36])

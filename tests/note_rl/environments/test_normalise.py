@@ -47,6 +47,15 @@ def test_observations_get_mean_0_and_deviation_1():
     assert normaliser(np.array([1e9, -1e9])).tolist() == [10.0, -10.0]
 
 
+def test_entries_that_are_kept_stay_as_they_are_also_when_read_back():
+    normaliser, again = ObservationNormaliser(), ObservationNormaliser()
+    normaliser.kept = np.array([True, False])
+    normaliser.update(np.array([[[200.0, 1.0]], [[100.0, 5.0]]]))  # mean 3 and deviation 2 of the second
+    again.set_state(normaliser.get_state())
+    for one in (normaliser, again):
+        np.testing.assert_array_equal(one(np.array([[255.0, 7.0], [0.0, -99.0]])), [[255.0, 2.0], [0.0, -10.0]])
+
+
 def test_what_never_changes_is_only_shifted():
     normaliser = ObservationNormaliser()
     normaliser.update(np.full((10, 1, 1), 7.0))
