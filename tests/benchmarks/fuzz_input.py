@@ -1,4 +1,5 @@
-"""Override lines and damaged files by the thousand: `python -m tests.benchmarks.fuzz_input LINES FILES [SEED] [RUNS]`.
+"""Override lines and damaged files by the thousand: `python -m tests.benchmarks.fuzz_input LINES FILES [SEED] [RUNS]
+[PAIRS]`, where PAIRS is the share of lines with two changes (0.2).
 
 Every line is composed, checked and, if it is accepted, everything is built from it and a few trials are asked for; RUNS
 of the accepted training lines are trained for a moment, too. Every damaged file is given to a command that reads it.
@@ -37,7 +38,7 @@ _SHORT = {
 }
 
 
-def main(num_lines: int, num_files: int, seed: int = 0, num_runs: int = 100) -> int:
+def main(num_lines: int, num_files: int, seed: int = 0, num_runs: int = 100, pairs: float = 0.2) -> int:
     """Does it in a folder of its own."""
     os.environ.update(OMP_NUM_THREADS="1", WANDB_MODE="disabled")
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
@@ -48,17 +49,18 @@ def main(num_lines: int, num_files: int, seed: int = 0, num_runs: int = 100) -> 
         os.chdir(world)
         with redirect_stdout(StringIO()):
             make_world(world)
-        failures = _fuzz_lines(num_lines, seed, num_runs)
+        failures = _fuzz_lines(num_lines, seed, num_runs, pairs)
         os.chdir(workplace)
         failures += _fuzz_files(num_files, seed, world, workplace)
         os.chdir("/")
     return int(failures > 0)
 
 
-def _fuzz_lines(count: int, seed: int, num_runs: int) -> int:
+def _fuzz_lines(count: int, seed: int, num_runs: int, pairs: float) -> int:
     began, kinds, failures = time.process_time(), Counter[str](), 0
     with remembering_files():
-        lines = list(dict.fromkeys([*core_lines(), *some_lines(seed, count)]))[:count]
+        first = core_lines() if pairs < 1.0 else []
+        lines = list(dict.fromkeys([*first, *some_lines(seed, count, pairs)]))[:count]
         accepted = []
         for line in lines:
             answer = check_and_use(line)
@@ -141,4 +143,5 @@ def _say(text: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*map(int, sys.argv[1:])))
+    numbers = list(map(float, sys.argv[1:]))
+    sys.exit(main(*map(int, numbers[:4]), *numbers[4:]))

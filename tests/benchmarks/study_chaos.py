@@ -6,8 +6,8 @@ processes, four at a time, each with a helper process. In each round one of cont
 helper is killed at a random moment; after the death of the controller the same command continues the study. After the
 rounds it runs to its end, and everything is checked.
 
-`python -m tests.benchmarks.study_chaos real [ROUNDS [CASE ...]]` (100; dqn-torch dqn-keras ppo-torch ppo-keras) does
-the same with real agents, an equal part of the rounds for each case: Ctrl-C, SIGTERM and `kill -9` of one of
+`python -m tests.benchmarks.study_chaos real [ROUNDS [CASE ...]]` (100; dqn-torch, sac-keras, ppo-torch-compiled, ...)
+does the same with real agents, an equal part of the rounds for each case: Ctrl-C, SIGTERM and `kill -9` of one of
 controller, fork server and trial, or of all of them at once. Each study is compared with one that was left alone:
 curves, scores and all that was learned have to be equal bit for bit, and no process may be left.
 
@@ -138,10 +138,12 @@ COMMON = (
 REAL = {
     "dqn": ("agent=dqn", "training.total_steps=5000", "buffer.learning_starts=300"),
     "ppo": ("agent=ppo", "training.total_steps=6000", "env.num_envs=4"),
+    "sac": ("agent=sac", "env=pendulum", "training.total_steps=2000", "buffer.learning_starts=300"),
 }
 
 
-CASES = [f"{agent}-{backend}" for agent in REAL for backend in ("torch", "keras")]
+WAYS = {"": (), "-compiled": ("training.jit_compile=true",)}
+CASES = [f"{agent}-{backend}{way}" for way in WAYS for agent in REAL for backend in ("torch", "keras")]
 
 
 def disturb(
@@ -156,8 +158,8 @@ def disturb(
         kinds: What is done, at random.
         over: Makes the disturbed study.
     """
-    agent, _, backend = case.partition("-")
-    arguments = (*COMMON, *REAL[agent], f"backend={backend}")
+    agent, backend, *way = case.split("-")
+    arguments = (*COMMON, *REAL[agent], f"backend={backend}", *WAYS["".join(f"-{one}" for one in way)])
     alone = Chaos(folder / f"{case}-alone", arguments)
     alone.run()
     seed = CASES.index(case)

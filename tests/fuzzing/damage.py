@@ -37,6 +37,7 @@ READERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "trained/metrics.jsonl": (_RESUME,),
     "trained/history.parquet": (_RESUME,),
     "trained/result.json": (_RESUME, _PLAY),
+    "trained/evaluated.json": (_RESUME, _PLAY),
     "studies.db": _IN_SQLITE,
     "studies.journal": _IN_JOURNAL,
     "studies/small/screen/1/trial.json": (*_AGAIN, ("play", "studies/small/screen/1", "gif=null")),
