@@ -103,6 +103,14 @@ def _culprit(
     return None, before
 
 
+_MOST_LISTED = 24
+
+
+def in_words(options: Sequence[str]) -> str:
+    """The choices of a group, or how many there are where nobody would read them all."""
+    return ", ".join(options) if len(options) <= _MOST_LISTED else f"{len(options)} that --help lists"
+
+
 def _explain_removal(key: str, before: DictConfig) -> UserError:
     if key in paths_of(before):
         return UserError(f"~{key} removes nothing: {key} is null already; leave ~{key} out")
@@ -120,7 +128,7 @@ def _explain_choice(loader: ConfigLoaderImpl, culprit: Override, error: MissingC
             f"space=none '+space.agent.NAME={{low: ..., high: ...}}'"
         )
     options = sorted(loader.get_group_options(group)) if group else []
-    listed = f" (there is {', '.join(options)})" if options else ""
+    listed = f" (there is {in_words(options)})" if options else ""
     if not choice:
         return UserError(f"{culprit.input_line} is without a choice: write {group}=NAME{listed}")
     meant = [f"{group}={name}" for name in nearest(choice, options)]

@@ -19,7 +19,7 @@ from yaml import YAMLError
 
 from tuner.checking.config_folders import admit_folder
 from tuner.checking.environments import refuse_several
-from tuner.checking.explaining import explain, first_sentence, parse_overrides
+from tuner.checking.explaining import explain, first_sentence, in_words, parse_overrides
 from tuner.config.composing import RunConfig, compose, config_loader
 from tuner.config.trust import trusted_modules
 from tuner.errors import UserError
@@ -204,8 +204,8 @@ def _refuse_strange_choices(loader: ConfigLoaderImpl, overrides: Sequence[str]) 
         groups = groups or loader.list_groups("")
         if key not in groups:
             continue
-        options = ", ".join(sorted(loader.get_group_options(key)))
-        raise UserError(f"{override.input_line} is not possible: choose one of {options}")
+        options = sorted(loader.get_group_options(key))
+        raise UserError(f"{override.input_line} is not possible: choose one of {in_words(options)}")
 
 
 @cache
