@@ -153,7 +153,7 @@ MISTAKES = {
     "study.max_env_steps=5e4": ("tune", "study.max_env_steps=50000 is too little: 23 runs of 30,000 steps"),
     "study.steps_per_second=nan": ("tune", "study.steps_per_second=nan must be a number or null"),
     "checkpoint=[[[]]]": ("train", "checkpoint=[[[]]] is not possible: choose one of default, small"),
-    "experiment=[1,2]": ("train", f"experiment=[1,2] is not possible: choose one of {NUM_EXPERIMENTS} that --help lists"),
+    "experiment=[1,2]": ("train", f"experiment=[1,2] is not possible: choose one of {NUM_EXPERIMENTS} that"),
     "env=3": ("train", "env=3 is not possible: choose one of acrobot"),
     "training=[1]": ("train", "training=[1] is not possible: training is a group of settings; set one of them: total_"),
     "network.hidden_sizes={a:1}": ("train", "network.hidden_sizes is a list, network.hidden_sizes=[...]"),
