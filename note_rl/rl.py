@@ -17,7 +17,7 @@ from note_rl.settings import Budget
 from note_rl.settings.distributed import Feeding, fed
 from note_rl.training.agent import Agent
 from note_rl.training.pickling import remade
-from note_rl.training.replicas import distributed_budget
+from note_rl.training.replicas import distributed_budget, global_batch_first
 from note_rl.training.shareable import check_can_be_served
 from note_rl.types import TrainResult
 
@@ -115,6 +115,7 @@ class RL(Agent):
         """
         return self._train(optimizer, Budget(total_steps=total_steps, episodes=episodes), options, _fed(train_loss))
 
+    @global_batch_first
     def distributed_training(  # noqa: PLR0913 (the manuals' arguments)
         self,
         optimizer: Any = None,
@@ -122,6 +123,7 @@ class RL(Agent):
         episodes: int | None = None,
         *,
         train_loss: Any = None,
+        global_batch_size: int | None = None,
         num_episodes: int | None = None,
         total_steps: int | None = None,
         feeding: Feeding = "split",
@@ -136,7 +138,7 @@ class RL(Agent):
 
         Under a `MultiWorkerMirroredStrategy` every process that TF_CONFIG names calls this with the same agent. The
         first one does everything but a part of the gradients: it collects, samples, evaluates, logs and saves; the
-        others return when it has trained.
+        others return when it has trained. Where it has one worker, this one trains as under a `MirroredStrategy`.
 
         Under a `ParameterServerStrategy` the chief calls this, and each worker takes steps along whole minibatches
         without waiting for the others: faster, and never the same run twice. Workers and servers call `serve()`.
@@ -146,6 +148,8 @@ class RL(Agent):
             strategy: A `tf.distribute.MirroredStrategy`, `MultiWorkerMirroredStrategy` or `ParameterServerStrategy`.
             episodes: See `train`.
             train_loss: See `train`.
+            global_batch_size: The batch of all replicas together, in place of that of set(), until set() is called
+                again. As in older manuals it may also stand first: distributed_training(128, optimizer, strategy, 100).
             num_episodes: The same as `episodes`.
             total_steps: See `train`.
             feeding: Under a `MultiWorkerMirroredStrategy`, "split": the first process steps all environments, and deals
@@ -163,6 +167,7 @@ class RL(Agent):
 
         budget = distributed_budget(episodes, num_episodes, total_steps)
         check_parts(self)
+        self._take_global_batch(global_batch_size)
         kind, learner = kind_of(strategy), cast("KerasLearner", self.learner)
         fed(feeding, kind)
         if kind == "parameter_server":

@@ -27,7 +27,7 @@ from note_rl.settings.distributed import Feeding, at_least_two, fed
 from note_rl.training.agent import Agent
 from note_rl.training.distributing import follow
 from note_rl.training.pickling import state_of, take_state
-from note_rl.training.replicas import distributed_budget, pickled_to_follow, started
+from note_rl.training.replicas import distributed_budget, global_batch_first, pickled_to_follow, started
 from note_rl.types import TrainResult
 
 
@@ -83,12 +83,14 @@ class RL_pytorch(Agent):  # noqa: N801 (the manuals' name)
         """
         return self._train(optimizer, Budget(total_steps=total_steps, episodes=episodes), options)
 
+    @global_batch_first
     def distributed_training(  # noqa: PLR0913 (the manuals' arguments, and where the others come from)
         self,
         optimizer: Any = None,
         strategy: Any = "ddp",
         episodes: int | None = None,
         *,
+        global_batch_size: int | None = None,
         num_episodes: int | None = None,
         total_steps: int | None = None,
         replicas: int | None = None,
@@ -108,7 +110,9 @@ class RL_pytorch(Agent):  # noqa: N801 (the manuals' name)
             optimizer: See `train`.
             strategy: "ddp", or a process group that torch.distributed has been initialised with.
             episodes: See `train`.
-            num_episodes: The same.
+            global_batch_size: The batch of all replicas together, in place of that of set(), until set() is called
+                again. It may also stand first: distributed_training(128, optimizer, "ddp", 100, replicas=2).
+            num_episodes: The same as `episodes`.
             total_steps: See `train`.
             replicas: Processes in all, where they are started here.
             feeding: "split": rank 0 steps all environments, and deals out each minibatch. "sharded": each rank steps
@@ -123,6 +127,7 @@ class RL_pytorch(Agent):  # noqa: N801 (the manuals' name)
         """
         budget = distributed_budget(episodes, num_episodes, total_steps)
         check_parts(self)
+        self._take_global_batch(global_batch_size)
         fed(feeding, "ddp")
         check = partial(self._check_can_be_together, feeding, options)
         with self._ranks(strategy, replicas, optimizer, check, feeding) as group:

@@ -114,10 +114,18 @@ class GreedyQPolicy(DiscretePolicy):
 
 
 class EpsGreedyQPolicy(DiscretePolicy):
-    """With probability `eps` any action, each equally likely; else the one of the highest value."""
+    """With probability `eps` any action, each equally likely; else the one of the highest value.
 
-    def __init__(self, eps: float = 0.1) -> None:
+    Args:
+        eps: The probability.
+        epsilon: The same, as one of the manuals calls it.
+    """
+
+    def __init__(self, eps: float = 0.1, *, epsilon: float | None = None) -> None:
         super().__init__()
+        if epsilon is not None:
+            check_probability(epsilon=epsilon)
+            eps = epsilon
         check_probability(eps=eps)
         self.eps = eps
 

@@ -45,6 +45,13 @@ def settings_from_set(**arguments: Any) -> Settings:
     return Settings(experience=experience, policy=policy, **_of(Settings, given))
 
 
+def with_former(former: Given, arguments: Given) -> dict[str, Any]:
+    """The arguments of set() with those of earlier calls, of which it says nothing under either of two names."""
+    others = {**SYNONYMS, **{name: synonym for synonym, name in SYNONYMS.items()}}
+    said = {*arguments, *(others[name] for name in arguments if name in others)}
+    return {**{name: value for name, value in former.items() if name not in said}, **arguments}
+
+
 def _experience(given: Given) -> ExperienceSettings:
     """Settings of the kind of experience that is asked for, from arguments that are each of their kind."""
     if given.get("sequences"):

@@ -68,7 +68,7 @@ COMMON = (*_ONLY_IN_SET, *_in_set(Settings))
 REPLAY = _in_set(ReplaySettings, Priority)
 ROLLOUT = _in_set(RolloutSettings, RolloutPriority)
 SEQUENCES = _in_set(SequenceSettings)
-SYNONYMS = {"gradient_steps": "num_updates"}
+SYNONYMS = {"gradient_steps": "num_updates", "MA": "MARL"}
 """Arguments of set() that are the same as another one."""
 
 ALL = (

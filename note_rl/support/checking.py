@@ -273,7 +273,6 @@ def _instead(name: str, known: Collection[str]) -> str:
 
 # What older manuals and other libraries call the same things.
 OTHER_NAMES = {
-    "MA": "MARL",
     "hidden_dim": "hidden_size",
     "buffer_size": "pool_size",
     "capacity": "pool_size",

@@ -20,7 +20,7 @@ from note_rl.learners.exporting import ExportedPolicy, ExportFormat
 from note_rl.learners.priorities import PrioritizedReplay
 from note_rl.learners.reports import Reports
 from note_rl.policy import Policy, exploration
-from note_rl.settings.set_arguments import settings_from_set, with_defaults
+from note_rl.settings.set_arguments import settings_from_set, with_defaults, with_former
 from note_rl.support.checking import OneOf, checked_arguments
 from note_rl.training.adjusting import Adjustable
 from note_rl.training.counts import Counted
@@ -112,7 +112,7 @@ class Agent(Trainable, Rebuildable, Counted, Adjustable, Pictured):
                 steps on the pool per rollout, on average (4).
                 HER: hindsight: True, "future", "final", "episode" or a `Hindsight`.
                 PR: prioritized replay (or rollout, with PPO), with initial_TD, alpha, beta, initial_ratio, lambda_.
-                TRL: triplets of one trajectory. MARL: several agents. IRL: learned reward; expert: demonstrations.
+                TRL: triplets of one trajectory. MARL or MA: several agents. IRL: learned reward; expert: demonstrations.
                 dataset: recorded steps that the pool begins with: the id of a Minari data set, or `RecordedSteps`.
                 offline: nothing is collected, what is learned from is the data set alone.
                 frame_stack: frames shown together. num_envs: environments stepped together, or "auto".
@@ -128,7 +128,7 @@ class Agent(Trainable, Rebuildable, Counted, Adjustable, Pictured):
             SettingsError: Arguments that are unknown, out of range or contradict each other.
         """
         check_made(self)
-        merged = {**self._set_arguments, **arguments}
+        merged = with_former(self._set_arguments, arguments)
         self.settings = settings_from_set(**with_defaults(type(self).set_defaults, merged))
         self._set_arguments = merged
 

@@ -8,9 +8,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from functools import wraps
+from numbers import Integral
+from typing import Any, ParamSpec
 
 import cloudpickle  # type: ignore[import-untyped]
 
@@ -19,7 +21,9 @@ from note_rl.errors import PeerError, SettingsError
 from note_rl.settings import Budget
 from note_rl.settings.distributed import Feeding
 from note_rl.training.agent import Agent
+from note_rl.types import TrainResult
 
+_P = ParamSpec("_P")
 _PROGRAM = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from note_rl.training.replicas import main; "
     "main(**json.loads(sys.argv[2]))"
@@ -117,3 +121,26 @@ def distributed_budget(episodes: int | None, num_episodes: int | None, total_ste
     if episodes is not None and num_episodes is not None:
         raise SettingsError(f"episodes={episodes} and num_episodes={num_episodes} mean the same; give one of them")
     return Budget(total_steps=total_steps, episodes=num_episodes if episodes is None else episodes)
+
+
+def global_batch_first(method: Callable[_P, TrainResult]) -> Callable[_P, TrainResult]:
+    """Lets distributed_training() be called as older manuals print it, with the batch of all replicas first.
+
+    A whole number in place of the optimizer becomes the keyword `global_batch_size`; what follows moves up.
+    """
+
+    @wraps(method)
+    def moved_up(*given: _P.args, **named: _P.kwargs) -> TrainResult:
+        agent, *others = given
+        if not (others and isinstance(others[0], Integral)):
+            return method(*given, **named)
+        first = others.pop(0)
+        if named.get("global_batch_size") is not None:
+            raise SettingsError(
+                f"distributed_training({first}, ..., global_batch_size={named['global_batch_size']}): the whole number "
+                "before the optimizer is the batch of all replicas already; give one of them"
+            )
+        named["global_batch_size"] = first
+        return method(*[agent, *others], **named)  # type: ignore[call-arg]
+
+    return moved_up

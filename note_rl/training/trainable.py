@@ -17,7 +17,7 @@ from note_rl.learners.declarations import Declared, check_settings, updates_itse
 from note_rl.learners.peers import Alone
 from note_rl.settings import Budget, ReplaySettings, RolloutSettings, Settings
 from note_rl.settings.distributed import Feeding
-from note_rl.support.checking import checked_arguments
+from note_rl.support.checking import Count, checked_arguments
 from note_rl.training.callbacks import Hooks
 from note_rl.training.distributing import Leader, Ranks, follow
 from note_rl.training.feeding import Feed
@@ -239,6 +239,18 @@ class Trainable(Declared, Persistent):
         if experience is told.experience and (num_envs, workers) == (told.num_envs, told.workers):
             return told
         return replace(told, experience=experience, num_envs=num_envs, workers=workers)
+
+    def _take_global_batch(self, size: int | None) -> None:
+        """Trains on minibatches of so many samples, all replicas together, until set() is called again; None: as now.
+
+        Raises:
+            SettingsError: It is no whole number of at least 1, or the other settings do not allow it.
+        """
+        if size is None:
+            return
+        batch_size, experience = Count()("global_batch_size", size), self.settings.experience
+        if batch_size != experience.batch_size:
+            self.settings = replace(self.settings, experience=replace(experience, batch_size=batch_size))
 
     def _check_can_be_together(self, feeding: Feeding, arguments: dict[str, Any], size: int) -> None:
         """Refuses what so many ranks cannot do together, given the arguments of train()."""

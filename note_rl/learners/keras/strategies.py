@@ -82,18 +82,24 @@ def _heeding_sigterm() -> Iterator[None]:
 
 
 def kind_of(strategy: Any) -> Literal["mirrored", "multi_worker", "parameter_server"]:
-    """Returns which of those it is that agents in Keras train under.
+    """Returns which of those it is that agents in Keras train under; one of a single worker mirrors its devices.
 
     Raises:
         SettingsError: It is another one, or none.
     """
     for name, kind in _KINDS.items():
         if isinstance(strategy, kind):
-            return name
+            return "mirrored" if name == "multi_worker" and num_workers(strategy) == 1 else name
     known = "tf.distribute.MirroredStrategy(), MultiWorkerMirroredStrategy() or ParameterServerStrategy(...)"
     if isinstance(strategy, tf.distribute.Strategy):
         raise SettingsError(f"strategy: agents do not train under {type(strategy).__name__}; use {known}")
     raise SettingsError(f"strategy must be one of tf.distribute for agents in Keras, {known}; got {strategy!r}")
+
+
+def num_workers(strategy: Any) -> int:
+    """Returns how many processes a MultiWorkerMirroredStrategy consists of: without TF_CONFIG, of this one."""
+    cluster = strategy.cluster_resolver.cluster_spec().as_dict()
+    return max(sum(len(addresses) for addresses in cluster.values()), 1)
 
 
 def check_made_within(strategy: Any, variables: Sequence[Any], what: str) -> None:

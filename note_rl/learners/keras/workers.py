@@ -45,16 +45,15 @@ class Workers:
 
 @contextmanager
 def joined(strategy: Any) -> Iterator[Workers]:
-    """The processes of a strategy, in which this one has its rank.
+    """The processes of a strategy of several workers, in which this one has its rank.
 
     Raises:
         SettingsError: There are others than workers.
     """
     cluster = strategy.cluster_resolver.cluster_spec().as_dict()
-    if set(cluster) != {"worker"} or len(cluster["worker"]) < 2:
+    if set(cluster) != {"worker"}:
         raise SettingsError(
-            f"strategy: the cluster in TF_CONFIG must consist of two workers or more, got {cluster}; one process "
-            "trains with tf.distribute.MirroredStrategy()"
+            f"strategy: the cluster in TF_CONFIG must consist of workers alone, got {', '.join(sorted(cluster))}"
         )
     rank, size = strategy.cluster_resolver.task_id, len(cluster["worker"])
     host = cluster["worker"][0].rpartition(":")[0]

@@ -100,13 +100,9 @@ def test_the_usage_example_of_set():
 
 def test_what_is_corrected_is_refused_in_words():
     model = build("pytorch", SNIPPETS["DQN"])
-    with pytest.raises(SettingsError, match=r"set\(\) has no argument 'MA'.*MARL"):
-        model.set(MA=True)
     with pytest.raises(SettingsError, match=r"set\(\) has no argument 'epsilon'"):
         model.set(epsilon=0.01)
     with pytest.raises(SettingsError, match=r"train\(\) has no argument 'shuffle'"):
         model.train(episodes=1, shuffle=True)
-    with pytest.raises(TypeError, match="epsilon"):
-        EpsGreedyQPolicy(epsilon=0.01)
     with pytest.raises(SettingsError, match="processes_pr=4 prepares prioritized batches; add PR=True"):
         train("pytorch", model, 1, processes_pr=4)
