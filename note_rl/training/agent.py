@@ -112,7 +112,8 @@ class Agent(Trainable, Rebuildable, Counted, Adjustable, Pictured):
                 steps on the pool per rollout, on average (4).
                 HER: hindsight: True, "future", "final", "episode" or a `Hindsight`.
                 PR: prioritized replay (or rollout, with PPO), with initial_TD, alpha, beta, initial_ratio, lambda_.
-                TRL: triplets of one trajectory. MARL or MA: several agents. IRL: learned reward; expert: demonstrations.
+                TRL: triplets of one trajectory. MARL (or MA): several agents.
+                IRL: learned reward; expert: demonstrations.
                 dataset: recorded steps that the pool begins with: the id of a Minari data set, or `RecordedSteps`.
                 offline: nothing is collected, what is learned from is the data set alone.
                 frame_stack: frames shown together. num_envs: environments stepped together, or "auto".

@@ -141,6 +141,6 @@ def global_batch_first(method: Callable[_P, TrainResult]) -> Callable[_P, TrainR
                 "before the optimizer is the batch of all replicas already; give one of them"
             )
         named["global_batch_size"] = first
-        return method(*[agent, *others], **named)  # type: ignore[call-arg]
+        return method(*[agent, *others], **named)  # type: ignore[arg-type]
 
     return moved_up

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
@@ -25,6 +25,7 @@ _TORCHRUN = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _COMPANION = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from tuner.runs.companions import main; main()"
 _PATIENCE_S = 10.0  # until a process that does not end is killed
 _PORTS = range(15_000, 31_000)  # below those that systems give to whoever asks for any
+_LOOK_S = 0.2  # between two looks whether the run is to end
 _LONGEST_START_S = 300.0  # TensorFlow is imported in some 5 s, over a busy network file system in a minute or two
 FIRST_OF_ALL = ("multi_worker", "parameter_server")
 """Strategies that TensorFlow settles before it does anything else, or not."""
@@ -140,9 +141,17 @@ def _task(cluster: Mapping[str, Sequence[str]], kind: str, index: int) -> Role:
     return Role(leads, f"{kind} {index}", cluster, size, kind, index)
 
 
+def _goes_on() -> None:
+    """Never ends a run."""
+
+
 @contextmanager
-def together(config: RunConfig) -> Iterator[Sharing]:
+def together(config: RunConfig, check: Callable[[], None] = _goes_on) -> Iterator[Sharing]:
     """With whom a run of this process shares its gradient steps; whom it starts is there within.
+
+    Args:
+        config: Of the run.
+        check: Called while others start, which may take minutes; raises where the run is to end before it began.
 
     Raises:
         note_rl.errors.SettingsError: There are fewer devices.
@@ -156,7 +165,8 @@ def together(config: RunConfig) -> Iterator[Sharing]:
             yield Sharing({"strategy": "ddp", "replicas": replicas, "feeding": shared.feeding}, nullcontext)
     else:
         import_framework(config.backend)
-        with _strategy(shared, config) as strategy:
+        check()
+        with _strategy(shared, config, check) as strategy:
             yield Sharing({"strategy": strategy, "feeding": shared.feeding}, strategy.scope)
 
 
@@ -176,7 +186,7 @@ def _as_by_torchrun(shared: Distributed) -> Iterator[None]:
 
 
 @contextmanager
-def _strategy(shared: Distributed, config: RunConfig) -> Iterator[Any]:
+def _strategy(shared: Distributed, config: RunConfig, check: Callable[[], None]) -> Iterator[Any]:
     """The strategy of tf.distribute, with its processes."""
     from note_rl.learners.keras.strategies import clustered, mirrored  # which imports TensorFlow
 
@@ -196,7 +206,7 @@ def _strategy(shared: Distributed, config: RunConfig) -> Iterator[Any]:
     cluster = shared.cluster(_free_addresses(1 + others))
     roles = [_role(cluster, rank) for rank in range(1 + others)]
     with _started([_orders(one, rank, shared, config) for rank, one in enumerate(roles) if rank]) as processes:
-        _wait_until_ready(processes)
+        _wait_until_ready(processes, check)
         yield clustered(cluster, roles[0].kind, roles[0].index, with_gpus=False)
 
 
@@ -230,17 +240,30 @@ def _is_free(port: int) -> bool:
         return True
 
 
-def _wait_until_ready(processes: Sequence["subprocess.Popen[str]"]) -> None:
+def _wait_until_ready(processes: Sequence["subprocess.Popen[str]"], check: Callable[[], None] = _goes_on) -> None:
     """Waits until each has imported what it needs: TensorFlow itself would wait for ever for one that has ended.
+
+    Where that comes to nothing they are killed: they hold nothing yet, and imports do not end when they are asked to.
 
     Raises:
         note_rl.errors.PeerError: One has ended before, or does not begin.
     """
+    try:
+        _hear_from_all(processes, check)
+    except BaseException:
+        for process in processes:
+            process.kill()
+        raise
+
+
+def _hear_from_all(processes: Sequence["subprocess.Popen[str]"], check: Callable[[], None]) -> None:
     until = time.monotonic() + _LONGEST_START_S
     for rank, process in enumerate(processes, 1):
         assert process.stdout is not None
-        if not select.select([process.stdout], [], [], max(until - time.monotonic(), 0.0))[0]:
-            raise PeerError(f"rank {rank} has not begun within {_LONGEST_START_S:g} s: it hangs in its imports")
+        while not select.select([process.stdout], [], [], _LOOK_S)[0]:
+            check()
+            if time.monotonic() > until:
+                raise PeerError(f"rank {rank} has not begun within {_LONGEST_START_S:g} s: it hangs in its imports")
         if not process.stdout.readline():
             raise PeerError(f"rank {rank} has ended with exit code {process.wait()} before training began")
 
@@ -268,9 +291,10 @@ def _started(orders: Sequence[JsonDict]) -> Iterator[list["subprocess.Popen[str]
             assert process.stdin is not None
             with suppress(BrokenPipeError):
                 process.stdin.close()  # upon which it ends
+        until = time.monotonic() + _PATIENCE_S
         for process in processes:
             with suppress(subprocess.TimeoutExpired):
-                process.wait(_PATIENCE_S)
+                process.wait(max(until - time.monotonic(), 0.0))
             process.kill()
             process.wait()
             assert process.stdout is not None

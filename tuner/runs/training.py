@@ -100,8 +100,10 @@ def run_training(
     role = role_of(build_distributed(config))
     if role is not None and not role.leads:
         raise UserError(f"{role.name} keeps no run: start it with the settings of the run, and resume= where rank 0 is")
-    with few_threads(config.backend), speaking_of_settings(), together(config) as sharing:
-        return _trained(build_run(config, sharing), folder, reporter, episodes)
+    with few_threads(config.backend), speaking_of_settings(), together(config, reporter.check) as sharing:
+        run = build_run(config, sharing)
+        reporter.check()
+        return _trained(run, folder, reporter, episodes)
 
 
 def _trained(run: BuiltRun, folder: Path, reporter: Reporter, episodes: EpisodeLog | None) -> TrainOutcome:

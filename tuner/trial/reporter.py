@@ -36,6 +36,9 @@ class Reporter(Protocol):
     def alive(self, progress: float) -> None:
         """A sign of life, in short intervals: done part of the budget."""
 
+    def check(self) -> None:
+        """Ends the run if that is asked for: called while it is being made, when there is no progress yet."""
+
 
 class ControllerLine(Protocol):
     """The controller as a trial sees it: in another process, or in this one."""

@@ -16,7 +16,7 @@ from note_rl.errors import SettingsError
 from note_rl.examples.keras.DDPG_HER import DDPG
 from note_rl.examples.keras.DQN import DQN
 from note_rl.examples.keras.MADDPG import DDPG as MADDPG
-from note_rl.examples.keras.pool_network.DDPG_HER import DDPG as SideBySideDDPG
+from note_rl.examples.keras.pool_network.DDPG_HER import DDPG as SideBySideDDPG  # noqa: N811
 from note_rl.examples.keras.pool_network.DQN import DQN as SideBySideDQN  # noqa: N811
 from note_rl.examples.keras.PPO import PPO
 from note_rl.training.replicas import global_batch_first

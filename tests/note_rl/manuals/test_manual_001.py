@@ -12,7 +12,6 @@
 import pytest
 
 from note_rl.errors import SettingsError
-from note_rl.policy import EpsGreedyQPolicy
 from tests.note_rl.manuals.snippets import (
     DQN_SET,
     HER_SET,

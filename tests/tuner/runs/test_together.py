@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from tuner.runs.together import _free_addresses as free_addresses
 from tuner.runs.together import _wait_until_ready as wait_until_ready
 from tuner.runs.together import role_of, together
 from tuner.trial.folder import CHECKPOINT_FILE
+from tuner.trial.messages import Outcome, TrialInterrupted
 
 __all__ = ["files_read_once", "tuner"]
 
@@ -293,4 +295,32 @@ def test_who_hangs_before_training_is_not_waited_for(monkeypatch: pytest.MonkeyP
     with subprocess.Popen(["sleep", "60"], stdout=subprocess.PIPE, text=True) as hanging:
         with pytest.raises(PeerError, match=r"rank 1 has not begun within 0\.2 s"):
             wait_until_ready([hanging])
-        hanging.kill()
+        assert hanging.wait(10) == -signal.SIGKILL
+
+
+def test_a_run_that_is_to_end_does_not_wait_for_the_start_of_others() -> None:
+    def asked_to_end() -> None:
+        raise TrialInterrupted(Outcome.STOPPED, "interrupted")
+
+    starting = [subprocess.Popen(["sleep", "60"], stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    with starting[0], starting[1]:
+        with pytest.raises(TrialInterrupted, match="interrupted"):
+            wait_until_ready(starting, asked_to_end)
+        assert [one.wait(10) for one in starting] == [-signal.SIGKILL] * 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["multi_worker", "parameter_server"])
+def test_sigterm_in_the_start_ends_a_run_before_its_first_step(tmp_path: Path, strategy: str) -> None:
+    endless = ("agent=dqn", "backend=keras", *SMALL, "training.total_steps=10000000", f"hydra.run.dir={tmp_path}/run")
+    program = "import sys; from tuner.cli import main; sys.exit(main())"
+    command = [sys.executable, "-c", program, "train", *endless, f"strategy={strategy}"]
+    run = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    while not (others := psutil.Process(run.pid).children(recursive=True)):
+        assert run.poll() is None
+        time.sleep(0.05)
+    run.terminate()
+    assert "continue with: tuner train resume=" in run.communicate(timeout=120)[1]
+    assert not psutil.wait_procs(others, timeout=30)[1]
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["outcome"] == "stopped"
+    assert not (tmp_path / "run" / "metrics.jsonl").exists()

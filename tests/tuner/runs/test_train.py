@@ -61,6 +61,9 @@ class Reporter:
         if progress >= self.stop_at:
             raise TrialInterrupted(self.outcome, "enough")
 
+    def check(self) -> None:
+        """Nothing has asked for an end before training begins."""
+
 
 def run_config(*overrides: str, agent: str = "dqn", backend: str = "torch") -> RunConfig:
     arguments = [*SMALL, *SMALL_AGENTS[agent], f"backend={backend}", *overrides]
