@@ -134,7 +134,8 @@ class Adaptation:
         self._scheduled = scheduled
         used = {**self._repeated.values(scheduled, clock), **self._adapted_values()}
         if self._coupling.hyperparameters and "batch_size" in used:
-            used |= self._coupling.values(used, self._base["batch_size"], scheduled)
+            coupled = self._coupling.values(used, self._base["batch_size"], scheduled)
+            used |= {name: value for name, value in coupled.items() if not self._goes_by_noise_itself(name)}
         if self._to_remove:
             used[WINDOW] = float(self._to_remove)
             self._to_remove = 0
@@ -147,6 +148,11 @@ class Adaptation:
                 self._hyperparameter(name).set(value, for_learner)
         self.log.use(clock.num_env_steps, used)
         return for_learner
+
+    def _goes_by_noise_itself(self, name: str) -> bool:
+        """Whether a number knows of a larger batch already, as what it is adapted by scales with the batch."""
+        adapter = self._adapters.get(name)
+        return adapter is not None and any(measured.signal.scales_with_batch for measured in adapter.signals)
 
     def _adapted_values(self) -> dict[str, float]:
         values = {}
@@ -220,7 +226,7 @@ class Adaptation:
 
     def put_back(self) -> None:
         """Training is over for now: what belongs to the user is as it was."""
-        self.measurements.begin_phase()
+        self.measurements.forget()
         adapted = [adapter.hyperparameter for adapter in self._adapters.values()]
         for hyperparameter in [*self._repeated.hyperparameters.values(), *adapted]:
             hyperparameter.put_back()

@@ -62,7 +62,7 @@ class Controller:
     @property
     def is_static(self) -> bool:
         """Whether nothing can ever happen."""
-        without_gain = self.law in ("additive", "cap", "solve")  # there, only the gain of all counts
+        without_gain = self.law in ("additive", "cap", "solve", "ess")  # there, only the gain of all counts
         return (self._overall if without_gain else self.gain) == 0.0 and self.how.scale == 1.0
 
     def value(self, base: float) -> float:
@@ -111,6 +111,8 @@ class Controller:
             return "cooldown"
         if self.law == "kl_step":
             return self._in_kl_band(health)
+        if self.law == "ess":  # between two rungs of the ladder it stays anyway
+            return None
         return "deadband" if abs(math.log(health.ratio)) < math.log(self.rule.deadband) else None
 
     def _in_kl_band(self, health: Health) -> str | None:
@@ -124,6 +126,8 @@ class Controller:
         if self.law == "kl_step":
             rises = (health.kl_ratio > 1.0) == (sign > 0)
             return self.factor * (self._step if rises else 1.0 / self._step)
+        if self.law == "ess":
+            return self.value(base) / base * math.pow(scale * health.ratio, min(self._overall, 1.0))
         if self.law == "additive":
             rate = (self.how.rate or 0.0) * self._overall
             return scale * self._factor_to(base, base + rate * sign * (health.ratio - 1.0))
@@ -151,6 +155,8 @@ class Controller:
         return DecisionResult(old, new, reason)
 
     def _slewed(self, base: float, wished: float) -> float:
+        if self.law == "ess" and self.how.slew is None:
+            return wished
         if self.rule.absolute_slew is not None and self.how.slew is None:
             now, then = (self.rule.scale.moved(base, factor) for factor in (self.factor, wished))
             most = self.rule.absolute_slew

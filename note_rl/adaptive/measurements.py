@@ -33,7 +33,8 @@ class Measurements:
     learner: Learner
     num_envs: int
     clip: Callable[[], float | None]
-    last: tuple[Sample, Update] | None = None  # of the present phase
+    last: tuple[Sample, Update] | None = None  # of the newest phase that had any
+    has_learned: bool = False  # whether there was an update in this phase
     fresh: bool = False  # whether anything was measured in this phase
     _measured: dict[tuple[str, float], RunningSignal] = field(default_factory=dict)  # by name and weight of the newest
     _beside: dict[str, float] = field(default_factory=dict)  # only to be looked at
@@ -84,7 +85,12 @@ class Measurements:
 
     def begin_phase(self) -> None:
         """Nothing is known of it yet."""
-        self.last, self.fresh = None, False
+        self.has_learned = self.fresh = False
+
+    def forget(self) -> None:
+        """Lets go of what was learned from last, once training is over."""
+        self.begin_phase()
+        self.last = None
 
     def before_update(self, sample: Sample) -> None:
         """Measures what depends on the parameters as they are, if it is time."""
@@ -98,7 +104,7 @@ class Measurements:
 
     def after_update(self, sample: Sample, update: Update) -> None:
         """Measures what the update has told, if it is time."""
-        self.last = (sample, update)
+        self.last, self.has_learned = (sample, update), True
         if not self._is_due():
             return
         self._since, self.fresh = 0, True

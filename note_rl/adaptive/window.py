@@ -3,7 +3,7 @@
 Larger pools are mostly better (Fedus et al. 2020, https://arxiv.org/abs/2007.06700), so that only what would hardly be
 read again is given up: the oldest transitions while their share of all that is drawn stays below 2 %, never more than a
 tenth at once, only where few transitions make up most of what is drawn, and never below what the effective sample size
-asks to be kept.
+asks to be kept. `beyond_effective` is the manuals' rule, which keeps the newest, as many as that size, whatever they are.
 """
 
 import math
@@ -73,6 +73,23 @@ def removable(weights: ArrayLike, trim: Trim, ess: float | None = None) -> Remov
     keep = min(max(math.ceil(trim.keep_scale * effective), trim.least, 1), size)
     most = min(size - keep, int(trim.share * size))
     return Removal(max(min(oldest_within_mass(values, trim.mass), most), 0))
+
+
+def beyond_effective(weights: ArrayLike, scale: float, ess: float | None = None) -> Removal:
+    """How many of the oldest to remove so that as many are left as the effective sample size, times `scale`.
+
+    n - clip(int(scale * ess), 1, n - 1): at least one goes and one stays; of a single one, or none, nothing goes.
+
+    Args:
+        weights: What each transition is drawn in proportion to, [n], the oldest first.
+        scale: Factor of what is kept.
+        ess: Smoothed effective sample size; None: that of these weights.
+    """
+    size = len(np.asarray(weights))
+    effective = of_weights(weights).ess if ess is None else ess
+    if size < 2 or not math.isfinite(effective):
+        return Removal(0)
+    return Removal(size - min(max(int(effective * scale), 1), size - 1))
 
 
 @dataclass(frozen=True)

@@ -38,9 +38,12 @@ class Adapt:
         law: feed_forward: the scheduled value times a power of the ratio to the target. noise: the learning rate times
             ((1 + target) / (1 + noise))^gain. additive: the scheduled value plus rate * (ratio - 1). kl_step: a
             fixed factor up or down where KL has left its band, from the present value. cap: never more than a share of
-            the effective sample size (batch_size). solve: the exponent that gives the wished effective size (alpha).
+            the effective sample size (batch_size). ess: the present value times scale * ratio, at once (batch_size).
+            solve: the exponent that gives the wished effective size (alpha).
         gain: Power of the ratio to the target, or of the fixed factor of kl_step; 0: the scheduled value.
-        rate: Of the law "additive", which it implies.
+        rate: Of the law "additive", which it implies: what is added to the scheduled value where the ratio is 2, and
+            taken from it where the ratio is 0. It is in units of the parameter, and no share of it: 0.5 of a learning
+            rate of 1e-3 means its bounds.
         scale: Factor of the scheduled value.
         min, max: Bounds.
         min_factor, max_factor: The same in factors of the scheduled value.
@@ -244,7 +247,7 @@ def adapt(name: str, arguments: Mapping[str, Any]) -> Adapt:
         how = Adapt(**arguments)
     except SettingsError as error:
         raise SettingsError(f"{name}: {error}") from error
-    for law, only in (("cap", "batch_size"), ("solve", "alpha"), ("noise", "learning_rate")):
+    for law, only in (("cap", "batch_size"), ("ess", "batch_size"), ("solve", "alpha"), ("noise", "learning_rate")):
         if how.law == law and name != only:
             raise SettingsError(f"{name}: law={law} is for {only}")
     return how

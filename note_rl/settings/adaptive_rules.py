@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-LAWS = ("feed_forward", "noise", "additive", "kl_step", "cap", "solve")
+LAWS = ("feed_forward", "noise", "additive", "kl_step", "cap", "solve", "ess")
 
 
 @dataclass(frozen=True)

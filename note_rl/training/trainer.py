@@ -72,6 +72,7 @@ class Trainer:
         make = StateMaker(agent, learner, settings, policy, self.num_store, self.shard)
         self.state = make.first(seed) if former is None else make.next(former, seed)
         self.feed = self.fed_by(Feed)
+        self.is_running = False
         self._loss = math.nan  # of the last update block
         self._updates: list[Update] = []  # of the last phase that had any
         self._rates: dict[str, float] = {}  # that the optimizers were given for them
@@ -143,6 +144,7 @@ class Trainer:
     def _collecting(self) -> Iterator[None]:
         """Environments are at work within; what was adapted is put back afterwards."""
         goes_on = False
+        self.is_running = True
         try:
             self.feed.begin()
             yield
@@ -153,6 +155,7 @@ class Trainer:
             goes_on = True
             raise
         finally:
+            self.is_running = False
             self.feed.end(goes_on)
             self.adaptation.put_back()
 
@@ -251,7 +254,7 @@ class Trainer:
         """Decides what to change before the next iteration; so does the agent's adjust_func(), where it has learned."""
         self.adaptation.end_of_phase(self.clock)
         adjust = getattr(self.agent, "adjust_func", None)
-        if adjust is not None and self.adaptation.measurements.last is not None:
+        if adjust is not None and self.adaptation.measurements.has_learned:
             adjust()
 
     def reported(self) -> dict[str, float]:

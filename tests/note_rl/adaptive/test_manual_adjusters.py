@@ -113,7 +113,7 @@ def test_noise_of_gradients_sets_several_optimizers(framework: Framework) -> Non
         (lambda agent: agent.adjust_batch_size(batch_parms={}), "did you mean batch_params"),
         (lambda agent: agent.adabatch(0), "num_samples must be at least 1, got 0"),
         (lambda agent: agent.adjust(target_noise=1.0), "needs num_samples"),
-        (lambda agent: agent.adabatch(2, batch_params={}, lr_params={}), "leave lr_params out"),
+        (lambda agent: agent.adjust_window_size(rule="tail"), "rule must be one of mass, ess"),
         (lambda agent: agent.adjust_window_size(scale=0.0), "must be above 0"),
         (lambda agent: agent.adjust(clip_params={"rat": 1}), "clip: there is no 'rat'; did you mean rate"),
         (lambda agent: agent.adjust(lr_params=3), "must be a dict"),

@@ -215,7 +215,6 @@ NEAR = [
     ("train", {"total_timesteps": 3}, "here it is total_steps"),
     ("train", {"window_size_fn": len}, "attribute of the agent"),
     ("set", {"ppo": True}, "did you mean PPO?"),
-    ("set", {"MA": False}, "here it is MARL"),
     ("set", {"epsilon": 0.1}, "belongs to the policy"),
     ("set", {"buffer_size": 100}, "here it is pool_size"),
     ("set", {"lr": 1e-3}, "is the optimizer's"),
