@@ -64,13 +64,19 @@ class RL_pytorch(Agent):  # noqa: N801 (the manuals' name)
             raise SettingsError(f"device={device!r} cannot be used: {str(error).splitlines()[0]}") from error
 
     def train(
-        self, optimizer: Any = None, episodes: int | None = None, *, total_steps: int | None = None, **options: Any
+        self,
+        optimizer: Any = None,
+        episodes: int | None = None,
+        *further: Any,
+        total_steps: int | None = None,
+        **options: Any,
     ) -> TrainResult:
         """Trains until `episodes` have ended or the agent has taken `total_steps` environment steps in its life.
 
         Args:
             optimizer: A torch optimizer, or a list with one per parameter group; None: the one used before.
             episodes: Episodes in this call; schedules and beta go from their start to their end in each.
+            *further: There are none: the manuals' `train_loss` is for agents in Keras.
             total_steps: Environment steps over the agent's life; a rollout, or an episode where set() is told no
                 train_freq, is brought to its end. A restored run that is to go on exactly as if it had
                 never stopped is given the same number again; with episodes= it would count from this call on.
@@ -81,6 +87,11 @@ class RL_pytorch(Agent):  # noqa: N801 (the manuals' name)
             NoteRLError: Settings, environment and agent do not fit each other, or a file cannot be written.
             DivergedError: The loss became infinite or not a number.
         """
+        if further or hasattr(optimizer, "update_state"):
+            raise SettingsError(
+                "train() of an agent in PyTorch takes no train_loss: begin with the optimizer, as in "
+                "train(optimizer, 100); the losses are in agent.loss_list"
+            )
         return self._train(optimizer, Budget(total_steps=total_steps, episodes=episodes), options)
 
     @global_batch_first

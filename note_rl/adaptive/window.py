@@ -3,7 +3,7 @@
 Larger pools are mostly better (Fedus et al. 2020, https://arxiv.org/abs/2007.06700), so that only what would hardly be
 read again is given up: the oldest transitions while their share of all that is drawn stays below 2 %, never more than a
 tenth at once, only where few transitions make up most of what is drawn, and never below what the effective sample size
-asks to be kept. `beyond_effective` is the manuals' rule, which keeps the newest, as many as that size, whatever they are.
+asks to be kept. `beyond_effective` is the manuals' rule: the newest stay, as many as that size, whatever they are.
 """
 
 import math

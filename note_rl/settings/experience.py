@@ -347,7 +347,7 @@ class SequenceSettings:
 ExperienceSettings = ReplaySettings | RolloutSettings | SequenceSettings
 
 _OF_POOLS = tuple(str(one.manual_name) for one in fields_of(Window))
-_OF_TRAIN = (*_OF_POOLS, "window_size_ppo", "processes_her", "processes_pr")
+_OF_TRAIN = (*_OF_POOLS, "window_size_ppo")
 
 
 def with_train_arguments(
@@ -358,17 +358,12 @@ def with_train_arguments(
     Args:
         experience: What set() was told.
         window_size_func: Asked before `window_size_ppo` and `window_size_pr`, which are what holds without it.
-        **windows: In the manuals' names: window_size, clearing_freq, window_size_, window_size_ppo, window_size_pr; and
-            processes_her and processes_pr, which only have to go with the settings.
+        **windows: In the manuals' names: window_size, clearing_freq, window_size_, window_size_ppo, window_size_pr.
 
     Raises:
         SettingsError: Arguments that do not go with the kind of experience.
     """
     refuse_unknown("with_train_arguments", windows, _OF_TRAIN)
-    if getattr(experience, "hindsight", None) is None:
-        refuse_given(windows, ["processes_her"], "prepares hindsight batches; add HER=True to set()")
-    if experience.priority is None:
-        refuse_given(windows, ["processes_pr"], "prepares prioritized batches; add PR=True to set()")
     if isinstance(experience, SequenceSettings):
         refuse_given(windows, _OF_TRAIN, "does not go with sequences=True, whose pool is as long as pool_size says")
         return experience

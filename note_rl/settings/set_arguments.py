@@ -39,7 +39,7 @@ def settings_from_set(**arguments: Any) -> Settings:
     Raises:
         SettingsError: Arguments that are unknown, of another kind, out of range or contradict each other.
     """
-    given = _without_synonyms(_checked(arguments))
+    given = _without_synonyms(_with_passes(_checked(arguments)))
     experience = _experience(given)
     policy = exploration(given.get("policy"), given.get("noise"), per_agent=given.get("MARL", False))
     return Settings(experience=experience, policy=policy, **_of(Settings, given))
@@ -50,6 +50,20 @@ def with_former(former: Given, arguments: Given) -> dict[str, Any]:
     others = {**SYNONYMS, **{name: synonym for synonym, name in SYNONYMS.items()}}
     said = {*arguments, *(others[name] for name in arguments if name in others)}
     return {**{name: value for name, value in former.items() if name not in said}, **arguments}
+
+
+def _with_passes(given: Given) -> Given:
+    """Those of PPO, where the manuals' num_updates is how often each rollout is gone through."""
+    if not given.get("PPO") or given.get("sequences") or "num_updates" not in given:
+        return given
+    told = given["num_updates"]
+    if given.get("num_epochs") not in (None, told):
+        raise SettingsError(
+            f"num_updates={told} and num_epochs={given['num_epochs']} both say how often a rollout is gone through; "
+            "give one of them"
+        )
+    say_once(_log, f"num_updates={told} with PPO=True: {told} passes over each rollout, which is num_epochs={told}")
+    return {**{name: value for name, value in given.items() if name != "num_updates"}, "num_epochs": told}
 
 
 def _experience(given: Given) -> ExperienceSettings:

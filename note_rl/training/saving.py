@@ -13,7 +13,12 @@ import numpy as np
 from note_rl.errors import CheckpointError, SettingsError
 from note_rl.support.checking import checked, file_name
 from note_rl.training.callbacks import Callback, Logs
-from note_rl.training.checkpoint import check_writable, write_checkpoint
+from note_rl.training.checkpoint import (
+    check_writable,
+    remove_checkpoint,
+    write_checkpoint,
+    write_checkpoint_folder,
+)
 from note_rl.types import Array
 
 _log = logging.getLogger(__name__)
@@ -32,6 +37,7 @@ class SavingOptions:
         param_only: Parameters without optimizers, pool and random states.
         with_experience: Whether the replay pool goes along.
         in_background: Whether files are written by a thread, from a copy, while training goes on.
+        as_folder: Whether a folder with a file for each array is written in place of each file.
     """
 
     path: Path
@@ -41,14 +47,19 @@ class SavingOptions:
     param_only: bool = False
     with_experience: bool = True
     in_background: bool = False
+    as_folder: bool = False
 
     def __post_init__(self) -> None:
         for name, told in checked(save_freq=self.freq, max_save_files=self.max_files).items():
             object.__setattr__(self, "freq" if name == "save_freq" else "max_files", told)
 
 
-def saving_options(agent: Any, with_experience: bool, in_background: bool) -> SavingOptions | None:
+def saving_options(agent: Any, **told: bool) -> SavingOptions | None:
     """The options that an agent's attributes describe; None without `path`.
+
+    Args:
+        agent: Whose they are.
+        **told: What train() was told: with_experience, in_background and as_folder.
 
     Raises:
         SettingsError: Options without a path, or values of the wrong kind.
@@ -64,8 +75,7 @@ def saving_options(agent: Any, with_experience: bool, in_background: bool) -> Sa
         max_files=agent.max_save_files,
         best_only=agent.save_best_only,
         param_only=agent.save_param_only,
-        with_experience=with_experience,
-        in_background=in_background,
+        **told,
     )
 
 
@@ -82,10 +92,11 @@ class Snapshot:
 
 
 class FileWriter:
-    """Writes snapshots to files, in this thread or in another one, at most one at a time."""
+    """Writes snapshots to files (or folders), in this thread or in another one, at most one at a time."""
 
-    def __init__(self, in_background: bool) -> None:
+    def __init__(self, in_background: bool, as_folder: bool = False) -> None:
         self._in_background = in_background
+        self._write_checkpoint = write_checkpoint_folder if as_folder else write_checkpoint
         self._thread: threading.Thread | None = None
         self._failure: CheckpointError | None = None
 
@@ -102,7 +113,7 @@ class FileWriter:
         """
         self.wait()
         if not self._in_background:
-            write_checkpoint(path, snapshot.arrays, snapshot.head)
+            self._write_checkpoint(path, snapshot.arrays, snapshot.head)
             written()
             return
         arguments = (path, snapshot.copy(), written)
@@ -111,7 +122,7 @@ class FileWriter:
 
     def _write(self, path: Path, snapshot: Snapshot, written: Callable[[], None]) -> None:
         try:
-            write_checkpoint(path, snapshot.arrays, snapshot.head)
+            self._write_checkpoint(path, snapshot.arrays, snapshot.head)
             written()
         except CheckpointError as error:
             self._failure = error
@@ -158,8 +169,8 @@ class Saver(Callback):
         self._snapshot = snapshot
         self._record = record
         self._mean_return = mean_return
-        check_writable(options.path)
-        self._writer = FileWriter(options.in_background)
+        check_writable(options.path, options.as_folder)
+        self._writer = FileWriter(options.in_background, options.as_folder)
         self._saved_episode = self._episode()
 
     def _episode(self) -> int:
@@ -251,6 +262,6 @@ class SavingRecord:
 def _remove(paths: list[Path]) -> None:
     for path in paths:
         try:
-            path.unlink(missing_ok=True)
+            remove_checkpoint(path)
         except OSError as error:
             _log.warning("cannot remove the former file %s: %s", path, error.strerror)

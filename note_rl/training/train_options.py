@@ -39,18 +39,21 @@ class TrainOptions:
     parallel_training_and_save: bool = setting(
         False, flag, text="Files written while training are written in the background."
     )
+    parallel_dump: bool = setting(
+        False,
+        flag,
+        text="Each of them is a folder with a file for every array, written several at a time; restore() reads both.",
+    )
     num_store: int = setting(
         1, Count(), text="Rounds of collecting (episodes, `train_freq` steps or rollouts) before each training phase."
     )
     processes_her: int | None = setting(
         None,
         Count(),
-        text="Taken, but hindsight minibatches are prepared in this process: measured on a CPU, that and the same of "
-        "prioritized ones is 2-3% of training time, less than handing them over would cost; None: the same.",
+        text="Taken, and without effect: hindsight minibatches are prepared in this process, as that and the same of "
+        "prioritized ones was measured as 2-3% of training time, less than handing them over would cost.",
     )
-    processes_pr: int | None = setting(
-        None, Count(), text="As `processes_her`, for prioritized minibatches; None: the same."
-    )
+    processes_pr: int | None = setting(None, Count(), text="As `processes_her`, for prioritized minibatches.")
     window_size: int | float | WindowFunction | None = like(Window, "size")
     clearing_freq: int | None = like(Window, "clearing_freq")
     window_size_: int | None = like(Window, "clear_size")
@@ -87,22 +90,15 @@ class TrainOptions:
     p: int | None = setting(
         None,
         Count(0),
-        text="Progress lines in all; 0 is silent; None: 10. They are logged; where logging is not configured, stderr "
-        "shows them while training lasts.",
+        text="Progress lines in all, not the number of episodes between two of them, as one of the manuals has it: for "
+        "a line every 50 of 200 episodes, p is 4. 0 is silent; None: 10. They are logged; where logging is not "
+        "configured, stderr shows them while training lasts.",
     )
 
     def __post_init__(self) -> None:
         """Refuses values out of range."""
         check_fields(self)
         object.__setattr__(self, "callbacks", as_callbacks(self.callbacks))
-
-    def say_what_is_missing(self) -> None:
-        """Tells, once per process, what runs in this process although processes were asked for."""
-        if self.processes_her or self.processes_pr:
-            say_once(
-                _log,
-                "processes_her, processes_pr: minibatches are prepared in this process, which takes 2-3% of the time",
-            )
 
     def num_envs(self, chosen: int | str | None, env: Any) -> int | str | None:
         """Environments stepped together: what set() said, the length of a list, or one per process asked for."""
@@ -146,8 +142,6 @@ class TrainOptions:
             window_size_ppo=self.window_size_ppo,
             window_size_pr=self.window_size_pr,
             window_size_func=window_size_func,
-            processes_her=self.processes_her,
-            processes_pr=self.processes_pr,
         )
 
 

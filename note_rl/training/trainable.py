@@ -102,9 +102,13 @@ class Trainable(Declared, Persistent):
             )
         with on_the_console(options.p != 0):
             self._check_methods()
-            saving = saving_options(self, options.save_data, options.parallel_training_and_save)
+            saving = saving_options(
+                self,
+                with_experience=options.save_data,
+                in_background=options.parallel_training_and_save,
+                as_folder=options.parallel_dump,
+            )
             trainer = self._ready_trainer(optimizer, options)
-            options.say_what_is_missing()
             progress = ProgressLines(budget, 10 if options.p is None else options.p)
             with self._saving(saving, trainer) as savers:
                 hooks = Hooks([*callbacks, *options.callbacks, progress, *savers], self)

@@ -10,7 +10,7 @@ from note_rl.support.checking import refuse_unknown
 from tuner.trial.messages import JsonDict
 
 _STARTED_HERE = ("ddp", "mirrored")
-_WITHOUT_EFFECT = ("processes_her", "processes_pr")  # in train(), too, which wants HER or PR for them all the same
+_WITHOUT_EFFECT = ("processes_her", "processes_pr")  # in train(), too
 _TRAIN = ("processes", "processes_her", "processes_pr", "jit_compile", "num_store", "parallel_store_and_training")
 
 

@@ -84,13 +84,15 @@ def train(framework: str, model: Any, episodes: int, rates: Sequence[float] = (1
 
 
 def run_short(framework: str, name: str, snippet: Snippet) -> None:
-    """Four episodes in the current folder, as printed but for the name's sake; files are there afterwards."""
+    """Four episodes in the current folder, with two processes at most; files are there afterwards."""
     model = build(framework, snippet)
     if snippet.attributes:
         model.save_freq = FEWER["save_freq"]
     if "best" in name:
         model.set(trial_count=FEWER["trial_count"])
     options = {"jit_compile": False, "p": 0} | snippet.train if framework == "keras" else snippet.train
+    if "processes" in options:
+        options = {**options, "processes": 2}
     result = train(framework, model, 4, **options)
     assert len(result.returns) >= 4
     files = sorted(path.name for path in Path.cwd().iterdir())

@@ -1,17 +1,26 @@
 """The snippets of manual 001, an older one, with few episodes: what they need beyond the corrections of the others.
 
-- `from Note.RL import rl`, then `rl.X`: policies are in note_rl.policy, noises in note_rl.noise (note_rl.RL is the base
-  class of agents, so no package can have that name).
+- `from Note.RL import rl` is `from note_rl import rl` (note_rl.RL is the base class of agents, so no package can have
+  that name).
 - `Note.models.docs_example.RL.note`, `.keras` and `.pytorch` are note_rl.examples.keras and note_rl.examples.pytorch;
-  the agents of `.note` are those of `.keras`. `pool_network.DQN_PR` is `pool_network.DQN_pr`.
-- `MA=True` is `MARL=True`; `epsilon` of set() is that of the policy, whose argument is `eps`.
+  the agents of `.note` are those of `.keras`.
+- `epsilon` of set() is that of the policy.
 - `shuffle=` of train() is gone: minibatches are drawn at random always.
 - `DQN(hidden_dim=...)` is `hidden_size`.
+- PyTorch: train() begins with the optimizer.
+
+Its distributed_training() is in test_distributed_training.py.
 """
 
-import pytest
+import pickle
 
-from note_rl.errors import SettingsError
+import keras
+import numpy as np
+import pytest
+import torch
+
+from note_rl import nn, rl
+from note_rl.errors import CheckpointError, SettingsError
 from tests.note_rl.manuals.snippets import (
     DQN_SET,
     HER_SET,
@@ -43,9 +52,9 @@ SNIPPETS = {
     "MADDPG": Snippet(
         "MADDPG",
         (128, 0.1, 0.98, 0.005),
-        {"pool_size": 3000, "batch": 32, "trial_count": 10, "MARL": True},
+        {"pool_size": 3000, "batch": 32, "trial_count": 10, "MA": True},
         "softmax",
-        correction=f"MARL=True for MA=True; {TWO_AGENTS}",
+        correction=TWO_AGENTS,
     ),
     "DQN in a pool": Snippet("pool_network.DQN", (4, 128, 2, 7), POOL_SET, "eps", POOL),
     "HER in a pool": Snippet(
@@ -57,44 +66,65 @@ SNIPPETS = {
         correction=f"{NO_ROBOT}; for PyTorch train_loss is no argument of train()",
     ),
     "DQN in a pool, prioritized": Snippet(
-        "pool_network.DQN_pr",
+        "pool_network.DQN_PR",
         (4, 128, 2, 7),
-        {**POOL_SET, "PR": True},
+        POOL_SET,
         "eps",
         {**POOL, "processes_pr": 4},
-        frameworks=("keras",),
-        correction="DQN_pr for DQN_PR; PR=True, without which processes_pr has nothing to prepare",
     ),
     "train() by keywords": Snippet(
         "pool_network.DQN", (4, 128, 2, 8), POOL_SET, "eps", {**POOL, "processes": 8}, frameworks=("keras",)
     ),
 }
-SLOWER = {"DQN in a pool", "HER in a pool", "DQN in a pool, prioritized", "train() by keywords"}  # as those of 000
 
 
-def _cases():
-    for name, snippet in SNIPPETS.items():
-        for framework in snippet.frameworks:
-            marks = [pytest.mark.slow] if name in SLOWER else []
-            yield pytest.param(name, framework, marks=marks, id=f"{name}-{framework}")
-
-
-@pytest.mark.parametrize(("name", "framework"), list(_cases()))
+@pytest.mark.parametrize(
+    ("name", "framework"), [(name, framework) for name, one in SNIPPETS.items() for framework in one.frameworks]
+)
 def test_snippet(name, framework, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run_short(framework, name, SNIPPETS[name])
 
 
-def test_the_usage_example_of_set():
-    """Corrections: hidden_size for hidden_dim, eps for epsilon."""
-    snippet = Snippet(
-        "DQN",
-        {"state_dim": 4, "hidden_size": 128, "action_dim": 2},
-        {**DQN_SET, "trial_count": 100, "criterion": 200.0, "PR": True, "initial_TD": 7.0, "alpha": 0.7},
-        "eps",
+@pytest.mark.parametrize("framework", ["keras", "pytorch"])
+def test_the_usage_example_of_set(framework):
+    """Correction: hidden_size for hidden_dim."""
+    snippet = Snippet("DQN", {"state_dim": 4, "hidden_size": 128, "action_dim": 2}, {}, "eps")
+    model = build(framework, snippet)
+    model.set(
+        policy=rl.EpsGreedyQPolicy(epsilon=0.01),
+        pool_size=10000,
+        batch=64,
+        update_steps=10,
+        trial_count=100,
+        criterion=200.0,
+        PR=True,
+        initial_TD=7.0,
+        alpha=0.7,
     )
-    model = build("pytorch", snippet)
-    assert train("pytorch", model, 15, p=0).num_gradient_steps > 0
+    assert model.settings.policy.eps == 0.01
+    assert train(framework, model, 15, p=0).num_gradient_steps > 0
+
+
+@pytest.mark.parametrize("framework", ["keras", "pytorch"])
+def test_dqn_pr_is_prioritized_by_itself(framework):
+    """The manual's DQN_PR is told nothing of PR."""
+    model = build(framework, SNIPPETS["DQN in a pool, prioritized"])
+    assert model.settings.experience.priority is not None
+    model.set(PR=False)
+    assert model.settings.experience.priority is None
+
+
+def test_synonyms_are_two_names_of_one_thing():
+    model = build("pytorch", SNIPPETS["MADDPG"])
+    assert model.settings.multi_agent
+    model.set(MARL=True, num_updates=3)  # a later call may say it by the other name
+    model.set(gradient_steps=2)
+    assert model.settings.experience.gradient_steps == 2
+    with pytest.raises(SettingsError, match="are two names of one thing; give one"):
+        model.set(MA=True, MARL=True)
+    with pytest.raises(SettingsError, match="epsilon is a probability: between 0 and 1, got 2"):
+        rl.EpsGreedyQPolicy(epsilon=2)
 
 
 def test_what_is_corrected_is_refused_in_words():
@@ -103,5 +133,30 @@ def test_what_is_corrected_is_refused_in_words():
         model.set(epsilon=0.01)
     with pytest.raises(SettingsError, match=r"train\(\) has no argument 'shuffle'"):
         model.train(episodes=1, shuffle=True)
-    with pytest.raises(SettingsError, match="processes_pr=4 prepares prioritized batches; add PR=True"):
-        train("pytorch", model, 1, processes_pr=4)
+    train_loss, optimizer = keras.metrics.Mean(), object()
+    for printed in ((train_loss, optimizer, 100), (train_loss, optimizer), (None, optimizer, 100)):
+        with pytest.raises(SettingsError, match="in PyTorch takes no train_loss: begin with the optimizer"):
+            model.train(*printed, pool_network=True, processes=7, processes_her=4)
+
+
+@pytest.mark.parametrize("framework", ["keras", "pytorch"])
+def test_processes_that_prepare_minibatches_are_taken_without_a_word(framework, caplog):
+    model = build(framework, SNIPPETS["DQN"])
+    with caplog.at_level("WARNING", logger="note_rl"):
+        train(framework, model, 2, p=0, processes_her=4, processes_pr=4)
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize("protocol", [2, pickle.HIGHEST_PROTOCOL])
+def test_parameters_in_a_pickle_are_named_as_such(tmp_path, protocol):
+    """The manuals' pickle.dump(model.param): reading such a file would run what stands in it."""
+    (tmp_path / "param.dat").write_bytes(pickle.dumps([np.ones(3)], protocol))
+    torch.save({"layer": torch.ones(2)}, tmp_path / "param.pt")
+    model = build("pytorch", SNIPPETS["DQN"])
+    for name in ("param.dat", "param.pt"):
+        for read in (model.restore_param, model.restore, nn.restore_param):
+            with pytest.raises(CheckpointError, match=f"{name} is a pickle, or was written by torch.save, which is"):
+                read(tmp_path / name)
+    (tmp_path / "param.dat").write_bytes(b"\x80\x04 and no more")
+    with pytest.raises(CheckpointError, match="is damaged or no checkpoint"):
+        model.restore_param(tmp_path / "param.dat")

@@ -6,7 +6,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from note_rl.errors import SettingsError
+from note_rl.errors import NoteRLError, SettingsError
 from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
 from note_rl.policy.noise import GaussianWhiteNoiseProcess
 from tests.note_rl.manuals.snippets import DQN_SET, build, train
@@ -44,15 +44,25 @@ def test_looking_saving_and_restoring(framework, tmp_path, monkeypatch):
     assert issubclass(type(model), nn.RL if framework == "keras" else nn.RL_pytorch)
 
 
-def test_the_example_of_set():
-    """Corrections: SoftmaxPolicy, as PPO needs the probability of what was done; num_epochs instead of num_updates."""
-    model = build("pytorch", SNIPPETS["PPO"])
+@pytest.mark.parametrize("framework", ["keras", "pytorch"])
+def test_the_example_of_set(framework):
+    """As printed; to train, SoftmaxPolicy, as PPO needs the probability of what was done.
+
+    num_updates is how often each rollout is gone through: 4 * 128 / 64 gradient steps.
+    """
+    model = build(framework, SNIPPETS["PPO"])
     printed = {"noise": None, "pool_size": 100000, "batch": 64, "PPO": True, "PR": True, "trial_count": 100}
     fresh = type(model)(4, 128, 2)
-    with pytest.raises(SettingsError, match="num_updates=4 belongs to replay"):
-        fresh.set(policy=EpsGreedyQPolicy(eps=0.1), num_updates=4, criterion=500.0, **printed)
-    fresh.set(policy=SoftmaxPolicy(), num_epochs=4, rollout_steps=128, criterion=500.0, **printed)
-    assert train("pytorch", fresh, 4, p=0).num_gradient_steps > 0
+    fresh.set(policy=EpsGreedyQPolicy(eps=0.1), num_updates=4, criterion=500.0, **printed)
+    assert fresh.settings.experience.num_epochs == 4
+    with pytest.raises(NoteRLError, match="SoftmaxPolicy"):
+        train(framework, fresh, 4, p=0)
+    fresh.set(policy=SoftmaxPolicy(), rollout_steps=128)
+    assert train(framework, fresh, 4, p=0).num_gradient_steps == 8
+    with pytest.raises(SettingsError, match="num_updates=4 and num_epochs=3 both say how often a rollout is gone"):
+        fresh.set(num_epochs=3)
+    with pytest.raises(SettingsError, match="belongs to replay"):
+        fresh.set(gradient_steps=4)
 
 
 def test_hindsight_with_a_reward_of_ones_own():

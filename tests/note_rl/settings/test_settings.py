@@ -207,9 +207,6 @@ def test_windows_are_told_to_train():
 @pytest.mark.parametrize(
     ("experience", "arguments", "message"),
     [
-        (replay(), {"processes_her": 4}, "processes_her=4 prepares hindsight batches; add HER=True"),
-        (replay(), {"processes_pr": 4}, "processes_pr=4 prepares prioritized batches; add PR=True"),
-        (on_policy(), {"processes_her": 4}, "add HER=True"),
         (replay(), {"window_size": 1.5}, "is a share"),
         (replay(), {"window_size": 0}, "window_size must be at least 1, got 0"),
         (replay(), {"window_size": 7}, "leaves 7 transitions of the pool, less than a minibatch"),

@@ -142,8 +142,8 @@ def test_processes_that_have_no_use_are_told_of_once(framework, caplog, monkeypa
 def test_what_is_refused_is_not_talked_about_first(framework, caplog, monkeypatch):
     monkeypatch.setattr(errors, "_said", set())
     agent, optimizer = dqn(framework)
-    with caplog.at_level(logging.INFO, logger="note_rl"), pytest.raises(SettingsError, match="add HER=True"):
-        agent.train(optimizer=optimizer, episodes=1, processes_her=2, p=0)
+    with caplog.at_level(logging.INFO, logger="note_rl"), pytest.raises(SettingsError, match="add PR=True"):
+        agent.train(optimizer=optimizer, episodes=1, window_size_pr=30, p=0)
     assert caplog.records == []
 
 

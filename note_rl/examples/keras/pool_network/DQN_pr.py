@@ -1,6 +1,12 @@
-"""Deep Q-network for prioritized replay: the same agent, with set(PR=True)."""
+"""Deep Q-network for prioritized replay: set() need not be told PR=True."""
 # ruff: noqa: N999 (the manuals' name of the module)
 
-from note_rl.examples.keras.pool_network.DQN import DQN
+from types import MappingProxyType
 
-__all__ = ["DQN"]
+from note_rl.examples.keras.pool_network.DQN import DQN as SideBySide  # noqa: N811
+
+
+class DQN(SideBySide):
+    """The agent of `pool_network.DQN`, whose replay is prioritized unless set() is told PR=False."""
+
+    set_defaults = MappingProxyType({"PR": True})
