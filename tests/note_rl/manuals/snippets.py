@@ -2,7 +2,7 @@
 
 import importlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -83,9 +83,21 @@ def train(framework: str, model: Any, episodes: int, rates: Sequence[float] = (1
     return result
 
 
+def _small(arguments: tuple[Any, ...] | dict[str, Any]) -> tuple[Any, ...] | dict[str, Any]:
+    """The same with layers of 8 units instead of 128."""
+    if isinstance(arguments, dict):
+        return {name: 8 if value == 128 else value for name, value in arguments.items()}
+    return tuple(8 if value == 128 else value for value in arguments)
+
+
 def run_short(framework: str, name: str, snippet: Snippet) -> None:
-    """Four episodes in the current folder, with two processes at most; files are there afterwards."""
-    model = build(framework, snippet)
+    """Four episodes in the current folder, in small: networks, gradient steps and processes are few.
+
+    Files are there afterwards.
+    """
+    model = build(framework, replace(snippet, arguments=_small(snippet.arguments)))
+    if not snippet.settings.get("PPO"):
+        model.set(num_updates=4)
     if snippet.attributes:
         model.save_freq = FEWER["save_freq"]
     if "best" in name:

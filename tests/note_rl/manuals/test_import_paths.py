@@ -3,6 +3,8 @@
 import importlib
 import inspect
 import pickle
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ PATHS = {
     "MADDPG": "DDPG",
     "pool_network.DQN": "DQN",
     "pool_network.DQN_pr": "DQN",
+    "pool_network.DQN_PR": "DQN",
     "pool_network.PPO": "PPO",
     "pool_network.PPO_pr": "PPO",
     "pool_network.DDPG_HER": "DDPG",
@@ -25,6 +28,24 @@ PATHS = {
 
 def agent_class(framework: Framework, path: str) -> Any:
     return getattr(importlib.import_module(f"note_rl.examples.{framework.package}.{path}"), PATHS[path])
+
+
+def import_lines() -> list[str]:
+    """Those that the README says in place of the manuals'."""
+    table = Path("README.md").read_text().partition("| Note_rl | note_rl |")[2].partition("\n\n")[0]
+    rows = [row.split(" | ")[1] for row in table.splitlines() if row.count(" | ") == 1]
+    return [line for row in rows for line in re.findall(r"`(from [^`]+)`", row)]
+
+
+@pytest.mark.parametrize("line", import_lines())
+def test_import_lines_in_place_of_the_manuals(line: str) -> None:
+    names: dict[str, Any] = {}
+    exec(line, names)
+    assert len(names) == 2  # and the builtins
+
+
+def test_there_are_import_lines() -> None:
+    assert len(import_lines()) == 7
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -78,6 +78,7 @@ SNIPPETS = {
 }
 
 
+@pytest.mark.usefixtures("eager_updates")
 @pytest.mark.parametrize(
     ("name", "framework"), [(name, framework) for name, one in SNIPPETS.items() for framework in one.frameworks]
 )

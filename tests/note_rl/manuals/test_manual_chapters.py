@@ -108,6 +108,16 @@ def test_the_learning_rate_of_the_constructor_is_that_of_the_optimizers_not_give
     assert model.train(episodes=3, p=0, jit_compile=False).num_gradient_steps > 0
 
 
+@pytest.mark.parametrize("framework", ["keras", "pytorch"])
+def test_an_agent_with_a_build_of_its_own_for_workers(framework):
+    """The newest Note_rl's `build_`, by which a worker makes what acts alone: workers here make the whole agent."""
+    module = importlib.import_module(f"tests.note_rl.manuals.with_build_{framework}")
+    model = module.DQN(4, 8, 2, 2)
+    model.set(policy=EpsGreedyQPolicy(0.5), num_updates=1, batch=4)
+    result = train(framework, model, 4, p=0, pool_network=True, processes=2)
+    assert result.num_gradient_steps > 0
+
+
 def test_an_environment_without_its_time_limit_is_allowed():
     """`gym.make('CartPole-v0').env` takes the limit of 200 steps away; training goes on, episodes only get longer."""
     module = importlib.import_module("note_rl.examples.pytorch.DQN")

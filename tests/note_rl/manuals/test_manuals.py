@@ -159,6 +159,7 @@ SNIPPETS = {
 }
 
 
+@pytest.mark.usefixtures("eager_updates")
 @pytest.mark.parametrize(
     ("name", "framework"),
     [
