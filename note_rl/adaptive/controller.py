@@ -210,11 +210,18 @@ class Controller:
         low, high = self.bounds(base)
         align = self.how.align if self.name == "batch_size" else 1
         rungs = {float(base)}
-        for factor in _RUNGS:
+        for factor in self._factors(base, low, high):
             rung = float(max(-(-base * factor // align) * align, align))
             if low <= rung <= high:
                 rungs.add(rung)
         return sorted(rungs)
+
+    def _factors(self, base: float, low: float, high: float) -> Sequence[float]:
+        """Of the rungs: all doubles and halves up to the bounds, where the law goes from the present value on."""
+        if self.law != "ess":
+            return _RUNGS
+        halves, doubles = (math.floor(abs(math.log2(max(bound, 1.0) / base))) for bound in (low, high))
+        return [2.0**exponent for exponent in range(-halves, doubles + 1) if exponent]
 
     def to_json(self) -> dict[str, Any]:
         """For checkpoints."""

@@ -44,7 +44,7 @@ class Rule:
         absolute_slew: The largest difference between two decisions.
         deadband: Factor of the ratio, up or down, that is taken for 1.
         whole: Only whole numbers.
-        ladder: At most 5 values, so that compiled code is made for each once.
+        ladder: At most 5 values, so that compiled code is made for each once; with law "ess", all up to the bounds.
         only_up: It never returns.
     """
 

@@ -44,6 +44,22 @@ def test_learning_rate_by_the_noise_of_its_step() -> None:
     assert Controller("learning_rate", Adapt(law="noise", slew=9)).decide(1.0, noisy).new == pytest.approx(0.7071, 1e-4)
 
 
+def test_a_batch_by_the_effective_size_goes_from_where_it_is() -> None:
+    """64 * 0.4 = 25.6 is nearest to 32, 32 * 3 = 96 to 128 (by factors), 128 * 0.3 = 38.4 to 32, within 16 to 300."""
+    controller = Controller("batch_size", Adapt(law="ess", min=16, max=300))
+    assert [controller.decide(64, health(q)).new for q in (0.4, 3.0, 1.2, 0.3, 1e-3, 1e9)] == [
+        32,
+        128,
+        128,
+        32,
+        16,
+        256,
+    ]
+    scaled = Controller("batch_size", Adapt(law="ess", min=16, max=300, scale=4.0))
+    assert [scaled.decide(64, health(q)).new for q in (0.25, 1.0, 0.25)] == [64, 256, 256]
+    assert Controller("batch_size", Adapt(law="ess"), gain=0.0).decide(64, health(0.1)).new == 64
+
+
 @pytest.mark.parametrize("name", RULES)
 def test_health_as_wished_or_no_gain_is_the_schedule_itself(name: str) -> None:
     for how, gain in ((Adapt(), 1.0), (Adapt(), 0.0), (Adapt(gain=0.0), 1.0)):
@@ -198,6 +214,7 @@ def test_state_survives_a_checkpoint() -> None:
         ({"gain": -1}, "gain must be at least 0"),
         ({"signals": ["kl"], "parameters": {"clip": {"law": "additive"}}}, "clip: law=additive needs rate"),
         ({"signals": ["kl"], "parameters": {"clip": {"law": "solve"}}}, "law=solve is for alpha"),
+        ({"signals": ["kl"], "parameters": {"clip": {"law": "ess"}}}, "law=ess is for batch_size"),
         ({"signals": ["kl"], "parameters": {"clip": {"min": 2, "max": 1}}}, "min=2 is above max=1"),
         ({"signals": ["gradient_noise"], "parameters": {"learning_rate": {}, "batch_size": {}}}, "adapt one of them"),
         ({"schedule": {"clip": [[5, 1.0], [5, 2.0]]}}, "in rising order"),

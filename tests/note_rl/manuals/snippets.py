@@ -96,8 +96,7 @@ def run_short(framework: str, name: str, snippet: Snippet) -> None:
     Files are there afterwards.
     """
     model = build(framework, replace(snippet, arguments=_small(snippet.arguments)))
-    if not snippet.settings.get("PPO"):
-        model.set(num_updates=4)
+    model.set(**({"num_epochs": 1} if snippet.settings.get("PPO") else {"num_updates": 4}))
     if snippet.attributes:
         model.save_freq = FEWER["save_freq"]
     if "best" in name:

@@ -42,7 +42,7 @@ def test_on_policy_rollouts_are_as_long_as_update_steps_of_all_environments_toge
             "one of them",
         ),
         ({"policy": GreedyQPolicy(), "pool_size": 10, "batch": 2, "rollout_steps": 5}, "PPO=True"),
-        ({"policy": GreedyQPolicy(), "PPO": True, "num_updates": 5}, "belongs to replay"),
+        ({"policy": GreedyQPolicy(), "PPO": True, "gradient_steps": 5}, "belongs to replay"),
         (
             {"policy": GreedyQPolicy(), "PPO": True, "rollout_steps": 8, "batch": 16, "num_envs": 1},
             "8 steps of each of 1 environments",
