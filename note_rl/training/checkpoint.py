@@ -13,6 +13,7 @@ import re
 import shutil
 import stat
 import tempfile
+import zipfile
 import zlib
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -187,11 +188,9 @@ def _read_arrays(folder: Path) -> dict[str, Array]:
 
 
 def _is_pickled(source: Path) -> bool:
-    """Whether a file begins and ends as pickle writes it since protocol 2, or begins as the archives of torch.save."""
+    """Whether a file begins and ends as pickle writes it since protocol 2, or is an archive, as torch.save writes."""
     content = source.read_bytes()
-    return content.startswith(b"PK\x03\x04") or (
-        content[:1] == b"\x80" and content[1:2] < b"\x08" and content[-1:] == b"."
-    )
+    return zipfile.is_zipfile(source) or (content[:1] == b"\x80" and content[1:2] < b"\x08" and content[-1:] == b".")
 
 
 def _checksum(arrays: Mapping[str, Array]) -> int:
