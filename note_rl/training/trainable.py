@@ -245,7 +245,7 @@ class Trainable(Declared, Persistent):
         return replace(told, experience=experience, num_envs=num_envs, workers=workers)
 
     def _take_global_batch(self, size: int | None) -> None:
-        """Trains on minibatches of so many samples, all replicas together, until set() is called again; None: as now.
+        """Trains on minibatches of this size, all replicas together, until set() is called again; None: as now.
 
         Raises:
             SettingsError: It is no whole number of at least 1, or the other settings do not allow it.

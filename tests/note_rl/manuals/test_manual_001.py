@@ -109,7 +109,7 @@ def test_the_usage_example_of_set(framework):
 
 @pytest.mark.parametrize("framework", ["keras", "pytorch"])
 def test_dqn_pr_is_prioritized_by_itself(framework):
-    """The manual's DQN_PR is told nothing of PR."""
+    """The manual's set() for DQN_PR does not say PR."""
     model = build(framework, SNIPPETS["DQN in a pool, prioritized"])
     assert model.settings.experience.priority is not None
     model.set(PR=False)

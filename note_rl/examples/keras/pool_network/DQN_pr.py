@@ -1,4 +1,4 @@
-"""Deep Q-network for prioritized replay: set() need not be told PR=True."""
+"""Deep Q-network for prioritized replay, which set() need not ask for."""
 # ruff: noqa: N999 (the manuals' name of the module)
 
 from types import MappingProxyType
@@ -7,6 +7,6 @@ from note_rl.examples.keras.pool_network.DQN import DQN as SideBySide  # noqa: N
 
 
 class DQN(SideBySide):
-    """The agent of `pool_network.DQN`, whose replay is prioritized unless set() is told PR=False."""
+    """The agent of `pool_network.DQN`, whose replay is prioritized unless set(PR=False) says otherwise."""
 
     set_defaults = MappingProxyType({"PR": True})
