@@ -1,7 +1,6 @@
 """Calls that run one after another in a thread of their own, so that the caller never waits for them."""
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable
 
@@ -53,23 +52,26 @@ class BackgroundCalls:
             self._changed.notify_all()
             return True
 
-    def close(self, timeout_s: float) -> bool:
+    def close(self, timeout_s: float, go_on: Callable[[], bool] = lambda: False) -> bool:
         """Accepts nothing more and waits for the calls under way.
 
         Args:
             timeout_s: after this the waiting calls are thrown away; one that has begun is left to itself.
+            go_on: asked then, whether to wait for as long again.
 
         Returns:
             Whether every call was made.
         """
-        deadline = time.monotonic() + timeout_s
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-            self._changed.wait_for(lambda: self._idle() or self._ended, timeout=deadline - time.monotonic())
-            done = self._idle()
-            self._waiting.clear()
-        return done
+            try:
+                while not self._changed.wait_for(lambda: self._idle() or self._ended, timeout=timeout_s):
+                    if not go_on():
+                        break
+                return self._idle()
+            finally:
+                self._waiting.clear()
 
     def _idle(self) -> bool:
         return not self._waiting and not self._busy

@@ -3,6 +3,9 @@
 import netrc
 import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 from urllib.parse import urlsplit
@@ -70,6 +73,43 @@ def has_key() -> bool:
         return False
     hosts = (urlsplit(server).netloc,) if server else DEFAULT_SERVERS
     return any(host in entries.hosts for host in hosts)
+
+
+@dataclass(frozen=True)
+class AgentsRun:
+    """The run that `wandb agent` has planned for this process; W&B would give its id to every run here.
+
+    Attributes:
+        run_id, sweep_id: At W&B.
+        project: That the sweep is in, if the agent says so.
+        entity: The same.
+    """
+
+    run_id: str
+    sweep_id: str
+    project: str | None
+    entity: str | None
+
+
+def agents_run() -> AgentsRun | None:
+    """What `wandb agent` has put into the environment; None: it has not started this process."""
+    run_id, sweep_id = (os.environ.get(name) for name in _OF_AN_AGENT)
+    if not run_id or not sweep_id:
+        return None
+    return AgentsRun(run_id, sweep_id, os.environ.get("WANDB_PROJECT"), os.environ.get("WANDB_ENTITY"))
+
+
+@contextmanager
+def without_agent() -> Iterator[None]:
+    """W&B reads inside that no agent has started this process, and takes the ids that it is given."""
+    kept = {name: os.environ.pop(name) for name in _OF_AN_AGENT if name in os.environ}
+    try:
+        yield
+    finally:
+        os.environ.update(kept)
+
+
+_OF_AN_AGENT: Final = ("WANDB_RUN_ID", "WANDB_SWEEP_ID")
 
 
 def run_id_of(folder: Path) -> tuple[str, bool]:

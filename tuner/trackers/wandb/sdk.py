@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def run_settings(server_timeout_s: float) -> "wandb.Settings":
-    """Quiet, without the user's code, console or git, and bounded in time."""
+def run_settings(timeout_s: float, sweep_id: str | None = None) -> "wandb.Settings":
+    """Quiet, without the user's code, console or git, and bounded in time; a part of a sweep of W&B's, if any."""
     import wandb
 
     return wandb.Settings(
@@ -25,8 +25,9 @@ def run_settings(server_timeout_s: float) -> "wandb.Settings":
         disable_git=True,
         symlink=False,  # `latest-run` links mean nothing with several runs open
         x_save_requirements=False,
-        init_timeout=server_timeout_s,
-        finish_timeout=server_timeout_s,
+        init_timeout=timeout_s,
+        finish_timeout=timeout_s,
+        sweep_id=sweep_id,
         finish_timeout_raises=True,
         # By default the stop button of one run's page would interrupt the whole study.
         stop_fn=lambda: logger.info("the stop button of W&B does not stop a run of a study"),

@@ -8,7 +8,7 @@ with `wandb sync`; if even that fails, W&B is off for the rest of the session.
 import logging
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,7 +18,15 @@ from tuner.results.wording import counted
 from tuner.support.plain_text import printable_copy, shortened
 from tuner.trackers.background import BackgroundCalls
 from tuner.trackers.base import RunInfo, Table
-from tuner.trackers.wandb.local import RUN_ID_FILE, Mode, check_settings, resolve_mode, run_id_of
+from tuner.trackers.wandb.local import (
+    RUN_ID_FILE,
+    Mode,
+    agents_run,
+    check_settings,
+    resolve_mode,
+    run_id_of,
+    without_agent,
+)
 from tuner.trackers.wandb.sdk import (
     disable_usage_statistics,
     lost_service_errors,
@@ -33,6 +41,10 @@ if TYPE_CHECKING:
     import wandb
 
 EXIT_GRACE_S: Final = 5.0
+OFFLINE_PATIENCE_S: Final = 600.0
+"""For one call of W&B's service process where nothing is sent: only one that hangs takes as long."""
+
+_OF_AN_AGENT: Final = ("study", "train")  # kinds of runs, of which `wandb agent` has planned the first one
 _LONGEST_NAME: Final = 128  # of what W&B takes
 _LONGEST_TAG: Final = 64
 
@@ -48,6 +60,8 @@ class WandbTracker:
         directory: where W&B's files go (a folder `wandb` in it); by default the folder of the
             study, so that one `wandb sync` sends all its runs, or of the run where there is no study.
         entity: W&B user or team; by default that of the key.
+        group: what its runs are grouped by; by default the study, or the agent and its environment.
+        tags: free words for each run, besides those that tell its kind.
         server_timeout_s: how long the server may take to accept a run, and at its end the rest of its data.
         queue_size: measurements that may wait; further ones are dropped, with one warning.
 
@@ -61,27 +75,34 @@ class WandbTracker:
         mode: str = "auto",
         directory: Path | str | None = None,
         entity: str | None = None,
+        group: str | None = None,
+        tags: Sequence[str] = (),
         server_timeout_s: float = 15.0,
         queue_size: int = 10_000,
     ) -> None:
         check_settings(project, server_timeout_s)
         self._calls = BackgroundCalls("tracker-wandb", queue_size)
         self._session = _Session(project, entity, resolve_mode(mode), directory, server_timeout_s)
+        self._group, self._tags = group, tuple(tags)
         self._wholes: dict[Path, _WholeRun] = {}
 
     def start_run(self, info: RunInfo) -> "WandbRun | WandbPart":
         """Begins a run; the same W&B run again if the folder was tracked before. Returns at once."""
         if info.part is None:
-            return WandbRun(self._session, self._calls, info)
-        about = info.part.whole
+            return WandbRun(self._session, self._calls, self._as_wished(info))
+        about = self._as_wished(info.part.whole)
         if about.folder not in self._wholes:
             self._wholes[about.folder] = _WholeRun(WandbRun(self._session, self._calls, about))
         return WandbPart(self._wholes[about.folder], info.part.begins_with)
 
-    def close(self, timeout_s: float = 10.0) -> None:
-        """Delivers what is waiting, for at most `timeout_s` seconds; runs left open are closed as failed.
+    def _as_wished(self, info: RunInfo) -> RunInfo:
+        return replace(info, group=self._group or info.group, tags=(*info.tags, *self._tags))
 
-        What could not be sent by then, and what that means, is told in one line. Nothing is accepted any more.
+    def close(self, timeout_s: float = 10.0) -> None:
+        """Delivers what is waiting; runs left open are closed as failed. Nothing is accepted any more.
+
+        A server is waited for `timeout_s` seconds, files on this machine until they are written. What is missing then
+        is one logged line.
         """
         if self._calls.closed:
             return
@@ -90,15 +111,13 @@ class WandbTracker:
         session = self._session
         if session.runs_queued:
             self._calls.submit(session.finish_open_runs)
-        if not self._calls.close(timeout_s):
-            logger.warning(
-                "W&B had not received everything %g s after the end, and is not waited for any longer: %s. Nothing is "
-                "lost here (metrics.jsonl has every number), and nothing is to be done; a run may look crashed at W&B, "
-                "or lack its last points",
-                timeout_s,
-                session.unsent(),
-            )
-            session.abandon()
+        done = False
+        try:
+            done = self._calls.close(timeout_s, session.still_records)
+        finally:  # Ctrl-C while it is waited for
+            if not done:
+                logger.warning("%s: %s (metrics.jsonl has them all)", session.what_failed(timeout_s), session.unsent())
+                session.abandon()
 
 
 class WandbRun:
@@ -179,6 +198,7 @@ class _Session:
         self._directory = None if directory is None else Path(directory)
         self._server_timeout_s = server_timeout_s
         self._open: list[_Slot] = []
+        self._planned = agents_run()
         self._warned: set[str] = set()
         self._abandoned = False
         self._watched = False
@@ -240,7 +260,21 @@ class _Session:
     def unsent(self) -> str:
         """What is queued or under way, in words."""
         runs, rows = self.runs_queued - self.runs_ended, self.rows_queued - self.rows_sent
-        return f"{counted(runs, 'run')} not closed there, {counted(rows, 'row')} of numbers not sent"
+        return f"{counted(runs, 'run')} not closed, {counted(rows, 'row')} of numbers missing"
+
+    def still_records(self) -> bool:
+        """Whether what is waited for is W&B's own process on this machine, which needs no limit; says so once."""
+        if self.mode == "online":
+            return False
+        if self.mode == "offline":
+            self.warn_once("waiting", f"W&B is still writing its files: {self.unsent()}; Ctrl-C goes on without them")
+        return True
+
+    def what_failed(self, waited_s: float) -> str:
+        """Why not everything was delivered, in words."""
+        if self.mode == "offline":
+            return "W&B's files of this run are not complete"
+        return f"W&B has not received everything {waited_s:g} s after the end"
 
     def abandon(self) -> None:
         """Nobody waits any more: what fails from now on is not worth a word or a second try."""
@@ -266,15 +300,19 @@ class _Session:
         if not os.access(folder, os.W_OK):  # wandb would go on in the system's temporary folder
             raise PermissionError(f"{folder} cannot be written")
         run_id, known = run_id_of(info.folder)
-        wandb.setup(wandb.Settings(silent=True))  # messages about the key are printed outside of any run
+        planned = self._planned if info.job_type in _OF_AN_AGENT else None
+        if planned is not None:
+            self._planned, run_id = None, planned.run_id
+        with without_agent():
+            wandb.setup(wandb.Settings(silent=True))  # messages about the key are printed outside of any run
         if not self._watched:
             self._watched = True
             disable_usage_statistics()
             # Its exit hook waits for its service process, which was seen to hang while a server did not answer.
-            kill_at_exit("wandb-core", self._server_timeout_s + EXIT_GRACE_S)
+            kill_at_exit("wandb-core", self._server_timeout_s + EXIT_GRACE_S, lambda: self.mode == "offline")
         slot.run = wandb.init(
-            project=self._project,
-            entity=self._entity,
+            project=(planned and planned.project) or self._project,
+            entity=(planned and planned.entity) or self._entity,
             name=shortened(info.name, _LONGEST_NAME),
             group=info.group,
             job_type=info.job_type,
@@ -285,7 +323,10 @@ class _Session:
             resume="allow" if known and self.mode == "online" else None,
             mode=self.mode,
             reinit="create_new",
-            settings=run_settings(self._server_timeout_s),
+            settings=run_settings(
+                OFFLINE_PATIENCE_S if self.mode == "offline" else self._server_timeout_s,
+                None if planned is None else planned.sweep_id,
+            ),
         )
         self._open.append(slot)
 
