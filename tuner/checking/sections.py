@@ -145,6 +145,10 @@ def _is_there(resolved: JsonDict, path: str) -> bool:
     return True
 
 
+_MADE_LATER = ("agent", "network", "optimizer", "wrapper", "wrapper_training", "sampler", "executor", "progress")
+"""Parts that are finished when more is known, so that `_partial_` may be said of them."""
+
+
 def _check_shape(name: str, node: object, part: Part, choices: Choices) -> None:
     """Every part that is built must say of what, and leave to `tuner` what only that knows."""
     if node in (None, {}, []) and (part.optional or part.several):
@@ -153,6 +157,11 @@ def _check_shape(name: str, node: object, part: Part, choices: Choices) -> None:
         raise UserError(f"{name}={written(node)} is not possible: {_choose(name, choices(name))}")
     for entry, inner in node.items() if part.several else [("", node)]:
         if isinstance(inner, Mapping) and "_target_" in inner:
+            if inner.get("_partial_") and name not in _MADE_LATER:
+                where = f"{name}.{entry}" if entry else name
+                raise UserError(
+                    f"{where}._partial_=true is not possible: {where} is built at once; leave _partial_ out"
+                )
             continue
         if part.several:
             raise UserError(
@@ -198,6 +207,7 @@ def _check_arguments(
     before = f"{path}." if path else ""
     for key, value in node.items():
         if key in HYDRA_KEYS:
+            _refuse_in_settings(before, key, what, path)
             continue
         if key not in names:
             if signature.is_open:
@@ -208,14 +218,24 @@ def _check_arguments(
             if not hint and not _is_ours(what, path):
                 hint = f"; to do without, type ~{before}{key}"
             raise UserError(f"unknown key {before}{key}: {owner}{hint}")
-        typed_here = scheduled_here(f"{before}{key}", value) if isinstance(value, str) else ""
-        if typed_here:
-            raise UserError(f"{before}{key}={value} is a number that falls to 0: here that is typed {typed_here}")
+        _refuse_scheduled(f"{before}{key}", value)
         meant = conform(f"{before}{key}", value, names[key].annotation, finite=_is_ours(what, path))
         if meant is not value:
             yield f"{before}{key}", meant
     if what == path or what.startswith(_KNOWN):
         _require_all(before, node, signature, what, filled_in)
+
+
+def _refuse_in_settings(before: str, key: str, what: str, path: str) -> None:
+    """`_target_` and its like say how something is built; a section of settings is none."""
+    if what == path:
+        raise UserError(f"{before}{key} is not possible: {path} holds settings, and nothing is built from them by name")
+
+
+def _refuse_scheduled(path: str, value: object) -> None:
+    typed_here = scheduled_here(path, value) if isinstance(value, str) else ""
+    if typed_here:
+        raise UserError(f"{path}={value} is a number that falls to 0: here that is typed {typed_here}")
 
 
 def _require_all(

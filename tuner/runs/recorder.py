@@ -183,6 +183,8 @@ class RunRecorder:
             "stop_reason": outcome.stop_reason,
         }
         evaluations = [asdict(point) for point in outcome.evaluations]
+        if outcome.evaluations:
+            summary["best_return"] = max(point.mean_return for point in outcome.evaluations)
         self._write_result({"outcome": Outcome.COMPLETE, **summary, "evaluations": evaluations})
         self._end(0, summary)
 

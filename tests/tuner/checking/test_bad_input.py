@@ -183,6 +183,11 @@ TRAIN = {
     ),
     "resume of nothing": (["resume=runs/mine"], "runs/mine is not the folder of a run"),
     "a folder that is no folder": (["--config-dir", "groups"], "--config-dir groups: there is no such folder"),
+    "a tracker that is partial": (
+        ["++tracker.wandb._partial_=true"],
+        "tracker.wandb._partial_=true is not possible: tracker.wandb is built at once",
+    ),
+    "partial settings": (["+checkpoint={_partial_: true}"], "checkpoint._partial_ is not possible: checkpoint holds"),
     "an unknown configuration": (["--config-name", "trian"], "there is no configuration trian.yaml"),
 }
 

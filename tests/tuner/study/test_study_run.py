@@ -48,7 +48,9 @@ def tracked(tmp_path: Path, **changes: Any) -> FakeRun:
 def test_the_history_rises_to_the_best_and_the_end_holds_everything(tmp_path: Path) -> None:
     run = tracked(tmp_path)
     assert (run.info.name, run.info.group, run.info.job_type) == ("study", "study", "study")
-    assert run.info.config["default"]["agent"]["gamma"] == 0.99
+    assert run.info.config["agent"]["gamma"] == 0.99
+    assert set(run.info.config) <= {*definition(tmp_path).judged_config(), "seed", "study"}, "a column that no run has"
+    assert isinstance(json.loads(run.info.config["study"]), dict)
     steps = [step for step, _ in run.rows]
     assert steps == sorted(steps)
     best = [row["study/best_screening_score"] for _, row in run.rows if "study/best_screening_score" in row]

@@ -1,5 +1,6 @@
 """The study itself as a tracked run: how the best score rises, and at the end everything that was found."""
 
+import json
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Final, Self
@@ -123,11 +124,9 @@ class StudyRunListener(StudyListener):
 
 
 def _info_of(definition: StudyDefinition) -> RunInfo:
-    config = {
-        "study": {**describe(definition), **settings_to_json(definition)},
-        "default": definition.judged_config(),
-        "seed": definition.seed,
-    }
+    about = json.dumps({**describe(definition), **settings_to_json(definition)}, default=str)
+    # In the columns of its runs, which a table of them has anyway; what only a study has is one text.
+    config = {**definition.judged_config(), "seed": definition.seed, "study": about}
     folder = definition.study_folder
     return RunInfo(definition.name, definition.name, config, folder, (JOB_TYPE,), JOB_TYPE, group_folder=folder)
 

@@ -56,6 +56,8 @@ class TrackingListener(StudyListener):
         self._open(run)
         outcome = record.outcome or Outcome.CRASHED
         summary = {"outcome": outcome.value, "reason": record.reason, "value": record.value, **record.scores}
+        if record.curve:
+            summary["best_return"] = max(value for _, value in record.curve)
         self._close(run.key, 0 if outcome.effects.succeeded else 1, summary)
 
     def _open(self, run: Run) -> None:
