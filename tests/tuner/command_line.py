@@ -118,17 +118,18 @@ def _keep_streams_open() -> None:
 
 
 class Interrupting:
-    """A tracker that presses Ctrl-C as soon as a run has measured something behind a number of steps."""
+    """A tracker that presses Ctrl-C, once or more, when a run has measured something behind a number of steps."""
 
-    def __init__(self, after_steps: int) -> None:
-        self.after_steps = after_steps
+    def __init__(self, after_steps: int, times: int = 1) -> None:
+        self.after_steps, self.times = after_steps, times
 
     def start_run(self, info: RunInfo) -> "Interrupting":
         return self
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         if step >= self.after_steps:
-            os.kill(os.getpid(), signal.SIGINT)
+            for _ in range(self.times):
+                os.kill(os.getpid(), signal.SIGINT)
 
     def finish(self, exit_code: int = 0, summary: Mapping[str, object] | None = None) -> None:
         pass

@@ -49,7 +49,31 @@ def test_ctrl_c_while_modules_are_imported(tmp_path: Path, slow: str) -> None:
 def test_work_is_interrupted_as_usual() -> None:
     signal.signal(signal.SIGINT, interrupts._leave)
     interrupts.begin_work()
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.usefixtures("signals_as_before")
+def test_an_import_is_not_broken_off_but_by_who_insists() -> None:
+    signal.signal(signal.SIGINT, interrupts.interrupt)
+    done: list[str] = []
+
+    def work() -> None:
+        with interrupts.unbroken():
+            with interrupts.unbroken():
+                signal.raise_signal(signal.SIGINT)
+                done.append("inner")
+            done.append("outer")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert done == ["inner", "outer"]
+    with interrupts.unbroken():
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):  # nothing is left over
+        signal.raise_signal(signal.SIGINT)
 
 
 @pytest.mark.usefixtures("signals_as_before")

@@ -10,7 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.markup import escape
 
-from note_rl.errors import DivergedError
+from note_rl.errors import DivergedError, PeerError
 from note_rl.support.threads import thread_variables
 from tuner.commands.folders import remove_empty
 from tuner.config.composing import RunConfig
@@ -37,7 +37,7 @@ from tuner.support.plain_text import MAX_TRACEBACK, describe_error, traceback_of
 from tuner.trackers.base import RunInfo, TrackerGroup
 from tuner.trackers.jsonl import JsonlTracker
 from tuner.trial.context import TrialContext
-from tuner.trial.folder import BEST_FILE
+from tuner.trial.folder import BEST_FILE, CHECKPOINT_FILE
 from tuner.trial.messages import OUTPUT_FILE, JsonDict, Outcome, TrialInterrupted
 
 
@@ -96,8 +96,8 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     role = _following_role(resolve(config))
     if role is not None:
         console.print(f"{role.name} trains along with the process that leads, which keeps the run", soft_wrap=True)
+        remove_empty([folder])  # now: it may be killed
         follow(RunConfig.from_json(resolve(config)))
-        remove_empty([folder])
         return 0
     check_fit(config)
     folder = _shortest(folder)
@@ -223,23 +223,39 @@ def _recorded(
     info = RunInfo(folder.name, group, config, folder)
     kind = FunctionRecorder if is_function(config) else RunRecorder
     recorder = kind(info, tracker, progress, runs.steps_done(folder), prepare)
-    try:
-        with recorder.stopping_on_signals(), noting_compilation(progress):
-            outcome = _train(config, folder, recorder)
-    except TrialInterrupted as interruption:
-        recorder.failed(Outcome.STOPPED, interruption.reason)
-        raise KeyboardInterrupt(f"stopped; continue with: tuner train resume={folder}") from None
-    except DivergedError as error:
-        recorder.failed(Outcome.DIVERGED, describe_error(error))
-        raise
-    except BaseException as error:
-        recorder.failed(Outcome.CRASHED, describe_error(error))
-        _keep_long_traceback(error, folder)
-        if not recorder.began:
-            put_back()
-        raise
-    recorder.finished(outcome)
+    with recorder.stopping_on_signals():
+        try:
+            with noting_compilation(progress):
+                outcome = _train(config, folder, recorder)
+        except BaseException as error:
+            if not recorder.began:
+                put_back()
+            if isinstance(error, TrialInterrupted | KeyboardInterrupt) or recorder.stopped_at_once:
+                raise _stopped(recorder, folder) from None
+            diverged = isinstance(error, DivergedError)
+            recorder.failed(Outcome.DIVERGED if diverged else Outcome.CRASHED, describe_error(error))
+            _keep_long_traceback(error, folder)
+            if isinstance(error, PeerError) and not diverged and (folder / CHECKPOINT_FILE).exists():
+                raise PeerError(f"{error}\n{_way_on(config, folder)}") from error
+            raise
+        recorder.finished(outcome)
     return outcome
+
+
+def _stopped(recorder: RunRecorder, folder: Path) -> KeyboardInterrupt:
+    """Writes down that the user has stopped the run; returns what says how it goes on."""
+    with suppress(KeyboardInterrupt):  # pressed again while trackers are closed
+        recorder.failed(Outcome.STOPPED, "interrupted")
+    if isinstance(recorder, FunctionRecorder) or (folder / CHECKPOINT_FILE).exists():
+        return KeyboardInterrupt(f"stopped; continue with: tuner train resume={folder}")
+    return KeyboardInterrupt(f"stopped before its first checkpoint; from step 0 on: tuner train resume={folder}")
+
+
+def _way_on(config: JsonDict, folder: Path) -> str:
+    """How a run goes on that has lost a process which trained along."""
+    others = role_of(build_distributed(RunConfig.from_json(config))) is not None
+    again = " in place of the command of this process, and those of the others again" if others else ""
+    return f"it goes on from its checkpoint: tuner train resume={folder}{again}"
 
 
 def _keep_long_traceback(error: BaseException, folder: Path) -> None:

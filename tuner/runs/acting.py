@@ -1,10 +1,12 @@
 """How an agent acts where it is evaluated or shown: without exploration, exploring, or with some random actions."""
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Any, Final, Literal
 
 import numpy as np
 
-from note_rl.collect.evaluation import ActingIn, random_actions
+from note_rl.collect.evaluation import ActingIn, Choose, random_actions
 from note_rl.collect.predicting import Exploring
 from note_rl.types import Array, BoolArray
 from tuner.runs.build import TrainableAgent
@@ -32,6 +34,22 @@ def acting_by(agent: TrainableAgent, policy: ActingPolicy, eps: float, seed: int
     if policy == "eps":
         return lambda space: WithRandomActions(agent, space, eps, seed)
     return None
+
+
+def checking(acting_in: ActingIn, check: Callable[[], None]) -> ActingIn:
+    """The same way to act, with a call of `check` before each step: an episode may never end."""
+
+    def checked_in(space: Any) -> Choose:
+        choose = acting_in(space)
+
+        @wraps(choose)  # whether it takes masks is seen by its signature
+        def checked(*shown: Any) -> Array:
+            check()
+            return choose(*shown)
+
+        return checked
+
+    return checked_in
 
 
 class WithRandomActions:

@@ -12,6 +12,7 @@ from tuner.errors import UserError
 from tuner.runs.adaptation import write_adaptation
 from tuner.runs.build import BuiltRun, TrainableAgent
 from tuner.runs.clock import TrainingClock
+from tuner.support.interrupts import unbroken
 from tuner.trial.folder import BEST_FILE, CHECKPOINT_FILE, CLOCK_FILE, INHERITED_FILE
 from tuner.trial.messages import JsonDict
 
@@ -95,12 +96,13 @@ class Checkpoint:
 
         A run that is killed in between passes these steps again; what is written behind a checkpoint would be lost.
         """
-        if self._episodes is not None:
-            self._episodes.write()
-        write_adaptation(self._agent, self._path.parent)
-        self.clock.write(self._agent.num_env_steps)
-        self._agent.save(self._path, save_data=self._settings.save_replay)
-        self._keep_older()
+        with unbroken():
+            if self._episodes is not None:
+                self._episodes.write()
+            write_adaptation(self._agent, self._path.parent)
+            self.clock.write(self._agent.num_env_steps)
+            self._agent.save(self._path, save_data=self._settings.save_replay)
+            self._keep_older()
 
     def _keep_older(self) -> None:
         if self._settings.keep <= 1:

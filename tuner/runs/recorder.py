@@ -2,19 +2,18 @@
 
 import json
 import os
-import signal
-import threading
-from collections.abc import Callable, Iterator, Mapping, Set
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Set
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
-from types import FrameType
 from typing import Final
 
 from tuner.errors import UserError
 from tuner.runs.progress import Progress
+from tuner.runs.stopping import StopRequest
 from tuner.runs.training import EVALUATION_METRIC, TrainOutcome
 from tuner.support.files import atomic_write, parse_json, sweep_unfinished
+from tuner.support.interrupts import unbroken
 from tuner.trackers.base import RunInfo, RunTracker, Tracker
 from tuner.trackers.history import HistoryTracker
 from tuner.trial.folder import (
@@ -47,6 +46,9 @@ class RunRecorder:
         prepare: Called when the folder is held, before anything in it is read.
     """
 
+    _stopping = "writing the checkpoint"
+    """What the first Ctrl-C brings."""
+
     def __init__(
         self,
         info: RunInfo,
@@ -60,7 +62,7 @@ class RunRecorder:
         self._tracker = tracker
         self._progress = progress
         self._run: RunTracker | None = None
-        self._stop_requested = threading.Event()
+        self._stop = StopRequest(self._stopping)
         self._ended = False  # by itself
         lock = acquire_lock(info.folder, _LOCK_PATIENCE_S)
         if lock is None:
@@ -100,7 +102,7 @@ class RunRecorder:
             with (self._info.folder / REPORTS_FILE).open("ab", buffering=0) as file:
                 append_line(file, {"step": step, "value": value, "seconds": seconds}, durable=True)
             self._reported[step] = value
-        self._stop_if_requested()
+        self.check()
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Hands metrics on; those of an evaluation after its reports, which may be for several points of the grid."""
@@ -135,7 +137,7 @@ class RunRecorder:
     def alive(self, progress: float) -> None:
         """Ends the run if that was asked for."""
         self._progress.advanced(progress)
-        self._stop_if_requested()
+        self.check()
 
     def check(self) -> None:
         """Ends the run if that was asked for."""
@@ -148,30 +150,19 @@ class RunRecorder:
     def _env_steps(self, fraction: float) -> int:
         return round(fraction * int(self._info.config.get("training", {}).get("total_steps", 0)))
 
-    def _stop_if_requested(self) -> None:
-        if self._stop_requested.is_set():
+    def check(self) -> None:
+        """Ends the run if that was asked for."""
+        if self._stop.requested:
             raise TrialInterrupted(Outcome.STOPPED, "interrupted")
 
-    @contextmanager
-    def stopping_on_signals(self) -> Iterator[None]:
-        """Ctrl-C and SIGTERM end the run at its next phase, with a checkpoint; a second Ctrl-C ends it at once."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
+    @property
+    def stopped_at_once(self) -> bool:
+        """Whether the user has asked twice: whatever was raised then, it was no crash."""
+        return self._stop.at_once
 
-        def request_stop(number: int, frame: FrameType | None) -> None:
-            del frame
-            self._stop_requested.set()
-            signal.signal(number, former[signal.Signals(number)])
-
-        former = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-        for number in former:
-            signal.signal(number, request_stop)
-        try:
-            yield
-        finally:
-            for number, handler in former.items():
-                signal.signal(number, handler)
+    def stopping_on_signals(self) -> AbstractContextManager[None]:
+        """Ctrl-C and SIGTERM end the run at its next phase, with a checkpoint; a second one ends it at once."""
+        return self._stop.handling_signals()
 
     def finished(self, outcome: TrainOutcome) -> None:
         """The run came to its end."""
@@ -194,19 +185,26 @@ class RunRecorder:
         self._end(int(outcome is not Outcome.STOPPED), {"outcome": str(outcome), "reason": reason})
 
     def _end(self, exit_code: int, summary: Mapping[str, object]) -> None:
-        self._progress.ended()
-        self.history.close()
-        if self._run is not None:
-            self._run.finish(exit_code, summary)
-        self._tracker.close()
-        os.close(self._lock)
+        try:
+            self._progress.ended()
+            if not self._stop.at_once:  # what belongs to the last checkpoint was written before it
+                self.history.close()
+            if self._run is not None:
+                self._run.finish(exit_code, summary)
+            self._tracker.close()
+        finally:
+            os.close(self._lock)
 
     def _write_result(self, result: Mapping[str, object]) -> None:
-        atomic_write(self._info.folder / RESULT_FILE, json.dumps(result, indent=2) + "\n")
+        self._stop.over()
+        with unbroken():
+            atomic_write(self._info.folder / RESULT_FILE, json.dumps(result, indent=2) + "\n")
 
 
 class FunctionRecorder(RunRecorder):
     """Of a plain function, which measures nothing but what it reports: trackers are told that."""
+
+    _stopping = "waiting for the next report"
 
     def _budget(self) -> None:
         """It counts no steps."""

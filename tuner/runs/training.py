@@ -1,5 +1,6 @@
 """One training run: build, train, evaluate on a grid, report, checkpoint. The same in a trial and in `tuner train`."""
 
+import logging
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from note_rl.errors import CheckpointError, DivergedError, PeerError
 from note_rl.seeding import integer
 from note_rl.training.callbacks import Callback, Logs
 from note_rl.training.counts import reported_by
@@ -16,7 +18,7 @@ from tuner.config.composing import RunConfig
 from tuner.config.vocabulary import speaking_of_settings
 from tuner.errors import UserError
 from tuner.results.objective import missing_points
-from tuner.runs.acting import acting_by
+from tuner.runs.acting import acting_by, checking
 from tuner.runs.build import BuiltRun, build_distributed, build_run
 from tuner.runs.checkpoints import BestWeights, Checkpoint, EpisodeLog, take_weights
 from tuner.runs.places import EvaluationPlaces
@@ -26,6 +28,8 @@ from tuner.trial.context import TrialContext
 from tuner.trial.folder import BEST_FILE, CHECKPOINT_FILE
 from tuner.trial.messages import Outcome, TrialInterrupted
 from tuner.trial.reporter import Reporter
+
+_log = logging.getLogger(__name__)
 
 LOG_INTERVAL_S = 1.0
 EVALUATION_METRIC = "eval/mean_return"
@@ -96,6 +100,7 @@ def run_training(
         TrialInterrupted: The reporter ended the run; if it is to be continued later, a checkpoint was written.
         UserError, note_rl.errors.NoteRLError: The run cannot be built.
         note_rl.errors.DivergedError: The loss became infinite or not a number.
+        note_rl.errors.PeerError: A process that trains along was lost; a checkpoint was written where that can be.
     """
     role = role_of(build_distributed(config))
     if role is not None and not role.leads:
@@ -121,6 +126,10 @@ def _trained(run: BuiltRun, folder: Path, reporter: Reporter, episodes: EpisodeL
         if interruption.outcome in (Outcome.STOPPED, Outcome.PAUSED):
             checkpoint.write()
         raise
+    except PeerError as error:
+        if not isinstance(error, DivergedError) and run.sharing.get("feeding") != "sharded":
+            _keep_what_is_here(checkpoint)
+        raise
     assert not grid.missing(), "a run ends with all of its evaluations"
     return TrainOutcome(
         folder=folder,
@@ -131,6 +140,17 @@ def _trained(run: BuiltRun, folder: Path, reporter: Reporter, episodes: EpisodeL
         seconds=time.perf_counter() - began,
         stop_reason=stop_reason,
     )
+
+
+def _keep_what_is_here(checkpoint: Checkpoint) -> None:
+    """Writes a checkpoint though another process is lost: of its last whole gradient step, with all steps collected.
+
+    Not where the lost one had a pool of its own: no run goes on without that, but from the last checkpoint.
+    """
+    try:
+        checkpoint.write()
+    except (PeerError, CheckpointError) as error:  # parameters may have been over there
+        _log.warning("no checkpoint could be written after a process was lost: %s", error)
 
 
 def _train(run: BuiltRun, grid: "EvaluationGrid", log: "MetricsLog") -> tuple[Sequence[float], str]:
@@ -305,8 +325,9 @@ class EvaluationGrid(Callback):
         """An evaluation on the seeds of a point; keeps the weights if they were never evaluated better."""
         config, agent = self._run.config.evaluation, self._run.agent
         seed = integer(self._run.config.seed, "evaluation", point)
-        acting_in = acting_by(agent, config.policy, config.eps, seed)
-        evaluation = agent.evaluate(config.num_episodes, seed=seed, acting_in=acting_in)
+        acting_in = acting_by(agent, config.policy, config.eps, seed) or agent.greedy_in
+        checked = checking(acting_in, self._reporter.check)
+        evaluation = agent.evaluate(config.num_episodes, seed=seed, acting_in=checked)
         self._best.offer(evaluation, seed)
         return {EVALUATION_METRIC: evaluation.mean, "eval/mean_length": float(np.mean(evaluation.lengths))}
 

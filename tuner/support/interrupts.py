@@ -1,13 +1,19 @@
-"""Ctrl-C while modules are imported, which takes seconds: it ends the command at once and in silence.
+"""Ctrl-C: while the program is loaded it ends the command at once, later it raises KeyboardInterrupt where that may be.
 
 Standard library only.
 """
 
 import os
 import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 EXIT_INTERRUPTED = 130
+
+_num_unbroken = 0  # blocks that the main thread is in
+_is_held = False  # whether a KeyboardInterrupt waits for their end
 
 
 def begin_imports() -> None:
@@ -17,9 +23,37 @@ def begin_imports() -> None:
 
 
 def begin_work() -> None:
-    """From here on there is something to be brought to an end: Ctrl-C is a KeyboardInterrupt again."""
+    """From here on there is something to be brought to an end: Ctrl-C is a KeyboardInterrupt; see `interrupt`."""
     if signal.getsignal(signal.SIGINT) is _leave:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, interrupt)
+
+
+@contextmanager
+def unbroken() -> Iterator[None]:
+    """A block that `interrupt` does not break off, such as an import: the half of a module would stay for good."""
+    global _num_unbroken, _is_held
+    if threading.current_thread() is not threading.main_thread():  # no other thread is interrupted
+        yield
+        return
+    _num_unbroken += 1
+    try:
+        yield
+    finally:
+        _num_unbroken -= 1
+        if _is_held and not _num_unbroken:
+            _is_held = False
+            raise KeyboardInterrupt
+
+
+def interrupt(number: int = signal.SIGINT, frame: FrameType | None = None) -> None:
+    """Raises KeyboardInterrupt: in an `unbroken` block at its end, the next time at once. A handler of signals."""
+    global _is_held
+    del number, frame
+    if _num_unbroken and not _is_held:
+        _is_held = True
+        return
+    _is_held = False
+    raise KeyboardInterrupt
 
 
 def _leave(number: int, frame: FrameType | None) -> None:

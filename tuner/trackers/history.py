@@ -5,9 +5,11 @@ import time
 from collections.abc import Callable
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
+from types import ModuleType
 
 from note_rl.support.files import atomic_target
 from tuner.errors import UserError
+from tuner.support.interrupts import unbroken
 
 logger = logging.getLogger(__name__)
 
@@ -128,8 +130,7 @@ def read_history(path: Path) -> list[HistoryRow]:
     """
     if not path.exists():
         return []
-    import pyarrow.parquet  # it takes a quarter of a second: only for who reads or writes a history
-
+    pyarrow = _pyarrow()
     try:
         table = pyarrow.parquet.read_table(path)
     except (pyarrow.ArrowException, OSError) as error:
@@ -149,13 +150,18 @@ def read_history(path: Path) -> list[HistoryRow]:
 
 
 def _write_history(path: Path, rows: list[HistoryRow]) -> None:
-    import pyarrow
-    import pyarrow.parquet
-
+    pyarrow = _pyarrow()
     columns = dict(zip(_COLUMNS, zip(*(astuple(row) for row in rows), strict=True), strict=True))
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_target(path) as aside:
         pyarrow.parquet.write_table(pyarrow.table(columns), aside)
+
+
+def _pyarrow() -> ModuleType:
+    """The library, which takes a quarter of a second to import: only for who reads or writes a history."""
+    with unbroken():
+        import pyarrow.parquet
+    return pyarrow
 
 
 _COLUMNS = [field.name for field in fields(HistoryRow)]

@@ -37,7 +37,7 @@ class Reporter(Protocol):
         """A sign of life, in short intervals: done part of the budget."""
 
     def check(self) -> None:
-        """Ends the run if that is asked for: called while it is being made, when there is no progress yet."""
+        """Ends the run if that was asked for, also while it is made. Cheap enough for each step, and no sign of life."""
 
 
 class ControllerLine(Protocol):

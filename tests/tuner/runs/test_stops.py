@@ -30,7 +30,7 @@ class Stopping:
         self.notes: list[str] = []
         self.rates: list[tuple[int, float]] = []
         self.why = ""
-        self.calls_left = math.inf
+        self.calls_left = self.checks_left = math.inf
 
     def attempt(self, num_calls: float) -> None:
         """From now on so many calls are answered, and the last of them ends the run."""
@@ -61,7 +61,9 @@ class Stopping:
         self._answer("alive")
 
     def check(self) -> None:
-        """Nothing has asked for an end before training begins."""
+        self.checks_left -= 1
+        if self.checks_left <= 0:
+            raise TrialInterrupted(Outcome.STOPPED, "enough")
 
     def _answer(self, name: str) -> None:
         self.calls.append(name)
@@ -183,6 +185,22 @@ def test_a_run_stopped_at_many_moments_equals_the_one_that_was_not(
         name: (array.dtype, array.tobytes()) for name, array in right[0].items()
     }
     assert left[1]["trainer"] == right[1]["trainer"]
+
+
+@pytest.mark.parametrize("backend", ["torch", "keras"])
+def test_a_run_that_is_stopped_within_its_evaluations_makes_them_up(tmp_path: Path, backend: str) -> None:
+    config = config_of("dqn", backend, "training.jit_compile=false")
+    straight, stopped = Stopping(), Stopping()
+    assert attempt(config, tmp_path / "straight", straight, math.inf)
+    count = 0
+    for stopped.checks_left in (5, 1, 12, 15, math.inf):  # steps of evaluations, which take some 10 of them each
+        count += not attempt(config, tmp_path / "stopped", stopped, math.inf)
+    assert count == 4
+    assert stopped.reported == straight.reported
+    left, right = (read_checkpoint(tmp_path / name / "checkpoint.safetensors") for name in ("straight", "stopped"))
+    assert {name: array.tobytes() for name, array in left[0].items()} == {
+        name: array.tobytes() for name, array in right[0].items()
+    }
 
 
 def test_a_run_that_is_stopped_with_its_last_evaluation_can_be_brought_to_its_end(tuner: CommandLine) -> None:

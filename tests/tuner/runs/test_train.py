@@ -62,7 +62,7 @@ class Reporter:
             raise TrialInterrupted(self.outcome, "enough")
 
     def check(self) -> None:
-        """Nothing has asked for an end before training begins."""
+        """Nobody asks for anything between two calls."""
 
 
 def run_config(*overrides: str, agent: str = "dqn", backend: str = "torch") -> RunConfig:

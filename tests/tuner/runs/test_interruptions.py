@@ -1,0 +1,172 @@
+"""What ends a run before its time: Ctrl-C once and twice, SIGTERM, and the loss of a process that trains along."""
+
+import itertools
+import json
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from note_rl.errors import PeerError
+from note_rl.training.checkpoint import read_checkpoint
+from tests.tuner.command_line import CommandLine
+from tests.tuner.runs.test_train import Reporter, evaluations, overrides, run_config
+from tuner.runs.build import Sharing
+from tuner.runs.checkpoints import Checkpoint
+from tuner.runs.recorder import RunRecorder
+from tuner.runs.stopping import StopRequest
+from tuner.runs.training import run_training
+from tuner.support import interrupts
+from tuner.trackers.history import HistoryTracker, read_history
+
+
+def at_call(number: int, function: Callable[..., None], happens: Callable[[], object]) -> Callable[..., None]:
+    """The same function, in one of whose calls something happens before."""
+    count = itertools.count(1)
+
+    def called(*arguments: Any) -> None:
+        if next(count) == number:
+            happens()
+        function(*arguments)
+
+    return called
+
+
+def ended(run: Path) -> tuple[str, bool]:
+    """The outcome of a run, and whether it has a checkpoint."""
+    return json.loads((run / "result.json").read_text())["outcome"], (run / "checkpoint.safetensors").exists()
+
+
+@pytest.mark.parametrize(("number", "key"), [(signal.SIGINT, "Ctrl-C"), (signal.SIGTERM, "SIGTERM")])
+def test_the_first_signal_says_at_once_what_happens(
+    capfd: pytest.CaptureFixture[str], number: signal.Signals, key: str
+) -> None:
+    stop, before = StopRequest("writing the checkpoint"), signal.getsignal(number)
+    with stop.handling_signals():
+        signal.raise_signal(number)
+        assert capfd.readouterr().err.strip() == f"stopping: writing the checkpoint; {key} again ends without it"
+        assert (stop.requested, stop.at_once) == (True, False)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(number)
+    assert (capfd.readouterr().err, stop.at_once) == ("", True)
+    assert signal.getsignal(number) is before
+
+
+def test_a_run_that_is_over_is_not_stopped(capfd: pytest.CaptureFixture[str]) -> None:
+    stop = StopRequest("writing the checkpoint")
+    with stop.handling_signals():
+        stop.over()
+        with pytest.raises(KeyboardInterrupt):  # trackers may take their time
+            signal.raise_signal(signal.SIGINT)
+    assert (capfd.readouterr().err, stop.requested) == ("", False)
+
+
+@pytest.mark.parametrize(("after", "said"), [(8, "stopped before its first checkpoint; from step 0 on"),
+                                             (160, "stopped; continue with")])  # fmt: skip
+def test_a_second_ctrl_c_ends_a_run_at_once_and_is_no_crash(
+    tuner: CommandLine, monkeypatch: pytest.MonkeyPatch, after: int, said: str
+) -> None:
+    monkeypatch.setattr("tuner.runs.training.LOG_INTERVAL_S", 0.0)
+    stop = f"+tracker.stop={{_target_: tests.tuner.command_line.Interrupting, after_steps: {after}, times: 2}}"
+    answer = tuner("train", *overrides("dqn", "torch"), stop)
+    assert (answer.status, answer.errors.strip()) == (130, f"{said}: tuner train resume=mine")
+    assert ended(tuner.folder / "mine") == ("stopped", after > 80)
+    assert tuner("train", "resume=mine", "tracker=jsonl").status == 0
+    assert tuner("train", *overrides("dqn", "torch"), "hydra.run.dir=straight").status == 0
+    assert evaluations(tuner.folder / "mine") == evaluations(tuner.folder / "straight")
+
+
+def test_a_second_ctrl_c_waits_for_the_checkpoint_that_the_first_asked_for(
+    tuner: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writing = Checkpoint._keep_older
+    monkeypatch.setattr(Checkpoint, "_keep_older", lambda self: (signal.raise_signal(signal.SIGINT), writing(self)))
+    monkeypatch.setattr(RunRecorder, "alive", at_call(3, RunRecorder.alive, lambda: signal.raise_signal(signal.SIGINT)))
+    answer = tuner("train", *overrides("dqn", "torch"), "checkpoint.keep=2")
+    assert (answer.status, answer.errors.strip()) == (130, "stopped; continue with: tuner train resume=mine")
+    assert ended(tuner.folder / "mine") == ("stopped", True)
+    assert len(list((tuner.folder / "mine").glob("checkpoint_*"))) == 1, "what follows it was done, too"
+
+
+def test_a_signal_ends_an_evaluation_and_it_is_made_up(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[int] = []
+
+    def check(recorder: RunRecorder) -> None:
+        steps.append(1)
+        unpressed(recorder)
+
+    unpressed = at_call(33, RunRecorder.check, lambda: signal.raise_signal(signal.SIGTERM))
+    monkeypatch.setattr(RunRecorder, "check", check)
+    monkeypatch.setattr(RunRecorder, "alive", lambda *_: None)
+    assert tuner("train", *overrides("dqn", "torch")).status == 130
+    assert len(steps) == 33, "not one more"
+    assert ended(tuner.folder / "mine") == ("stopped", True)
+    monkeypatch.undo()
+    monkeypatch.chdir(tuner.folder)
+    assert tuner("train", "resume=mine").status == 0
+    assert tuner("train", *overrides("dqn", "torch"), "hydra.run.dir=straight").status == 0
+    assert evaluations(tuner.folder / "mine") == evaluations(tuner.folder / "straight")
+
+
+def test_a_run_that_loses_a_rank_keeps_what_it_has_and_says_how_to_go_on(
+    tuner: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(*_: object) -> NoReturn:
+        raise PeerError("rank 1 has ended")
+
+    with monkeypatch.context() as losing:
+        losing.setattr(RunRecorder, "alive", at_call(15, RunRecorder.alive, lost))
+        answer = tuner("train", *overrides("dqn", "torch"))
+    said = "tuner train: rank 1 has ended\nit goes on from its checkpoint: tuner train resume=mine\n"
+    assert (answer.status, answer.errors) == (1, said)
+    assert ended(tuner.folder / "mine") == ("crashed", True)
+    head = read_checkpoint(tuner.folder / "mine/checkpoint.safetensors")[1]
+    assert head["trainer"]["clock"]["num_env_steps"] == 15 * 8
+    assert tuner("train", "resume=mine").status == 0
+
+
+@pytest.mark.parametrize("feeding", ["split", "sharded"])
+def test_without_the_pool_of_a_lost_rank_the_last_checkpoint_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, feeding: str
+) -> None:
+    def lost(*_: object) -> NoReturn:
+        raise PeerError("rank 1 has ended")
+
+    sharing = Sharing({"feeding": feeding}, nullcontext)
+    monkeypatch.setattr("tuner.runs.training.together", lambda config: nullcontext(sharing))
+    monkeypatch.setattr("tuner.runs.training._train", lost)
+    with pytest.raises(PeerError, match="rank 1 has ended"):
+        run_training(run_config(), tmp_path, Reporter())
+    assert (tmp_path / "checkpoint.safetensors").exists() is (feeding == "split")
+
+
+def test_who_follows_leaves_no_folder_even_if_it_is_killed(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    there: list[bool] = []
+    monkeypatch.setattr("tuner.commands.train.follow", lambda config: there.append((tuner.folder / "mine").exists()))
+    ranks = ("strategy=ddp", "strategy.hosts=[127.0.0.1:1,127.0.0.1:2]", "strategy.rank=1")
+    assert tuner("train", *overrides("dqn", "torch"), *ranks).status == 0
+    assert there == [False]
+
+
+def test_an_interrupted_import_of_pyarrow_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "pyarrow"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    (tmp_path / "pyarrow").mkdir()
+    (tmp_path / "pyarrow/__init__.py").write_text("import signal; signal.raise_signal(signal.SIGINT); lib = True")
+    (tmp_path / "pyarrow/parquet.py").write_text("whole = True")
+    before = signal.signal(signal.SIGINT, interrupts.interrupt)
+    history = HistoryTracker(tmp_path)
+    history.add_episode(1.0, 10)
+    with pytest.raises(KeyboardInterrupt):
+        history.write()
+    signal.signal(signal.SIGINT, before)
+    assert sys.modules["pyarrow"].lib
+    assert sys.modules["pyarrow.parquet"].whole
+    monkeypatch.undo()
+    history.write()
+    assert [row.episode_reward for row in read_history(history.path)] == [1.0]
