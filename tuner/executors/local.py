@@ -32,6 +32,8 @@ _QUIET = {
 _TURN_S = 0.5
 _ENDING_TURN_S = 0.05
 _MEMORY_INTERVAL_S = 0.5
+_LONGEST_TURN_S = 2.0
+"""A process that has not worked and comes back later has been stopped, or its machine paused."""
 
 
 class LocalExecutor(ClosedAtExit):
@@ -75,6 +77,7 @@ class LocalExecutor(ClosedAtExit):
         self._events: deque[Event] = deque()
         self._leftovers = Leftovers()
         self._memory_checked_at = 0.0
+        self._last_turn = (time.monotonic(), time.process_time())
         self._is_closed = False
         self._selector = selectors.DefaultSelector()
         self._session = orphans.new_session()
@@ -202,9 +205,9 @@ class LocalExecutor(ClosedAtExit):
         is_ending = any(trial.is_ending for trial in self._trials.values())
         if self._trials:
             timeout_s = min(timeout_s, _ENDING_TURN_S if is_ending else _TURN_S)
-            for ready, mask in self._selector.select(timeout_s):
-                ready.data(mask)
+            self._listen(timeout_s)
         now = time.monotonic()
+        self._excuse_absence(now)
         self._check_memory(now)
         self._warden.watch(self._at_work())
         for key, trial in list(self._trials.items()):
@@ -215,6 +218,20 @@ class LocalExecutor(ClosedAtExit):
                 if trial.leaves_orphans:
                     orphans.end_marked(self._session, self._at_work())
                 self._events.append(TrialEnded(key, trial.result))
+
+    def _listen(self, timeout_s: float) -> None:
+        for ready, mask in self._selector.select(timeout_s):
+            ready.data(mask)
+
+    def _excuse_absence(self, now: float) -> None:
+        """After this process was stopped (Ctrl-Z, a paused machine): hears what has come, and starts clocks anew."""
+        (then, worked), worked_now = self._last_turn, time.process_time()
+        self._last_turn = now, worked_now
+        absent_s = now - then - (worked_now - worked)
+        if absent_s > _LONGEST_TURN_S and self._trials:
+            self._listen(0.0)
+            for trial in self._trials.values():
+                trial.excuse(absent_s, now)
 
     def _at_work(self) -> list[int]:
         """The processes that belong here: the fork server, and those of the trials."""

@@ -116,6 +116,7 @@ class Dispatcher:
                     return
                 continue
             for event in self._executor.wait(POLL_S):
+                self._heartbeat()  # this process may have been stopped while it waited
                 self._handle(stage, event)
 
     def _take_over(self, stage: Stage) -> None:

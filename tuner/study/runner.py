@@ -102,7 +102,7 @@ class StudyRunner:
             StorageLostError: The database does not answer, or the disk is full; the same call goes on later.
             UserError: It cannot begin, or not go on as it began.
         """
-        refuse_another(self._store, self._definition)
+        refuse_another(self._store, self._definition, watch=True)
         with sole_controller(self._definition.study_folder), self._interrupts.handling_signals():
             try:
                 self._run()

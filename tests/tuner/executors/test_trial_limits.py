@@ -1,6 +1,8 @@
 """Trials are held to their limits, ended when asked, and leave no process behind."""
 
 import signal
+import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -39,6 +41,23 @@ def test_waiting_for_a_verdict_is_not_silence(driver):
         assert executor.wait(1.0) == []
         executor.answer("screen/0", "continue")
         assert driver.finish(executor)["screen/0"].outcome is Outcome.COMPLETE
+
+
+@pytest.mark.parametrize("worked", [False, True])
+def test_a_controller_that_was_stopped_takes_no_trial_for_hung(driver, monkeypatch, worked):
+    passed = {"monotonic": 0.0, "process_time": 0.0}
+    clocks = {name: lambda name=name: getattr(time, name)() + passed[name] for name in passed}
+    monkeypatch.setattr("tuner.executors.local.time", SimpleNamespace(**clocks))
+    with LocalExecutor(limits=Limits(silence_s=20.0, wall_s=50.0, grace_s=GRACE_S)) as executor:
+        driver.start(executor, "hang")
+        driver.until(executor, TrialStarted)
+        passed["monotonic"] += 60.0
+        passed["process_time"] += 60.0 * worked  # then it could have listened
+        executor.wait(0.0)
+        assert executor._trials["screen/0"].is_ending is worked
+        passed["monotonic"] += 1.5  # a turn as there are many
+        executor.wait(0.0)
+        assert executor._trials["screen/0"].is_ending is worked
 
 
 def test_wall_limit_lets_the_trial_checkpoint(driver):

@@ -4,19 +4,25 @@ import functools
 import os
 import socket
 import time
+from collections.abc import Callable
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import optuna
 import psutil
 import pytest
+from optuna.exceptions import UpdateFinishedTrialError
 from optuna.samplers import RandomSampler
 
 from tests.tuner.studies import ControllerDied, FakeExecutor, Script, journal, run_study
 from tests.tuner.sweeper.test_sweep_study import SameFolder, definition
 from tuner.errors import UserError
 from tuner.study import StudyListener, StudyStore
-from tuner.study.storage.ownership import OWNER
+from tuner.study.run_registry import Run
+from tuner.study.storage import store as attributes
+from tuner.study.storage.ownership import OWNER, OwnershipLostError
 from tuner.study.sweep.study import Sweep, SweepListener, SweepRunner, SweepSampler
 from tuner.trial.system import start_time
 
@@ -48,13 +54,118 @@ def test_a_study_that_a_living_process_runs_is_refused(tmp_path: Path) -> None:
     run_study(tmp_path)
 
 
-def test_on_another_machine_whoever_gave_a_sign_lately_counts_as_living(tmp_path: Path) -> None:
+@dataclass
+class Clock:
+    """Stands for `time` in the module of ownership: nobody waits.
+
+    Attributes:
+        slept: Seconds.
+        meanwhile: Called after each of them.
+    """
+
+    slept: float = 0.0
+    meanwhile: Callable[[float], object] = lambda slept: None
+    CLOCK_BOOTTIME = time.CLOCK_BOOTTIME
+
+    def time(self) -> float:
+        return time.time()
+
+    def clock_gettime(self, clock: int) -> float:
+        return 1000.0 + self.slept
+
+    def sleep(self, seconds: float) -> None:
+        self.slept += seconds
+        self.meanwhile(self.slept)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr("tuner.study.storage.ownership.time", clock)
+    return clock
+
+
+def test_on_another_machine_one_that_gave_a_sign_lately_counts_as_living(tmp_path: Path, clock: Clock) -> None:
     run_study(tmp_path)
-    mark(tmp_path, host="elsewhere", at=time.time() - 60.0)
-    with pytest.raises(UserError, match="on elsewhere, which was heard of 60 s ago"):
+    mark(tmp_path, host="elsewhere", at=time.time() - 20.0)
+    with pytest.raises(UserError, match=r"by process .* on elsewhere; wait for it, stop it"):
         run_study(tmp_path)
-    mark(tmp_path, host="elsewhere", at=time.time() - 600.0)
+    assert clock.slept == 0
+
+
+@pytest.mark.parametrize("ago", [180.0, -180.0])
+def test_whatever_the_clocks_say_one_whose_mark_changes_is_living(tmp_path: Path, clock: Clock, ago: float) -> None:
+    def sign(slept: float) -> None:
+        if slept == 25.0:
+            mark(tmp_path, host="elsewhere", at=time.time() - ago + slept)
+
     run_study(tmp_path)
+    mark(tmp_path, host="elsewhere", at=time.time() - ago)
+    clock.meanwhile = sign
+    with pytest.raises(UserError, match=r"by process .* on elsewhere; wait for it, stop it"):
+        run_study(tmp_path)
+    assert clock.slept == 25.0
+    assert owner(tmp_path)["host"] == "elsewhere"
+
+
+@pytest.mark.parametrize(("ago", "waited"), [(600.0, 120.0), (-600.0, 120.0), (100_000.0, 0.0)])
+def test_one_whose_mark_stays_as_it_is_is_dead(tmp_path: Path, clock: Clock, ago: float, waited: float) -> None:
+    run_study(tmp_path)
+    mark(tmp_path, host="elsewhere", at=time.time() - ago)
+    run_study(tmp_path)
+    assert clock.slept == waited
+    assert owner(tmp_path)["pid"] is None
+
+
+class TakenOver(StudyListener):
+    """A process on another machine takes the study over while its first run is under way.
+
+    Args:
+        happens: What that process does beside.
+    """
+
+    def __init__(self, folder: Path, happens: Callable[[optuna.Study], object] = lambda study: None) -> None:
+        self._folder, self._happens = folder, happens
+
+    def on_start(self, run: Run) -> None:
+        mark(self._folder, host="elsewhere")
+        with StudyStore(journal(self._folder)) as store:
+            study = store.find("study")
+            assert study is not None
+            self._happens(study)
+
+
+def test_one_that_was_taken_over_ends_in_a_line_and_writes_nothing_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tuner.study.storage.ownership.HEARTBEAT_INTERVAL_S", 0.0)
+    seconds: list[float | None] = []
+    taken_over = TakenOver(tmp_path, lambda study: seconds.append(study.user_attrs.get(attributes.SECONDS)))
+    with pytest.raises(OwnershipLostError, match=r"^study study was taken over by process \d+ on elsewhere, as"):
+        run_study(tmp_path, listener=taken_over)
+    assert owner(tmp_path)["host"] == "elsewhere"
+    assert owner(tmp_path)["pid"] is not None
+    with StudyStore(journal(tmp_path)) as store:
+        study = store.find("study")
+        assert study is not None
+        assert [trial.state.name for trial in study.trials] == ["RUNNING"]
+        assert study.user_attrs.get(attributes.SECONDS) == seconds[0]
+
+
+def finish(study: optuna.Study) -> None:
+    study.tell(0, 1.0)
+
+
+def test_a_run_that_another_process_has_finished_is_no_traceback(tmp_path: Path) -> None:
+    with pytest.raises(OwnershipLostError, match="taken over by process"):  # before it was time for a sign
+        run_study(tmp_path, listener=TakenOver(tmp_path, finish))
+    assert owner(tmp_path)["host"] == "elsewhere"
+
+
+def test_a_finished_run_of_a_study_of_our_own_stays_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.tuner.study.test_ownership.mark", lambda folder, host: None)
+    with pytest.raises(UpdateFinishedTrialError):
+        run_study(tmp_path, listener=TakenOver(tmp_path, finish))
 
 
 def test_a_study_is_gone_on_with_where_its_runs_lie(tmp_path: Path) -> None:

@@ -145,6 +145,26 @@ def test_a_child_that_is_never_forked_is_given_up(tmp_path: Path, launcher, sele
     assert "no process could be started for it within 300 s" in process.result.reason
 
 
+def test_a_time_without_a_listener_is_taken_off_all_clocks(tmp_path: Path, launcher, selector) -> None:
+    process = trial(tmp_path, launcher, selector, wall_s=50.0, silence_s=20.0, grace_s=5.0)
+    launcher.children[0].pid = 2**22 + 1  # above all numbers that Linux gives
+    process.advance(100.0)
+    process.excuse(60.0, now=161.0)  # forked and heard of at 160 then
+    process.advance(180.0)
+    assert not process.is_ending
+    process.excuse(60.0, now=200.0)  # no clock goes ahead of now
+    process.advance(220.0)
+    assert not process.is_ending
+    process.advance(220.5)
+    assert process.is_ending
+    process.kill()
+    launcher.children[0].exit_code = -9
+    launcher.ends[0].close()
+    turn(selector)
+    process.advance(221.0)
+    assert process.result is not None
+
+
 def test_one_that_is_stopped_before_it_is_forked_is_over_at_once(tmp_path: Path, launcher, selector) -> None:
     process = trial(tmp_path, launcher, selector)
     process.stop("enough")

@@ -95,7 +95,7 @@ class AblationRunner:
             UserError: The study is run by somebody else, or is another one by now.
         """
         definition = self._task.definition
-        refuse_another(self._store, definition)
+        refuse_another(self._store, definition, watch=True)
         with sole_controller(definition.study_folder), self._interrupts.handling_signals():
             try:
                 screen = self._store.require(definition.name)

@@ -1,5 +1,6 @@
 """Who runs a study, written down in its storage: a lock file guards one folder, but several may lead to one storage."""
 
+import logging
 import os
 import socket
 import time
@@ -8,6 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import optuna
+from optuna.exceptions import UpdateFinishedTrialError
 
 from tuner.errors import UserError
 from tuner.study.definition import StudyDefinition
@@ -22,23 +24,36 @@ OWNER = "controller"
 
 HEARTBEAT_INTERVAL_S = 30.0
 _SILENT_S = 4 * HEARTBEAT_INTERVAL_S
-"""A controller on another machine of which nothing was heard for so long counts as dead."""
+"""A controller on another machine whose mark does not change for so long counts as dead."""
+_LATELY_S = 2 * HEARTBEAT_INTERVAL_S
+_LONG_AGO_S = 24 * 3600.0
+"""Clocks of two machines do not differ by so much: older marks need not be watched."""
+_LOOK_S = 1.0
+_log = logging.getLogger(__name__)
 
 
-def refuse_another(store: StudyStore, definition: StudyDefinition, folder: Path | None = None) -> None:
+class OwnershipLostError(StorageLostError):
+    """Another process has taken the study over: nothing is to be written down any more."""
+
+
+def refuse_another(
+    store: StudyStore, definition: StudyDefinition, folder: Path | None = None, watch: bool = False
+) -> None:
     """Refuses to go on with a study that began otherwise, is run by somebody else, or lies elsewhere. Writes nothing.
 
     Args:
         store: Where it would be kept.
         definition: The study as it is asked for.
         folder: Where its runs would lie, if not where the definition says.
+        watch: Whether to wait for signs of life of a controller on another machine, for minutes if there are none; see
+            `Ownership.check`.
 
     Raises:
         UserError: Says which of it, and what to type.
     """
     study = store.find(definition.name)
     if study is not None:
-        Ownership(study, folder or definition.study_folder, store.file).check()
+        Ownership(study, folder or definition.study_folder, store.file).check(watch)
         check_continues(study, definition, store.url)
 
 
@@ -62,9 +77,16 @@ class Ownership:
         }
         self._last_heartbeat = 0.0
 
-    def check(self) -> None:
-        """Refuses a study that another process runs, or whose runs lie in another folder of this machine."""
-        self._refuse_second(self._study.user_attrs.get(OWNER))
+    def check(self, watch: bool = False) -> None:
+        """Refuses a study that another process runs, or whose runs lie in another folder of this machine.
+
+        Args:
+            watch: Of a process on another machine, whose clock may be wrong, see if its mark changes. Without it, only
+                one counts as living that by its clock has given a sign lately.
+        """
+        mark = self._study.user_attrs.get(OWNER)
+        if mark is not None and not self._is_own(mark):
+            self._refuse_second(mark, watch)
 
     @contextmanager
     def lease(self) -> Iterator[None]:
@@ -75,9 +97,12 @@ class Ownership:
         """
         self.check()
         self._write()
-        self.check()  # of two that begin at once, the later one stays
+        self._require()  # of two that begin at once, the later one stays
         try:
             yield
+        except UpdateFinishedTrialError:
+            self._require()  # who has taken the study over may have finished the trial
+            raise
         except (*STORAGE_ERRORS, StorageLostError):
             raise  # nothing can be written down now
         except BaseException:
@@ -87,39 +112,52 @@ class Ownership:
         self._release()
 
     def heartbeat(self) -> bool:
-        """Called often: says now and then that this process lives, and sees to it that the storage is there.
+        """Called often, before anything is written: says now and then that this process lives and owns the study.
 
         Returns:
             Whether it was time to say so.
 
         Raises:
-            StorageLostError: It is not.
+            StorageLostError: The file of the storage is gone.
+            OwnershipLostError: Another process owns the study now.
         """
         self._file.check()
-        due = time.monotonic() - self._last_heartbeat > HEARTBEAT_INTERVAL_S
+        due = _now() - self._last_heartbeat > HEARTBEAT_INTERVAL_S
         if due:
+            self._require()
             self._write()
         return due
 
     def _release(self) -> None:
+        self._require()
         self._study.set_user_attr(OWNER, {**self._mark, "pid": None})
 
     def _write(self) -> None:
-        self._last_heartbeat = time.monotonic()
+        self._last_heartbeat = _now()
         self._study.set_user_attr(OWNER, {**self._mark, "at": time.time()})
 
-    def _refuse_second(self, mark: JsonDict | None) -> None:
-        if mark is None or (mark["host"], mark["pid"]) == (self._mark["host"], self._mark["pid"]):
+    def _is_own(self, mark: JsonDict) -> bool:
+        return all(mark.get(key) == self._mark[key] for key in ("host", "pid", "started"))
+
+    def _require(self) -> None:
+        """Sees to it that the study is still this process's (OwnershipLostError)."""
+        mark = self._study.user_attrs.get(OWNER)
+        if mark is None or self._is_own(mark):
             return
+        other = "a process" if mark["pid"] is None else f"process {mark['pid']}"
+        raise OwnershipLostError(
+            f"study {self._study.study_name} was taken over by {other} on {mark['host']}, as nothing was heard of this "
+            "one; it ends here, and goes on there. Nothing that was finished is lost"
+        )
+
+    def _refuse_second(self, mark: JsonDict, watch: bool) -> None:
+        """Refuses what `check` says, of the mark of another process."""
         name = self._study.study_name
         here = mark["host"] == self._mark["host"]
         if mark["pid"] is not None:
-            silent_s = max(0.0, time.time() - mark["at"])
-            alive = start_time(mark["pid"]) == mark["started"] is not None if here else silent_s < _SILENT_S
+            alive = start_time(mark["pid"]) == mark.get("started") is not None if here else self._is_alive(mark, watch)
             if alive:
-                where = (
-                    f"in {mark['folder']}" if here else f"on {mark['host']}, which was heard of {silent_s:.0f} s ago"
-                )
+                where = f"in {mark['folder']}" if here else f"on {mark['host']}"
                 raise UserError(
                     f"study {name} is being run by process {mark['pid']} {where}; wait for it, stop it, or use another "
                     "study.name"
@@ -129,3 +167,24 @@ class Ownership:
                 f"the runs of study {name} lie in {mark['folder']}, and checkpoints with them: go on with "
                 f"study.folder={Path(mark['folder']).parent}, or use another study.name"
             )
+
+    def _is_alive(self, mark: JsonDict, watch: bool) -> bool:
+        """Whether a process of another machine lives: by the clocks where they leave no doubt, or by its signs."""
+        silent_s = time.time() - float(mark.get("at") or 0.0)
+        if 0.0 <= silent_s < _LATELY_S or not watch or silent_s > _LONG_AGO_S:
+            return 0.0 <= silent_s < _LATELY_S
+        _log.warning(
+            "study %s was run by process %s on %s; whether that still lives is watched for %g s",
+            *(self._study.study_name, mark["pid"], mark["host"], _SILENT_S),
+        )
+        until = _now() + _SILENT_S
+        while _now() < until:
+            time.sleep(_LOOK_S)
+            if self._study.user_attrs.get(OWNER) != mark:
+                return True
+        return False
+
+
+def _now() -> float:
+    """Seconds by a clock that goes on while the machine sleeps."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)

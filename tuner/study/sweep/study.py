@@ -215,7 +215,7 @@ class SweepRunner:
         definition = self._sweep.definition
         single = len(self._sweep.directions) == 1
         pruner = self._sweep.pruner or NopPruner()
-        refuse_another(self._store, definition, self._began_in(folder))
+        refuse_another(self._store, definition, self._began_in(folder), watch=True)
         study = self._store.open(definition.name, SCREEN, pruner=pruner, directions=self._sweep.directions)
         began_in = self._began_in(folder)
         if began_in != folder:
