@@ -17,6 +17,7 @@ from optuna.trial import FrozenTrial, TrialState
 from tuner.results.objective import Timing
 from tuner.results.records import SCREEN, RunRecord
 from tuner.study.definition import LARGEST_NUMBER, Candidate, StudyDefinition
+from tuner.study.enqueued import admits, enqueued
 from tuner.study.sampling.vetting import check_values, sound_schedule
 from tuner.study.storage.reading import (
     ATTEMPTS_ATTRIBUTE,
@@ -162,10 +163,17 @@ class RunRegistry(ABC):
         """Runs that an earlier controller has entered and not closed, oldest first."""
         runs = []
         for trial in self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
-            run = self._run(optuna.Trial(self.study, trial._trial_id))
-            run.rungs.update(trial.intermediate_values)
-            runs.append(run)
+            handle = optuna.Trial(self.study, trial._trial_id)
+            if self._admits(handle):
+                run = self._run(handle)
+                run.rungs.update(trial.intermediate_values)
+                runs.append(run)
         return runs
+
+    def _admits(self, trial: optuna.Trial) -> bool:
+        """Whether an entry can be run; one that cannot is closed."""
+        del trial
+        return True
 
     @property
     def num_open(self) -> int:
@@ -277,14 +285,18 @@ class ScreenRegistry(RunRegistry):
 
     def next_run(self) -> Run | None:
         """Samples the next configuration, up to the total."""
-        if self._num_entered >= self._total:
-            return None
-        if not self._one_more(self._num_entered):
-            self._stop()
-            return None
-        run = self._run(self._ask())
-        self._num_entered += 1
-        return run
+        while self._num_entered < self._total:
+            if not self._one_more(self._num_entered):
+                self._stop()
+                break
+            trial = self._ask()
+            self._num_entered += 1
+            if self._admits(trial):
+                return self._run(trial)
+        return None
+
+    def _admits(self, trial: optuna.Trial) -> bool:
+        return admits(self.study, trial, self._definition.space)
 
     def _ask(self) -> optuna.Trial:
         """A trial that waits in the storage, wherever it came from, or else a new one.
@@ -294,7 +306,7 @@ class ScreenRegistry(RunRegistry):
         """
         if time.monotonic() >= self._look_again_at:
             trial = self.study.ask()
-            if "fixed_params" not in self.study._storage.get_trial_system_attrs(trial._trial_id):  # none was waiting
+            if not enqueued(self.study, trial):  # none was waiting
                 self._look_again_at = time.monotonic() + _LOOK_AGAIN_S
             return trial
         setattr(self.study, "_pop_waiting_trial_id", lambda: None)  # noqa: B010 - a method is replaced

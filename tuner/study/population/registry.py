@@ -14,6 +14,7 @@ from optuna.trial import FrozenTrial, TrialState
 from tuner.results.protocol import stage_seeds
 from tuner.results.records import EVOLVE, RunRecord
 from tuner.study.definition import Candidate, StudyDefinition
+from tuner.study.enqueued import close
 from tuner.study.errors import StudyError
 from tuner.study.population.breeding import Breeding, Standing, Succession
 from tuner.study.population.gains import TrainedPart
@@ -75,8 +76,9 @@ class PopulationRegistry(RunRegistry):
         self._successions: dict[int, list[Succession]] = {}
         self._tree: dict[int, dict[int, Node]] = {number: {} for number in range(self.evolution.generations)}
         trials = study.get_trials(deepcopy=False)
-        self._waiting = sum(trial.state is TrialState.WAITING for trial in trials)
-        for trial in trials:
+        entered = [trial for trial in trials if descent_of(trial.user_attrs) is not None]
+        self._waiting = sum(trial.state is TrialState.WAITING for trial in entered)
+        for trial in entered:
             self._take(trial)
 
     @property
@@ -97,7 +99,7 @@ class PopulationRegistry(RunRegistry):
         """Enters the next member; of a generation only once all of the one before have ended."""
         if self._waiting:  # entered by a controller that died before it could start it
             self._waiting -= 1
-            return self._run(self.study.ask())
+            return self._run(self._ask())
         for generation, nodes in self._tree.items():
             if len(nodes) < self._num_members:
                 member = next(number for number in range(self._num_members) if number not in nodes)
@@ -181,7 +183,19 @@ class PopulationRegistry(RunRegistry):
             parent = before[begun.parent].number
         about = {MEMBER_ATTRIBUTE: member, GENERATION_ATTRIBUTE: generation, PARENT_ATTRIBUTE: parent}
         self.study.enqueue_trial(dict(begun.drawn), user_attrs={**about, RUN_ATTRIBUTE: {"seed": self._seeds[member]}})
-        return self._run(self.study.ask())
+        return self._run(self._ask())
+
+    def _ask(self) -> optuna.Trial:
+        """The entry that waits; those of others are closed."""
+        while not self._admits(trial := self.study.ask()):
+            pass
+        return trial
+
+    def _admits(self, trial: optuna.Trial) -> bool:
+        is_member = descent_of(trial.user_attrs) is not None
+        if not is_member:
+            close(self.study, trial, "it was enqueued by somebody, and a population has its own members only")
+        return is_member
 
     def _past(self, until: int) -> list[TrainedPart]:
         """What each part of training has gained before a generation, those of members that have failed left out."""

@@ -85,9 +85,26 @@ def make_sampler(factory: SamplerFactory, study_seed: int, num_trials: int, spac
         raise UserError(f"sampler ({getattr(target, '__name__', target)}) cannot be built: {error}") from error
     if not isinstance(sampler, BaseSampler):
         raise UserError(f"sampler builds {type(sampler).__name__}, which is no sampler of Optuna's: choose sampler=tpe")
+    _mend(sampler)
+    return drawing_by_trial(sampler, study_seed)
+
+
+def _mend(sampler: BaseSampler) -> None:
+    """What some samplers of Optuna's do is not right for us."""
     if isinstance(sampler, CmaEsSampler):
         read_carefully(sampler)
-    return drawing_by_trial(sampler, study_seed)
+    if isinstance(sampler, BruteForceSampler):
+        passing_over_closed(sampler)
+
+
+def passing_over_closed(sampler: BruteForceSampler) -> None:
+    """Has it pass over trials that were closed before anything was drawn: it takes one for all points there are."""
+    populate = sampler._populate_tree
+
+    def populate_tree(tree: Any, trials: list[FrozenTrial], params: dict[str, Any]) -> None:
+        populate(tree, [trial for trial in trials if trial.params or not trial.state.is_finished()], params)
+
+    setattr(sampler, "_populate_tree", populate_tree)  # noqa: B010 - a method is replaced
 
 
 def drawing_by_trial(sampler: BaseSampler, study_seed: int) -> BaseSampler:

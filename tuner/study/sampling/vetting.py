@@ -6,6 +6,8 @@ from pathlib import Path
 from tuner.errors import UserError
 from tuner.study.space.coordinates import Bounds, as_number
 from tuner.study.space.space import Space
+from tuner.support.names import did_you_mean
+from tuner.support.plain_text import MAX_NAME, one_line
 
 
 def check_values(space: Space, values: Mapping[str, object]) -> None:
@@ -35,6 +37,30 @@ def check_values(space: Space, values: Mapping[str, object]) -> None:
                 f"the storage holds a run with {path}={value}, which this search cannot have drawn ({error}): "
                 "somebody has edited it. Begin another study with another study.name or storage.url"
             ) from error
+
+
+def why_not_drawn(space: Space, drawn: Mapping[str, object]) -> str:
+    """What is wrong with the parameters of a trial that somebody has enqueued; empty where nothing is.
+
+    Optuna itself leaves out names that it does not know, and takes values out of range with a warning.
+
+    Args:
+        space: What is searched.
+        drawn: By Optuna's names; those that are not there are sampled.
+    """
+    parameters = {parameter.name: parameter for parameter in space.parameters}
+    names = {parameter.path: parameter.name for parameter in space.parameters}
+    for name, value in drawn.items():
+        given = f"{one_line(name, MAX_NAME)}={one_line(repr(value), MAX_NAME)}"
+        if name in names and name not in parameters:
+            return f"{given}, which is not searched by that name: it is {names[name]}"
+        if name not in parameters:
+            return f"{given}, which is not searched{did_you_mean(name, parameters)}"
+        try:
+            parameters[name].check_drawn(value)
+        except (ValueError, OverflowError) as error:
+            return f"{given}, which is out of its range: {one_line(str(error), MAX_NAME)}"
+    return ""
 
 
 def sound_schedule(schedule: object) -> dict[str, list[list[float]]]:

@@ -97,6 +97,14 @@ class Parameter:
             return self.coordinate.to_drawn(value)
         return self.coordinate.to_drawn(as_number(value) / self._whole(config))
 
+    def check_drawn(self, drawn: object) -> None:
+        """Refuses what is no point of the coordinate (ValueError)."""
+        domain = self.coordinate.domain
+        if isinstance(domain, Bounds):
+            Plain(domain).to_drawn(drawn)
+        elif not any(type(label) is type(drawn) and label == drawn for label in domain.labels):
+            raise ValueError(f"it must be one of {', '.join(map(repr, domain.labels))}")
+
     def _whole(self, config: JsonDict) -> float:
         return math.prod(as_number(get_path(config, path)) for path in self.of)
 

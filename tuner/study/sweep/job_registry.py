@@ -13,6 +13,7 @@ from tuner.config.paths import flatten
 from tuner.results.protocol import robust_worst
 from tuner.results.records import SCREEN, RunRecord
 from tuner.study.definition import StudyDefinition
+from tuner.study.enqueued import admits
 from tuner.study.run_checks import config_mismatch
 from tuner.study.run_registry import Run, RunEnd, RunRegistry
 from tuner.study.sampling.vetting import inside
@@ -57,7 +58,7 @@ class SweepRegistry(RunRegistry):
         self._distributions = definition.space.distributions()
         self.total = total
         trials = study.get_trials(deepcopy=False)
-        self._num_entered = len(trials)
+        self._num_entered = sum(trial.state is not TrialState.WAITING for trial in trials)
         self._subdirs = {trial.user_attrs[RUN_ATTRIBUTE]["subdir"] for trial in trials if _is_complete_entry(trial)}
         study._thread_local.in_optimize_loop = True  # or samplers that have tried everything raise when they say so
 
@@ -68,10 +69,15 @@ class SweepRegistry(RunRegistry):
 
     def next_run(self) -> Run | None:
         """Samples the next job, up to the total."""
-        if self._num_entered >= self.total:
-            return None
-        self._num_entered += 1
-        return self._run(self.study.ask(self._distributions))
+        while self._num_entered < self.total:
+            trial = self.study.ask()
+            self._num_entered += 1
+            if self._admits(trial):
+                return self._run(trial)
+        return None
+
+    def _admits(self, trial: optuna.Trial) -> bool:
+        return admits(self.study, trial, self._definition.space)
 
     def _run(self, trial: optuna.Trial) -> Run:
         drawn = {name: trial._suggest(name, distribution) for name, distribution in self._distributions.items()}
