@@ -18,8 +18,9 @@ from tuner.executors.leftovers import Leftovers
 from tuner.support.closing import ClosedAtExit
 from tuner.support.plain_text import describe_error, traceback_of
 from tuner.trial import folder as files
-from tuner.trial.context import TrialContext, set_current_trial
+from tuner.trial.context import TrialContext, current_trial, set_current_trial
 from tuner.trial.messages import Message, Outcome, Report, TrialResult, TrialSpec, Verdict
+from tuner.trial.reporter import Reporter
 from tuner.trial.worker import TrialEntry, import_entry, run_entry
 
 _LOCK_PATIENCE_S = 1.0
@@ -151,13 +152,14 @@ class _Turns:
         self._function = function
         self._context: TrialContext | None = None
         self._turn, self._pause = threading.Semaphore(0), threading.Semaphore(0)
+        self._reporter: Reporter | None = self._context
         self._thread = threading.Thread(target=self._work, name=f"trial {spec.key}", daemon=True)
 
     # The controller's side
 
     def go_on(self) -> None:
         """Lets the trial run until its next report or its end."""
-        set_current_trial(self._context)
+        set_current_trial(self._reporter)
         if not self._thread.is_alive():
             self._thread.start()
         self._turn.release()
@@ -166,6 +168,7 @@ class _Turns:
         """Waits until the trial pauses; False if it has not within the time."""
         if not self._pause.acquire(timeout=timeout_s):
             return False
+        self._reporter = current_trial()  # the trial may have put one of its own in the place of its context
         set_current_trial(None)
         return True
 

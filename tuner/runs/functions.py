@@ -5,6 +5,7 @@ beside it.
 """
 
 import inspect
+import math
 import numbers
 import time
 from collections.abc import Mapping, Sequence
@@ -69,7 +70,8 @@ def run_trial(context: TrialContext) -> None:
 def run_function(config: JsonDict, folder: Path, reporter: Reporter) -> TrainOutcome:
     """Calls the function with its arguments, and with `seed` if it takes one.
 
-    A number that it returns is its score at the end of the budget, unless it has reported one there itself.
+    A number that it returns is its score at the end of the budget, unless it has reported one there itself; what it
+    returns beside that is told.
 
     Args:
         config: The run.
@@ -78,20 +80,25 @@ def run_function(config: JsonDict, folder: Path, reporter: Reporter) -> TrainOut
 
     Raises:
         TrialInterrupted: The reporter ended the run.
-        UserError: The function neither reports at the end of its budget nor returns a number.
+        UserError: The function neither reports at the end of its budget nor returns a number, or a report is refused.
     """
     began = time.perf_counter()
     function = build_function(config["agent"])
     reporter.built(config)
     before = current_trial()
-    set_current_trial(_Fractions(reporter))
+    reports = _Fractions(reporter)
+    set_current_trial(reports)
     try:
         returned = function(seed=config["seed"]) if _takes_seed(function) else function()
     finally:
         set_current_trial(before)
+    if reports.refusal is not None:  # which the function has caught
+        raise reports.refusal
     score = _number(returned)
     if score is not None and 1.0 not in dict(reporter.reported):
         reporter.report(1.0, score)
+    else:
+        _tell_of_unused(returned, score, reporter)
     _require_score_at_the_end(function_name(config), returned, [step for step, _ in reporter.reported])
     total_steps = int(config["training"]["total_steps"])
     points = [EvaluationPoint(step, round(step * total_steps), value) for step, value in sorted(reporter.reported)]
@@ -104,6 +111,14 @@ def run_function(config: JsonDict, folder: Path, reporter: Reporter) -> TrainOut
         seconds=time.perf_counter() - began,
         stop_reason="returned",
     )
+
+
+def _tell_of_unused(returned: Any, score: float | None, reporter: Reporter) -> None:
+    """Says that what was returned is not the score, of what looks like one."""
+    known = dict(reporter.reported).get(1.0)
+    if known is not None and isinstance(returned, str | numbers.Number) and score != known:
+        given = one_line(repr(returned), MAX_NAME)
+        reporter.ends(f"it returned {given}, but its score is the {known:g} that it had reported at its end", 1.0)
 
 
 def _require_score_at_the_end(name: str, returned: Any, reported: Sequence[float]) -> None:
@@ -121,32 +136,61 @@ def _require_score_at_the_end(name: str, returned: Any, reported: Sequence[float
 
 def _number(returned: Any) -> float | None:
     """A number, NumPy's and a framework's with one element among them; None: it is nothing of the kind."""
-    if isinstance(returned, bool):
-        return None
-    if isinstance(returned, numbers.Real):
-        return float(returned)
+    if isinstance(returned, numbers.Real) and not isinstance(returned, bool):
+        try:
+            return float(returned)
+        except OverflowError:  # whole numbers and fractions know no largest one
+            return math.copysign(math.inf, 1 if returned > 0 else -1)
     if callable(getattr(returned, "item", None)) and getattr(returned, "shape", None) in ((), (1,)):
-        return float(returned.item())
+        item = returned.item()
+        return None if hasattr(item, "item") else _number(item)
     return None
 
 
 class _Fractions:
-    """Passes on what a function tells, but refuses reports that are not at a fraction of its budget."""
+    """Passes on what a function tells, but refuses reports that cannot be points of a curve.
+
+    What an earlier attempt has reported may come again, as it began somewhere before.
+
+    Attributes:
+        refusal: The last that was refused.
+    """
 
     def __init__(self, reporter: Reporter) -> None:
+        self.refusal: UserError | None = None
         self._reporter = reporter
+        self._told: dict[float, float] = {}  # in this attempt
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._reporter, name)
 
     def report(self, step: float, value: float, seconds: float | None = None) -> None:
         """See `Reporter.report`."""
-        if not 0.0 < step <= 1.0:
-            raise UserError(
-                f"tuner.report({step:g}, ...): the first number is the done part of the run, above 0 and at most 1; "
-                "after epoch 3 of 10 write tuner.report(3 / 10, ...)"
+        at, number = _number(step), _number(value)
+        wrong = self._wrong(at, number)
+        if wrong or at is None or number is None:
+            given = ", ".join(one_line(repr(one), MAX_NAME) for one in (step, value))
+            self.refusal = UserError(f"tuner.report({given}): {wrong}")
+            raise self.refusal
+        self._told[at] = number
+        self._reporter.report(at, number, seconds)
+
+    def _wrong(self, at: float | None, value: float | None) -> str:
+        """What is wrong with a report; empty where nothing is."""
+        if at is None or not 0.0 < at <= 1.0:
+            return (
+                "the first number is the done part of the run, above 0 and at most 1; after epoch 3 of 10 write "
+                "tuner.report(3 / 10, ...)"
             )
-        self._reporter.report(step, value, seconds)
+        if value is None:
+            return "the second must be one number, the score there"
+        if not self._told or at > (last := max(self._told)) + STEP_TOLERANCE:
+            return ""
+        if at < last - STEP_TOLERANCE:
+            return f"it comes after the report at {last:g}, and the first number may not go back; report in order"
+        if value != self._told[last]:
+            return f"{self._told[last]:g} was reported there before; report one score for each part of the run"
+        return ""
 
 
 def _takes_seed(function: Any) -> bool:

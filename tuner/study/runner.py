@@ -47,6 +47,7 @@ from tuner.study.probing import PROBE, run_probe
 from tuner.study.run_registry import RunRegistry, ScreenRegistry, SeedRegistry
 from tuner.study.sampling.pruning import RungJudge, decisions_from_json, decisions_to_json, describe_decisions
 from tuner.study.sampling.samplers import SamplerFactory, make_sampler, num_distinct
+from tuner.study.score_checks import check_scores
 from tuner.study.several import EnvironmentsRegistry
 from tuner.study.storage import store as attributes
 from tuner.study.storage.ownership import Ownership, refuse_another
@@ -161,7 +162,9 @@ class StudyRunner:
                 self._note_seconds(screen)  # a session that is killed notes nothing in the end
 
         dispatcher = Dispatcher(end_rules, self._executor, self._interrupts, self._listener, heartbeat)
-        dispatcher.restore(self._records((self._definition.first_stage, *LATER_STAGES)))
+        earlier = tuple(self._records((self._definition.first_stage, *LATER_STAGES)))
+        check_scores(earlier, self._definition.metric, self._definition.others, self._scales)
+        dispatcher.restore(earlier)
         if settings.evolution is not None:
             compared = self._evolve(screen, dispatcher)
         else:

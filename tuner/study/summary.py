@@ -27,6 +27,7 @@ from tuner.study.importance import PERMUTATIONS, importances, over_time
 from tuner.study.interactions import interactions
 from tuner.study.population.knobs import Schedule
 from tuner.study.sampling.pruning import decisions_from_json, describe_decisions
+from tuner.study.score_checks import check_scores
 from tuner.study.space.describing import axis_kind, describe_values
 from tuner.study.storage import store as attributes
 from tuner.study.storage.ownership import OWNER
@@ -70,6 +71,7 @@ def summarise(store: StudyStore, name: str, folder: Path, *, thorough: bool = Fa
         study = store.find(name, stage)
         runs += read_records(study, stage, folder, names) if study is not None else ()
     environments = scales_of(screen)
+    check_scores(runs, metric, others, environments)
     found = (
         Importances()  # values change while members train: no score belongs to one of them
         if evolves

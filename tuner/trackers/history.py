@@ -161,7 +161,8 @@ def _pyarrow() -> ModuleType:
     """The library, which takes a quarter of a second to import: only for who reads or writes a history."""
     with unbroken():
         import pyarrow.parquet
-    return pyarrow
+    library: ModuleType = pyarrow
+    return library
 
 
 _COLUMNS = [field.name for field in fields(HistoryRow)]

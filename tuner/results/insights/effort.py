@@ -40,7 +40,7 @@ class StageCost:
 
 def ended_by_themselves(summary: StudySummary) -> tuple[RunRecord, ...]:
     """Complete runs that did not use all of their budget, and say why."""
-    return tuple(run for run in summary.runs if run.complete and run.reason)
+    return tuple(run for run in summary.runs if run.complete and run.reason and used_share(run) < 1.0)
 
 
 def costs(summary: StudySummary) -> tuple[StageCost, ...]:

@@ -1,0 +1,73 @@
+"""A score that was changed in the storage is found by the curve beside it."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from optuna.storages.journal import JournalFileBackend
+
+from tests.tuner.studies import FakeExecutor, journal, run_study
+from tuner.errors import UserError
+from tuner.results.objective import make_metric, make_others
+from tuner.results.records import RunRecord
+from tuner.results.scales import ScoreScale
+from tuner.study import StudyStore, summarise
+from tuner.study.score_checks import check_scores
+from tuner.trial.messages import Outcome
+
+CURVE = ((0.5, 10.0), (1.0, 30.0))  # mixed: half its mean height, 20, and half its end, 30
+
+
+def record(value: float, **changes: Any) -> RunRecord:
+    return RunRecord(3, "test", "default", 7, {}, Outcome.COMPLETE, value, curve=CURVE, **changes)
+
+
+def test_by_hand() -> None:
+    mixed = make_metric("mixed")
+    others = make_others(("final", "seconds"), "mixed")
+    check_scores([record(25.0)], mixed, (), {})
+    check_scores([record(25.0, scores={"final": 30.0, "seconds": 5.0})], mixed, others, {})
+    with pytest.raises(UserError, match="holds 999 as the score of run test/3, and 25 comes of what is kept beside it"):
+        check_scores([record(25.0), record(999.0)], mixed, (), {})
+    with pytest.raises(UserError, match="holds 31 as the final of run test/3, and 30 comes of"):
+        check_scores([record(25.0, scores={"final": 31.0, "seconds": 5.0})], mixed, others, {})
+    with pytest.raises(UserError, match="holds nan as the score"):
+        check_scores([record(math.nan)], mixed, (), {})
+
+
+def test_in_several_environments() -> None:
+    mixed, scales = (
+        make_metric("mixed"),
+        {"a": ScoreScale(random=0.0, good=50.0), "b": ScoreScale(random=20.0, good=40.0)},
+    )
+    parts = tuple(record(value, environment=name) for name, value in (("a", 0.5), ("b", 0.25)))
+    check_scores([record(0.375, parts=parts)], mixed, (), scales)
+    with pytest.raises(UserError, match=r"holds 0\.5 as the score of run test/3, and 0\.375 comes of"):
+        check_scores([record(0.5, parts=parts)], mixed, (), scales)
+    parts = (record(1.5, environment="a"), parts[1])
+    with pytest.raises(UserError, match=r"holds 1\.5 as the score of run test/3 in a, and 0\.5 comes of"):
+        check_scores([record(0.875, parts=parts)], mixed, (), scales)
+
+
+@pytest.mark.parametrize("metric", ["mixed", "seconds_to_0.5"])
+def test_a_score_changed_in_the_storage_reaches_no_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metric: str
+) -> None:
+    append = JournalFileBackend.append_logs
+
+    def tampered(backend: JournalFileBackend, logs: list[dict[str, Any]]) -> None:
+        ends = [log.get("values") and log["trial_id"] == 8 for log in logs]
+        append(backend, [log | {"values": [999.0]} if end else log for log, end in zip(logs, ends, strict=True)])
+
+    run_study(tmp_path / "sound", metric=metric)
+    monkeypatch.setattr(JournalFileBackend, "append_logs", tampered)
+    with pytest.raises(UserError, match="holds 999 as the score of run"):
+        run_study(tmp_path, metric=metric)
+    monkeypatch.undo()
+    executor = FakeExecutor()
+    with pytest.raises(UserError, match="holds 999 as the score of run"):  # nor does it begin again
+        run_study(tmp_path, executor, metric=metric, num_test_seeds=3)
+    assert executor.started == []
+    with StudyStore(journal(tmp_path)) as store, pytest.raises(UserError, match="somebody has edited it"):
+        summarise(store, "study", tmp_path)
