@@ -136,11 +136,13 @@ def _require_score_at_the_end(name: str, returned: Any, reported: Sequence[float
 
 def _number(returned: Any) -> float | None:
     """A number, NumPy's and a framework's with one element among them; None: it is nothing of the kind."""
-    if isinstance(returned, numbers.Real) and not isinstance(returned, bool):
+    if isinstance(returned, bool):
+        return None
+    if isinstance(returned, numbers.Real):
         try:
             return float(returned)
         except OverflowError:  # whole numbers and fractions know no largest one
-            return math.copysign(math.inf, 1 if returned > 0 else -1)
+            return math.inf if returned == abs(returned) else -math.inf
     if callable(getattr(returned, "item", None)) and getattr(returned, "shape", None) in ((), (1,)):
         item = returned.item()
         return None if hasattr(item, "item") else _number(item)

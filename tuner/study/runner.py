@@ -53,7 +53,7 @@ from tuner.study.storage import store as attributes
 from tuner.study.storage.ownership import Ownership, refuse_another
 from tuner.study.storage.reading import read_records
 from tuner.study.storage.retries import STORAGE_ERRORS, StorageLostError, explained
-from tuner.study.storage.store import StudyStore, begin_or_continue, scales_of
+from tuner.study.storage.store import StudyStore, begin_or_continue, name_objectives, scales_of
 from tuner.study.summary import summarise
 from tuner.study.watching.listener import StudyListener
 
@@ -142,6 +142,7 @@ class StudyRunner:
     def _begin(self, study: optuna.Study) -> None:
         definition = self._definition
         new = begin_or_continue(study, definition, self._store.url)
+        name_objectives(study, definition.others)
         if new:
             for name in (*STAGES, ABLATE, PROBE):
                 if (aside := archive(definition.study_folder / name)) is not None:
@@ -338,6 +339,7 @@ class StudyRunner:
     ) -> tuple[RunRecord, ...]:
         seeds = stage_seeds(self._definition.seed, stage, num_seeds)
         study = self._store.open(self._definition.name, stage, directions=self._definition.directions)
+        name_objectives(study, self._definition.others)
         registry = SeedRegistry(study, stage, self._definition, candidates, seeds)
         runs = self._in_environments(registry)
         self._listener.on_stage(stage, registry.total, registry.records())

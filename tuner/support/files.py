@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import json
+import math
 import os
 import re
 from pathlib import Path
@@ -32,9 +33,10 @@ def parse_json(text: str | bytes) -> Any:
 def read_by_steps(path: Path) -> dict[int, float]:
     """Numbers by environment steps, as a file of JSON holds them; nothing of one that is not there or damaged."""
     try:
-        return {int(steps): float(number) for steps, number in parse_json(path.read_bytes()).items()}
-    except (OSError, ValueError, TypeError, AttributeError):
+        numbers = {int(steps): float(number) for steps, number in parse_json(path.read_bytes()).items()}
+    except (OSError, ValueError, TypeError, AttributeError, OverflowError):
         return {}
+    return numbers if all(map(math.isfinite, numbers.values())) else {}  # 1e400 is JSON
 
 
 def atomic_write(path: Path, text: str) -> None:

@@ -88,6 +88,7 @@ class ControllerConnection:
 
     def detach(self) -> None:
         """Closes this process's copy of the line. For processes that the trial forks."""
+        self._ended = "report only from the process that was started: this is one that it has forked"
         self._socket.close()
 
     def _read_line(self) -> bytes | None:

@@ -7,6 +7,9 @@ from enum import IntEnum
 from tuner.trial import system
 from tuner.trial.messages import Outcome, TrialResult
 
+EXIT_FAILED = 70
+"""As EX_SOFTWARE of sysexits.h: what runs a trial has failed, and not the trial; the output says how."""
+
 
 class Step(IntEnum):
     """What is done, one grace time after the other, to end a child."""
@@ -76,6 +79,11 @@ def describe_exit(exit_code: int | None) -> str:
     """Says how a process ended that left no result."""
     if exit_code is None:
         return "its process ended without a result, killed or crashed; how is not known, as the fork server died too"
+    if exit_code == EXIT_FAILED:
+        return (
+            f"its process could not write its result down (exit code {exit_code}): see if its code closes descriptors, "
+            "changes the user, deletes the folder of the run or replaces modules"
+        )
     if exit_code >= 0:
         return f"its process ended with exit code {exit_code} and left no result"
     names = {int(number): number.name for number in signal.Signals}

@@ -145,15 +145,6 @@ class TrialProcess:
             reason = f"its processes used {used_mb:.0f} MB of memory, more than limits.memory_mb={limit:g}"
             self._end(Outcome.OUT_OF_MEMORY, reason, Step.KILL)
 
-    def excuse(self, seconds: float, now: float) -> None:
-        """Takes a time off all clocks in which nobody listened: this process was stopped, or the machine paused."""
-        self._asked_at = min(self._asked_at + seconds, now)
-        self._dialogue.last_heard = min(self._dialogue.last_heard + seconds, now)
-        if self._forked_at:
-            self._forked_at = min(self._forked_at + seconds, now)
-        if self._ending is not None:
-            self._ending.next_at += seconds
-
     def advance(self, now: float) -> list[Message]:
         """Takes what has happened into account; at the end of the child, sets `result`.
 
@@ -216,6 +207,15 @@ class TrialProcess:
         self._launch()
 
     # Within its limits
+
+    def excuse(self, seconds: float, now: float) -> None:
+        """Takes a time off all clocks in which nobody listened: this process was stopped, or the machine paused."""
+        self._asked_at = min(self._asked_at + seconds, now)
+        self._dialogue.last_heard = min(self._dialogue.last_heard + seconds, now)
+        if self._forked_at:
+            self._forked_at = min(self._forked_at + seconds, now)
+        if self._ending is not None:
+            self._ending.next_at += seconds
 
     def _check_times(self, now: float) -> None:
         """Decides to end a child that takes too long."""

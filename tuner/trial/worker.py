@@ -26,6 +26,7 @@ from tuner.support.plain_text import describe_error, message_of, traceback_of
 from tuner.trial import folder as files
 from tuner.trial import orphans
 from tuner.trial.context import ControllerConnection, TrialContext, current_trial, set_current_trial
+from tuner.trial.ending import EXIT_FAILED
 from tuner.trial.messages import Outcome, Refused, Started, TrialInterrupted, TrialResult, TrialSpec
 from tuner.trial.wire import Launch
 
@@ -42,7 +43,6 @@ __all__ = [
 
 TrialEntry: TypeAlias = Callable[[TrialContext], object]
 
-EXIT_FAILED = 70  # as EX_SOFTWARE of sysexits.h: the worker itself failed; the output says how
 EXIT_REFUSED = 75  # as EX_TEMPFAIL: another process has the folder
 LOCK_PATIENCE_S = 1.0
 

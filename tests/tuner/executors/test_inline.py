@@ -11,7 +11,8 @@ import pytest
 from tuner.errors import UserError
 from tuner.executors.base import TrialBuilt, TrialEnded, TrialLogged, TrialProgress, TrialReported, TrialStarted
 from tuner.executors.inline import InlineExecutor
-from tuner.trial import Outcome, current_trial, read_trial
+from tuner.trial import Outcome, TrialSpec, current_trial, read_trial
+from tuner.trial.context import set_current_trial
 from tuner.trial.folder import METRICS_FILE, OUTPUT_FILE, PID_FILE, acquire_lock
 
 
@@ -163,3 +164,28 @@ def test_a_signal_reaches_the_controller_while_a_trial_runs(driver, inline):
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert caught == [signal.SIGUSR1]
+
+
+def test_what_a_trial_puts_in_the_place_of_its_context_stays_there_over_its_reports(inline, tmp_path):
+    seen = []
+
+    class Guard:
+        def __init__(self, context):
+            self.context = context
+
+        def report(self, step, value):
+            seen.append((self.context.spec.number, step))
+            self.context.report(step, value)
+
+    def entry(context):
+        set_current_trial(Guard(context))
+        for step in (0.25, 0.5, 1.0):
+            current_trial().report(step, 1.0)
+
+    for number in (1, 2):
+        inline.start(TrialSpec("study", "screen", number, 0, {}), tmp_path / str(number), entry)
+    while inline.free_slots < inline.parallel:
+        for event in inline.wait(10.0):
+            if isinstance(event, TrialReported):
+                inline.answer(event.key, "continue")
+    assert sorted(seen) == [(number, step) for number in (1, 2) for step in (0.25, 0.5, 1.0)]

@@ -3,8 +3,8 @@
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from fractions import Fraction
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -108,9 +108,7 @@ def test_what_is_returned_beside_a_score_is_told(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("returned", [10**400, Fraction(-(10**400), 3), float("nan")])
-def test_a_score_that_is_not_finite_has_diverged(
-    tuner: CommandLine, monkeypatch: pytest.MonkeyPatch, returned: Any
-) -> None:
+def test_a_score_that_is_not_finite_has_diverged(monkeypatch: pytest.MonkeyPatch, returned: Any) -> None:
     reporter = Reporter()
     called(monkeypatch, reporter, reporting((0.5, 1.0), returns=returned))
     assert len(reporter.reported) == 2

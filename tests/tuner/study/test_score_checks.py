@@ -50,6 +50,16 @@ def test_in_several_environments() -> None:
         check_scores([record(0.875, parts=parts)], mixed, (), scales)
 
 
+def test_storages_call_the_objective_what_it_is(tmp_path: Path) -> None:
+    run_study(tmp_path, others=("final", "seconds"))
+    with StudyStore(journal(tmp_path)) as store:
+        for stage in ("screen", "test"):
+            study = store.find("study", stage)
+            assert study is not None
+            assert study.metric_names == ["score", "final", "seconds"]
+            assert "values_score" in study.trials_dataframe().columns
+
+
 @pytest.mark.parametrize("metric", ["mixed", "seconds_to_0.5"])
 def test_a_score_changed_in_the_storage_reaches_no_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metric: str

@@ -30,7 +30,7 @@ from tuner.study.storage import store as attributes
 from tuner.study.storage.ownership import Ownership, refuse_another
 from tuner.study.storage.reading import RUN_ATTRIBUTE, read_records
 from tuner.study.storage.retries import STORAGE_ERRORS, explained
-from tuner.study.storage.store import StudyStore
+from tuner.study.storage.store import StudyStore, name_objectives
 from tuner.study.watching.listener import StudyListener
 from tuner.trial.messages import JsonDict
 
@@ -111,6 +111,7 @@ class AblationRunner:
         dispatcher = Dispatcher(end_rules, self._executor, self._interrupts, self._listener, ownership.heartbeat)
         dispatcher.restore(self._earlier())
         study = self._store.open(definition.name, ABLATE)
+        name_objectives(study, ())
         runs = _AblationRuns(self._task, study, dispatcher, self._listener)
         path = AblationPath(
             between,

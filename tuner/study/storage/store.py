@@ -20,7 +20,7 @@ from tuner.config.composing import with_section_defaults
 from tuner.config.paths import config_difference
 from tuner.errors import UserError
 from tuner.results.protocol import StudySettings
-from tuner.results.records import SCREEN
+from tuner.results.records import SCREEN, Objective
 from tuner.results.scales import ScoreScale
 from tuner.results.wording import join_words
 from tuner.study.definition import StudyDefinition, judged_part
@@ -274,6 +274,13 @@ def begin_or_continue(study: optuna.Study, definition: StudyDefinition, url: str
     before = study.user_attrs.get(FACTS, {})
     study.set_user_attr(FACTS, {**before, **facts, **{key: _followed(before, facts, key) for key in _MAY_CHANGE}})
     return new
+
+
+def name_objectives(study: optuna.Study, others: Sequence[Objective]) -> None:
+    """Tells readers such as the dashboard what a study is judged by, unless they are told already."""
+    if study.metric_names is None:
+        with quiet_optuna():
+            study.set_metric_names(["score", *(other.name for other in others)])
 
 
 _MAY_CHANGE = ("sampler", "pruner", "code")
