@@ -139,10 +139,6 @@ class RunRecorder:
         self._progress.advanced(progress)
         self.check()
 
-    def check(self) -> None:
-        """Ends the run if that was asked for."""
-        self._stop_if_requested()
-
     def _budget(self) -> int | None:
         """Environment steps that progress is shown in; None: it has none."""
         return int(self._info.config["training"]["total_steps"])

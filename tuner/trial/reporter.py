@@ -37,7 +37,7 @@ class Reporter(Protocol):
         """A sign of life, in short intervals: done part of the budget."""
 
     def check(self) -> None:
-        """Ends the run if that was asked for, also while it is made. Cheap enough for each step, and no sign of life."""
+        """Ends the run if that was asked for, also while it is made; cheap enough for each step, no sign of life."""
 
 
 class ControllerLine(Protocol):
