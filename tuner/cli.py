@@ -185,19 +185,8 @@ def _dispatch(command: Command, arguments: list[str]) -> int:
         raise UserError("--experimental-rerun loads a pickle, which may run anything: use tuner train resume=RUN")
     options.overrides = command.meant(_with_positional(command, options.overrides))
     config_name = options.config_name or command.config_name
-    admit_groups(options.config_dir, options.overrides)
-    if options.help:
-        from tuner.commands.help_page import help_page
-
-        page = help_page(command, options.overrides, options.config_dir, config_name, width_of(sys.stdout))
-        sys.stdout.write(page)
-        return 0
-    if options.cfg or options.info or options.hydra_help or options.shell_completion:
-        try:
-            return _hand_to_hydra(command, options, parser)
-        except HydraException:
-            compose_or_explain(config_loader(options.config_dir), config_name, options.overrides)
-            raise
+    if options.help or options.cfg or options.info or options.hydra_help or options.shell_completion:
+        return _shown(command, options, parser, config_name)
     multirun = options.multirun or "hydra.mode=MULTIRUN" in options.overrides
     checked = command.checked(options.overrides, options.config_dir, config_name=config_name, multirun=multirun)
     multirun = multirun or checked.multirun
@@ -217,6 +206,22 @@ def _dispatch(command: Command, arguments: list[str]) -> int:
     if status:
         remove_empty([folder, *made])  # made for a run that never began
     return status
+
+
+def _shown(command: Command, options: argparse.Namespace, parser: argparse.ArgumentParser, config_name: str) -> int:
+    """A help page, or the configuration as composed: nothing is run."""
+    admit_groups(options.config_dir, options.overrides, config_name)
+    if options.help:
+        from tuner.commands.help_page import help_page
+
+        page = help_page(command, options.overrides, options.config_dir, config_name, width_of(sys.stdout))
+        sys.stdout.write(page)
+        return 0
+    try:
+        return _hand_to_hydra(command, options, parser)
+    except HydraException:
+        compose_or_explain(config_loader(options.config_dir), config_name, options.overrides)
+        raise
 
 
 def _called(command: Command, checked: Preflight, options: argparse.Namespace) -> int:

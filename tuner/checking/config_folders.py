@@ -1,29 +1,57 @@
 """`--config-dir` of a run or a study: its files are data that `tuner` has written, and may be somebody else's.
 
 A folder of groups of one's own is a part of the program: what it names is run. That of a run (`RUN/adapted`) or of a
-study (`STUDY experiment=winner`) holds nothing but settings, so it is looked through before Hydra reads it.
+study (`STUDY experiment=winner`) holds settings of runs and nothing else. So each of its files is looked through before
+Hydra reads any, and what Hydra composes of them is looked through as well:
+
+- they lie in the folder, and choose by names that do not lead out of it;
+- they set parts of a run: nothing of Hydra, of the study, of where it is kept or where trials run;
+- they refer to settings only: nothing is looked up or worked out;
+- they name code that comes with `tuner`, that was used here before, or that the user has named.
 """
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import yaml
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
-from tuner.config.trust import admit_code, foreign_code
+from tuner.config.composing import RunConfig, conf_folder
+from tuner.config.paths import num_values
+from tuner.config.trust import Foreign, admit_code, asks_for_more, foreign_code
 from tuner.errors import UserError
 
 _MADE_BY_TUNER: Final = (
     *("checkpoint.safetensors", "best.safetensors", "metrics.jsonl", "trial.json", "controller.lock"),
     *("report.json", "trials.csv", "experiment/winner.yaml"),
 )
-_RESOLVER = re.compile(r"\$\{[^{}]*:")  # ${oc.env:...} and its like; ${optimizer.learning_rate} is no harm
+_PARTS: Final = frozenset(part.name for part in fields(RunConfig))
+_BEYOND: Final = frozenset(
+    {"hydra", "storage", "executor", "study", "sampler", "pruner", "finder"}
+    | {"progress", "trust", "resume", "warm_start"}
+)
+"""Groups and settings that are no part of a run, and no business of a file that describes one."""
+_GLOBAL: Final = re.compile(r"#\s*@package\s+_global_")
+_HEADER: Final = re.compile(r"#\s*@")
+_STEP: Final = re.compile(r"(?!\.\.?$)[^/@:$\\{}\x00]+")  # of a path: no "..", package, address or reference
 _PACKAGE: Final = "${backend.package}"
+_MOST_BYTES: Final = 10_000_000
+_MOST_VALUES: Final = 100_000
+
+
+def is_of_a_run(folder: Path) -> bool:
+    """Whether `tuner` has made a folder, or the one that it is in; others are the user's own."""
+    return any((place / name).exists() for place in (folder, folder.absolute().parent) for name in _MADE_BY_TUNER)
 
 
 def admit_folder(folder: Path, trust: Sequence[str] = ()) -> None:
-    """Refuses the groups of a run or study that name code nobody has vouched for; other folders are the user's own.
+    """Refuses the folder of a run or study one of whose files is more than the settings of a run.
 
     Args:
         folder: Given as --config-dir.
@@ -32,34 +60,142 @@ def admit_folder(folder: Path, trust: Sequence[str] = ()) -> None:
     Raises:
         UserError: Names the file and what is wrong with it.
     """
-    if not any((place / name).exists() for place in (folder, folder.absolute().parent) for name in _MADE_BY_TUNER):
-        return
-    for file in sorted(folder.rglob("*.y*ml")):
+    for file in _files(folder):
+        text = _text(file)
+        is_global = _admit_header(file, text)
         try:
-            content = yaml.safe_load(file.read_text())
-        except (OSError, ValueError, yaml.YAMLError) as error:
+            content = yaml.safe_load(text)
+        except (ValueError, RecursionError, yaml.YAMLError) as error:
             raise UserError(f"{file} cannot be read: {str(error).partition(chr(10))[0]}") from error
+        if num_values(content, _MOST_VALUES) >= _MOST_VALUES:  # some lines of YAML can stand for more than fits memory
+            raise UserError(f"{file} is no configuration: it holds {_MOST_VALUES:,} values and more")
         if isinstance(content, Mapping):
-            _admit_file(file, content, trust)
+            _admit_content(file, content, is_global)
+            admit_code(list(_code_in(content)), file, trust)
 
 
-def _admit_file(file: Path, content: Mapping[str, Any], trust: Sequence[str]) -> None:
-    chosen = [name for entry in content.get("defaults") or () for name in _names(entry)]
-    if "hydra" in content or any("hydra" in name for name in chosen):
-        raise UserError(f"{file} changes how Hydra runs, which no file of a run or study does: somebody has edited it")
+def admit_composed(folder: Path, composed: DictConfig, without: DictConfig, trust: Sequence[str] = ()) -> None:
+    """Refuses a configuration in which such a folder has changed how Hydra runs, or what code is built.
+
+    Args:
+        folder: For messages.
+        composed: Of what was chosen on the command line, its values left aside.
+        without: The same without that folder.
+        trust: Modules that the user has named.
+
+    Raises:
+        UserError: Says what has changed.
+    """
+    if _of_hydra(composed) != _of_hydra(without):
+        _refuse(folder, "changes how Hydra runs")
+    vouched = {code.mark for code in foreign_code(_run_in(without))}
+    resolved = _run_in(composed)
+    for value in _values(resolved):
+        if isinstance(value, str) and "${" in value:
+            _refuse(folder, f"asks for {value}")
+    admit_code([code for code in foreign_code(resolved) if code.mark not in vouched], folder, trust)
+
+
+def _refuse(file: Path, what: str) -> NoReturn:
+    raise UserError(
+        f"{file} {what}, which no file of a run or study does: somebody has edited it. Groups of your own belong in "
+        "another folder"
+    )
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Every file that Hydra might read; links that lead out of the folder are refused."""
+    for place, inner, names in os.walk(folder):
+        for name in sorted([*inner, *names]):
+            path = Path(place, name)
+            is_config, is_folder = name.lower().endswith(".yaml"), path.is_dir()
+            leads_on = is_config or (is_folder and path.is_symlink())
+            if not leads_on:
+                continue
+            if not path.resolve().is_relative_to(folder.resolve()):
+                _refuse(path, f"is a link to {path.resolve()}")
+            parts = path.relative_to(folder).parts
+            if parts[0] in _BEYOND or (len(parts) == 1 and (conf_folder() / name).is_file()):
+                _refuse(path, "stands for a choice that is no part of a run")
+            if is_config and not is_folder:
+                yield path
+
+
+def _text(file: Path) -> str:
+    """What Hydra would read; it would wait for a pipe."""
+    try:
+        if not file.is_file() or file.stat().st_size > _MOST_BYTES:
+            raise UserError(f"{file} is no configuration: it is no file, or has more than {_MOST_BYTES:,} bytes")
+        return file.read_bytes().decode()
+    except (OSError, ValueError) as error:
+        raise UserError(f"{file} cannot be read: {error}") from error
+
+
+def _admit_header(file: Path, text: str) -> bool:
+    """Whether the file sets more than its own group. Another package would put it anywhere."""
+    headers = [line.strip() for line in text.splitlines() if _HEADER.match(line.strip())]
+    for header in headers:
+        if not _GLOBAL.fullmatch(header):
+            _refuse(file, f"begins with {header}")
+    return bool(headers)
+
+
+def _admit_content(file: Path, content: Mapping[Any, Any], is_global: bool) -> None:
+    for chosen in _listed(content.get("defaults")):
+        _admit_choice(file, chosen)
+    known = {*_PARTS, "defaults"}
+    strange = [str(key) for key in content if (key not in known if is_global else key == "hydra")]
+    if strange:
+        _refuse(file, "changes how Hydra runs" if "hydra" in strange else f"sets {strange[0]}")
     for value in _values(content):
-        if isinstance(value, str) and _RESOLVER.search(value):
-            raise UserError(f"{file} asks for {value}, which no file of a run or study does: somebody has edited it")
+        if isinstance(value, str) and asks_for_more(value, _BEYOND):
+            _refuse(file, f"asks for {value}")
+
+
+def _admit_choice(file: Path, entry: object) -> None:
+    """An entry of a defaults list: the choice of a group, or a file beside this one."""
+    for key, value in entry.items() if isinstance(entry, Mapping) else [("", entry)]:
+        *kinds, group = str(key).split() or [""]
+        names = [str(one) for one in _listed(value)]
+        if not {"optional", "override"}.issuperset(kinds):
+            _refuse(file, f"chooses {entry}")
+        steps = [step for path in (group, *names) if path for step in path.removeprefix("/").split("/")]
+        if "hydra" in steps:
+            _refuse(file, "changes how Hydra runs")
+        is_absolute = group.startswith("/") or any(name.startswith("/") for name in names)
+        if not all(map(_STEP.fullmatch, steps)) or (is_absolute and (len(steps) < 2 or steps[0] in _BEYOND)):
+            _refuse(file, f"chooses {entry}")
+
+
+def _listed(node: object) -> list[Any]:
+    return node if isinstance(node, list) else [] if node is None else [node]
+
+
+def _code_in(content: Mapping[str, Any]) -> Iterator[Foreign]:
     plain = _with_package(content)
-    found = list(foreign_code(plain))
+    yield from foreign_code(plain)
     for place in _mappings(plain):  # which may become the environment or the framework: by a package or a reference
         moved = foreign_code({"env": place, **({"backend": place} if "module" in place else {})})
-        found += [code for code in moved if code.path in ("env.id", "backend.module")]
-    admit_code(found, file, trust)
+        yield from (code for code in moved if code.path in ("env.id", "backend.module"))
 
 
-def _names(entry: object) -> list[str]:
-    return [str(part) for pair in entry.items() for part in pair] if isinstance(entry, Mapping) else [str(entry)]
+def _of_hydra(config: DictConfig) -> Any:
+    """Hydra's own section, but for what it notes of this very composition."""
+    section: Any = OmegaConf.to_container(config.hydra, resolve=False)
+    choices = {name: choice for name, choice in section["runtime"]["choices"].items() if name.startswith("hydra/")}
+    job = {key: value for key, value in section["job"].items() if key != "override_dirname"}
+    left = {key: value for key, value in section.items() if key not in ("runtime", "overrides")}
+    return {**left, "job": job, "choices": choices}
+
+
+def _run_in(config: DictConfig) -> dict[str, Any]:
+    """The parts of a run, resolved; one that cannot be is refused when it is used."""
+    found = {}
+    for name in _PARTS & set(map(str, config)):
+        with suppress(OmegaConfBaseException):
+            value = config[name]
+            found[name] = OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
+    return found
 
 
 def _mappings(node: object) -> Iterator[Mapping[str, Any]]:

@@ -4,7 +4,7 @@ Hydra's own answers ("to append to your config use +...") are replaced in `tuner
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -17,10 +17,12 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from tuner.checking.config_folders import admit_folder
+from tuner.checking.config_folders import admit_composed, admit_folder, is_of_a_run
 from tuner.checking.environments import refuse_several
 from tuner.checking.explaining import explain, first_sentence, in_words, parse_overrides
 from tuner.config.composing import RunConfig, compose, config_loader
+from tuner.config.loading import ConfigLoader
+from tuner.config.overrides import to_hydra
 from tuner.config.trust import trusted_modules
 from tuner.errors import UserError
 
@@ -76,7 +78,7 @@ def check_command(
         multirun: Whether overrides may list several values.
         with_run: Whether the config is one of a training run, whose environment and settings are checked too.
     """
-    admit_groups(config_dir, overrides)
+    admit_groups(config_dir, overrides, config_name)
     loader = config_loader(config_dir)
     first, *others = _without_sweeps(loader, overrides, multirun)
     for variant in (first, *others):
@@ -90,20 +92,69 @@ def check_command(
     return found
 
 
-def admit_groups(config_dir: str | Path | None, overrides: Sequence[str]) -> None:
-    """Refuses a `--config-dir` of a run or study that names code nobody has vouched for; only what is typed vouches.
+def admit_groups(config_dir: str | Path | None, overrides: Sequence[str], config_name: str | None = None) -> None:
+    """Refuses a `--config-dir` of a run or study that is more than settings; only what is typed vouches for code.
 
     So it is with folders that are added to `hydra.searchpath`.
+
+    Args:
+        config_dir: Given as --config-dir.
+        overrides: As on the command line.
+        config_name: Primary config, to look through what is composed, too; None: nothing is run of it.
 
     Raises:
         UserError: See `tuner.checking.config_folders`.
     """
-    typed = {override.key_or_group: override.value() for override in parse_overrides(overrides)}
-    added = typed.get("hydra.searchpath")
-    listed = added if isinstance(added, list) else [added]
-    for place in [config_dir, *(str(one).removeprefix("file://") for one in listed if one is not None)]:
-        if place is not None and (folder := Path(place)).is_dir():
-            admit_folder(folder, trusted_modules(typed.get("trust")))
+    parsed = parse_overrides(overrides)
+    trust = trusted_modules(next((one.value() for one in parsed if one.key_or_group == "trust"), None))
+    folders = {} if config_dir is None else {str(config_dir): Path(config_dir)}
+    folders |= {place: Path(place.removeprefix("file://")) for one in parsed for place in _searched(one)}
+    others = {place: folder for place, folder in folders.items() if folder.is_dir() and is_of_a_run(folder)}
+    for folder in others.values():
+        admit_folder(folder, trust)
+    if not others or config_name is None:
+        return
+    loader, ours = config_loader(config_dir), config_loader(None if str(config_dir) in others else config_dir)
+    variants = [tuple(_choices(loader, lines)) for lines in _without_sweeps(loader, overrides, multirun=True)]
+    for choices in dict.fromkeys(variants):
+        composed = compose_or_explain(loader, config_name, choices)
+        without = compose_or_explain(ours, config_name, list(_without(others, ours, choices)))
+        admit_composed(next(iter(others.values())), composed, without, trust)
+
+
+def _searched(override: Override) -> list[str]:
+    """The folders that an override adds to those in which Hydra looks for choices."""
+    listed = override.value() if override.key_or_group == "hydra.searchpath" else []
+    return [str(place) for place in (listed if isinstance(listed, list) else [listed]) if place is not None]
+
+
+def _choices(loader: ConfigLoader, overrides: Sequence[str]) -> Iterator[str]:
+    """The overrides that say of which files a configuration is made; values that are typed are the user's own."""
+    parsed = parse_overrides(overrides)
+    searched = [str(override.input_line) for override in parsed if _searched(override)]
+    for override in parsed:
+        key = str(override.key_or_group)
+        if override.is_delete() or _is_of_hydra(key) or loader.get_group_options(key, overrides=searched):
+            yield str(override.input_line)
+
+
+def _without(others: Container[str], loader: ConfigLoader, overrides: Sequence[str]) -> Iterator[str]:
+    """Those of them that mean something without some folders."""
+    parsed = parse_overrides(overrides)
+    own = [place for override in parsed for place in _searched(override) if place not in others]
+    searched = [f"hydra.searchpath={to_hydra(own)}"] if own else []
+    yield from searched
+    for override in parsed:
+        key, value = str(override.key_or_group), override.value()
+        names = set(map(str, value)) if isinstance(value, list) else {str(value)}
+        if _searched(override) or (override.is_delete() and not _is_of_hydra(key)):
+            continue
+        if _is_of_hydra(key) or names <= set(loader.get_group_options(key, overrides=searched)):
+            yield str(override.input_line)
+
+
+def _is_of_hydra(key: str) -> bool:
+    return key.replace("/", ".").partition(".")[0] == "hydra"
 
 
 def compose_or_explain(loader: ConfigLoaderImpl, config_name: str, overrides: Sequence[str]) -> DictConfig:

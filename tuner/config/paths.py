@@ -65,3 +65,14 @@ def targets_in(node: object, path: str = "") -> Iterator[tuple[str, Mapping[str,
     elif isinstance(node, list):
         for index, value in enumerate(node):
             yield from targets_in(value, f"{path}.{index}")
+
+
+def num_values(content: object, most: int) -> int:
+    """How many values there are in what a file holds, counted up to `most`: aliases of YAML can stand for very many."""
+    waiting, count = [content], 0
+    while waiting and count < most:
+        node = waiting.pop()
+        count += 1
+        if isinstance(node, dict | list):
+            waiting.extend(node.values() if isinstance(node, dict) else node)
+    return count

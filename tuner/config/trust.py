@@ -2,21 +2,20 @@
 
 A folder may come from anybody, and its config says what is imported and called. So a config that is read from a folder
 builds only the parts listed here. Anything else is the user's own code: it is refused until its module is named
-(`trust=my_rl`). What runs of this machine have used is remembered in the user's state directory, outside of any folder,
-by the digest of the whole node: the same target with the same arguments is known again, an edited one is not.
+(`trust=my_rl`). What runs of this machine have used is remembered (`tuner.config.modules_used`): the same target of the
+same module with the same arguments is known again.
 """
 
-import hashlib
-import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
+from tuner.config.modules_used import mark_of, note, remembered
 from tuner.config.paths import targets_in
 from tuner.config.signatures import home_of
 from tuner.errors import UserError
@@ -66,6 +65,7 @@ _ENVPOOL = re.compile(r"envpool:[\w.-]+")
 _MAKES_OTHERS = re.compile(r"GymV2[16]Environment(-v\d+)?")  # of Gymnasium: imports what its arguments name
 _NAME = re.compile(r"[A-Za-z_][\w.:/-]*")
 _REFERENCE = "${"
+_PLAIN_REFERENCE = re.compile(r"\$\{\.*\w+(\.\w+)*\}")
 _OURS = ("note_rl", "tuner")
 
 
@@ -76,14 +76,19 @@ class Foreign:
     Attributes:
         path: Of the setting.
         name: The class, function, module or environment.
-        mark: By which it is known again: the digest of the setting with all its arguments.
+        node: The setting with all its arguments.
         is_module: Whether it is imported only; else it is a name in a module.
     """
 
     path: str
     name: str
-    mark: str
+    node: Mapping[str, Any]
     is_module: bool = False
+
+    @cached_property
+    def mark(self) -> str:
+        """By which it is known again; asked for when the module can be found (`admit_code`)."""
+        return mark_of(self.node, self.name)
 
     def is_within(self, trusted: Iterable[str]) -> bool:
         """Whether it comes from one of these modules, and does not only pass through it (`my_rl.agents.os.system`)."""
@@ -148,17 +153,18 @@ def admit_code(found: Sequence[Foreign], source: Path | str, trust: Iterable[str
         sys.path.append(
             os.getcwd()
         )  # where modules of one's own lie; behind what is installed, which it cannot replace
-    known = _remembered()
+    known = remembered()
     unknown = [code for code in found if code.mark not in known and not code.is_within(trust)]
     if unknown:
         names = list(dict.fromkeys([*trust, *(code.asked_for(trust) for code in unknown)]))
         typed = names[0] if len(names) == 1 else f"[{','.join(names)}]"
         listed = ", ".join(f"{code.path}={code.name}" for code in unknown[:3])
         raise UserError(
-            f"{source} asks for code that tuner does not build by itself and that was not used here before: {listed}.\n"
+            f"{source} asks for code that tuner does not build by itself and that was not used here before, "
+            f"or has changed since: {listed}.\n"
             f"It would run with all your rights. If you know it and who made that folder, add trust={typed}"
         )
-    _note(code.mark for code in found)
+    note(code.mark for code in found)
 
 
 def remember(config: Mapping[str, Any]) -> None:
@@ -166,17 +172,7 @@ def remember(config: Mapping[str, Any]) -> None:
 
     Where there is no place for notes (a read-only home), the question is asked.
     """
-    _note(code.mark for code in foreign_code(config))
-
-
-def _note(marks: Iterable[str]) -> None:
-    marks, path = set(marks), _record_file()
-    if path is None or not marks or not (new := sorted(marks - _remembered())):
-        return
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "w") as file:
-            file.write("".join(f"{mark}\n" for mark in new))
+    note(code.mark for code in foreign_code(config))
 
 
 def foreign_code(config: Mapping[str, Any]) -> Iterator[Foreign]:
@@ -190,23 +186,23 @@ def foreign_code(config: Mapping[str, Any]) -> Iterator[Foreign]:
         if not isinstance(target, str):
             raise UserError(f"{path}._target_={target} must be the dotted path of a class or function")
         if target not in TARGETS:
-            yield Foreign(f"{path}._target_", target, _mark(node))
+            yield Foreign(f"{path}._target_", target, node)
     env, backend = config.get("env"), config.get("backend")
     if isinstance(env, Mapping) and isinstance(env.get("id"), str):
         yield from _of_environment(env)
     if isinstance(backend, Mapping) and backend.get("module", "torch") not in _FRAMEWORKS:
-        yield Foreign("backend.module", str(backend["module"]), _mark(backend), is_module=True)
+        yield Foreign("backend.module", str(backend["module"]), backend, is_module=True)
 
 
 def _of_environment(env: Mapping[str, Any]) -> Iterator[Foreign]:
     name = env["id"]
     module, colon, rest = name.partition(":")
     if _REFERENCE in name:
-        yield Foreign("env.id", name, _mark(env), is_module=True)
+        yield Foreign("env.id", name, env, is_module=True)
     elif colon and not _ENVPOOL.fullmatch(name) and (module not in ENV_MODULES or ":" in rest):
-        yield Foreign("env.id", module if ":" not in rest else name, _mark(env), is_module=True)
+        yield Foreign("env.id", module if ":" not in rest else name, env, is_module=True)
     elif _MAKES_OTHERS.fullmatch(rest if colon else name):
-        yield Foreign("env.id", name, _mark(env), is_module=True)
+        yield Foreign("env.id", name, env, is_module=True)
 
 
 def _refuse_references(node: object, source: Path | str, path: str = "") -> None:
@@ -225,24 +221,17 @@ def _refuse_references(node: object, source: Path | str, path: str = "") -> None
         )
 
 
+def asks_for_more(text: str, beyond: Collection[str] = ()) -> bool:
+    """Whether a text refers to anything but settings: to an environment variable, a file, or what a resolver works out.
+
+    Args:
+        text: As written. The name of a resolver may itself be a reference: `${oc.${name}:...}`.
+        beyond: Keys that it must not refer to either.
+    """
+    rest = _PLAIN_REFERENCE.sub("", text)
+    named = {key for one in _PLAIN_REFERENCE.finditer(text) for key in one[0].strip("${}").split(".")}
+    return _REFERENCE in rest or not named.isdisjoint(beyond)
+
+
 def _within(name: str, module: str) -> bool:
     return name == module or name.startswith(f"{module}.")
-
-
-def _mark(node: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(node, sort_keys=True, default=str).encode()).hexdigest()
-
-
-def _record_file() -> Path | None:
-    """In the state directory of the XDG Base Directory Specification; None: this user has no place of that kind."""
-    given = os.environ.get("XDG_STATE_HOME", "")
-    folder = given if os.path.isabs(given) else os.path.expanduser("~/.local/state")
-    return Path(folder) / "note-rl" / "code-run-here" if os.path.isabs(folder) else None
-
-
-def _remembered() -> frozenset[str]:
-    path = _record_file()
-    try:
-        return frozenset() if path is None else frozenset(path.read_text().split())
-    except (OSError, ValueError):
-        return frozenset()

@@ -12,7 +12,7 @@ import yaml
 from note_rl.errors import NoteRLError
 from note_rl.training.checkpoint import read_checkpoint
 from tuner.config.composing import with_section_defaults, without_reference
-from tuner.config.paths import config_difference, get_path, set_path
+from tuner.config.paths import config_difference, get_path, num_values, set_path
 from tuner.config.trust import admit, remember, trusted_modules
 from tuner.errors import UserError
 from tuner.results.objective import STEP_TOLERANCE, missing_points
@@ -161,22 +161,11 @@ def _mapping_in(path: Path, parse: Callable[[str], object]) -> JsonDict:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError, yaml.YAMLError) as error:
         raise UserError(f"{path} is damaged: {' '.join(str(error).split())[:_MOST_WORDS]}; {_REMEDY}") from error
-    if _num_nodes(content) >= _MOST_NODES:  # some lines of YAML can stand for more than fits into memory
+    if num_values(content, _MOST_NODES) >= _MOST_NODES:  # some lines of YAML can stand for more than fits into memory
         raise UserError(f"{path} is no configuration: it holds {_MOST_NODES:,} values and more; {_REMEDY}")
     if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
         raise UserError(f"{path} is damaged: it holds no settings; {_REMEDY}")
     return content
-
-
-def _num_nodes(content: object) -> int:
-    """How many values there are, as far as they are worth counting."""
-    waiting, count = [content], 0
-    while waiting and count < _MOST_NODES:
-        node = waiting.pop()
-        count += 1
-        if isinstance(node, dict | list):
-            waiting.extend(node.values() if isinstance(node, dict) else node)
-    return count
 
 
 _MOST_BYTES = 10_000_000

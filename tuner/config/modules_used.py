@@ -1,0 +1,65 @@
+"""Code of the user's own that runs of this machine have used: a list of digests in the user's state directory.
+
+A digest is that of a setting with all its arguments, and of the file of the module that it names: where the file lies
+and what is in it. So another module of the same name is unknown, and so is one that was edited since.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from tuner.config.sources import find_deepest
+
+
+def mark_of(node: Mapping[str, Any], name: str) -> str:
+    """The digest by which a setting is known again.
+
+    Args:
+        node: The setting with its arguments.
+        name: What it names: a module, or something in one. Nothing is imported.
+    """
+    known_by = [node, *_file_of(name)]
+    return hashlib.sha256(json.dumps(known_by, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _file_of(name: str) -> tuple[str, str]:
+    """Where the module lies, and the digest of its content; empty where there is none."""
+    with suppress(AttributeError, ImportError, ValueError):  # of names that are no paths
+        spec, _ = find_deepest(name.partition(":")[0].split("."))
+        if spec is not None and spec.origin is not None:
+            place = os.path.realpath(spec.origin) if spec.has_location else spec.origin
+            with suppress(OSError):
+                return place, hashlib.sha256(Path(place).read_bytes()).hexdigest()
+            return place, ""
+    return "", ""
+
+
+def remembered() -> frozenset[str]:
+    """The digests that were noted on this machine."""
+    path = _record_file()
+    try:
+        return frozenset() if path is None else frozenset(path.read_text().split())
+    except (OSError, ValueError):
+        return frozenset()
+
+
+def note(marks: Iterable[str]) -> None:
+    """Adds digests to the list. Where there is no place for it (a read-only home), nothing is noted."""
+    marks, path = set(marks), _record_file()
+    if path is None or not marks or not (new := sorted(marks - remembered())):
+        return
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "w") as file:
+            file.write("".join(f"{mark}\n" for mark in new))
+
+
+def _record_file() -> Path | None:
+    """In the state directory of the XDG Base Directory Specification; None: this user has no place of that kind."""
+    given = os.environ.get("XDG_STATE_HOME", "")
+    folder = given if os.path.isabs(given) else os.path.expanduser("~/.local/state")
+    return Path(folder) / "note-rl" / "code-run-here" if os.path.isabs(folder) else None
