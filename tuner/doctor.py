@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tuner.executors.gpus import choose_gpus
+from tuner.support.revision import code_revision
 
 DISTRIBUTION: Final = "note-rl"
 _IMPORTS: Final = (
@@ -198,12 +199,8 @@ def _version(distribution: str) -> str:
 def _tuner() -> str:
     """Version, and the commit where it is a checkout."""
     version = _version(DISTRIBUTION) or "not installed"
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty= with changes", "--exclude=*"]
-    try:
-        found = subprocess.run(command, capture_output=True, text=True, timeout=5.0, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return version
-    return f"{version}, commit {found.stdout.strip()}" if found.returncode == 0 else version
+    commit = code_revision(Path(__file__).parent)
+    return version if commit is None else f"{version}, commit {commit}"
 
 
 def _extras() -> Iterator[tuple[str, str]]:

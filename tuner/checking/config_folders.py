@@ -33,8 +33,10 @@ _MADE_BY_TUNER: Final = (
 )
 _PARTS: Final = frozenset(part.name for part in fields(RunConfig))
 _BEYOND: Final = frozenset(
-    {"hydra", "storage", "executor", "study", "sampler", "pruner", "finder"}
-    | {"progress", "trust", "resume", "warm_start"}
+    (
+        *("hydra", "storage", "executor", "study", "sampler", "pruner", "finder"),
+        *("progress", "trust", "resume", "warm_start"),
+    )
 )
 """Groups and settings that are no part of a run, and no business of a file that describes one."""
 _GLOBAL: Final = re.compile(r"#\s*@package\s+_global_")

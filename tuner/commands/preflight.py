@@ -106,7 +106,7 @@ def admit_groups(config_dir: str | Path | None, overrides: Sequence[str], config
         UserError: See `tuner.checking.config_folders`.
     """
     parsed = parse_overrides(overrides)
-    trust = trusted_modules(next((one.value() for one in parsed if one.key_or_group == "trust"), None))
+    trust = trusted_modules({one.key_or_group: one.value() for one in parsed}.get("trust"))
     folders = {} if config_dir is None else {str(config_dir): Path(config_dir)}
     folders |= {place: Path(place.removeprefix("file://")) for one in parsed for place in _searched(one)}
     others = {place: folder for place, folder in folders.items() if folder.is_dir() and is_of_a_run(folder)}

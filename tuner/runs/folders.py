@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from note_rl.errors import NoteRLError
+from note_rl.support.files import atomic_target
 from note_rl.training.checkpoint import read_checkpoint
 from tuner.config.composing import with_section_defaults, without_reference
 from tuner.config.paths import config_difference, get_path, num_values, set_path
@@ -23,14 +24,17 @@ from tuner.support.names import did_you_mean
 from tuner.trackers.history import HISTORY_FILE, read_history
 from tuner.trackers.jsonl import SUMMARY_FILE
 from tuner.trial.folder import (
+    APPENDED,
     BEST_FILE,
     CHECKPOINT_FILE,
     METRICS_FILE,
     REPORTS_FILE,
     RESULT_FILE,
     SPEC_FILE,
+    link_among,
     read_reports,
     read_times,
+    torn_bytes,
 )
 from tuner.trial.messages import JsonDict, Outcome
 
@@ -238,11 +242,20 @@ def _refuse_if_it_would_end_again(folder: Path, done: int) -> None:
 
 
 def _check_files(folder: Path) -> None:
-    """Refuses to continue a run among whose files is one that cannot be read or replaced."""
+    """Refuses to continue a run among whose files is one that cannot be read or replaced, or leads elsewhere."""
+    inside = sorted(entry.name for entry in folder.iterdir() if entry.is_dir())
+    linked = link_among(folder, (*APPENDED, *inside))
+    if linked is not None:
+        raise UserError(f"{linked} is a link, and a run that goes on writes to files of its own only: put these there")
     for name in (CHECKPOINT_FILE, BEST_FILE, REPORTS_FILE, METRICS_FILE, RESULT_FILE, HISTORY_FILE, SUMMARY_FILE):
         path = folder / name
         if os.path.lexists(path) and not path.is_file():
             raise UserError(f"{path} is a folder, or a link to nothing: move it away, then the run can go on")
+    for name in (REPORTS_FILE, METRICS_FILE):
+        try:
+            torn_bytes(folder / name)
+        except OSError as error:
+            raise UserError(f"{error}, as a run writes them: it is left as it is. Move it away") from error
     read_history(folder / HISTORY_FILE)
 
 
@@ -257,7 +270,8 @@ def keep_as_it_is(folder: Path) -> Callable[[], None]:
     def put_back() -> None:
         for name in _REWRITTEN:
             if folder / name in kept:
-                (folder / name).write_bytes(kept[folder / name])
+                with atomic_target(folder / name) as aside:
+                    aside.write_bytes(kept[folder / name])
             else:
                 (folder / name).unlink(missing_ok=True)
 

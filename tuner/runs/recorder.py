@@ -12,7 +12,7 @@ from tuner.errors import UserError
 from tuner.runs.progress import Progress
 from tuner.runs.stopping import StopRequest
 from tuner.runs.training import EVALUATION_METRIC, TrainOutcome
-from tuner.support.files import atomic_write, parse_json, sweep_unfinished
+from tuner.support.files import atomic_write, open_to_append, parse_json, sweep_unfinished
 from tuner.support.interrupts import unbroken
 from tuner.trackers.base import RunInfo, RunTracker, Tracker
 from tuner.trackers.history import HistoryTracker
@@ -99,7 +99,7 @@ class RunRecorder:
     def report(self, step: float, value: float, seconds: float | None = None) -> None:
         """Notes an evaluation."""
         if step not in self._reported:
-            with (self._info.folder / REPORTS_FILE).open("ab", buffering=0) as file:
+            with open_to_append(self._info.folder / REPORTS_FILE) as file:
                 append_line(file, {"step": step, "value": value, "seconds": seconds}, durable=True)
             self._reported[step] = value
         self.check()

@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import io
 import json
 import math
 import os
@@ -48,6 +49,20 @@ def atomic_write(path: Path, text: str) -> None:
     """
     with atomic_target(path) as aside, aside.open("w", encoding="utf-8", errors="backslashreplace") as file:
         file.write(text)
+
+
+def open_to_append(path: Path) -> io.FileIO:
+    """Opens a file to add to its end; each write reaches the operating system at once.
+
+    Args:
+        path: The file is made where there is none.
+
+    Raises:
+        OSError: It cannot be written, or a link is in its place: the folder may be somebody else's, and what the link
+            leads to is none of its files.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+    return io.FileIO(os.open(path, flags, 0o666), "ab")
 
 
 def sweep_unfinished(folder: Path) -> None:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from tuner.support.files import atomic_write, parse_json
+from tuner.support.files import atomic_write, open_to_append, parse_json
 from tuner.trackers.base import RunInfo, Table
 from tuner.trial.folder import METRICS_FILE, append_line, cut_torn_tail
 
@@ -54,7 +54,7 @@ class JsonlRun:
         try:
             info.folder.mkdir(parents=True, exist_ok=True)
             cut_torn_tail(path)
-            self._file = path.open("ab", buffering=0)  # each line reaches the operating system in one write
+            self._file = open_to_append(path)
         except OSError as error:
             self._give_up(error)
 

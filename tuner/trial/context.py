@@ -9,6 +9,7 @@ from pathlib import Path
 from time import monotonic
 from typing import NoReturn
 
+from tuner.support.files import open_to_append
 from tuner.trial import folder as files
 from tuner.trial.messages import (
     Alive,
@@ -214,8 +215,8 @@ class TrialContext:
 
     def note(self, text: str) -> None:
         """Writes a line for people to what the trial has printed."""
-        with (self.folder / files.OUTPUT_FILE).open("a", encoding="utf-8") as output:
-            output.write(f"{text}\n")
+        with open_to_append(self.folder / files.OUTPUT_FILE) as output:
+            output.write(f"{text}\n".encode())
 
     def ends(self, reason: str, used: float) -> None:
         """Says why the run ends by itself before its budget does: it is complete, and not pruned any more.
@@ -257,7 +258,7 @@ class TrialContext:
         self._metrics.close()
 
     def _open(self, name: str) -> io.FileIO:
-        return (self.folder / name).open("ab", buffering=0)
+        return open_to_append(self.folder / name)
 
     def _raise_again(self) -> None:
         if self.interruption is not None:

@@ -40,6 +40,9 @@ BEST_FILE = "best.safetensors"
 LOCK_FILE = "lock"
 PID_FILE = "pid"
 
+APPENDED = (REPORTS_FILE, METRICS_FILE, OUTPUT_FILE, LOCK_FILE)
+"""What is written in place; other files are written aside and moved, which leaves alone what a link leads to."""
+
 _POLL_S = 0.02
 _KILL_PATIENCE_S = 5.0  # a killed process ends at once, unless the disk it waits for does not answer
 _TAIL_BYTES = 8192
@@ -129,12 +132,20 @@ def prepare(folder: Path, spec: TrialSpec) -> None:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        linked = link_among(folder, APPENDED)
+        if linked is not None:
+            raise UserError(f"{linked} is a link, and what is written goes to the files of the trial: move it away")
         atomic_write(folder / SPEC_FILE, spec.to_json())
     except OSError as error:
         raise UserError(
             f"the trial folder {folder} cannot be written: {error.strerror or error}.\n"
             "Give a directory that you may write to."
         ) from error
+
+
+def link_among(folder: Path, names: Iterable[str]) -> Path | None:
+    """The first of some files that is a link; None: there is none."""
+    return next((folder / name for name in names if (folder / name).is_symlink()), None)
 
 
 def acquire_lock(folder: Path, patience_s: float) -> int | None:
@@ -147,7 +158,7 @@ def acquire_lock(folder: Path, patience_s: float) -> int | None:
     Returns:
         The descriptor that holds it (not inherited by programs the process starts), or None if another process has it.
     """
-    descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
     deadline = time.monotonic() + patience_s
     while True:
         try:
@@ -223,14 +234,29 @@ def cut_torn_tail(path: Path) -> None:
     """Cuts a last line that is not whole off a file of JSON lines, so that the next one is not glued to it.
 
     Damage before it is no torn write and stays as it is: readers pass over it.
+
+    Raises:
+        OSError: See `torn_bytes`; or a link is in the file's place.
+    """
+    num_torn = torn_bytes(path)
+    if num_torn:
+        with open(os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "wb") as file:
+            file.truncate(os.fstat(file.fileno()).st_size - num_torn)
+
+
+def torn_bytes(path: Path) -> int:
+    """How long the last line of a file of JSON lines is, if it is not whole; else 0.
+
+    Raises:
+        OSError: There is no JSON in it, so that it is another file.
     """
     lines = _lines(path)
-    size = sum(map(len, lines))
-    while lines and not _is_whole(lines[-1]):
-        lines.pop()
-    sound = sum(map(len, lines))
-    if sound < size:
-        os.truncate(path, sound)
+    if not lines or _is_whole(lines[-1]):
+        return 0
+    is_first = len(lines) == 1 and lines[0][:1] in (b"{", b"\0") and not lines[0].endswith(b"\n")
+    if not is_first and not any(map(_is_whole, reversed(lines))):
+        raise OSError(f"{path} holds no lines of JSON")
+    return len(lines[-1])
 
 
 def _is_whole(line: bytes) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from tuner.support.files import open_to_append
 from tuner.trial import folder as files
 from tuner.trial import system
 
@@ -83,7 +84,7 @@ class SpawnLauncher:
 
     def launch(self, control: socket.socket, folder: Path, environment: Mapping[str, str]) -> Child:
         """Starts a child."""
-        with control, (folder / files.OUTPUT_FILE).open("ab") as output:
+        with control, open_to_append(folder / files.OUTPUT_FILE) as output:
             process = subprocess.Popen(
                 program("tuner.trial.worker", control.fileno()),
                 env=dict(environment),

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NoReturn, TypeAlias
 
 from tuner.errors import UserError
+from tuner.support.files import open_to_append
 from tuner.support.plain_text import describe_error, message_of, traceback_of
 from tuner.trial import folder as files
 from tuner.trial import orphans
@@ -141,8 +142,8 @@ def _classify(error: BaseException) -> tuple[Outcome, str]:
 def _append_to_output(folder: Path, trace: str) -> None:
     _flush()
     path = folder / files.OUTPUT_FILE
-    with contextlib.suppress(OSError), path.open("a", encoding="utf-8", errors="backslashreplace") as output:
-        output.write(trace)  # if the disk is full, that is told by what follows
+    with contextlib.suppress(OSError), open_to_append(path) as output:
+        output.write(trace.encode(errors="backslashreplace"))  # if the disk is full, that is told by what follows
 
 
 def _resolve(spec: TrialSpec, function: bytes) -> TrialEntry:
@@ -170,7 +171,7 @@ def _redirect(folder: Path) -> None:
     """Points stdin to nothing, stdout and stderr to the end of output.log, for C code and child processes too."""
     _flush()
     null = os.open(os.devnull, os.O_RDONLY)
-    output = os.open(folder / files.OUTPUT_FILE, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    output = os.open(folder / files.OUTPUT_FILE, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o644)
     for source, targets in ((null, (0,)), (output, (1, 2))):
         for target in targets:
             os.dup2(source, target)

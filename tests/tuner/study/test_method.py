@@ -1,13 +1,11 @@
 """What a study keeps of how it was made."""
 
-import stat
 from pathlib import Path
 
 import pytest
 
 from tests.tuner.studies import CONFIG, run_study
 from tuner.results.wording import describe_part
-from tuner.study.revision import code_revision
 from tuner.study.space.describing import describe_values
 from tuner.study.space.space import Space
 
@@ -41,23 +39,6 @@ def test_parts_in_words() -> None:
     assert describe_part(node) == "TPESampler (multivariate true, n_startup_trials 10)"
     assert describe_part({"_target_": "optuna.samplers.RandomSampler"}) == "RandomSampler"
     assert describe_part({"_target_": "optuna.pruners.NopPruner"}) == ""
-
-
-def git(folder: Path, says: str) -> None:
-    """Stands for Git."""
-    program = folder / "git"
-    program.write_text(f"#!/bin/sh\n{says}\n")
-    program.chmod(program.stat().st_mode | stat.S_IXUSR)
-
-
-def test_the_commit_is_asked_of_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
-    git(tmp_path, '[ "$2" = "/some where" ] && echo "3f2a9c1b04de with changes"')
-    assert code_revision(Path("/some where")) == "3f2a9c1b04de with changes"
-    git(tmp_path, "echo fatal: not a git repository >&2; exit 128")
-    assert code_revision(Path("/some where")) is None
-    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
-    assert code_revision(Path()) is None
 
 
 def test_what_a_study_goes_on_with_is_told_besides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

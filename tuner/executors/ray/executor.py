@@ -195,7 +195,10 @@ class RayExecutor(ClosedAtExit):
         self._leftovers.end_deserted()
         pickled = function if isinstance(function, bytes) else pickle_function(function)
         files.prepare(folder, spec)
-        files.clear_unfinished(folder)
+        try:
+            files.clear_unfinished(folder)
+        except OSError as error:
+            raise UserError(f"the trial folder {folder} cannot be used: {error}") from error
         place = next((place for place in idle if place.info is not None), idle[0])
         place.key, place.folder = spec.key, folder
         held = {} if self._shared else FolderWatch(folder).changes()

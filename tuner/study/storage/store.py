@@ -24,7 +24,6 @@ from tuner.results.records import SCREEN, Objective
 from tuner.results.scales import ScoreScale
 from tuner.results.wording import join_words
 from tuner.study.definition import StudyDefinition, judged_part
-from tuner.study.revision import code_revision
 from tuner.study.storage.opening import open_storage
 from tuner.study.storage.presence import StorageFile
 from tuner.study.storage.retries import RetryingStorage
@@ -32,6 +31,7 @@ from tuner.study.storage.soundness import check_study, readable
 from tuner.support.closing import ClosedAtExit
 from tuner.support.names import did_you_mean
 from tuner.support.passwords import shown
+from tuner.support.revision import code_revision
 from tuner.trial.messages import JsonDict
 
 FORMAT = 1
