@@ -1,6 +1,7 @@
 """`tuner ablate`: from the default configuration of a study to its winner, one change at a time, on fresh seeds."""
 
 import importlib.util
+import re
 import shlex
 from collections.abc import Sequence
 from contextlib import closing
@@ -19,7 +20,7 @@ from tuner.commands.preflight import admit_groups, compose_or_explain
 from tuner.commands.report import require_studies
 from tuner.commands.study_result import StudyResult
 from tuner.config.composing import config_loader
-from tuner.config.trust import admit, trusted_modules
+from tuner.config.trust import admit, refuse_lookups, trusted_modules
 from tuner.errors import UserError
 from tuner.executors.building import make_executor
 from tuner.reporting import AblationTable, RangesTable, write_page
@@ -172,12 +173,18 @@ def _definition(result: StudyResult, trust: tuple[str, ...]) -> StudyDefinition:
     """The study by what was typed for it, which stands in its storage; that may be somebody else's."""
     summary = result.summary
     source = f"the storage of study {summary.name}"
-    typed = [word for word in shlex.split(summary.study_command)[2:] if not word.lstrip("+~").startswith("hydra")]
+    words = shlex.split(summary.study_command)[2:]
+    typed = [word for word in words if re.split(r"[.=@/]", word.lstrip("+~"))[0] not in _NOT_OF_THE_STUDY]
+    refuse_lookups(typed, source)
     config_dir = result.config_dir
     admit_groups(config_dir, [f"trust=[{','.join(trust)}]"])
     definition = define(compose_or_explain(config_loader(config_dir), "tune", typed), typed, config_dir)
     admit(definition.config, source, trust)
     return replace(definition, name=summary.name)
+
+
+_NOT_OF_THE_STUDY = ("hydra", "storage", "tracker", "executor", "progress")
+"""Where a study was kept and run, and how it was shown: that of an ablation is typed for it."""
 
 
 def _as_composed(definition: StudyDefinition, winner: Winner) -> Winner:

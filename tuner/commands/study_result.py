@@ -13,7 +13,7 @@ from tuner.commands.preflight import admit_groups, compose_or_explain
 from tuner.commands.winner import TrainingConfigs
 from tuner.config.composing import config_loader, to_json
 from tuner.config.overrides import to_hydra
-from tuner.config.trust import admit
+from tuner.config.trust import admit, refuse_lookups
 from tuner.errors import UserError
 from tuner.results.findings import Verdict
 from tuner.results.records import STAGES, RunRecord, Scalar, StudySummary
@@ -94,18 +94,22 @@ class StudyResult:
             UserError: There is no winner yet; or it names code that was not used here before, see `tuner.config.trust`.
         """
         overrides = self._overrides
+        refuse_lookups(overrides, self._source)
         if not self.summary.is_sweep:
             self._admit(overrides)
         return overrides
 
     def _admit(self, overrides: Sequence[str]) -> None:
         """A storage may be somebody else's, and so may be what it says was typed."""
-        source = f"the storage of study {self.summary.name}"
         if any(word.lstrip("+~").startswith("hydra") for word in overrides):
-            raise UserError(f"{source} changes how Hydra runs: somebody has edited it")
+            raise UserError(f"{self._source} changes how Hydra runs: somebody has edited it")
         folder, _ = self._retraining
         admit_groups(folder, [f"trust=[{','.join(self.trust)}]"])
-        admit(to_json(compose_or_explain(config_loader(folder), "train", overrides)), source, self.trust)
+        admit(to_json(compose_or_explain(config_loader(folder), "train", overrides)), self._source, self.trust)
+
+    @property
+    def _source(self) -> str:
+        return f"the storage of study {self.summary.name}"
 
     @property
     def config(self) -> JsonDict:
@@ -159,6 +163,7 @@ class StudyResult:
         typed = shlex.split(self.summary.study_command)[2:]
         names = list(self.summary.environments)
         typed = in_environment(typed, names[0]) if names else typed
+        refuse_lookups([*typed, *map(str, winner.values.values())], self._source)
         return tuple(TrainingConfigs(typed).overrides_for(winner.config, winner.values))
 
     @cached_property

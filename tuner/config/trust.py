@@ -221,6 +221,20 @@ def _refuse_references(node: object, source: Path | str, path: str = "") -> None
         )
 
 
+def refuse_lookups(words: Iterable[str], source: str) -> None:
+    """Refuses overrides that a storage holds, and that look something up on this machine.
+
+    Raises:
+        UserError: Names the first one.
+    """
+    for word in words:
+        if asks_for_more(word):
+            raise UserError(
+                f"{source} asks for {word}, and what this machine has in its environment or files is not looked up "
+                "for a storage: it may be somebody else's. Run the study with the value itself"
+            )
+
+
 def asks_for_more(text: str, beyond: Collection[str] = ()) -> bool:
     """Whether a text refers to anything but settings: to an environment variable, a file, or what a resolver works out.
 

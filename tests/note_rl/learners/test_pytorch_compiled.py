@@ -1,5 +1,6 @@
 """Recorded steps in compiled code, which is kept from one process to the next."""
 
+import getpass
 import os
 import subprocess
 import sys
@@ -37,15 +38,23 @@ def recording(weight):
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory, recording):
+def passing(tmp_path_factory):
+    """The folder for temporary files, in which somebody else has made the one that inductor would take."""
+    folder = tmp_path_factory.mktemp("passing")
+    (folder / f"torchinductor_{getpass.getuser()}").mkdir(mode=0o777)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory, recording, passing):
     """A step that was compiled once, as it is kept."""
     folder = tmp_path_factory.mktemp("programs")
-    before = os.environ["NOTE_RL_TORCH_CACHE"]
-    os.environ["NOTE_RL_TORCH_CACHE"] = str(folder)
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NOTE_RL_TORCH_CACHE", str(folder))
+        patch.setattr("tempfile.tempdir", str(passing))
+        patch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
         compiled(recording, INPUTS)
-    finally:
-        os.environ["NOTE_RL_TORCH_CACHE"] = before
+        assert "TORCHINDUCTOR_CACHE_DIR" not in os.environ
     (found,) = folder.glob("*/*.pt2")
     return found
 
@@ -179,3 +188,9 @@ def test_what_killed_processes_leave_behind_is_removed(kept, program, recording)
     young.joinpath("step.so").unlink()
     young.rmdir()
     assert [path.name for path in program.parent.iterdir() if path.is_dir()] == []
+
+
+@needs_compiler
+def test_compiling_leaves_alone_what_others_may_own_and_leaves_nothing(program, passing):
+    (theirs,) = passing.iterdir()
+    assert list(theirs.iterdir()) == []

@@ -144,7 +144,7 @@ def _compile(recording: Recording, tensors: Sequence[Tensor], path: Path) -> Non
         import torch._inductor  # takes a second
         from torch._inductor.package.package import package_aoti
 
-        with _quietly(), _by_torch(_QUICKER_IN_TORCH), torch.no_grad(), path.open("wb") as file:
+        with _quietly(), _by_torch(_QUICKER_IN_TORCH), _privately(), torch.no_grad(), path.open("wb") as file:
             module = copy.deepcopy(recording.module)
             made: Any = torch._inductor.aot_compile(module, tuple(tensors), options=_OPTIONS)
             package_aoti(file, made)
@@ -185,6 +185,18 @@ def _by_torch(kernels: Sequence[Any]) -> Iterator[None]:
     finally:
         lowering.lowerings.update(before)
         lowering.fallbacks.difference_update(kernels)
+
+
+@contextlib.contextmanager
+def _privately() -> Iterator[None]:
+    """Has inductor work in a folder of this process, which goes with this block.
+
+    Its own is called by the name of the user, and one of that name may be there already, in which others write.
+    """
+    from torch._inductor.utils import fresh_cache  # and forgets what it has built elsewhere, and would look for again
+
+    with tempfile.TemporaryDirectory(prefix="note-rl-") as passing, fresh_cache(dir=passing):
+        yield
 
 
 @contextlib.contextmanager
