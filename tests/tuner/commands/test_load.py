@@ -1,5 +1,6 @@
 """`tuner.load`: what a study found, at hand in Python."""
 
+import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -167,7 +168,9 @@ def test_the_winners_agent_acts_and_can_be_trained_again(here: Path) -> None:
         agent.predict(np.zeros(7))
 
 
-def test_what_a_strangers_storage_says_was_typed_is_looked_at_before_it_is_used(here: Path) -> None:
+def test_what_a_strangers_storage_says_was_typed_is_looked_at_before_it_is_used(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (here / "evil_load.py").write_text("import os\nos.mkdir('owned')\ndef train(**options):\n    return 1.0\n")
     commands = {
         "evil_load.train": "tuner train agent=function agent._target_=evil_load.train",
@@ -178,6 +181,17 @@ def test_what_a_strangers_storage_says_was_typed_is_looked_at_before_it_is_used(
         result = tuner.load("study", storage=journal(here / str(number)))
         with pytest.raises(UserError, match=word):
             _ = result.overrides
+    monkeypatch.setenv("SECRET", "the value of a secret")
+    for number, word in enumerate(("env.kwargs.x=${oc.env:SECRET}", "+env.x='${oc.${env.y}:SECRET}'"), len(commands)):
+        for facts in (
+            {"retrain": shlex.join(["tuner", "train", word])},
+            {"command": f"tuner tune {shlex.quote(word)}"},
+        ):
+            place = here / f"{number}{len(facts)}{next(iter(facts))}"
+            run_study(place, facts=facts)
+            with pytest.raises(UserError, match="is not looked up for a storage") as refused:
+                _ = tuner.load("study", storage=journal(place)).overrides
+            assert "the value of" not in str(refused.value)
     assert not (here / "owned").exists()
     trusting = tuner.load("study", storage=journal(here / "0"), trust=["evil_load"])
     assert trusting.overrides == ("agent=function", "agent._target_=evil_load.train")

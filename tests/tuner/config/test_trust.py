@@ -1,10 +1,12 @@
 """A run folder from a stranger: nothing in it is run, whatever its config names."""
 
 import copy
+import importlib
 import json
 import os
 import pickle
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -203,6 +205,30 @@ def test_runs_of_another_machine_take_one_step(
         assert tuner(*arguments, *further, "trust=my_rl").status == 0
         assert tuner("play", "mine", "gif=null").status == 0, "asked once"
     assert "trust" not in yaml.safe_load((tuner.folder / "mine/config.yaml").read_text())
+
+
+def test_another_module_of_the_same_name_is_not_what_was_used(
+    tuner: CommandLine, own: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert tuner("train", *SMALL, *SMALL_AGENTS["dqn"], own, "hydra.run.dir=run").status == 0
+    elsewhere = tuner.folder / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "my_rl.py").write_text(OWN)
+    shutil.copytree("run", "elsewhere/run")
+    monkeypatch.setattr(sys, "path", [folder for folder in sys.path if folder != os.getcwd()])
+    monkeypatch.chdir(elsewhere)
+    sys.modules.pop("my_rl")
+    importlib.invalidate_caches()
+    for arguments in (("play", "run"), ("train", "resume=run", "training.total_steps=300")):
+        assert "agent._target_=my_rl.Cautious" in tuner.refused(*arguments), "its file lies elsewhere"
+        assert "my_rl" not in sys.modules
+    monkeypatch.chdir(tuner.folder)
+    monkeypatch.setattr(sys, "path", [folder for folder in sys.path if folder != str(elsewhere)])
+    assert tuner("play", "run", "gif=null", "num_episodes=1").status == 0
+    (tuner.folder / "my_rl.py").write_text(f"{OWN}\n# edited\n")
+    assert "or has changed since: agent._target_=my_rl.Cautious" in tuner.refused("play", "run")
+    assert tuner("play", "run", "gif=null", "num_episodes=1", "trust=my_rl").status == 0
+    assert tuner("play", "run", "gif=null", "num_episodes=1").status == 0, "asked once"
 
 
 def test_trust_in_a_module_does_not_lead_out_of_it(tuner: CommandLine, own: str, config: Config) -> None:

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from tuner.errors import UserError
+from tuner.support.files import open_to_append
 from tuner.trial import FolderState, Outcome, TrialResult, TrialSpec, end_leftover, read_trial, system, wait_until_free
 from tuner.trial import folder as files
 
@@ -48,7 +49,7 @@ def test_folder_that_cannot_be_made_is_the_users_to_put_right(tmp_path):
         files.prepare(tmp_path / "file" / "trial", SPEC)
 
 
-@pytest.mark.parametrize("tail", ['{"step": 1.0, "va', '{"step": 1.0, "value": 9.0}', "\0\0\0\0", "\0\0\n{"])
+@pytest.mark.parametrize("tail", ['{"step": 1.0, "va', '{"step": 1.0, "value": 9.0}', "\0\0\0\0"])
 def test_torn_line_is_passed_over_and_cut(folder, tail):
     sound = '{"step": 0.25, "value": 1.5}\n{"step": 0.5, "value": -2.0}\n'
     path = folder / "reports.jsonl"
@@ -56,6 +57,46 @@ def test_torn_line_is_passed_over_and_cut(folder, tail):
     assert read_trial(folder).reports == ((0.25, 1.5), (0.5, -2.0))
     files.cut_torn_tail(path)
     assert path.read_text() == sound
+
+
+@pytest.mark.parametrize("torn", ['{"step": 1.0', "\0\0\0"])
+def test_one_line_at_most_is_cut(folder, torn):
+    path = folder / "reports.jsonl"
+    damaged = '{"step": 0.25, "value": 1.5}\nno JSON\n'
+    path.write_text(damaged + torn)
+    files.cut_torn_tail(path)
+    assert path.read_text() == damaged
+    path.write_text(torn)
+    files.cut_torn_tail(path)
+    assert path.read_text() == "", "a run that was killed in its first line"
+
+
+@pytest.mark.parametrize("other", ["export A=1\n", "export A=1\nalias b=c\n", "{ echo; }\n", "a\n{torn"])
+def test_a_file_without_any_json_is_kept(folder, other):
+    path = folder / "metrics.jsonl"
+    path.write_text(other)
+    with pytest.raises(OSError, match=r"metrics\.jsonl holds no lines of JSON"):
+        files.cut_torn_tail(path)
+    assert path.read_text() == other
+
+
+@pytest.mark.parametrize("name", ["reports.jsonl", "metrics.jsonl", "output.log", "lock"])
+def test_nothing_is_written_through_a_link(tmp_path, name):
+    victim, folder = tmp_path / "victim", tmp_path / "trial"
+    folder.mkdir()
+    victim.write_text('{"step": 0.25, "value": 1.5}\n{"torn')
+    (folder / name).symlink_to(victim)
+    with pytest.raises(UserError, match=rf"{name} is a link"):
+        files.prepare(folder, SPEC)
+    with pytest.raises(OSError, match="symbolic links"):
+        open_to_append(folder / name)
+    if name == "lock":
+        with pytest.raises(OSError, match="symbolic links"):
+            files.acquire_lock(folder, 0.0)
+    else:
+        with pytest.raises(OSError, match="symbolic links"):
+            files.cut_torn_tail(folder / name)
+    assert victim.read_text() == '{"step": 0.25, "value": 1.5}\n{"torn'
 
 
 def test_sound_file_is_not_cut(folder):
