@@ -162,3 +162,11 @@ def test_code_that_only_the_storage_names_is_not_run(tuner: CommandLine, monkeyp
     assert done.status == 0, done.errors
     assert "lr 1 -> " in done.output
     assert Path("studies/mine/ablation.csv").is_file()
+
+
+def test_a_storage_looks_nothing_up(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET", "the value of a secret")
+    run_study(tuner.folder, name="theirs", facts={"command": "tuner tune 'env.kwargs.x=${oc.env:SECRET}'"})
+    said = tuner.refused("ablate", "theirs", f"storage.url={journal(tuner.folder)}")
+    assert "asks for env.kwargs.x=${oc.env:SECRET}, and what this machine has in its environment" in said
+    assert "the value of" not in said
