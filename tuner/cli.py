@@ -25,6 +25,7 @@ from note_rl.errors import DivergedError, NoteRLError, PeerError
 from tuner.checking.explaining import explain_option
 from tuner.commands import COMMANDS, Command
 from tuner.commands.folders import make_folder, remove_empty
+from tuner.commands.multirun import Multirun
 from tuner.commands.preflight import Preflight, admit_groups, compose_or_explain
 from tuner.commands.tracebacks import describe_crash
 from tuner.config.composing import conf_folder, config_loader, prepare_hydra
@@ -39,6 +40,8 @@ from tuner.trial.context import TrialContext, current_trial
 
 if TYPE_CHECKING:
     from tuner.executors.preload import Backend
+    from tuner.trackers.base import Tracker
+    from tuner.trial.messages import JsonDict
 
 _HELP = ("-h", "--help", "help")
 EXIT_CRASHED = 1
@@ -65,9 +68,16 @@ Settings are KEY=VALUE, choices are GROUP=NAME:
 
 @dataclass
 class HydraJob:
-    """What Hydra calls for each run. A plain value, so that launchers and sweepers can send it to other processes."""
+    """What Hydra calls for each run. A plain value, so that launchers and sweepers can send it to other processes.
+
+    Attributes:
+        command: Which one.
+        multirun: What was typed for several runs; None: this is one.
+        statuses: Of the runs that have ended.
+    """
 
     command: Command
+    multirun: Multirun | None = None
     statuses: list[int] = field(default_factory=list)
 
     def __call__(self, config: DictConfig) -> float:
@@ -82,15 +92,37 @@ class HydraJob:
         trial = current_trial()
         if isinstance(trial, TrialContext):
             return self.command.load().objective(self._meant(config), trial)
-        status = _answered(self.command, lambda: self.command.load().run(self._meant(config), folder, overrides))
+        status = _answered(self.command, lambda: self._run(self._meant(config), folder, overrides))
         self.statuses.append(status)
+        if status == EXIT_INTERRUPTED and self.multirun is not None:
+            raise KeyboardInterrupt(f"the same command goes on:\n  {self.multirun.again}")
         return status
+
+    def _run(self, config: DictConfig, folder: Path, overrides: tuple[str, ...]) -> int:
+        module = self.command.load()
+        if self.multirun is None or not self.command.has_objective:
+            return module.run(config, folder, overrides)
+        member = self.multirun.member(overrides, Path(HydraConfig.get().sweep.dir))
+        return module.run_of_multirun(config, folder, overrides, member)
+
+    @property
+    def folder_by_clock(self) -> bool:
+        """Whether the folder of a sweep has its name from the time: then it is no wish of the user's."""
+        return self.multirun is not None and self.multirun.folder_by_clock
 
     def _meant(self, config: DictConfig) -> DictConfig:
         from tuner.runs.checks import as_meant  # brings Gymnasium
 
         as_meant(config, self.command.config_name)
         return config
+
+    def sweep_tracker(self, config: DictConfig) -> "Tracker":
+        """Who is told of a sweep of hydra/sweeper=optuna with this config."""
+        return self.command.load().tracker_of(config)
+
+    def run_config(self, config: DictConfig) -> "JsonDict":
+        """What a job of hydra/sweeper=optuna with this config is said to be."""
+        return self.command.load().trained_config(self._meant(config))
 
     def sweep_backend(self, config: DictConfig) -> "Backend":
         """What the fork server of hydra/sweeper=optuna has to import for these jobs; called before anything runs.
@@ -199,13 +231,15 @@ def _dispatch(command: Command, arguments: list[str]) -> int:
         if multirun:
             raise UserError("plan=true plans one study: leave -m out")
         return command.load().plan(checked.config, tuple(options.overrides), options.config_dir)
+    several = Multirun.of(command.name, options.overrides, options.config_dir) if multirun else None
+    job = HydraJob(command, several)
     made = make_folder(folder, command.folder_key or f"hydra.{key}.dir")
     options.overrides.append(f"hydra.{key}.dir={_quoted(str(folder))}")  # or the clock would give Hydra another name
     options.multirun = multirun
-    status = _hand_to_hydra(command, options, parser) if options.config_path else _run_in_hydra(command, options)
-    if status:
+    try:
+        return _hand_to_hydra(job, options, parser) if options.config_path else _run_in_hydra(job, options)
+    finally:
         remove_empty([folder, *made])  # made for a run that never began
-    return status
 
 
 def _shown(command: Command, options: argparse.Namespace, parser: argparse.ArgumentParser, config_name: str) -> int:
@@ -218,7 +252,7 @@ def _shown(command: Command, options: argparse.Namespace, parser: argparse.Argum
         sys.stdout.write(page)
         return 0
     try:
-        return _hand_to_hydra(command, options, parser)
+        return _hand_to_hydra(HydraJob(command), options, parser)
     except HydraException:
         compose_or_explain(config_loader(options.config_dir), config_name, options.overrides)
         raise
@@ -268,24 +302,23 @@ def _quoted(text: str) -> str:
     return f"'{escaped}'"
 
 
-def _hand_to_hydra(command: Command, options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
+def _hand_to_hydra(job: HydraJob, options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     """Lets Hydra do what was asked for: print, or run the job in its folder, once or for each value of a sweep."""
     prepare_hydra()
-    job = HydraJob(command)
     with _unformatted_errors():
         if options.cfg and not options.config_path:  # by our own loader, as for what is run
-            name = options.config_name or command.config_name
-            shown = Hydra(task_name=command.name, config_loader=config_loader(options.config_dir))
+            name = options.config_name or job.command.config_name
+            shown = Hydra(task_name=job.command.name, config_loader=config_loader(options.config_dir))
             shown.show_cfg(name, options.overrides, options.cfg, options.package, options.resolve)
             return 0
-        _run_hydra(options, parser, job, config_path=str(conf_folder()), config_name=command.config_name)
+        _run_hydra(options, parser, job, config_path=str(conf_folder()), config_name=job.command.config_name)
     return max(job.statuses, default=0)  # 0: nothing was run, or elsewhere by a launcher
 
 
-def _run_in_hydra(command: Command, options: argparse.Namespace) -> int:
+def _run_in_hydra(job: HydraJob, options: argparse.Namespace) -> int:
     """The same for what runs and is checked; `_run_hydra` composes once more, to learn if there are several runs."""
     prepare_hydra()
-    job = HydraJob(command)
+    command = job.command
     hydra = Hydra(task_name=command.name, config_loader=config_loader(options.config_dir))
     run, mode = (hydra.multirun, "MULTIRUN") if options.multirun else (hydra.run, "RUN")
     with _unformatted_errors():
@@ -323,8 +356,8 @@ def _complete(arguments: list[str]) -> int:
         if words[1] not in COMMANDS:
             return 0
         os.environ["COMP_LINE"] = " ".join([words[0], *words[2:]])
-        return _hand_to_hydra(COMMANDS[words[1]], options, parser)
-    return _hand_to_hydra(COMMANDS["train"], options, parser)
+        return _hand_to_hydra(HydraJob(COMMANDS[words[1]]), options, parser)
+    return _hand_to_hydra(HydraJob(COMMANDS["train"]), options, parser)
 
 
 def _refuse(message: str, command: Command | None = None) -> int:

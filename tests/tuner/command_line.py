@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 
@@ -136,3 +137,38 @@ class Interrupting:
 
     def close(self, timeout_s: float = 10.0) -> None:
         pass
+
+
+class Recording:
+    """A tracker that remembers."""
+
+    infos: ClassVar[list[RunInfo]] = []
+    ends: ClassVar[dict[str, tuple[int, dict[str, Any]]]] = {}
+    steps: ClassVar[dict[str, list[int]]] = {}
+
+    @classmethod
+    def forget(cls) -> None:
+        for memory in (cls.infos, cls.ends, cls.steps):
+            memory.clear()
+
+    def start_run(self, info: RunInfo) -> "RecordingRun":
+        self.infos.append(info)
+        return RecordingRun(info.name)
+
+    def close(self, timeout_s: float = 10.0) -> None:
+        pass
+
+
+class RecordingRun:
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def log(self, step: int, metrics: dict[str, float]) -> None:
+        Recording.steps.setdefault(self._name, []).append(step)
+
+    def finish(self, exit_code: int = 0, summary: dict[str, Any] | None = None) -> None:
+        Recording.ends[self._name] = (exit_code, summary or {})
+
+
+RECORDING = "+tracker.mine={_target_: tests.tuner.command_line.Recording}"
+"""An override that adds it."""

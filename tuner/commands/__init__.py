@@ -7,9 +7,10 @@ What the user did wrong is a `tuner.errors.UserError`; `tuner.cli` prints it.
 
 A module may also have `check(config, folder, overrides, config_dir)`, called before the folder is made
 (`has_check`), `plan(config, overrides, config_dir) -> int`, which only says what would be done and writes nothing
-(`has_plan`, with `plan=true`), and `objective(config, trial) -> float`, what it is for a job of hydra/sweeper=optuna
-(`has_objective`). A command that only prints what is configured has `show(config, overrides, config_dir) -> int` in the
-place of `run` (`only_shows`).
+(`has_plan`, with `plan=true`), and, if it trains one run (`has_objective`): `objective(config, trial) -> float`, what
+it is for a job of hydra/sweeper=optuna, with `tracker_of(config)` and `trained_config(config)` for the trackers of such
+a sweep, and `run_of_multirun(config, folder, overrides, member) -> int` for one run of `-m`. A command that only prints
+what is configured has `show(config, overrides, config_dir) -> int` in the place of `run` (`only_shows`).
 """
 
 import importlib
@@ -21,8 +22,11 @@ from typing import TYPE_CHECKING, Protocol, cast
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
+    from tuner.commands.multirun import RunOfMultirun
     from tuner.commands.preflight import Preflight
+    from tuner.trackers.base import Tracker
     from tuner.trial.context import TrialContext
+    from tuner.trial.messages import JsonDict
 
 
 class CommandModule(Protocol):
@@ -30,6 +34,17 @@ class CommandModule(Protocol):
 
     def run(self, config: "DictConfig", folder: Path, overrides: Sequence[str]) -> int:
         """Does it and returns the exit status."""
+
+    def run_of_multirun(
+        self, config: "DictConfig", folder: Path, overrides: Sequence[str], member: "RunOfMultirun"
+    ) -> int:
+        """Does it as one of several runs and returns the exit status."""
+
+    def tracker_of(self, config: "DictConfig") -> "Tracker":
+        """Who is told of a sweep with this config."""
+
+    def trained_config(self, config: "DictConfig") -> "JsonDict":
+        """What a job with this config is said to be."""
 
     def objective(self, config: "DictConfig", trial: "TrialContext") -> float:
         """Does it as a trial of a sweep and returns the score."""
@@ -57,7 +72,7 @@ class Command:
         is_job: Run by Hydra, which makes its folder and offers --multirun; else called directly.
         has_check: Its module has a `check`.
         has_plan: Its module has a `plan`, and its config the key.
-        has_objective: Its module has an `objective`.
+        has_objective: Its module trains one run: it has an `objective` and what goes with that.
         only_shows: Its module has a `show` and no `run`.
         positional: The config key that a bare word on the command line is given to (`tuner play RUN`).
         takes_several: There may be several bare words, which become a list.

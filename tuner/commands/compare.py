@@ -1,6 +1,7 @@
 """`tuner compare`: one configuration with and without adaptation, on fresh seeds."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from omegaconf import DictConfig
@@ -10,11 +11,14 @@ from tuner.errors import UserError
 from tuner.executors.building import check_executor
 from tuner.results.findings import MIN_SCORES_FOR_INTERVAL
 from tuner.results.wording import format_number
-from tuner.runs.build import check_trackers
+from tuner.runs.build import build_trackers, check_trackers
 from tuner.runs.checks import resolve
 from tuner.runs.comparison import ARMS, AdaptiveComparison, Scores, what_is_compared
 from tuner.runs.folders import check_same
 from tuner.support.console import PlainConsole
+from tuner.support.plain_text import message_of, one_line
+from tuner.trackers.base import RunInfo, RunTracker, Tracker, TrackerGroup
+from tuner.trial.messages import JsonDict, Outcome
 
 
 def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
@@ -32,20 +36,42 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     """Trains pairs of runs, says each score, then the difference and what it means."""
     del overrides
     console = PlainConsole()
+    resolved = resolve(config)
     scores: dict[str, list[float]] = {arm: [] for arm in ARMS}
     console.print("adaptive: as configured; frozen: the same run without adaptation", highlight=False)
-    for arm, seed, score in compare(resolve(config), folder):
-        scores[arm].append(score)
-        console.print(f"{arm:>8}  seed {seed}  {format_number(score)}", highlight=False)
-    found = AdaptiveComparison(scores["adaptive"], scores["frozen"])
-    low, high = found.interval
+    with (
+        closing(TrackerGroup(list(build_trackers(resolved.get("tracker")).values()))) as tracker,
+        _tracked(tracker, resolved, folder) as whole,
+    ):
+        for arm, seed, score in compare(resolved, folder, tracker):
+            scores[arm].append(score)
+            console.print(f"{arm:>8}  seed {seed}  {format_number(score)}", highlight=False)
+            whole.log(len(scores[arm]), {f"compare/{arm}_score": score, "compare/seed": float(seed)})
+        found = AdaptiveComparison(scores["adaptive"], scores["frozen"])
+        verdict = found.verdict(config.margin)
+        low, high = found.interval
+        summary = {"outcome": Outcome.COMPLETE.value, "difference": found.difference, "low": low, "high": high}
+        whole.finish(0, {**summary, "verdict": verdict})
     interval = f", 95 % interval {format_number(low)} to {format_number(high)}"
     if len(found.adaptive) < MIN_SCORES_FOR_INTERVAL:
         interval = ""
     console.print(
-        f"difference of interquartile means [bold]{format_number(found.difference)}[/bold]{interval}: "
-        f"{found.verdict(config.margin)}",
+        f"difference of interquartile means [bold]{format_number(found.difference)}[/bold]{interval}: {verdict}",
         highlight=False,
         soft_wrap=True,
     )
     return 0
+
+
+@contextmanager
+def _tracked(tracker: Tracker, config: JsonDict, folder: Path) -> Iterator[RunTracker]:
+    """The comparison itself as a tracked run, which the block finishes unless it fails."""
+    about = what_is_compared(config)
+    run = tracker.start_run(RunInfo(folder.name, folder.name, about, folder, ("compare",), "compare", folder))
+    try:
+        yield run
+    except BaseException as error:
+        stopped = isinstance(error, KeyboardInterrupt)
+        outcome = Outcome.STOPPED if stopped else Outcome.CRASHED
+        run.finish(1, {"outcome": outcome.value, "reason": one_line(message_of(error))})
+        raise

@@ -8,20 +8,23 @@ from tuner.config.trust import remember
 from tuner.errors import UserError
 from tuner.executors.base import Executor, TrialEnded, TrialReported
 from tuner.executors.building import make_executor
+from tuner.executors.tracked import TrackedRuns
 from tuner.runs.comparison import Scores, runs_of, score_of, score_without_an_end, what_is_compared
 from tuner.runs.folders import CONFIG_FILE, begin
+from tuner.trackers.base import RunInfo, Tracker
 from tuner.trial import folder as files
 from tuner.trial.messages import JsonDict, Outcome, TrialResult, TrialSpec
 
 _STUDY = "compare"
 
 
-def compare(config: JsonDict, folder: Path) -> Iterator[tuple[str, int, float]]:
+def compare(config: JsonDict, folder: Path, tracker: Tracker) -> Iterator[tuple[str, int, float]]:
     """Trains what is not known yet; gives arm, seed and score of each run. The same call goes on where it was ended.
 
     Args:
         config: Of the comparison, resolved.
         folder: Keeps the scores, and the folders of the runs.
+        tracker: Told of every run.
 
     Raises:
         UserError: A run came to no end that can be compared.
@@ -32,12 +35,16 @@ def compare(config: JsonDict, folder: Path) -> Iterator[tuple[str, int, float]]:
     runs = list(runs_of(config, config["num_seeds"]))
     open_runs = [_Run(arm, seed, told, folder) for arm, seed, told in runs if (arm, seed) not in scores]
     if open_runs:
-        with make_executor(config["executor"]) as executor:
-            ended = _trained(open_runs, executor, scores)
-            for arm, seed, _ in runs:
-                while (arm, seed) not in scores:
-                    next(ended)
-                yield arm, seed, scores[arm, seed]
+        tracked = TrackedRuns(tracker)
+        try:
+            with make_executor(config["executor"]) as executor:
+                ended = _trained(open_runs, executor, scores, tracked)
+                for arm, seed, _ in runs:
+                    while (arm, seed) not in scores:
+                        next(ended)
+                    yield arm, seed, scores[arm, seed]
+        finally:
+            tracked.close_all(1, {"outcome": Outcome.STOPPED.value, "reason": "the comparison has ended"})
     else:
         yield from ((arm, seed, scores[arm, seed]) for arm, seed, _ in runs)
 
@@ -59,6 +66,17 @@ class _Run:
         remember(self.spec.config)
         executor.start(self.spec, self.folder)
 
+    @property
+    def about(self) -> RunInfo:
+        """What trackers are told of it."""
+        words, group = (self.arm, f"seed={self.seed}"), self.folder.parent
+        return RunInfo(" ".join(words), group.name, self.spec.config, self.folder, words, _STUDY, group_folder=group)
+
+    @property
+    def total_steps(self) -> int:
+        """Environment steps of a whole run."""
+        return int(self.config["training"]["total_steps"])
+
     def score(self, result: TrialResult) -> float:
         """What it comes to."""
         if result.outcome is Outcome.COMPLETE:
@@ -70,7 +88,7 @@ class _Run:
         raise UserError(f"{self.arm} with seed {self.seed} came to no good end: {reason}\nMore is in {self.folder}")
 
 
-def _trained(runs: list[_Run], executor: Executor, scores: Scores) -> Iterator[None]:
+def _trained(runs: list[_Run], executor: Executor, scores: Scores, tracked: TrackedRuns) -> Iterator[None]:
     """Trains all; goes on to the end of the next one each time that it is asked."""
     for run in runs:
         executor.reclaim(run.spec, run.folder)
@@ -82,6 +100,8 @@ def _trained(runs: list[_Run], executor: Executor, scores: Scores) -> Iterator[N
             run.begin(executor)
         for event in executor.wait():
             run = active[event.key]
+            tracked.open(event.key, run.about)
+            tracked.pass_on(event, run.total_steps)
             if isinstance(event, TrialReported):
                 run.curve.append((event.step, event.value))
                 executor.answer(event.key, "continue")
@@ -90,8 +110,14 @@ def _trained(runs: list[_Run], executor: Executor, scores: Scores) -> Iterator[N
                 if _is_tried_again(event.result):
                     waiting.append(run)
                     continue
+                tracked.close(event.key, *_end_of(event.result))
                 scores.add(run.arm, run.seed, run.score(event.result))
                 yield
+
+
+def _end_of(result: TrialResult) -> tuple[int, dict[str, object]]:
+    """Exit code and last words of a run."""
+    return int(not result.outcome.effects.succeeded), {"outcome": result.outcome.value, "reason": result.reason}
 
 
 def _is_tried_again(result: TrialResult) -> bool:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from rich.markup import escape
 from note_rl.errors import DivergedError, PeerError
 from note_rl.support.threads import thread_variables
 from tuner.commands.folders import remove_empty
+from tuner.commands.multirun import RunOfMultirun
 from tuner.config.composing import RunConfig
 from tuner.config.vocabulary import speaking_of_settings
 from tuner.errors import UserError
@@ -34,7 +35,8 @@ from tuner.runs.training import TrainOutcome, run_training
 from tuner.support.console import PlainConsole
 from tuner.support.files import atomic_write
 from tuner.support.plain_text import MAX_TRACEBACK, describe_error, traceback_of
-from tuner.trackers.base import RunInfo, TrackerGroup
+from tuner.trackers.base import RunInfo, Tracker, TrackerGroup
+from tuner.trackers.history import HistoryTracker
 from tuner.trackers.jsonl import JsonlTracker
 from tuner.trial.context import TrialContext
 from tuner.trial.folder import BEST_FILE, CHECKPOINT_FILE
@@ -88,6 +90,15 @@ def check_fit(config: DictConfig) -> None:
 
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     """Trains with a progress display and says where the run is."""
+    return _run(config, folder, overrides, None)
+
+
+def run_of_multirun(config: DictConfig, folder: Path, overrides: Sequence[str], member: RunOfMultirun) -> int:
+    """The same for one of several runs, which trackers show together."""
+    return _run(config, folder, overrides, member)
+
+
+def _run(config: DictConfig, folder: Path, overrides: Sequence[str], member: RunOfMultirun | None) -> int:
     console = PlainConsole()
     progress = make_progress(resolve(config).get("progress"), console)
     if OmegaConf.select(config, "backend.device") == "cpu":
@@ -104,7 +115,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     begun = 0 if config.get("resume") is None else runs.steps_done(folder)
     goes_on = f", from step {begun:,} on" if begun else ""
     console.print(f"training in {escape(str(folder))}{goes_on}", soft_wrap=True)
-    outcome = train(config, folder, overrides, progress)
+    outcome = train(config, folder, overrides, progress, member)
     final, seconds = f"[bold]{format_number(outcome.final_return)}[/bold]", format_seconds(outcome.seconds)
     if config.get("backend") is None:  # a function
         console.print(f"score {final} ({seconds})", soft_wrap=True)
@@ -144,7 +155,11 @@ def _say_better(console: Console, folder: Path, outcome: TrainOutcome) -> None:
 
 
 def train(
-    config: DictConfig, folder: Path, overrides: Sequence[str] = (), progress: Progress | None = None
+    config: DictConfig,
+    folder: Path,
+    overrides: Sequence[str] = (),
+    progress: Progress | None = None,
+    member: RunOfMultirun | None = None,
 ) -> TrainOutcome:
     """Trains one agent in a folder.
 
@@ -153,6 +168,7 @@ def train(
         folder: Of the run; with `resume`, the folder of the run that is continued.
         overrides: What was typed; decides what of a continued run is changed.
         progress: Shows how it goes; None: nothing is shown.
+        member: Of a new run, its place among others.
 
     Raises:
         UserError: The run cannot be continued, or its folder is in use.
@@ -166,12 +182,23 @@ def train(
         if resolved.get("init") is not None:  # wherever the run is resumed from
             resolved["init"] = str(Path(resolved["init"]).absolute())
         runs.begin(folder, resolved)
+        if member is not None:
+            member.keep(folder)
         prepare = None
     else:
         resolved = runs.resumed_config(folder, {**resolved, "trust": trust}, overrides)
         put_back = runs.keep_as_it_is(folder)
         prepare = partial(runs.continue_with, folder, resolved)
-    return _recorded(resolved, folder, progress or Progress(), prepare, put_back)
+    return _recorded(_info_of(resolved, folder), progress or Progress(), prepare, put_back)
+
+
+def _info_of(config: JsonDict, folder: Path) -> RunInfo:
+    """What trackers are told of a run: one of several is named by what tells it from the others."""
+    member = RunOfMultirun.kept_in(folder)
+    if member is not None and member.name:
+        return RunInfo(member.name, member.group, config, folder, member.overrides)
+    group = " ".join(filter(None, [function_name(config), config.get("env", {}).get("id")]))
+    return RunInfo(folder.name, group, config, folder)
 
 
 def _nothing() -> None:
@@ -184,16 +211,26 @@ def objective(config: DictConfig, trial: TrialContext) -> float:
     Returns:
         The score that `tuner tune` goes by: half area under the curve of evaluations, half their final part.
     """
-    resolved = resolve(config)
-    for of_the_command in ("resume", "trust", "progress"):
-        resolved.pop(of_the_command, None)
+    resolved = trained_config(config)
     if not (trial.folder / runs.CONFIG_FILE).exists():  # it does if an earlier attempt crashed
         runs.begin(trial.folder, resolved)
     if is_function(resolved):
         run_function(resolved, trial.folder, trial)
     else:
-        run_training(RunConfig.from_json(resolved), trial.folder, trial)
+        window = int(resolved["training"].get("reward_window", 100))
+        with closing(HistoryTracker(trial.folder, window)) as history:
+            run_training(RunConfig.from_json(resolved), trial.folder, trial, history)
     return Mixed()(sorted(trial.reported))
+
+
+def tracker_of(config: DictConfig) -> Tracker:
+    """Who is told of a sweep with this config."""
+    return TrackerGroup(list(build_trackers(resolve(config).get("tracker")).values()))
+
+
+def trained_config(config: DictConfig) -> JsonDict:
+    """A resolved config without what says how the command is called."""
+    return {key: value for key, value in resolve(config).items() if key not in ("resume", "trust", "progress")}
 
 
 def _train(config: JsonDict, folder: Path, recorder: RunRecorder) -> TrainOutcome:
@@ -203,8 +240,7 @@ def _train(config: JsonDict, folder: Path, recorder: RunRecorder) -> TrainOutcom
 
 
 def _recorded(
-    config: JsonDict,
-    folder: Path,
+    info: RunInfo,
     progress: Progress,
     prepare: Callable[[], None] | None,
     put_back: Callable[[], None],
@@ -212,15 +248,13 @@ def _recorded(
     """Trains; whatever the end, it is written down and the trackers are told.
 
     Args:
-        config: Of the run, resolved.
-        folder: Of the run.
+        info: The run, its config resolved.
         progress: Shown to the user.
         prepare: What is done to the folder before it is read, once it is sure that nobody else trains there.
         put_back: What undoes it, where the run could not begin.
     """
+    config, folder = info.config, info.folder
     tracker = TrackerGroup([JsonlTracker(), *build_trackers(config.get("tracker")).values()])
-    group = " ".join(filter(None, [function_name(config), config.get("env", {}).get("id")]))
-    info = RunInfo(folder.name, group, config, folder)
     kind = FunctionRecorder if is_function(config) else RunRecorder
     recorder = kind(info, tracker, progress, runs.steps_done(folder), prepare)
     with recorder.stopping_on_signals():

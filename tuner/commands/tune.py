@@ -83,7 +83,9 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     try:
         result = tune(config, overrides, config_dir=typed_config_dir(), console=console, listener=told)
     except StudyStopped as stop:
-        again = escape(command_line(["tuner", "tune", *as_typed(overrides)]))
+        config_dir = typed_config_dir()
+        options = () if config_dir is None else ("--config-dir", str(config_dir))
+        again = escape(command_line(["tuner", "tune", *options, *as_typed(overrides)]))
         console.print(f"{stop}; the same command goes on:\n  [bold]{again}[/bold]", highlight=False, soft_wrap=True)
         return EXIT_INTERRUPTED
     _show(result, str(config.storage.url), console, told.notes)

@@ -14,6 +14,7 @@ from tuner.executors.base import Event, TrialEnded, TrialFunction, check_verdict
 from tuner.executors.gpus import GpuChoice, check_per_trial, choose_gpus, gpu_variables
 from tuner.executors.leftovers import Leftovers
 from tuner.executors.preload import Backend, Preload
+from tuner.support.by_value import pickled_by_value
 from tuner.support.closing import ClosedAtExit
 from tuner.trial import orphans, system
 from tuner.trial.forkclient import ForkServer
@@ -257,13 +258,10 @@ def pickle_function(function: TrialFunction | None) -> bytes:
         return b""
     import pickle
 
-    import cloudpickle  # type: ignore[import-untyped]
-
     try:
-        pickled: bytes = cloudpickle.dumps(function)
+        return pickled_by_value(function)
     except (pickle.PicklingError, TypeError, AttributeError) as error:
         raise UserError(
             f"the function {function!r} cannot be sent to a trial's process: {error}.\n"
             "It must not hold on to open files, locks, processes or the like; make these inside of it."
         ) from error
-    return pickled

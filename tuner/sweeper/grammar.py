@@ -1,16 +1,17 @@
 """Hydra's sweep grammar as a search space: `choice`, `range`, `interval`, `int(...)`, `tag(log, ...)`.
 
-What has no meaning in a search (an order, a nesting, a pattern) is refused, with the reason. Values go back into
+What has no meaning in a search (a nesting, a pattern of names) is refused, with the reason. `shuffle` and `sort` search
+the values that they put in order: in which order these are tried, the sampler decides. Values go back into
 overrides as Hydra reads them: `choice('1', 2)` offers a text and a number, and stays so.
 """
 
+import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, NoReturn
+from typing import Any
 
-from hydra._internal.grammar.functions import Functions
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.override_parser.overrides_parser import OverridesParser, create_functions
 from hydra.core.override_parser.types import (
@@ -20,6 +21,7 @@ from hydra.core.override_parser.types import (
     QuotedString,
     RangeSweep,
     Sweep,
+    ValueType,
 )
 from hydra.errors import OverrideParseException
 
@@ -27,12 +29,14 @@ from tuner.config.overrides import to_hydra
 from tuner.errors import UserError
 from tuner.study.space.coordinates import Bounds, Choices, Plain, label_of
 from tuner.study.space.space import Parameter, Space
+from tuner.support.passwords import without_password
 
-_REFUSED = {
-    "shuffle": "the sampler decides in which order values are tried",
-    "sort": "the sampler decides in which order values are tried",
-    "glob": "the choices of a study must stay the same when files are added; list them with choice(...)",
-}
+_BEHIND_THE_CALL = "': "
+"""In Hydra's `ValueError while evaluating 'choice()': empty choice is not legal`."""
+
+
+class _UnreadableError(UserError):
+    """Of what is no override at all, or one of a text that has to be quoted."""
 
 
 class SteppedRange(Plain):
@@ -50,17 +54,25 @@ class SweepSpace:
 
     Attributes:
         space: The parameters; their paths are the keys of the overrides without a leading +.
-        keys: The key of each parameter as an override has it, by path.
-        fixed: The other overrides, as they were given.
+        lines: All overrides by name, in the order in which they were given, as a later one changes what an earlier one
+            has set. Of a parameter it is the key alone, as an override has it: `+model.lr`.
     """
 
     space: Space
-    keys: Mapping[str, str]
-    fixed: tuple[str, ...]
+    lines: Mapping[str, str]
+
+    @property
+    def fixed(self) -> tuple[str, ...]:
+        """The overrides that all jobs share."""
+        return tuple(line for name, line in self.lines.items() if name not in self.space.paths)
 
     def overrides(self, values: Mapping[str, object]) -> list[str]:
         """The overrides of the job with these values."""
-        return [*self.fixed, *(f"{self.keys[path]}={to_hydra(value)}" for path, value in values.items())]
+        return [f"{line}={to_hydra(values[name])}" if name in values else line for name, line in self.lines.items()]
+
+    def searched(self, overrides: Sequence[str]) -> list[str]:
+        """Those of a job's overrides that other jobs do not have."""
+        return [line for line in overrides if line not in self.fixed]
 
     @property
     def variants(self) -> list[list[str]]:
@@ -86,16 +98,14 @@ def parse_sweep(
     Raises:
         UserError: Nothing is searched, a sweep cannot be read, or has no meaning in a search.
     """
-    lines = [*(f"{key}={value if isinstance(value, str) else to_hydra(value)}" for key, value in params.items())]
     overrides: dict[str, Override] = {}
-    for override in _parse([*lines, *arguments], config_loader):
+    for override in (*_of_params(params, config_loader), *_parse(arguments, config_loader)):
         name = override.get_key_element().lstrip("+~")
         overrides.pop(name, None)
         overrides[name] = override
     swept = {name: override for name, override in overrides.items() if override.is_sweep_override()}
-    fixed = {name: override for name, override in overrides.items() if name not in swept}
-    for override in fixed.values():
-        if _holds_sweep(override._value):
+    for name, override in overrides.items():
+        if name not in swept and _holds_sweep(override._value):
             raise UserError(
                 f"{override.input_line}: a sweep inside of a list or mapping is not supported; offer whole values: "
                 f"{override.get_key_element()}=choice([1,2],[3,4])"
@@ -106,35 +116,53 @@ def parse_sweep(
             "'lr=tag(log,interval(1e-5,1e-2))' or 'model=choice(a,b)', on the command line or in hydra.sweeper.params"
         )
     parameters = tuple(_parameter(name, swept[name]) for name in sorted(swept))
-    keys = {name: override.get_key_element() for name, override in swept.items()}
-    return SweepSpace(Space(parameters), keys, tuple(str(override.input_line) for override in fixed.values()))
+    lines = {
+        name: override.get_key_element() if name in swept else str(override.input_line)
+        for name, override in overrides.items()
+    }
+    return SweepSpace(Space(parameters), lines)
+
+
+def _of_params(params: Mapping[str, Any], config_loader: ConfigLoader | None) -> Iterator[Override]:
+    """The overrides that `hydra.sweeper.params` stands for, one by one, as one that cannot be read is named."""
+    for key, value in params.items():
+        try:
+            yield from _parse([f"{key}={value if isinstance(value, str) else to_hydra(value)}"], config_loader)
+        except _UnreadableError as error:
+            how = f"in YAML {key}: {json.dumps(to_hydra(value), ensure_ascii=False)}"
+            raise UserError(f"hydra.sweeper.params.{key}: {error}, {how}") from None
+        except UserError as error:
+            raise UserError(f"hydra.sweeper.params.{key}: {error}") from None
 
 
 def _parse(lines: Sequence[str], config_loader: ConfigLoader | None) -> list[Override]:
-    parser = OverridesParser(_functions(), config_loader)
+    parser = OverridesParser(create_functions(), config_loader)
     try:
-        return parser.parse_overrides(list(lines))
+        parsed = parser.parse_overrides(list(lines))
     except OverrideParseException as error:
-        cause = error.__cause__
-        if isinstance(cause, UserError):
-            raise UserError(f"{error.override}: {cause}") from None
-        lines = [line for line in str(error).splitlines() if line and not line.startswith("See ")]
-        raise UserError(f"{' '.join(lines)}; quote a value with commas, brackets or blanks") from error
+        raise _unreadable(str(error.override), str(error)) from error
+    for override in parsed:
+        if override.is_delete() and override.is_sweep_override():
+            raise UserError(f"{override.input_line}: what is deleted has no values to choose from; leave the ~ out")
+        if override.value_type == ValueType.GLOB_CHOICE_SWEEP:
+            listed = ",".join(map(to_hydra, override.sweep_string_iterator())) if config_loader else "..."
+            raise UserError(
+                f"{override.input_line}: the choices of a study must stay the same when files are added; list them: "
+                f"{override.get_key_element()}=choice({listed})"
+            )
+    return parsed
 
 
-def _functions() -> Functions:
-    """Hydra's functions, but for those that mean nothing here."""
-    functions = create_functions()
-    for name, reason in _REFUSED.items():
-        functions.functions[name] = _refusal(name, reason)
-    return functions
-
-
-def _refusal(name: str, reason: str) -> Any:
-    def refuse(*arguments: object, **named: object) -> NoReturn:
-        raise UserError(f"{name}(...) is not supported by hydra/sweeper=optuna: {reason}")
-
-    return refuse
+def _unreadable(line: str, message: str) -> UserError:
+    """In place of Hydra's message: without its links, and with the line as it is written if a text is meant."""
+    shown = without_password(line)
+    reasons = [part for part in message.splitlines() if part and not part.startswith(("See ", "Error parsing"))]
+    reason = " ".join(reasons)
+    if " while evaluating " in reason:
+        return UserError(f"{shown}: {reason.partition(_BEHIND_THE_CALL)[2]}")
+    key, _, value = shown.partition("=")
+    how = f"quote a text with commas, brackets, blanks or = in it: {key}={to_hydra(value)}"
+    return _UnreadableError(f"cannot read {shown!r}: {reason}; {how}")
 
 
 def _holds_sweep(value: object) -> bool:
@@ -166,6 +194,8 @@ def _choices(line: str, sweep: ChoiceSweep) -> Choices:
     for value in values:
         if _holds_sweep(value):
             raise UserError(f"{line}: a sweep inside of a choice is not supported; list the values")
+    if any(isinstance(value, float) and math.isnan(value) for value in values):
+        raise UserError(f"{line}: nan is equal to nothing, itself included, so it cannot be a choice; leave it out")
     labels = [label_of(value) for value in values]
     for index, label in enumerate(labels):
         if label in labels[:index]:

@@ -1,9 +1,11 @@
 """The child's side of a sweep: one job of a Hydra application, run as Hydra's own launcher would."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
+from hydra.core.hydra_config import HydraConfig
 from hydra.core.singleton import Singleton
 from hydra.core.utils import run_job, setup_globals
 from hydra.types import HydraContext, TaskFunction
@@ -13,6 +15,23 @@ from tuner.support.passwords import shown, without_password
 from tuner.trial.context import TrialContext
 from tuner.trial.folder import write_objective
 from tuner.trial.messages import JsonDict
+
+
+@contextmanager
+def as_hydra_config(config: DictConfig) -> Iterator[None]:
+    """Lets `${hydra:...}` in a config find that config."""
+    holder = HydraConfig.instance()
+    before = holder.cfg
+    holder.set_config(config)
+    try:
+        yield
+    finally:
+        holder.cfg = before
+
+
+def own_part(config: DictConfig) -> DictConfig:
+    """A config without Hydra's part; references stay as they are."""
+    return OmegaConf.masked_copy(config, cast("list[str]", [key for key in config if key != "hydra"]))
 
 
 @dataclass(frozen=True)

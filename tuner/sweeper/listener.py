@@ -10,12 +10,32 @@ from tuner.results.records import RunRecord
 from tuner.results.wording import format_number
 from tuner.study.run_registry import Run
 from tuner.study.sweep.study import JobResult, SweepListener
+from tuner.study.watching.listener import Listeners
 from tuner.support.plain_text import printable
+from tuner.sweeper.grammar import SweepSpace
 from tuner.sweeper.job import without_passwords
 from tuner.sweeper.results import RESULTS_FILE, results_of, write_results
 from tuner.trial.messages import Outcome
 
 _log = logging.getLogger(__name__)
+
+
+class SweepListeners(Listeners, SweepListener):
+    """Several listeners of a sweep, told one after the other."""
+
+    def __init__(self, *listeners: SweepListener) -> None:
+        super().__init__(*listeners)
+        self._of_sweep = listeners
+
+    def on_folder(self, folder: Path) -> None:
+        """Passed on."""
+        for listener in self._of_sweep:
+            listener.on_folder(folder)
+
+    def on_results(self, folder: Path, best: Sequence[JobResult]) -> None:
+        """Passed on."""
+        for listener in self._of_sweep:
+            listener.on_results(folder, best)
 
 
 class SweepLog(SweepListener):
@@ -24,13 +44,13 @@ class SweepLog(SweepListener):
     Args:
         config: The composed config, kept as multirun.yaml.
         num_objectives: How many values a job has.
-        num_fixed: Overrides that all jobs share; they are not repeated.
+        space: The search; overrides that all jobs share are not repeated.
     """
 
-    def __init__(self, config: DictConfig, num_objectives: int, num_fixed: int) -> None:
+    def __init__(self, config: DictConfig, num_objectives: int, space: SweepSpace) -> None:
         self._config = config
         self._num_objectives = num_objectives
-        self._num_fixed = num_fixed
+        self._space = space
 
     def on_note(self, text: str) -> None:
         """Logged."""
@@ -48,7 +68,7 @@ class SweepLog(SweepListener):
 
     def on_start(self, run: Run) -> None:
         """One line with the overrides."""
-        _log.info("\t#%d : %s", run.number, printable(" ".join(run.config["overrides"][self._num_fixed :])))
+        _log.info("\t#%d : %s", run.number, printable(" ".join(self._space.searched(run.config["overrides"]))))
 
     def on_pause(self, run: Run, reason: str) -> None:
         """Said: a Hydra application starts from the beginning unless it keeps checkpoints of its own."""

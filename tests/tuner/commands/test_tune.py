@@ -9,13 +9,12 @@ from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, ClassVar
 
 import pytest
 from omegaconf import OmegaConf
 
 import tuner as tuner_package
-from tests.tuner.command_line import SMALL, SMALL_AGENTS, Answer, CommandLine
+from tests.tuner.command_line import RECORDING, SMALL, SMALL_AGENTS, Answer, CommandLine, Recording
 from tests.tuner.studies import FakeExecutor, Script
 from tuner.commands.preflight import preflight
 from tuner.commands.tune import TuneResult, _commands, define
@@ -23,7 +22,6 @@ from tuner.config.composing import to_json
 from tuner.errors import UserError
 from tuner.results.findings import Finding
 from tuner.study import StudyStore, find_winner, summarise
-from tuner.trackers.base import RunInfo
 from tuner.trial.messages import JsonDict, Outcome
 
 ROOT = Path(__file__).parents[3]
@@ -281,42 +279,27 @@ def test_ctrl_c_names_the_command_that_goes_on(tuner: CommandLine) -> None:
     answer = tuner("tune", *FAKE, *SMALL_STUDY, press)
     assert answer.status == 130
     words = " ".join(answer.output.split())
-    assert "stopped by SIGINT with 2 runs under way; the same command goes on: tuner tune" in words
+    assert "stopped by SIGINT with 2 runs under way; the same command goes on: tuner tune --config-dir mine" in words
     assert tune(tuner).status == 0
     with StudyStore(STORAGE) as store:
         runs = summarise(store, "mine", tuner.folder / "studies" / "mine").runs
     assert {run.outcome for run in runs} == {Outcome.COMPLETE}
 
 
-class Recording:
-    """A tracker that remembers."""
-
-    infos: ClassVar[list[RunInfo]] = []
-    ends: ClassVar[dict[str, tuple[int, dict[str, Any]]]] = {}
-    steps: ClassVar[dict[str, list[int]]] = {}
-
-    def start_run(self, info: RunInfo) -> "RecordingRun":
-        self.infos.append(info)
-        return RecordingRun(info.name)
-
-    def close(self, timeout_s: float = 10.0) -> None:
-        pass
-
-
-class RecordingRun:
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def log(self, step: int, metrics: dict[str, float]) -> None:
-        Recording.steps.setdefault(self._name, []).append(step)
-
-    def finish(self, exit_code: int = 0, summary: dict[str, Any] | None = None) -> None:
-        Recording.ends[self._name] = (exit_code, summary or {})
+def test_ctrl_c_ends_all_studies_of_a_multirun(tuner: CommandLine) -> None:
+    press = "+tracker.stop={_target_: tests.tuner.command_line.Interrupting, after_steps: 20000}"
+    fake = [word for word in FAKE if not word.startswith("study.name")]
+    answer = tuner("tune", "-m", *fake, *SMALL_STUDY, press, "study.name=first,second")
+    assert answer.status == 130
+    with StudyStore(STORAGE) as store:
+        assert store.names() == ["first"], "the second was not begun"
+    assert "the same command goes on:\n  tuner tune -m --config-dir mine " in answer.errors
+    assert "study.name=first,second" in answer.errors
 
 
 def test_every_run_is_tracked_in_the_group_of_its_study(tuner: CommandLine) -> None:
-    Recording.infos.clear()
-    tune(tuner, "+tracker.mine={_target_: tests.tuner.commands.test_tune.Recording}")
+    Recording.forget()
+    tune(tuner, RECORDING)
     assert len(Recording.infos) == len(Recording.ends) == 5 + 4 + 4 + 1
     assert {info.group for info in Recording.infos} == {"mine"}
     assert {info.job_type for info in Recording.infos} == {"screen", "confirm", "test", "study"}

@@ -10,7 +10,7 @@ import yaml
 from note_rl.adaptive.signals import Signal, TrainingView
 from note_rl.errors import DivergedError
 from note_rl.types import Sample, Update
-from tests.tuner.command_line import SMALL, CommandLine
+from tests.tuner.command_line import RECORDING, SMALL, CommandLine, Recording
 from tuner.runs.comparison import AdaptiveComparison
 
 PPO = (*SMALL, "agent=ppo", "env.num_envs=2", "buffer.num_steps=16", "buffer.batch_size=16", "buffer.num_epochs=2")
@@ -82,9 +82,11 @@ def test_the_gain_can_be_searched_for(tuner: CommandLine) -> None:
 
 
 def test_comparison_says_by_how_much_and_goes_on_where_it_was_ended(tuner: CommandLine) -> None:
-    told = (*PPO, "adaptive=ppo_kl", "num_seeds=2", "hydra.run.dir=pairs")
+    Recording.forget()
+    told = (*PPO, "adaptive=ppo_kl", "num_seeds=2", "hydra.run.dir=pairs", RECORDING)
     answer = tuner("compare", *told)
     assert answer.status == 0, answer.errors
+    _check_that_trackers_were_told(tuner.folder / "pairs")
     said = answer.output.replace("\n", " ")
     assert any(words in said for words in ("adaptation changed nothing: both", "on fewer than 5 seeds nothing can be"))
     lines = (tuner.folder / "pairs" / "compare.jsonl").read_text().splitlines()
@@ -95,6 +97,23 @@ def test_comparison_says_by_how_much_and_goes_on_where_it_was_ended(tuner: Comma
     other = tuner("compare", *told, "adaptive.gain=0.5")
     assert other.status == 2
     assert "adaptive.gain was 1.0 and is 0.5" in other.errors
+
+
+def _check_that_trackers_were_told(folder: Path) -> None:
+    """Of each run, named by what tells it from others, and of the comparison with what it found."""
+    lines = [json.loads(line) for line in (folder / "compare.jsonl").read_text().splitlines()]
+    runs = [f"{arm} seed={seed}" for arm, seed, _ in lines]
+    assert [info.name for info in Recording.infos] == ["pairs", *runs]
+    assert {(info.group, info.job_type) for info in Recording.infos} == {("pairs", "compare")}
+    assert Recording.infos[1].tags == tuple(runs[0].split())
+    assert [bool(info.config["adaptive"]) for info in Recording.infos[1:]] == [True, False] * 2
+    assert {code for code, _ in Recording.ends.values()} == {0}
+    for name in runs:
+        assert {0, 120, 240} & set(Recording.steps[name]), "evaluations lie on the axis of environment steps"
+        assert Recording.steps[name] == sorted(Recording.steps[name])
+    found = Recording.ends["pairs"][1]
+    adaptive, frozen = ([score for name, _, score in lines if name == arm] for arm in ("adaptive", "frozen"))
+    assert found["difference"] == pytest.approx(sum(adaptive) / 2 - sum(frozen) / 2)
 
 
 def test_a_run_that_diverges_is_worth_what_a_random_policy_is(

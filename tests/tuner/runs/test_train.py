@@ -13,7 +13,8 @@ import yaml
 
 import tuner as package
 from note_rl.errors import DivergedError
-from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine
+from tests.tuner.command_line import RECORDING, SMALL, SMALL_AGENTS, CommandLine, Recording
+from tuner.commands.multirun import RunOfMultirun
 from tuner.commands.preflight import preflight
 from tuner.config.composing import RunConfig, to_json
 from tuner.errors import UserError
@@ -362,3 +363,25 @@ def test_whole_numbers_may_be_written_as_powers_of_ten(tuner: CommandLine, sever
     answer = tuner("train", *several, *chosen, "hydra.run.dir=run", "hydra.sweep.dir=.", "hydra.sweep.subdir=run")
     assert answer.status == 0, answer
     assert len(read_reports(tuner.folder / "run")) == 5
+
+
+def test_runs_of_a_multirun_are_named_by_their_overrides_and_grouped(tuner: CommandLine) -> None:
+    Recording.forget()
+    told = ("agent=synthetic", "agent.gamma=0.95", "agent.activation=relu,tanh", "seed=1,2", "hydra.sweep.dir=four")
+    assert tuner("train", "-m", *told, RECORDING).status == 0
+    names = [f"agent.activation={kind} seed={seed}" for kind in ("relu", "tanh") for seed in (1, 2)]
+    assert [info.name for info in Recording.infos] == names
+    assert {info.group for info in Recording.infos} == {"four"}
+    assert [info.tags for info in Recording.infos] == [tuple(name.split()) for name in names]
+    Recording.forget()
+    assert tuner("train", "resume=four/2").status == 0
+    assert [(info.name, info.group) for info in Recording.infos] == [(names[2], "four")], "it keeps its name"
+    for damaged in ("", "[1]", '{"group": 3}'):
+        (tuner.folder / "four" / "2" / "multirun.json").write_text(damaged)
+        assert RunOfMultirun.kept_in(tuner.folder / "four" / "2") is None
+
+
+def test_runs_of_a_multirun_that_nothing_tells_apart_are_named_as_any_run(tuner: CommandLine) -> None:
+    Recording.forget()
+    assert tuner("train", "-m", "agent=synthetic", "hydra.sweep.dir=one", RECORDING).status == 0
+    assert [(info.name, info.group, info.tags) for info in Recording.infos] == [("0", "Synthetic", ())]

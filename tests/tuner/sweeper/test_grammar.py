@@ -1,8 +1,11 @@
 """Hydra's sweep grammar as a search space; expected distributions and overrides by hand."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hydra import initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
@@ -25,6 +28,11 @@ def the_one(*arguments: str) -> BaseDistribution:
         ("choice('1',1)", CategoricalDistribution(["1", 1])),
         ("choice([1,2],{x:1})", CategoricalDistribution(["[1, 2]", '{"x": 1}'])),
         ("null,a", CategoricalDistribution([None, "a"])),
+        ("shuffle(1,2)", CategoricalDistribution([1, 2])),
+        ("shuffle(range(3))", IntDistribution(0, 2)),
+        ("sort(3,1,2)", CategoricalDistribution([1, 2, 3])),
+        ("sort(choice(3,1))", CategoricalDistribution([1, 3])),
+        ("sort(range(5,1,-2))", IntDistribution(3, 5, step=2)),
         ("range(1,5)", IntDistribution(1, 4)),
         ("range(3)", IntDistribution(0, 2)),
         ("range(1,10,3)", IntDistribution(1, 7, step=3)),
@@ -48,11 +56,13 @@ def test_a_sweep_becomes_a_distribution(sweep: str, expected: BaseDistribution) 
 @pytest.mark.parametrize(
     ("argument", "reason"),
     [
-        ("x=shuffle(range(3))", "order"),
-        ("x=shuffle(1,2)", "order"),
-        ("x=sort(3,1,2)", "order"),
-        ("x=sort(choice(3,1))", "order"),
+        ("x=sort(3,b)", r"x=sort\(3,b\): '<' not supported"),
         ("x=glob(*)", "must stay the same"),
+        ("~x=1,2", "leave the ~ out"),
+        ("x=choice(nan,1.0)", "nan is equal to nothing"),
+        ("x=a=b", "cannot read 'x=a=b'.*: x='a=b'"),
+        ("x=choice()", r"^x=choice\(\): empty choice is not legal$"),
+        ("x=interval(a,b)", r"^x=interval\(a,b\): mismatch type argument start"),
         ("x=tag(fast,choice(1,2))", "tag fast means nothing"),
         ("x=tag(log,choice(1,2))", "no logarithmic scale"),
         ("x=tag(log,interval(0,1))", "begins above 0"),
@@ -84,9 +94,35 @@ def test_a_plus_is_part_of_the_override_but_not_of_the_name() -> None:
     assert space.space.paths == ("a", "b.c", "db@backup")
     assert space.fixed == ("~d", "e=5", "+f=[1,2]")
     assert space.overrides({"a": 2, "b.c": "x", "db@backup": "mysql"}) == [
-        *("~d", "e=5", "+f=[1,2]"),
         *("+a=2", "++b.c=x", "db@backup=mysql"),
+        *("~d", "e=5", "+f=[1,2]"),
     ]
+
+
+def test_overrides_keep_their_order_as_the_last_one_wins() -> None:
+    space = parse_sweep({"p": 1, "q": "range(3)"}, ["+a=choice({b:1},{b:2})", "++a.b=7", "x=3,4", "p=5", "+a.c=6"])
+    overrides = space.overrides({"q": 2, "a": {"b": 1}, "x": 4})
+    assert overrides == ["q=2", "+a={b:1}", "++a.b=7", "x=4", "p=5", "+a.c=6"]
+    assert space.searched(overrides) == ["q=2", "+a={b:1}", "x=4"]
+
+
+def test_a_pattern_of_names_is_answered_with_the_names(tmp_path: Path) -> None:
+    for name in ("small", "large", "other"):
+        (tmp_path / "model" / f"{name}.yaml").parent.mkdir(exist_ok=True)
+        (tmp_path / "model" / f"{name}.yaml").write_text("size: 1")
+    with initialize_config_dir(str(tmp_path), version_base=None), pytest.raises(UserError) as refused:
+        parse_sweep({}, ["model=glob(*,exclude=o*)"], GlobalHydra.instance().config_loader())
+    assert str(refused.value).endswith("list them: model=choice(large,small)")
+
+
+def test_a_param_that_cannot_be_read_is_named_with_its_value_as_yaml_has_a_text() -> None:
+    with pytest.raises(UserError) as refused:
+        parse_sweep({"x": "interval(0, 1)", "connection": "driver=odbc"}, [])
+    assert str(refused.value).startswith("hydra.sweeper.params.connection: cannot read 'connection=driver=odbc'")
+    assert str(refused.value).endswith("""in YAML connection: "'driver=odbc'\"""")
+    assert parse_sweep({"x": "interval(0, 1)", "connection": "'driver=odbc'"}, []).fixed == (
+        "connection='driver=odbc'",
+    )
 
 
 def test_the_command_line_wins_over_params() -> None:
@@ -94,7 +130,7 @@ def test_the_command_line_wins_over_params() -> None:
     space = parse_sweep(params, ["x=0.5", "++v=choice(a,b)", "y=range(7)"])
     assert space.space.distributions() == {"v": CategoricalDistribution(["a", "b"]), "y": IntDistribution(0, 6)}
     assert space.fixed == ("z=3", "w=[1,2]", "x=0.5")
-    assert space.keys == {"v": "++v", "y": "y"}
+    assert space.overrides({"v": "a", "y": 3}) == ["z=3", "w=[1,2]", "x=0.5", "++v=a", "y=3"]
 
 
 VALUES: list[Any] = [

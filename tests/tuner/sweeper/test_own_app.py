@@ -2,13 +2,13 @@
 
 import json
 import os
-from pathlib import Path
+from collections.abc import Mapping
 
 import optuna
 import pytest
 import yaml
 
-from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine
+from tests.tuner.command_line import RECORDING, SMALL, SMALL_AGENTS, CommandLine, Recording, RecordingRun
 from tuner.study import StudyStore, summarise
 
 SWEEP = ("train", "-m", "hydra/sweeper=optuna")
@@ -42,6 +42,83 @@ def test_training_runs_are_jobs_and_their_scores_are_told(tuner: CommandLine, mo
     assert [run.value for run in summary.runs] == [trial.value for trial in study.trials], "tuner report can read it"
 
 
+INLINE = (*SWEEP, "agent=synthetic", "hydra.sweeper.direction=maximize", "+executor@hydra.sweeper.executor=inline")
+
+
+def studies() -> list[optuna.Study]:
+    storage = "sqlite:///studies.db"
+    return [optuna.load_study(study_name=name, storage=storage) for name in optuna.get_all_study_names(storage)]
+
+
+def test_each_job_is_a_run_for_trackers_and_so_is_the_sweep(tuner: CommandLine) -> None:
+    Recording.forget()
+    answer = tuner(*INLINE, "seed=choice(3,4)", "agent.gamma=0.95", "hydra.sweep.dir=both", RECORDING)
+    assert answer.status == 0, answer
+    (study,) = studies()
+    values = {f"seed={trial.params['seed']}": trial.value for trial in study.trials}
+    assert sorted(values) == ["seed=3", "seed=4"], "each combination once"
+    whole, *jobs = Recording.infos
+    assert (whole.name, whole.job_type, whole.folder) == (study.study_name, "study", tuner.folder / "both")
+    assert {info.name for info in jobs} == values.keys()
+    for info in jobs:
+        assert (info.group, info.job_type, info.tags) == (study.study_name, "train", (info.name,))
+        assert (info.config["agent"]["gamma"], f"seed={info.config['seed']}") == (0.95, info.name)
+        assert "hydra" not in info.config
+        code, summary = Recording.ends[info.name]
+        assert (code, summary["outcome"], summary["value"]) == (0, "complete", values[info.name])
+        total, reports = (
+            info.config["training"]["total_steps"],
+            (info.folder / "reports.jsonl").read_text().splitlines(),
+        )
+        assert Recording.steps[info.name] == [round(json.loads(line)["step"] * total) for line in reports]
+    code, summary = Recording.ends[study.study_name]
+    best = max(study.trials, key=lambda trial: trial.value or 0.0)
+    assert (code, summary["best_params"], summary["best_config"]["seed"]) == (0, best.params, best.params["seed"])
+
+
+def test_a_sweep_to_minimise_shows_the_lowest_value_as_its_best(
+    tuner: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows: list[Mapping[str, float]] = []
+    monkeypatch.setattr(RecordingRun, "log", lambda run, step, metrics: rows.append(metrics))
+    told = ("hydra.sweeper.direction=minimize", "seed=choice(1,2,3)", RECORDING)
+    assert tuner(*INLINE, *told).status == 0
+    found = [
+        (row["study/screen_score"], row["study/best_screening_score"]) for row in rows if "study/screen_score" in row
+    ]
+    assert [best for _, best in found] == [min(score for score, _ in found[: n + 1]) for n in range(3)]
+
+
+def test_a_sweep_without_a_name_that_is_done_begins_anew(tuner: CommandLine) -> None:
+    for _ in range(2):
+        assert tuner(*INLINE, "seed=choice(3,4)").status == 0
+    first, second = studies()
+    assert second.study_name == f"{first.study_name}-2"
+    assert [len(study.trials) for study in (first, second)] == [2, 2]
+    assert len(list(tuner.folder.glob("multirun/*/0"))) == 2
+
+
+def test_a_named_sweep_is_refused_in_another_folder_than_the_one_that_it_is_in(tuner: CommandLine) -> None:
+    named = (*INLINE, "seed=choice(3,4)", "hydra.sweeper.study_name=mine")
+    assert tuner(*named, "hydra.sweep.dir=here").status == 0
+    assert tuner(*named).status == 0, "by the clock: it stays where it is"
+    assert [path.name for path in tuner.folder.glob("*/optimization_results.yaml")] == ["optimization_results.yaml"]
+    refused = tuner.refused(*named, "hydra.sweep.dir=elsewhere")
+    there, asked = (tuner.folder / name for name in ("here", "elsewhere"))
+    assert f"the jobs of study mine are in {there}: leave hydra.sweep.dir={asked} out" in refused
+    assert "hydra.sweeper.study_name=mine-2" in refused
+
+
+def test_a_combination_that_another_sampler_left_over_is_run(tuner: CommandLine) -> None:
+    search = ("seed=range(1,3)", "agent.activation=choice(relu,tanh)", "hydra.sweeper.name=all")
+    for num_trials in (3, 20):
+        assert tuner(*INLINE, *search, f"hydra.sweeper.n_trials={num_trials}").status == 0
+    (study,) = studies()
+    found = [(trial.params["seed"], trial.params["agent.activation"]) for trial in study.trials]
+    assert len(found) == 4
+    assert found[3] not in found[:3]
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
@@ -57,8 +134,7 @@ def test_mistakes_are_refused_before_anything_runs(tuner: CommandLine, arguments
     assert answer.status == 2, answer
     assert reason in answer.errors
     assert "Traceback" not in answer.errors
-    assert not list(Path().glob("multirun/*/*")), "no job was begun"
-    assert not Path("studies.db").exists()
+    assert not list(tuner.folder.iterdir()), "nothing was left behind"
 
 
 def test_a_study_is_no_job_of_a_sweep(tuner: CommandLine) -> None:

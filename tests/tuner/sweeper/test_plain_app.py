@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -103,7 +104,8 @@ def test_bad_ends_are_recorded_and_the_sweep_goes_on(swept: App) -> None:
     others = [trial for trial in study.trials if trial.number != 5 and trial.value is not None]
     told = [trial.value for trial in others if trial.datetime_complete and ended and trial.datetime_complete <= ended]
     assert study.trials[5].value in told, "a diverged job is told with the worst value seen"
-    assert "it is three" in (swept.sweep_folder / "job_3" / "output.log").read_text()
+    told = (swept.sweep_folder / "job_3" / "output.log").read_text()
+    assert re.search(rf'File "{swept.folder}/app.py", line \d+, in main\n +raise ValueError\("it is three"\)', told)
 
 
 def test_jobs_are_pruned_early_and_say_so(swept: App) -> None:
@@ -145,6 +147,23 @@ def test_the_same_command_adds_nothing_and_another_one_is_refused(swept: App) ->
     assert "hydra.sweeper.study_name=quadratic-2" in refused
     assert "Traceback" not in refused
     assert len(swept.study("quadratic").trials) == NUM_TRIALS
+
+
+def test_results_of_other_code_or_configuration_are_refused(swept: App) -> None:
+    file = swept.folder / "app.py"
+    before = file.read_text()
+    for now, told in (
+        (before.replace("else 0.5)", "else 1000.0)"), "code.app.py was "),
+        (before.replace("steps: int = 5", "steps: int = 6"), "job.steps was 5 and is 6"),
+    ):
+        assert now != before
+        file.write_text(now)
+        refused = swept(*SWEEP, status=1)
+        assert told in refused
+        assert "hydra.sweeper.study_name=quadratic-2" in refused
+        assert "Traceback" not in refused
+    file.write_text(before)
+    assert f"{NUM_TRIALS} are done" in swept(*SWEEP)
 
 
 def test_a_grid_without_a_pruner_runs_whole_and_goes_on_after_ctrl_c_and_kill_9(tmp_path: Path) -> None:

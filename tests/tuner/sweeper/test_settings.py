@@ -4,13 +4,18 @@ from typing import Any
 
 import pytest
 from hydra import compose, initialize
+from hydra.core.plugins import Plugins
+from hydra.types import HydraContext
 from omegaconf import OmegaConf
 
+from tuner.config.composing import conf_folder
 from tuner.errors import UserError
 from tuner.sweeper.job import objective_of
 from tuner.sweeper.settings import in_own_words, translate
 from tuner.trial.messages import Limits
 
+OLD_CLASS = "hydra_plugins.hydra_optuna_sweeper.optuna_sweeper.OptunaSweeper"
+OUR_CLASS = "hydra_plugins.tuner_sweeper.OptunaSweeper"
 TPE = {"_target_": "optuna.samplers.TPESampler", "seed": None, "n_startup_trials": None}
 
 
@@ -127,6 +132,33 @@ def test_what_a_task_function_may_return(returned: object, num: int, expected: A
 @pytest.mark.parametrize(("node", "gpus"), [({}, "auto"), ({"gpus": [0]}, [0]), ({"gpus": None}, None)])
 def test_gpus_are_dealt_out_unless_they_are_to_be_left_alone(node: dict[str, Any], gpus: object) -> None:
     assert settings_of(**node).gpus == gpus
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in (conf_folder() / "executor").glob("*.yaml")))
+def test_executors_of_other_applications_have_the_defaults_of_our_own(name):
+    with initialize(version_base=None):
+        choice = [
+            f"+executor@hydra.sweeper.executor={name}",
+            "hydra/sweeper=optuna",
+            "hydra.sweeper.direction=minimize",
+        ]
+        config = compose(overrides=choice, return_hydra_config=True)
+    found = OmegaConf.to_container(config.hydra.sweeper.executor)
+    written = OmegaConf.load(conf_folder() / "executor" / f"{name}.yaml")
+    if "backend" in written:
+        written.backend = "none"  # it refers to a part of the configuration that only `tuner` has
+    assert found == OmegaConf.to_container(written)
+    node = OmegaConf.to_container(config.hydra.sweeper)
+    settings = translate({key: value for key, value in node.items() if not key.startswith("_")})
+    assert settings.executor == found
+
+
+def test_the_class_of_hydra_optuna_sweeper_means_this_one():
+    config = OmegaConf.create({"hydra": {"sweeper": {"_target_": OLD_CLASS, "n_trials": 3}}})
+    sweeper = Plugins.instance().instantiate_sweeper(
+        hydra_context=HydraContext(None, None), task_function=print, config=config
+    )
+    assert type(sweeper).sweep is Plugins.instance().class_name_to_class[OUR_CLASS].sweep
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ The stages of `tuner tune` have no part in it; asking, dispatching, judging ends
 import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
@@ -121,8 +121,24 @@ class SweepSampler:
         """
         if not issubclass(self._kind, _EXHAUSTIBLE):
             return DEFAULT_NUM_TRIALS if num_trials is None else num_trials
-        num_distinct = math.prod(len(points) for points in self.grid.values() if points is not None)
+        num_distinct = self._num_distinct or 1  # endless many are refused by `make`
         return num_distinct if num_trials is None else min(num_trials, num_distinct)
+
+    def each_once(self, num_trials: int | None) -> "SweepSampler | None":
+        """One that tries each combination once, if so many trials are as many as there are combinations, or more.
+
+        It knows by their values which are left, so it goes on with what another sampler has begun.
+        """
+        if self._num_distinct is None or self._num_distinct > self.total(num_trials):
+            return None
+        return self if issubclass(self._kind, _EXHAUSTIBLE) else replace(self, factory=BruteForceSampler)
+
+    @property
+    def _num_distinct(self) -> int | None:
+        """Combinations that there are; None: endless many."""
+        if None in self.grid.values():
+            return None
+        return math.prod(len(points or ()) for points in self.grid.values())
 
     def make(self, seed: int, num_trials: int) -> BaseSampler:
         """The sampler of a study that has so many trials already.

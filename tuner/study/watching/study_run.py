@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
@@ -25,11 +26,17 @@ class StudyRunListener(StudyListener):
     Args:
         tracker: Told of the run.
         definition: The study.
+        folder: Of the study, if not where the definition says.
+        maximised: Whether higher scores are better.
     """
 
-    def __init__(self, tracker: Tracker, definition: StudyDefinition) -> None:
+    def __init__(
+        self, tracker: Tracker, definition: StudyDefinition, folder: Path | None = None, *, maximised: bool = True
+    ) -> None:
         self._tracker = tracker
         self._definition = definition
+        self._folder = folder or definition.study_folder
+        self._better = max if maximised else min
         self._run: RunTracker | None = None
         self._known: dict[str, set[int]] = {stage: set() for stage in STAGES}  # numbers of runs that have ended
         self._num_failed = self._num_pruned = 0
@@ -50,7 +57,7 @@ class StudyRunListener(StudyListener):
         for record in records:
             self._take_in(record)
         if self._run is None:
-            self._run = self._tracker.start_run(_info_of(self._definition))
+            self._run = self._tracker.start_run(_info_of(self._definition, self._folder))
         self._run.log(self._num_known, {"study/stage": STAGES.index(stage), "study/runs_planned": num_runs})
 
     def on_end(self, run: Run, record: RunRecord) -> None:
@@ -109,7 +116,7 @@ class StudyRunListener(StudyListener):
         self._num_failed += record.failed
         self._num_pruned += record.outcome is Outcome.PRUNED
         if record.stage == SCREEN and record.score is not None:
-            self._best_screened = max(
+            self._best_screened = self._better(
                 record.score, record.score if self._best_screened is None else self._best_screened
             )
 
@@ -123,11 +130,10 @@ class StudyRunListener(StudyListener):
             self._run = None
 
 
-def _info_of(definition: StudyDefinition) -> RunInfo:
+def _info_of(definition: StudyDefinition, folder: Path) -> RunInfo:
     about = json.dumps({**describe(definition), **settings_to_json(definition)}, default=str)
     # In the columns of its runs, which a table of them has anyway; what only a study has is one text.
     config = {**definition.judged_config(), "seed": definition.seed, "study": about}
-    folder = definition.study_folder
     return RunInfo(definition.name, definition.name, config, folder, (JOB_TYPE,), JOB_TYPE, group_folder=folder)
 
 

@@ -3,18 +3,17 @@
 The generations of a member of a population are trials; a tracker may show them as one run, see `PartOfRun`.
 """
 
-from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from tuner.executors.base import Event, TrialEnded, TrialLogged, TrialReported
+from tuner.executors.base import Event, TrialEnded
+from tuner.executors.tracked import TrackedRuns
 from tuner.results.records import Descent, RunRecord
-from tuner.runs.recorder import REPORT_METRIC
 from tuner.study.run_registry import Run
 from tuner.study.storage.reading import descent_of
 from tuner.study.watching.listener import StudyListener
-from tuner.trackers.base import PartOfRun, RunInfo, RunTracker, Tracker
-from tuner.trial.messages import Outcome
+from tuner.trackers.base import PartOfRun, RunInfo, Tracker
+from tuner.trial.messages import JsonDict, Outcome
 
 
 class TrackingListener(StudyListener):
@@ -28,28 +27,22 @@ class TrackingListener(StudyListener):
     """
 
     def __init__(self, tracker: Tracker, study: str, total_steps: int, folder: Path) -> None:
-        self._tracker = tracker
         self._study = study
         self._total_steps = total_steps
         self._folder = folder
-        self._runs: dict[str, RunTracker] = {}
-        self._steps: dict[str, int] = {}
+        self._runs = TrackedRuns(tracker)
 
     def on_event(self, run: Run, event: Event) -> None:
         """Opens the run when it is known where it is, and passes measurements on."""
         if not isinstance(event, TrialEnded):
             self._open(run)
-        if isinstance(event, TrialLogged):
-            self._log(run.key, event.step, event.metrics)
-        elif isinstance(event, TrialReported):
-            total_steps = int(run.config.get("training", {}).get("total_steps", self._total_steps))
-            step = round(event.step * total_steps) if 0.0 < event.step <= 1.0 else round(event.step)
-            self._log(run.key, step, {REPORT_METRIC: event.value, "report/step": event.step})
+            total_steps = int(self.config_of(run).get("training", {}).get("total_steps", self._total_steps))
+            self._runs.pass_on(event, total_steps)
 
     def on_pause(self, run: Run, reason: str) -> None:
         """Closes the run if it goes on in another session only."""
         if run.last_attempt is Outcome.STOPPED:
-            self._close(run.key, 1, {"outcome": Outcome.STOPPED.value, "reason": reason})
+            self._runs.close(run.key, 1, {"outcome": Outcome.STOPPED.value, "reason": reason})
 
     def on_end(self, run: Run, record: RunRecord) -> None:
         """Closes the run with what came of it, also one that ended before anybody heard of it."""
@@ -58,17 +51,20 @@ class TrackingListener(StudyListener):
         summary = {"outcome": outcome.value, "reason": record.reason, "value": record.value, **record.scores}
         if record.curve:
             summary["best_return"] = max(value for _, value in record.curve)
-        self._close(run.key, 0 if outcome.effects.succeeded else 1, summary)
+        self._runs.close(run.key, 0 if outcome.effects.succeeded else 1, summary)
+
+    def config_of(self, run: Run) -> JsonDict:
+        """The configuration that trackers are told of."""
+        return run.config
 
     def _open(self, run: Run) -> None:
-        """One that goes on after a crash is still open."""
         if run.key not in self._runs:
-            self._runs[run.key] = self._tracker.start_run(self._about(run))
+            self._runs.open(run.key, self.about(run))
 
-    def _about(self, run: Run) -> RunInfo:
+    def about(self, run: Run) -> RunInfo:
         """What trackers are told of a run; of one in a population, with where it stands in the tree."""
         name = f"{run.stage}/{run.number}" if run.label == f"trial {run.number}" else f"{run.key} ({run.label})"
-        tags, config = [run.stage, run.label], run.config
+        tags, config = [run.stage, run.label], self.config_of(run)
         if run.environment:
             name = f"{name} in {run.environment}"
             tags.append(run.environment)
@@ -95,13 +91,3 @@ class TrackingListener(StudyListener):
             if isinstance(value, int | float) and not isinstance(value, bool)
         }
         return PartOfRun(whole, begins_with)
-
-    def _log(self, key: str, step: int, metrics: dict[str, float]) -> None:
-        """Trackers want steps that do not decrease; a run that went back to a checkpoint repeats some."""
-        self._steps[key] = max(self._steps.get(key, 0), step)
-        self._runs[key].log(self._steps[key], metrics)
-
-    def _close(self, key: str, exit_code: int, summary: Mapping[str, object]) -> None:
-        if key in self._runs:
-            self._runs.pop(key).finish(exit_code, summary)
-            self._steps.pop(key, None)

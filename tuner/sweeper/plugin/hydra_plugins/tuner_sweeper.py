@@ -1,4 +1,4 @@
-"""What Hydra finds of `tuner`: the sweeper `hydra/sweeper=optuna`, its samplers and its pruners.
+"""What Hydra finds of `tuner`: the sweeper `hydra/sweeper=optuna`, its samplers, pruners and executors.
 
 Every Hydra application imports this file, whatever it is about, so it loads nothing but Hydra: all else is imported
 when a sweep begins. The build puts the file into the top-level namespace package `hydra_plugins`, where Hydra looks.
@@ -6,13 +6,21 @@ when a sweep begins. The build puts the file into the top-level namespace packag
 A setting that is null is not set: Optuna's default, or ours in `tuner.sweeper.settings`, holds.
 """
 
+import importlib.util
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
+from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.config_store import ConfigStore
+from hydra.core.object_type import ObjectType
+from hydra.plugins.config_source import ConfigLoadError, ConfigResult, ConfigSource
+from hydra.plugins.search_path_plugin import SearchPathPlugin
 from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
+
+_EXECUTOR = "executor"
 
 
 class OptunaSweeper(Sweeper):
@@ -39,6 +47,72 @@ class OptunaSweeper(Sweeper):
         assert self.hydra_context is not None
         assert self.config is not None
         return run_sweep(HydraApp(self.hydra_context, self.task_function, self.config), self._settings, arguments)
+
+
+class OptunaSweeperOfOldConfigs(OptunaSweeper):
+    """The same under the path that configurations for hydra-optuna-sweeper name as their `_target_`.
+
+    Hydra knows a plugin by its module and name, and makes it by its module and qualified name.
+    """
+
+
+if importlib.util.find_spec("hydra_plugins.hydra_optuna_sweeper") is None:  # or that one is meant
+    OptunaSweeperOfOldConfigs.__module__ = "hydra_plugins"
+    OptunaSweeperOfOldConfigs.__name__ = "hydra_optuna_sweeper.optuna_sweeper.OptunaSweeper"
+    OptunaSweeperOfOldConfigs.__qualname__ = f"tuner_sweeper.{OptunaSweeper.__name__}"
+
+
+class ExecutorSource(ConfigSource):
+    """The group `executor` of `tuner`, for `+executor@hydra.sweeper.executor=NAME` in other applications.
+
+    It stands last in the search path, so an application's own files come first, and is in no list of groups.
+    """
+
+    @staticmethod
+    def scheme() -> str:
+        """Of its path."""
+        return "tuner"
+
+    def available(self) -> bool:
+        """Always."""
+        return True
+
+    def is_group(self, config_path: str) -> bool:
+        """There is one only."""
+        return config_path.strip("/") == _EXECUTOR
+
+    def is_config(self, config_path: str) -> bool:
+        """Whether there is such a choice."""
+        group, _, name = self._normalize_file_name(config_path).rpartition("/")
+        return self.is_group(group) and (self._folder() / name).is_file()
+
+    def load_config(self, config_path: str) -> ConfigResult:
+        """The choice, without what refers to a configuration of ours."""
+        if not self.is_config(config_path):
+            raise ConfigLoadError(f"Config not found : {config_path}")
+        config = OmegaConf.load(self._folder() / self._normalize_file_name(config_path).rpartition("/")[2])
+        if isinstance(config, DictConfig) and "backend" in config:
+            config["backend"] = "none"
+        return ConfigResult(provider=self.provider, path=self.full_path(), config=config, header={"package": None})
+
+    def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
+        """The choices."""
+        if not self.is_group(config_path) or results_filter == ObjectType.GROUP:
+            return []
+        return sorted(file.stem for file in self._folder().glob("*.yaml"))
+
+    def _folder(self) -> Path:
+        from tuner.config.composing import conf_folder
+
+        return conf_folder() / _EXECUTOR
+
+
+class ExecutorSearchPath(SearchPathPlugin):
+    """Puts the group `executor` behind all that an application has itself."""
+
+    def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+        """Called by Hydra."""
+        search_path.append(provider="tuner", path=f"{ExecutorSource.scheme()}://{_EXECUTOR}")
 
 
 _SAMPLERS: dict[str, tuple[str, tuple[str, ...]]] = {
