@@ -65,6 +65,11 @@ class ContinuousSpaces:
         """Half the range of each number, [A]."""
         return 0.5 * (self.high - self.low)
 
+    @property
+    def unit(self) -> FloatArray:
+        """What a number of the action is measured in, [A]: half its range, or 1 where only one value is allowed."""
+        return np.where(self.scale > 0.0, self.scale, np.float32(1.0))
+
 
 PolicySpaces = DiscreteSpaces | FactoredSpaces | BinarySpaces | ContinuousSpaces
 

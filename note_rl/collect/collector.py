@@ -10,7 +10,8 @@ from note_rl.collect.contract import check_allowed, check_answers
 from note_rl.collect.rows import Rows
 from note_rl.environments import Environments
 from note_rl.environments.frames import FrameStack
-from note_rl.errors import CheckpointError, EnvironmentMismatchError
+from note_rl.environments.observations import all_finite, check_finite, check_return
+from note_rl.errors import CheckpointError
 from note_rl.policy import Policy
 from note_rl.settings import Settings
 from note_rl.types import Array, Episode, FloatArray, Steps, nested, under
@@ -95,18 +96,18 @@ class Collector(Collecting):
                 episodes.extend(self._finish(ended))
                 policy.reset(np.flatnonzero(self._starts))
         self._settle()
-        return rows.take(), episodes
+        steps = rows.take()
+        check_finite(envs.name, steps.obs)
+        check_finite(envs.name, steps.next_obs)
+        return steps, episodes
 
     def _settle(self) -> None:
         """Adds what was earned since the last time, step by step as if at once: an addition costs more than a list."""
         if self._earned:
             single = len(self._earned) == 1
             earned = self._earned[0][None] if single else np.stack(self._earned)  # [T, E] or [T, E, n]
-            if not np.isfinite(earned).all():
-                raise EnvironmentMismatchError(
-                    "step() of the environment gave None, nan or infinity as a reward: it must give a finite number"
-                    " in every step"
-                )
+            if not all_finite(earned):
+                check_return(self.envs.name, float(earned.sum()))
             earned = earned if earned.ndim == 2 else earned.sum(axis=-1)
             if single:
                 self._return = self._return + earned[0]

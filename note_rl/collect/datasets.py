@@ -12,7 +12,7 @@ from gymnasium import spaces
 from gymnasium.vector.utils import batch_space, iterate
 
 from note_rl.environments import Env, EnvLike, as_factory, flat_observations
-from note_rl.environments.in_process import as_stored
+from note_rl.environments.observations import ObservationReader, name_of
 from note_rl.errors import EnvironmentMismatchError, SettingsError
 from note_rl.settings.recordings import RecordedSteps
 from note_rl.support.spelling import nearest
@@ -76,10 +76,11 @@ def _episodes(name: str, env: Env) -> Iterator[tuple[Array, ...]]:
 def _observations(observations: Any, num: int, flat: Env, env: Env) -> Array:
     """What the agent would have seen, [T + 1, *obs]."""
     if flat is env:
-        return as_stored(np.asarray(observations, env.observation_space.dtype))
+        assert isinstance(env.observation_space, spaces.Box)
+        return ObservationReader(name_of(env), env.observation_space).several(observations, num, "the data set")
     assert isinstance(flat, gymnasium.ObservationWrapper)
     parts = iterate(batch_space(env.observation_space, num), observations)
-    return np.stack([as_stored(flat.observation(part)) for part in parts])
+    return np.stack([flat.observation(part) for part in parts])
 
 
 def _opened(name: str) -> Any:

@@ -10,6 +10,8 @@ from gymnasium import spaces
 from note_rl.collect.contract import check_answers
 from note_rl.environments import Environments, EnvLike, VectorEnvironment, as_factory, flat_observations, for_evaluation
 from note_rl.environments.frames import FrameStack
+from note_rl.environments.long_episodes import limited
+from note_rl.environments.observations import check_finite, check_return
 from note_rl.policy import Policy, default_policy
 from note_rl.seeding import generator
 from note_rl.support.checking import checked
@@ -71,7 +73,8 @@ def evaluate(acting_in: ActingIn, env: EnvLike, num_episodes: int, seed: int) ->
 
     Args:
         acting_in: Given the action space, says how to act: a `Greedy`, for example.
-        env: What to play in; copies are made, without wrappers that are for training only.
+        env: What to play in; copies are made, without wrappers that are for training only. Where it has no time limit,
+            episodes are cut off after 100,000 steps, which is said.
         num_episodes: Exactly so many episodes count. Each environment plays its share, so that short episodes are not
             preferred to long ones.
         seed: Of the environments.
@@ -120,7 +123,8 @@ def random_actions(space: Any, seed: int) -> Callable[[Array, BoolArray | None],
 
 def _fresh_environments(env: EnvLike, num_episodes: int, seed: int) -> VectorEnvironment:
     factory = as_factory(for_evaluation(env))
-    return VectorEnvironment([flat_observations(factory()) for _ in range(min(_MOST_AT_ONCE, num_episodes))], seed)
+    number = min(_MOST_AT_ONCE, num_episodes)
+    return VectorEnvironment([flat_observations(limited(factory())) for _ in range(number)], seed)
 
 
 def _takes_three(choose: Choose) -> bool:
@@ -141,10 +145,12 @@ def _play(choose: Choose, envs: Environments, num_episodes: int) -> Evaluation:
     masked = envs.action_mask is not None and _takes_three(choose)
     while any(len(done) < wanted for done, wanted in zip(returns, share, strict=True)):
         further = (envs.action_mask,) if masked else ()
+        check_finite(envs.name, envs.obs)
         _, reward, _, _, starts = envs.step(choose(envs.obs, starts, *further))
         total += reward if reward.ndim == 1 else reward.sum(axis=-1)
         steps += 1
         for index in np.flatnonzero(starts):
+            check_return(envs.name, total[index])
             returns[index].append(float(total[index]))
             lengths[index].append(int(steps[index]))
             total[index], steps[index] = 0.0, 0

@@ -15,21 +15,32 @@ AnyVectorEnv = gymnasium.vector.VectorEnv[Any, Any, Any]
 
 
 def as_the_space_has_it(action: Array, space: spaces.Space[Any]) -> Array:
-    """Actions [E, ...] in the shape of the space, and counted from where it begins.
+    """Actions [E, ...] in the shape of the space, counted from where it begins, whole where its numbers are.
 
     Args:
         action: [E] int or [E, D] int, counted from 0, or [E, A] float.
         space: Of one action.
     """
     shaped = action.reshape(len(action), *(space.shape or ()))
+    if isinstance(space, spaces.Box):
+        return shaped if shaped.dtype == space.dtype else _of_type(shaped, space)
     start: Any = space.start if isinstance(space, spaces.Discrete | spaces.MultiDiscrete) else 0
     return shaped + start if np.any(start) else shaped
+
+
+def _of_type(action: Array, space: spaces.Box) -> Array:
+    """The nearest numbers that the type of the space has, within its bounds."""
+    dtype = np.dtype(space.dtype)
+    if dtype.kind != "f":
+        action = np.clip(np.rint(action.astype(np.float64)), space.low, space.high)
+    return np.clip(action.astype(dtype), space.low, space.high)  # a bound as the nearest 32-bit number may lie outside
 
 
 class Environments(Protocol):
     """E environments stepped together, each of which goes on with a new episode when one has ended.
 
     Attributes:
+        name: For messages.
         action_space, observation_space: Of one environment.
         obs: What each of them shows now. [E, *obs]
         achieved_goal: What was achieved in the next_obs of the last step, where tasks have a goal; else None. [E, G]
@@ -39,6 +50,7 @@ class Environments(Protocol):
         goal_layout: Where the goal stands in an observation, where tasks have one.
     """
 
+    name: str
     action_space: Any
     observation_space: Any
     obs: Array

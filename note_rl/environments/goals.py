@@ -8,6 +8,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from note_rl.environments.observations import ObservationReader, name_of
 from note_rl.environments.wrappers import wrapper_of
 from note_rl.types import Array, FloatArray
 
@@ -42,6 +43,11 @@ class GoalObservation(gymnasium.ObservationWrapper[FloatArray, Any, Any]):
         parts = goal_spaces(env.observation_space)
         assert parts is not None
         observation, goal = parts
+        name = name_of(env)
+        self._readers = {
+            part: ObservationReader(name, box, f"[{part!r}]")
+            for part, box in (("observation", observation), ("desired_goal", goal), ("achieved_goal", goal))
+        }
         low = np.concatenate([_flat(observation.low), _flat(goal.low)])
         high = np.concatenate([_flat(observation.high), _flat(goal.high)])
         self.observation_space = spaces.Box(low, high, dtype=np.float32)
@@ -55,8 +61,11 @@ class GoalObservation(gymnasium.ObservationWrapper[FloatArray, Any, Any]):
 
     def observation(self, observation: Any) -> FloatArray:
         """[obs_size + goal_size] float32."""
-        self.achieved_goal = _flat(observation["achieved_goal"])
-        return np.concatenate([_flat(observation["observation"]), _flat(observation["desired_goal"])])
+        seen = {
+            part: _flat(reader.one(observation[part], "reset() or step()")) for part, reader in self._readers.items()
+        }
+        self.achieved_goal = np.array(seen["achieved_goal"])
+        return np.concatenate([seen["observation"], seen["desired_goal"]])
 
 
 def goal_spaces(space: spaces.Space[Any]) -> tuple[spaces.Box, spaces.Box] | None:

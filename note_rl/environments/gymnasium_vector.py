@@ -22,9 +22,11 @@ from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from note_rl.environments.action_masks import ReadMasks, checked_masks, vector_mask_reader
+from note_rl.environments.answers import MISTAKES, explain_vector
 from note_rl.environments.base import AnyVectorEnv, as_the_space_has_it
 from note_rl.environments.goals import GoalLayout
-from note_rl.environments.in_process import as_stored, check_number
+from note_rl.environments.in_process import check_number
+from note_rl.environments.observations import ObservationReader, name_of
 from note_rl.errors import EnvironmentMismatchError
 from note_rl.seeding import integer
 from note_rl.types import ACTION_MASK, Array, BoolArray, FloatArray
@@ -44,7 +46,7 @@ def foreign_environments(env: AnyVectorEnv, seed: int, goals: GoalLayout | None 
     mode = env.metadata.get("autoreset_mode")
     if mode not in tuple(AutoresetMode):
         raise EnvironmentMismatchError(
-            f"{_name(env)} does not say when it begins new episodes (metadata['autoreset_mode'] is {mode!r}); set "
+            f"{name_of(env)} does not say when it begins new episodes (metadata['autoreset_mode'] is {mode!r}); set "
             "it to one of gymnasium.vector.AutoresetMode"
         )
     if mode is AutoresetMode.SAME_STEP:
@@ -68,6 +70,7 @@ class ForeignVector(abc.ABC):
 
     def __init__(self, env: AnyVectorEnv, seed: int, goals: GoalLayout | None) -> None:
         self.env = env
+        self.name = name_of(env)
         self.seed = seed
         self.action_space = env.single_action_space
         self.observation_space = env.single_observation_space
@@ -82,9 +85,13 @@ class ForeignVector(abc.ABC):
             self.observation_space = spaces.Box(-np.inf, np.inf, (goals.obs_size + goals.goal_size,), np.float32)
         if not isinstance(self.observation_space, spaces.Box):
             raise EnvironmentMismatchError(
-                f"{_name(env)} shows {self.observation_space}, and vector environments must show arrays; wrap the "
+                f"{name_of(env)} shows {self.observation_space}, and vector environments must show arrays; wrap the "
                 "single environments with gymnasium.wrappers.FlattenObservation"
             )
+        self._read = ObservationReader(self.name, self.observation_space)
+        if not self.observation_space.shape:  # single numbers
+            space = self.observation_space
+            self.observation_space = spaces.Box(space.low.reshape(1), space.high.reshape(1), dtype=space.dtype.type)
         self.obs: Array = self._begin()
 
     def restart(self, seed: int) -> None:
@@ -99,9 +106,17 @@ class ForeignVector(abc.ABC):
         try:
             obs, info = self.env.reset(seed=seed)
         except (TypeError, OverflowError):  # ALE's takes 31 bits
-            obs, info = self.env.reset(seed=seed % 2**31)
+            obs, info = self._reset(seed=seed % 2**31)
         self._begun(info, np.ones(len(self), np.bool_))
         return self._seen(obs)[0]
+
+    def _reset(self, **arguments: Any) -> tuple[Any, dict[str, Any]]:
+        try:
+            obs, info = self.env.reset(**arguments)
+        except MISTAKES as error:
+            explain_vector(self.env, error)
+            raise
+        return obs, info
 
     def _begun(self, info: Mapping[str, Any], mask: BoolArray) -> None:
         """The environments in `mask` [E] have begun episodes, with this info."""
@@ -135,11 +150,15 @@ class ForeignVector(abc.ABC):
 
     def step(self, action: Array) -> tuple[Array, FloatArray, Array, BoolArray, BoolArray]:
         """Takes one step in each environment; see `Environments.step`."""
-        shown, gain, terminations, truncations, info = self.env.step(self._to_env(action))
+        try:
+            shown, gain, terminations, truncations, info = self.env.step(self._to_env(action))
+        except MISTAKES as error:
+            explain_vector(self.env, error)
+            raise
         obs, achieved = self._seen(shown)
-        reward = np.array(gain, np.float32)
-        terminated = np.array(terminations, np.bool_)
-        ended = terminated | np.asarray(truncations, np.bool_)
+        reward = self._each(gain, "the rewards", np.float32)
+        terminated = self._each(terminations, "terminated", np.bool_)
+        ended = terminated | self._each(truncations, "truncated", np.bool_)
         self.alive = self._alive()
         if self.alive is not None:  # whatever the others are said to have got or to have ended with
             reward[~self.alive] = 0.0
@@ -151,13 +170,26 @@ class ForeignVector(abc.ABC):
         self.achieved_goal = achieved
         return previous, reward, obs, terminated, ended
 
-    def _to_env(self, action: Array) -> Array:
-        return np.asarray(as_the_space_has_it(action, self.action_space), self.env.action_space.dtype)
+    def _each(self, values: Any, what: str, dtype: type[np.generic]) -> Array:
+        """A copy of values [E] of each environment."""
+        array = np.asarray(values)
+        if array.size != len(self):
+            raise EnvironmentMismatchError(
+                f"step() of {self.name} gave {what} of the shape {list(array.shape)}: give one for each of its "
+                f"{len(self)} environments"
+            )
+        return array.reshape(-1).astype(dtype)
 
-    def _seen(self, shown: Any) -> tuple[Array, FloatArray | None]:
-        """Copies of observations [E, *obs] and, of goal observations, the goals achieved [E, G]."""
+    def _to_env(self, action: Array) -> Array:
+        """A copy, as environments may write to it."""
+        return np.array(as_the_space_has_it(action, self.action_space), self.env.action_space.dtype)
+
+    def _seen(self, shown: Any, num: int | None = None) -> tuple[Array, FloatArray | None]:
+        """Copies of observations [E, *obs], or so many, and, of goal observations, the goals achieved [E, G]."""
+        num = len(self) if num is None else num
         if not self._has_goals:
-            return np.array(as_stored(shown)), None
+            seen = np.array(self._read.several(shown, num, "reset() or step()"))
+            return seen.reshape(num, -1) if seen.ndim == 1 else seen, None
         flat = {name: np.asarray(part, np.float32).reshape(len(part), -1) for name, part in shown.items()}
         return np.concatenate([flat["observation"], flat["desired_goal"]], axis=1), flat["achieved_goal"].copy()
 
@@ -183,7 +215,7 @@ class _SameStep(ForeignVector):
         if not takes_seeds(self.env):
             return super()._begin()
         everybody = np.ones(len(self), np.bool_)
-        obs, info = self.env.reset(seed=_seeds(self.seed, np.zeros(len(self), np.int64), everybody))
+        obs, info = self._reset(seed=_seeds(self.seed, np.zeros(len(self), np.int64), everybody))
         self._begun(info, everybody)
         return self._seen(obs)[0]
 
@@ -206,7 +238,7 @@ class _SameStep(ForeignVector):
             last = None if final is None else final[index]
             if last is None:
                 raise EnvironmentMismatchError(
-                    f"{_name(self.env)} begins episodes in the step that ends the last one, but its info has no "
+                    f"{name_of(self.env)} begins episodes in the step that ends the last one, but its info has no "
                     "'final_obs' of it, so the value of time limits would be wrong"
                 )
             one = (
@@ -214,7 +246,7 @@ class _SameStep(ForeignVector):
                 if self._has_goals
                 else np.asarray(last)[None]
             )
-            seen, reached = self._seen(one)
+            seen, reached = self._seen(one, 1)
             obs[index] = seen[0]
             if achieved is not None and reached is not None:
                 achieved[index] = reached[0]
@@ -227,7 +259,7 @@ class _Disabled(ForeignVector):
     def _move_on(self, obs: Array, achieved: FloatArray | None, ended: BoolArray, info: Mapping[str, Any]) -> Array:
         if not ended.any():
             return obs
-        shown, info = self.env.reset(options={"reset_mask": ended.copy()})
+        shown, info = self._reset(options={"reset_mask": ended.copy()})
         self._begun(info, ended)
         return np.where(_rows(ended, obs), self._seen(shown)[0], obs)
 
@@ -261,7 +293,7 @@ class SeededVector(ForeignVector):
     def _restarted(self, mask: BoolArray, obs: Array | None) -> Array:
         """What is seen once the environments in `mask` [E] have begun the episodes of the numbers in `_episode`."""
         seeds = _seeds(self.seed, self._episode, mask)
-        shown, info = self.env.reset(seed=seeds, options={"reset_mask": mask.copy()})
+        shown, info = self._reset(seed=seeds, options={"reset_mask": mask.copy()})
         self._begun(info, mask)
         self._length[mask] = 0
         seen = self._seen(shown)[0]
@@ -326,7 +358,3 @@ def _seeds(seed: int, episode: Array, mask: BoolArray) -> Any:  # a list, which 
 
 def _rows(mask: BoolArray, like: Array) -> BoolArray:
     return mask.reshape(-1, *[1] * (like.ndim - 1))
-
-
-def _name(env: AnyVectorEnv) -> str:
-    return f"{env.spec.id} ({type(env).__name__})" if env.spec is not None else type(env).__name__

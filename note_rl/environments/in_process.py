@@ -7,8 +7,10 @@ import numpy as np
 from gymnasium import spaces
 
 from note_rl.environments.action_masks import action_masks
+from note_rl.environments.answers import Answers
 from note_rl.environments.base import Env, as_the_space_has_it
 from note_rl.environments.goals import goal_layout, goal_wrapper
+from note_rl.environments.observations import name_of
 from note_rl.environments.training_only import RewardAsItIs, is_over
 from note_rl.environments.wrappers import wrapper_of
 from note_rl.errors import CheckpointError, EnvironmentMismatchError
@@ -44,14 +46,15 @@ class VectorEnvironment:
                     "so leave one out or bring them together by wrappers"
                 )
         self.seed = seed
+        self.name = name_of(self.envs[0])
+        self._answers = [Answers(env) for env in self.envs]
         self._numbers = range(len(self.envs)) if numbers is None else numbers
         space = self.envs[0].action_space
         self.action_space = space
         self.observation_space = self.envs[0].observation_space
         self.goal_layout = goal_layout(self.envs[0])
         self._action_start = int(space.start) if isinstance(space, spaces.Discrete) else None
-        num_agents = getattr(self.envs[0].unwrapped, "num_agents", None)  # of a JointEnvironment
-        self._per_agent = () if num_agents is None else (int(num_agents),)
+        self._per_agent = self._answers[0].per_agent
         self._goals = [wrapper for wrapper in map(goal_wrapper, self.envs) if wrapper is not None]
         self.achieved_goal: FloatArray | None = None  # [E, G] in the next_obs of the last step, of tasks with a goal
         found = [wrapper_of(env, RewardAsItIs) for env in self.envs]
@@ -77,23 +80,23 @@ class VectorEnvironment:
         """See `Environments`."""
         return self._masks.after
 
-    def _begin(self, index: int) -> tuple[Array, dict[str, Any]]:
+    def _begin(self, index: int) -> tuple[Array, Mapping[str, Any]]:
         self._actions[index].clear()
-        seed = integer(self.seed, "environment", self._numbers[index], self._episode[index])
-        obs, info = self.envs[index].reset(seed=seed)
-        return as_stored(obs), info
+        return self._answers[index].reset(integer(self.seed, "environment", self._numbers[index], self._episode[index]))
 
     def _restart(self, index: int) -> Array:
         obs, info = self._begin(index)
         self._masks.begin(index, info)
         return obs
 
-    def _to_env(self, action: Array) -> list[Any]:
-        """Actions in the form that each environment takes."""
+    def _to_env(self, action: Array) -> tuple[list[Any], list[Any]]:
+        """Actions in the form that each environment takes, twice: to be kept, and for it to do with as it likes."""
         if self._action_start is None:
-            return list(as_the_space_has_it(action, self.action_space))
+            kept = as_the_space_has_it(action, self.action_space)
+            given = kept.copy()
+            return list(kept), [given[index, ...] for index in range(len(given))]  # arrays, also of no axis
         numbers: list[Any] = (action + self._action_start if self._action_start else action).tolist()
-        return numbers
+        return numbers, numbers
 
     def step(self, action: Array) -> tuple[Array, FloatArray, Array, BoolArray, BoolArray]:
         """Takes one step in each environment; see `Environments.step`."""
@@ -104,9 +107,10 @@ class VectorEnvironment:
         ended = np.zeros(num_envs, np.bool_)
         over = []
         infos = []
-        for index, one in enumerate(self._to_env(action)):
-            next_obs[index], reward[index], done, truncated, info = self.envs[index].step(one)
-            self._actions[index].append(one)
+        kept, given = self._to_env(action)
+        for index, answers in enumerate(self._answers):
+            next_obs[index], reward[index], done, truncated, info = answers.step(given[index])
+            self._actions[index].append(kept[index])
             infos.append(info)
             if self._per_agent:
                 terminated[index] = done
@@ -149,11 +153,13 @@ class VectorEnvironment:
         check_number(state, len(self.envs))
         self._episode = [int(number) for number in state["episode"]]
         self.obs = self.obs.copy()  # whoever was handed the former one keeps it as it was
-        for index, env in enumerate(self.envs):
+        for index, answers in enumerate(self._answers):
             self.obs[index] = self._restart(index)
             taken = state[f"actions/{index}"]
             for action in taken.tolist() if self._action_start is not None else list(taken):
-                obs, _, terminated, truncated, info = env.step(action)
+                obs, _, terminated, truncated, info = answers.step(
+                    np.array(action) if self._action_start is None else action
+                )
                 self._actions[index].append(action)
                 self._masks.replay(index, info, (terminated, truncated))
                 self.obs[index] = obs
@@ -168,12 +174,6 @@ class VectorEnvironment:
         """Closes every environment."""
         for env in self.envs:
             env.close()
-
-
-def as_stored(obs: Any) -> Array:
-    """An observation as an array; 64-bit floats become 32-bit ones."""
-    array = np.asarray(obs)
-    return array.astype(np.float32) if array.dtype == np.float64 else array
 
 
 class WithSpaces(Protocol):

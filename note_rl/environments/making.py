@@ -12,10 +12,12 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.wrappers import AtariPreprocessing
 
+from note_rl.environments.answers import check_spaces
 from note_rl.environments.base import AnyVectorEnv, Env
 from note_rl.environments.env_pool import PREFIX, single_pool
 from note_rl.environments.goals import GoalObservation, goal_spaces
 from note_rl.environments.in_process import difference
+from note_rl.environments.observations import FlatObservation
 from note_rl.environments.single import copied, first_of, single_factory
 from note_rl.environments.training_only import RewardAsItIs
 from note_rl.environments.wrappers import wrapper_of
@@ -164,18 +166,20 @@ def flat_observations(env: Env) -> Env:
     """The environment with observations as one array.
 
     Of goal observations (observation, achieved_goal, desired_goal), the first and the last are put together; what else
-    is no Box already is flattened (one-hot if discrete).
+    is no Box already is flattened (one-hot if discrete), and so is a single number.
 
     Raises:
-        EnvironmentMismatchError: It is of several agents, which act in a `JointEnvironment` only.
+        EnvironmentMismatchError: It is of several agents, which act in a `JointEnvironment` only, or lacks a space, or
+            its observations have no fixed size or are empty.
     """
     if hasattr(env, "possible_agents") or isinstance(getattr(env, "action_space", None), list | tuple):
         raise EnvironmentMismatchError(f"{type(env).__name__} is for several agents: add MARL=True to set()")
-    if isinstance(env.observation_space, spaces.Box):
+    check_spaces(env)
+    if isinstance(env.observation_space, spaces.Box) and env.observation_space.shape:
         return env
     if goal_spaces(env.observation_space) is not None:
         return GoalObservation(env)
-    return gymnasium.wrappers.FlattenObservation(env)
+    return FlatObservation(env)
 
 
 def as_factory(env: EnvLike) -> MakeEnv:

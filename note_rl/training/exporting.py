@@ -5,12 +5,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from gymnasium import spaces
 
 from note_rl.collect.evaluation import Greedy
-from note_rl.environments import Env, EnvLike, as_factory, flat_observations
+from note_rl.environments import Env, EnvLike, as_factory, as_the_space_has_it, flat_observations
+from note_rl.environments.answers import Answers
 from note_rl.environments.frames import FrameStack
-from note_rl.environments.in_process import as_stored
 from note_rl.errors import NoteRLError, SettingsError
 from note_rl.learners.exporting import ExportedPolicy, ExportFormat, check_format, check_same, greedy_rule
 from note_rl.support.files import atomic_folder, atomic_target
@@ -56,7 +55,7 @@ def export_policy(
     try:
         with (atomic_folder if file_format == _FOLDER else atomic_target)(path) as aside:
             run = agent.learner.export(policy, aside, file_format)
-            check_same(run(shown), (_as_taken(action, space), scores))
+            check_same(run(shown), (as_the_space_has_it(action, space), scores))
     except OSError as error:
         raise NoteRLError(f"cannot write {path}: {error.strerror or error}") from error
     return policy
@@ -65,19 +64,13 @@ def export_policy(
 def _some_observations(env: Env) -> Array:
     """What an environment shows at the beginning and after random actions, [N, *obs]."""
     env.action_space.seed(0)
-    seen: list[Any] = []
+    answers = Answers(env)
+    seen: list[Array] = []
     while len(seen) < _NUM_COMPARED:
-        seen.append(env.reset(seed=len(seen))[0])
+        seen.append(np.array(answers.reset(len(seen))[0]))
         over = False
         while not over and len(seen) % (_NUM_COMPARED // 2):
-            obs, _, terminated, truncated, _ = env.step(env.action_space.sample())
-            seen.append(obs)
+            obs, _, terminated, truncated, _ = answers.step(env.action_space.sample())
+            seen.append(np.array(obs))
             over = bool(terminated or truncated)
-    return np.stack([as_stored(obs) for obs in seen])
-
-
-def _as_taken(action: Array, action_space: Any) -> Array:
-    """Actions as environments take them."""
-    if isinstance(action_space, spaces.Discrete):
-        return action + int(action_space.start)
-    return action.reshape(len(action), *(action_space.shape or ()))
+    return np.stack(seen)

@@ -4,7 +4,6 @@ import functools
 import importlib
 import logging
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -17,7 +16,6 @@ from hydra.utils import get_object, instantiate
 
 from note_rl.collect.evaluation import ActingIn, Greedy
 from note_rl.environments import EnvFactory, flat_observations, for_evaluation
-from note_rl.environments.in_process import as_stored
 from note_rl.environments.normalise import ObservationNormaliser
 from note_rl.errors import EnvironmentMismatchError, NoteRLError, say_once
 from note_rl.learners.base import Learner
@@ -34,6 +32,7 @@ from tuner.errors import UserError
 from tuner.runs.devices import check_backend, device_of
 from tuner.runs.quiet import quiet_import
 from tuner.runs.readback import used_config
+from tuner.runs.trying import first_observation, in_short
 from tuner.trial.messages import JsonDict
 
 _log = logging.getLogger(__name__)
@@ -119,39 +118,30 @@ class BuiltRun:
     sharing: Mapping[str, Any]
 
     def try_out(self) -> None:
-        """Lets the agent act once.
+        """Takes one step in the environment, and lets the agent act once.
 
         Raises:
             UserError: Its network does not take what the environment shows.
-            note_rl.errors.NoteRLError: Its answer is not what the policy takes.
+            note_rl.errors.NoteRLError: Its answer is not what the policy takes, or the environment does not give what
+                Gymnasium and its spaces say.
         """
         env = flat_observations(for_evaluation(self.environment)())
-        obs = as_stored(env.reset(seed=0)[0])
-        env.close()
+        obs = first_observation(env)
         refusals: tuple[type[Exception], ...] = (ValueError, TypeError, RuntimeError)
         if self.config.backend.name == "keras":  # TensorFlow's errors about shapes are of no usual kind
             refusals += (importlib.import_module("tensorflow").errors.OpError,)
         question = f"does its network ({self.config.network.get('_target_')}) take them?"
         try:
-            self.agent.greedy_in(env.action_space)(obs[None], np.ones(1, np.bool_))
+            self.agent.greedy_in(env.action_space)(obs, np.ones(1, np.bool_))
         except EnvironmentMismatchError as error:
             raise UserError(f"{error}; {question}") from error
         except NoteRLError:
             raise
         except refusals as error:
+            shape = list(obs[0].shape)
             raise UserError(
-                f"the agent cannot act upon observations of the shape {list(obs.shape)}; {question} {_in_short(error)}"
+                f"the agent cannot act upon observations of the shape {shape}; {question} {in_short(error)}"
             ) from error
-
-
-def _in_short(error: Exception) -> str:
-    """The first line; of what TensorFlow says of a traced function, where it comes to the point after all the code."""
-    plain = re.sub(r"\x1b\[[\d;]*m", "", str(error))
-    lines = [line.strip() for line in plain.splitlines() if line.strip()]
-    points = [number for number, line in enumerate(lines) if re.match(r"\w+Error: ", line)]
-    if points and lines[0] == "in user code:":
-        return " ".join(lines[points[-1] : points[-1] + 2])
-    return f"{type(error).__name__}: {lines[0] if lines else ''}"
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from omegaconf.errors import (
 from note_rl import policy as policies
 from note_rl.collect.datasets import check_dataset
 from note_rl.environments import flat_observations
+from note_rl.environments.answers import check_spaces
 from note_rl.errors import NoteRLError
 from note_rl.learners.declarations import Declared, check_actions, check_settings
 from note_rl.policy.discrete import DiscretePolicy
@@ -363,6 +364,8 @@ def _check_environment(run: RunConfig) -> None:
     environment = build_environment(run)()
     try:
         with speaking_of_settings():
+            if not run.training.multi_agent:
+                check_spaces(environment)
             check_actions(declared(run), environment)
         if str(run.policy["_target_"]).startswith(_FRAMEWORK_FREE):
             build_policy(run).use_space(environment.action_space)

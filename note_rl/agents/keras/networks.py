@@ -154,7 +154,7 @@ class QNetwork(keras.Model):  # type: ignore[misc]
     def __init__(self, make: MakeNetwork, spaces: ContinuousSpaces, num_features: int = 64) -> None:
         super().__init__()
         self.centre = spaces.centre
-        self.scale = spaces.scale
+        self.scale = spaces.unit
         flat = len(spaces.obs_shape) == 1
         self.encoder = None if flat else make(spaces.obs_shape, num_features)
         inputs = shape_with_action(spaces.obs_shape if flat else (num_features,), spaces.action_size)

@@ -156,7 +156,7 @@ class QNetwork(nn.Module):
         self.centre: Tensor
         self.scale: Tensor
         self.register_buffer("centre", torch.from_numpy(spaces.centre))
-        self.register_buffer("scale", torch.from_numpy(spaces.scale))
+        self.register_buffer("scale", torch.from_numpy(spaces.unit))
         flat = len(spaces.obs_shape) == 1
         self.encoder: nn.Module = nn.Identity() if flat else make(spaces.obs_shape, num_features)
         inputs = shape_with_action(spaces.obs_shape if flat else (num_features,), spaces.action_size)

@@ -1,0 +1,257 @@
+"""What reset() and step() of an environment give, held against what Gymnasium and the spaces of the environment say.
+
+What costs next to nothing is looked at in every step (types, shapes, the number of values); whether an observation is
+in its space, once. Nan and infinity are looked for in whole blocks of steps, by whoever collects them.
+"""
+
+import inspect
+import logging
+import traceback
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
+
+from note_rl.environments.base import AnyVectorEnv, Env
+from note_rl.environments.observations import ObservationReader, name_of
+from note_rl.errors import EnvironmentMismatchError, say_once
+from note_rl.types import Array
+
+_log = logging.getLogger(__name__)
+MISTAKES = (TypeError, ValueError, AttributeError, LookupError)
+"""What Python raises where values are not what they are taken for."""
+_PLAIN_REWARDS = (float, int, np.floating, np.integer, np.bool_)
+_FIVE = "observation, reward, terminated, truncated, info"
+_AS_GYM_DID = f"as Gym did before 0.26; Gymnasium wants five: {_FIVE} (wrapped by shimmy, old ones give them)"
+
+
+class Answers:
+    """One environment, whose answers are checked before anything else sees them.
+
+    Args:
+        env: With observations as one array; see `flat_observations`.
+
+    Attributes:
+        shape, dtype: Of an observation.
+        per_agent: (n,) where n agents act together, which get a reward and an end each; else empty.
+    """
+
+    def __init__(self, env: Env) -> None:
+        self.env = env
+        self._name = name_of(env)
+        self._space: Any = env.observation_space
+        self._read = ObservationReader(self._name, self._space)
+        self.shape, self.dtype = self._read.shape, self._read.dtype
+        num_agents = getattr(env.unwrapped, "num_agents", None)  # of a JointEnvironment
+        self.per_agent: tuple[int, ...] = () if num_agents is None else (int(num_agents),)
+        self._num_looks = 2  # at the first reset and the first step
+
+    def reset(self, seed: int) -> tuple[Array, Mapping[str, Any]]:
+        """The first observation of an episode, and the info.
+
+        Raises:
+            EnvironmentMismatchError: reset() takes no seed, or gives something else.
+        """
+        try:
+            answer = self.env.reset(seed=seed)
+        except MISTAKES as error:
+            explain(self.env, error)
+            raise
+        shown, info = _of_reset(self._name, answer)
+        obs = self._read.one(shown, "reset()")
+        if self._num_looks:
+            self._look(obs)
+        return obs, info
+
+    def step(self, action: Any) -> tuple[Array, Any, Any, Any, Mapping[str, Any]]:
+        """Observation, reward, terminated, truncated and info: true or false, or [n] where n agents act.
+
+        Args:
+            action: As the environment takes it; it may write to it.
+
+        Raises:
+            EnvironmentMismatchError: step() gives something else.
+        """
+        try:
+            answer: Any = self.env.step(action)
+            obs, reward, terminated, truncated, info = answer
+        except MISTAKES as error:
+            explain(self.env, error)
+            raise
+        if type(obs) is not np.ndarray or obs.dtype is not self.dtype or obs.shape != self.shape:
+            obs = self._read.one(obs, "step()")
+        if self._num_looks:
+            self._look(obs)
+        if type(info) is not dict:
+            check_info(self._name, "step()", info)
+        if self.per_agent:
+            return obs, self._each(reward, "reward"), self._each(terminated, "terminated"), bool(truncated), info
+        if not isinstance(reward, _PLAIN_REWARDS):
+            reward = one_reward(self._name, reward)
+        if type(terminated) is not bool:
+            terminated = _flag(self._name, "terminated", terminated)
+        if type(truncated) is not bool:
+            truncated = _flag(self._name, "truncated", truncated)
+        return obs, reward, terminated, truncated, info
+
+    def _each(self, values: Any, what: str) -> Array:
+        array = np.asarray(values)
+        if array.shape not in ((), self.per_agent):
+            raise EnvironmentMismatchError(
+                f"step() of {self._name} gave {what} of the shape {list(array.shape)}: give one for each of the "
+                f"{self.per_agent[0]} agents"
+            )
+        return array
+
+    def _look(self, obs: Array) -> None:
+        """Says once where an observation is outside of the bounds of its space, which nothing here depends on."""
+        self._num_looks -= 1
+        space = self._space
+        with np.errstate(invalid="ignore"):
+            outside = (obs < space.low) | (obs > space.high)
+        if outside.any():
+            say_once(
+                _log,
+                f"{self._name} shows {obs[outside].flat[0]:g}, which is outside of the bounds of its observation space "
+                f"{space}",
+            )
+
+
+def _of_reset(name: str, answer: Any) -> tuple[Any, Mapping[str, Any]]:
+    """Observation and info."""
+    if not isinstance(answer, tuple | list) or len(answer) != 2:
+        raise EnvironmentMismatchError(
+            f"reset() of {name} gave {_described(answer)}; Gymnasium wants two values, the observation and info, a "
+            "dictionary: return obs, {}"
+        )
+    check_info(name, "reset()", answer[1])
+    return answer[0], answer[1]
+
+
+def check_info(name: str, method: str, info: Any) -> None:
+    """Refuses an info that is no dictionary (EnvironmentMismatchError)."""
+    if isinstance(info, Mapping):
+        return
+    values = "obs, {}" if method == "reset()" else "obs, reward, terminated, truncated, {}"
+    raise EnvironmentMismatchError(
+        f"{method} of {name} gave {_described(info)} as info, its last value; Gymnasium wants a dictionary: return "
+        f"{values}"
+    )
+
+
+def one_reward(name: str, reward: Any) -> float:
+    """The number that a reward is, also one in an array.
+
+    Raises:
+        EnvironmentMismatchError: It is no number, or several.
+    """
+    try:
+        array = np.asarray(reward)
+    except ValueError:  # lists of unlike lengths
+        array = np.empty(0)
+    if array.size != 1 or array.dtype.kind not in "biuf":
+        raise EnvironmentMismatchError(
+            f"step() of {name} gave {_described(reward)} as the reward; it must be one number, such as 1.0"
+        )
+    return float(array.item())
+
+
+def _flag(name: str, what: str, value: Any) -> bool:
+    array = np.asarray(value)
+    if array.size != 1 or array.dtype.kind not in "biu" or array.item() not in (0, 1):
+        raise EnvironmentMismatchError(
+            f"step() of {name} gave {_described(value)} as {what}; it must be True or False (its five values are "
+            f"{_FIVE})"
+        )
+    return bool(array.item())
+
+
+def _described(value: Any) -> str:
+    if value is None or isinstance(value, bool | int | float | complex | str):
+        return repr(value)[:40]
+    if isinstance(value, np.ndarray):
+        return f"an array of the shape {list(value.shape)}"
+    if isinstance(value, tuple | list):
+        return f"a {type(value).__name__} of {len(value)}"
+    return f"a {type(value).__name__}"
+
+
+def explain(env: Any, error: Exception) -> None:
+    """Looks for the reason of an error around reset() or step() in what the environment itself takes and gives.
+
+    Wrappers, which come first, take its answers for what they should be. So the environment is asked once more, alone.
+    An error that its own code raised is its author's to see.
+
+    Args:
+        env: With its wrappers.
+        error: That came out of it, or of reading what it gave.
+
+    Raises:
+        EnvironmentMismatchError: The reason, if it is found.
+    """
+    inner: Any = getattr(env, "unwrapped", env)
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    if isinstance(error, EnvironmentMismatchError) or any(
+        type(frame.f_locals.get("self")) is type(inner) for frame in frames
+    ):
+        return
+    check_spaces(inner)
+    name = name_of(env)
+    try:
+        inspect.signature(inner.reset).bind(seed=0, options=None)
+    except TypeError as unlike:
+        raise EnvironmentMismatchError(
+            f"reset() of {name} does not take what Gymnasium gives it ({unlike}): write def reset(self, *, seed=None, "
+            "options=None)"
+        ) from error
+    _held_against(name, inner.observation_space, _of_reset(name, inner.reset(seed=0))[0], "reset()")
+    answer = inner.step(inner.action_space.sample())
+    if not isinstance(answer, tuple | list) or len(answer) != 5:
+        old = isinstance(answer, tuple | list) and len(answer) == 4
+        raise EnvironmentMismatchError(
+            f"step() of {name} gave {_described(answer)}, "
+            + (_AS_GYM_DID if old else f"and Gymnasium wants five values: {_FIVE}")
+        ) from error
+    _held_against(name, inner.observation_space, answer[0], "step()")
+    one_reward(name, answer[1])
+    _flag(name, "terminated", answer[2])
+    _flag(name, "truncated", answer[3])
+    check_info(name, "step()", answer[4])
+
+
+def _held_against(name: str, space: spaces.Space[Any], obs: Any, method: str) -> None:
+    if isinstance(space, spaces.Box):
+        ObservationReader(name, space).one(obs, method)
+    elif not space.contains(obs):
+        raise EnvironmentMismatchError(
+            f"{method} of {name} gave {str(obs)[:100]} as an observation, which is not in its observation space {space}"
+        )
+
+
+def explain_vector(env: AnyVectorEnv, error: Exception) -> None:
+    """The same for a vector environment of Gymnasium's, of which one environment is asked."""
+    inner: Any = env.unwrapped
+    if isinstance(inner, SyncVectorEnv):
+        explain(inner.envs[0], error)
+    elif isinstance(inner, AsyncVectorEnv):
+        one = inner.env_fns[0]()
+        try:
+            explain(one, error)
+        finally:
+            one.close()
+
+
+def check_spaces(env: Any) -> None:
+    """Refuses an environment without an observation or action space of Gymnasium's (EnvironmentMismatchError)."""
+    examples = {"observation_space": "Box(-1.0, 1.0, (3,))", "action_space": "Discrete(2)"}
+    for attribute, example in examples.items():
+        space = getattr(env, attribute, None)
+        if isinstance(space, spaces.Space):
+            continue
+        has = f"is {type(space).__module__}.{type(space).__name__}" if space is not None else "is missing"
+        raise EnvironmentMismatchError(
+            f"{attribute} of {name_of(env)} {has}: __init__ must set it to one of gymnasium.spaces, for example "
+            f"self.{attribute} = gymnasium.spaces.{example}"
+        )

@@ -1,0 +1,55 @@
+"""Episodes of evaluations end, also in environments that never end them."""
+
+import logging
+from typing import Any
+
+import gymnasium
+from gymnasium.wrappers import TimeLimit
+
+from note_rl.environments.observations import name_of
+from note_rl.environments.wrappers import wrapper_of
+from note_rl.errors import say_once
+
+_log = logging.getLogger(__name__)
+LONG, LONGEST = 10_000, 100_000
+"""Steps of an episode, after which it is said that it goes on, and after which it is cut off."""
+_REMEDY = "env.max_episode_steps (from Python: gymnasium.wrappers.TimeLimit) sets a time limit"
+
+
+class LongEpisodes(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Says where an episode is long, and cuts off those that do not end."""
+
+    _num_steps = 0
+
+    def reset(self, **arguments: Any) -> Any:
+        """Begins an episode."""
+        self._num_steps = 0
+        return self.env.reset(**arguments)
+
+    def step(self, action: Any) -> Any:
+        """One step."""
+        answer = self.env.step(action)
+        self._num_steps += 1
+        if self._num_steps == LONG:
+            say_once(
+                _log,
+                f"an evaluation episode of {name_of(self)} has not ended after {LONG:,} steps, and there is no time "
+                f"limit: it is cut off after {LONGEST:,}; {_REMEDY}",
+            )
+        if self._num_steps < LONGEST:
+            return answer
+        say_once(
+            _log,
+            f"an evaluation episode of {name_of(self)} was cut off after {LONGEST:,} steps, and its return until then "
+            f"counts; {_REMEDY}",
+        )
+        obs, reward, terminated, _, info = answer
+        return obs, reward, terminated, True, info
+
+
+def limited(env: Any) -> Any:
+    """The environment, whose episodes are cut off after `LONGEST` steps where it has no time limit."""
+    if not isinstance(env, gymnasium.Env):
+        return env
+    has_limit = (getattr(env.spec, "max_episode_steps", None) or 0) > 0 or wrapper_of(env, TimeLimit) is not None
+    return env if has_limit else LongEpisodes(env)

@@ -1,0 +1,211 @@
+"""Observations as arrays of the shape and type that their space says, and what cannot be made such an array."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from note_rl.errors import EnvironmentMismatchError
+from note_rl.types import Array
+
+_NUMBERS = "biuf"  # kinds of NumPy types that are real numbers
+
+
+def name_of(env: Any) -> str:
+    """What messages call an environment: its id and its class, or its class alone."""
+    inner = getattr(env, "unwrapped", env)
+    spec = getattr(env, "spec", None)
+    return type(inner).__name__ if spec is None else f"{spec.id} ({type(inner).__name__})"
+
+
+class ObservationReader:
+    """Brings observations of a Box to its shape, and to its type (64-bit floats to 32-bit ones).
+
+    Args:
+        name: Of the environment, for messages.
+        space: Of one observation.
+        part: Which part of the observations of the environment that is, for messages; empty: all of it.
+
+    Attributes:
+        shape, dtype: Of one observation as it is stored.
+    """
+
+    def __init__(self, name: str, space: spaces.Box, part: str = "") -> None:
+        self.shape: tuple[int, ...] = space.shape
+        self.dtype = np.dtype(np.float32 if space.dtype == np.float64 else space.dtype)
+        self._name, self._space, self._part = name, space, part
+
+    def one(self, obs: Any, method: str) -> Array:
+        """One observation [*obs], which may be the very array that was given.
+
+        Args:
+            obs: What the environment gave.
+            method: That gave it, for messages.
+
+        Raises:
+            EnvironmentMismatchError: It has another shape, or does not hold such numbers.
+        """
+        return self._read(obs, self.shape, method)
+
+    def several(self, obs: Any, num: int, method: str) -> Array:
+        """The same of so many observations, [num, *obs]."""
+        return self._read(obs, (num, *self.shape), method)
+
+    def _read(self, obs: Any, shape: tuple[int, ...], method: str) -> Array:
+        try:
+            array = np.asarray(obs)
+        except ValueError:  # lists of unlike lengths
+            array = np.empty(0, np.object_)
+        if array.dtype.kind not in _NUMBERS:
+            raise self._refusal(method, f"gave {_kind(obs)} as an observation", "give an array of numbers")
+        if array.shape != shape:
+            batch = "" if shape == self.shape else f", and there are {shape[0]} of them"
+            raise self._refusal(
+                method,
+                f"gave an observation of the shape {list(array.shape)} where {list(shape)} is expected{batch}",
+                "let both have the same shape",
+            )
+        if array.dtype == self.dtype:
+            return array
+        with np.errstate(all="ignore"):  # infinity, and what no whole number stands for, are looked for below and later
+            stored = array.astype(self.dtype)
+        if self.dtype.kind != "f" and not np.array_equal(stored, array):
+            lost = array[stored != array].flat[0]
+            raise self._refusal(
+                method,
+                f"gave {lost:g} in an observation, which {self.dtype} does not hold",
+                "give the space dtype=np.float32, or give such numbers",
+            )
+        return stored
+
+    def _refusal(self, method: str, what: str, remedy: str) -> EnvironmentMismatchError:
+        part = f" (part {self._part})" if self._part else ""
+        return EnvironmentMismatchError(
+            f"{method} of {self._name} {what}{part}; its observation_space is {self._space}: {remedy}"
+        )
+
+
+def _kind(obs: Any) -> str:
+    if obs is None:
+        return "None"
+    return f"a {type(obs).__name__}" + (f" of {obs.dtype}" if isinstance(obs, np.ndarray) else "")
+
+
+def all_finite(values: Array) -> bool:
+    """Whether no number is nan or infinite. A few hundred nanoseconds for a few numbers."""
+    if values.dtype.kind != "f":
+        return True
+    flat = values.ravel()
+    return math.isfinite(np.dot(flat, flat)) or bool(np.isfinite(flat).all())  # squares may overflow
+
+
+def check_finite(name: str, obs: Array) -> None:
+    """Refuses observations [..., *obs] with nan or infinity in them.
+
+    Raises:
+        EnvironmentMismatchError: Naming the environment, the value and its place.
+    """
+    if all_finite(obs):
+        return
+    place = np.argwhere(~np.isfinite(obs))[0]
+    raise EnvironmentMismatchError(
+        f"an observation of {name} holds {obs[tuple(place)]:g}, and nothing can be learned from that: reset() and "
+        "step() must give finite numbers in single precision (gymnasium.wrappers.TransformObservation with "
+        "np.nan_to_num replaces others)"
+    )
+
+
+def check_return(name: str, total: float) -> None:
+    """Refuses the return of an episode that is nan or infinite (EnvironmentMismatchError)."""
+    if not math.isfinite(total):
+        raise EnvironmentMismatchError(
+            f"step() of {name} gave None, nan or infinity as a reward: it must give a number that is finite in single "
+            "precision in every step"
+        )
+
+
+Encode = Callable[[Any], Array]
+
+
+@dataclass(frozen=True)
+class _Leaf:
+    """One part of an observation: the keys that lead to it, where its numbers lie, and how they are made."""
+
+    keys: tuple[Any, ...]
+    place: slice
+    encode: Encode
+
+
+class FlatObservation(gymnasium.wrappers.FlattenObservation[Any, Any, Any]):
+    """Observations of several parts, or of no array, in one vector: one-hot what is discrete.
+
+    The same vector as that of `gymnasium.spaces.flatten`, which takes a number outside of its Discrete for another one.
+
+    Raises:
+        EnvironmentMismatchError: Observations have no fixed size.
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
+        space, name = env.observation_space, name_of(env)
+        if not space.is_np_flattenable:
+            raise EnvironmentMismatchError(
+                f"{name} has the observation space {space}, whose observations have no fixed size, and networks take "
+                "arrays of one size: give a Box (padded with zeros, for example), or a Dict or Tuple of such"
+            )
+        super().__init__(env)
+        self._name = name
+        self._leaves: list[_Leaf] = []
+        self._num = 0
+        self._add(space, ())
+        self._dtype = ObservationReader(name, cast(spaces.Box, self.observation_space)).dtype
+
+    def _add(self, space: spaces.Space[Any], keys: tuple[Any, ...]) -> None:
+        if isinstance(space, spaces.Dict | spaces.Tuple):
+            inner = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
+            for key, part in inner:
+                self._add(part, (*keys, key))
+            return
+        size = spaces.flatdim(space)
+        self._leaves.append(_Leaf(keys, slice(self._num, self._num + size), self._encoder(space, keys)))
+        self._num += size
+
+    def _encoder(self, space: spaces.Space[Any], keys: tuple[Any, ...]) -> Encode:
+        part = "".join(f"[{key!r}]" for key in keys)
+        if isinstance(space, spaces.Box):
+            reader = ObservationReader(self._name, space, part)
+            return lambda value: reader.one(value, "reset() or step()").reshape(-1)
+
+        def encode(value: Any) -> Array:
+            told = np.asarray(value, space.dtype) if isinstance(value, list) else value
+            if not space.contains(told):
+                where = f" at {part}" if part else ""
+                raise EnvironmentMismatchError(
+                    f"reset() or step() of {self._name} gave {value!r} in an observation{where}, which is not in its "
+                    f"observation space {space}"
+                )
+            return np.asarray(spaces.flatten(space, told))
+
+        return encode
+
+    def observation(self, observation: Any) -> Array:
+        """The vector."""
+        flat = np.empty(self._num, self._dtype)
+        for leaf in self._leaves:
+            flat[leaf.place] = leaf.encode(self._part(observation, leaf.keys))
+        return flat
+
+    def _part(self, observation: Any, keys: tuple[Any, ...]) -> Any:
+        part = observation
+        for key in keys:
+            try:
+                part = part[key]
+            except (TypeError, LookupError) as error:
+                raise EnvironmentMismatchError(
+                    f"reset() or step() of {self._name} gave an observation without {key!r} (it is "
+                    f"{_kind(part)}); its observation space is {self.env.observation_space}"
+                ) from error
+        return part
