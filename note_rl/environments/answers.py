@@ -8,7 +8,7 @@ import inspect
 import logging
 import traceback
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from gymnasium import spaces
@@ -41,7 +41,7 @@ class Answers:
     def __init__(self, env: Env) -> None:
         self.env = env
         self._name = name_of(env)
-        self._space: Any = env.observation_space
+        self._space = cast(spaces.Box, env.observation_space)
         self._read = ObservationReader(self._name, self._space)
         self.shape, self.dtype = self._read.shape, self._read.dtype
         num_agents = getattr(env.unwrapped, "num_agents", None)  # of a JointEnvironment
@@ -123,7 +123,7 @@ def _of_reset(name: str, answer: Any) -> tuple[Any, Mapping[str, Any]]:
     """Observation and info."""
     if not isinstance(answer, tuple | list) or len(answer) != 2:
         raise EnvironmentMismatchError(
-            f"reset() of {name} gave {_described(answer)}; Gymnasium wants two values, the observation and info, a "
+            f"reset() of {name} gave {described(answer)}; Gymnasium wants two values, the observation and info, a "
             "dictionary: return obs, {}"
         )
     check_info(name, "reset()", answer[1])
@@ -136,7 +136,7 @@ def check_info(name: str, method: str, info: Any) -> None:
         return
     values = "obs, {}" if method == "reset()" else "obs, reward, terminated, truncated, {}"
     raise EnvironmentMismatchError(
-        f"{method} of {name} gave {_described(info)} as info, its last value; Gymnasium wants a dictionary: return "
+        f"{method} of {name} gave {described(info)} as info, its last value; Gymnasium wants a dictionary: return "
         f"{values}"
     )
 
@@ -153,7 +153,7 @@ def one_reward(name: str, reward: Any) -> float:
         array = np.empty(0)
     if array.size != 1 or array.dtype.kind not in "biuf":
         raise EnvironmentMismatchError(
-            f"step() of {name} gave {_described(reward)} as the reward; it must be one number, such as 1.0"
+            f"step() of {name} gave {described(reward)} as the reward; it must be one number, such as 1.0"
         )
     return float(array.item())
 
@@ -162,13 +162,14 @@ def _flag(name: str, what: str, value: Any) -> bool:
     array = np.asarray(value)
     if array.size != 1 or array.dtype.kind not in "biu" or array.item() not in (0, 1):
         raise EnvironmentMismatchError(
-            f"step() of {name} gave {_described(value)} as {what}; it must be True or False (its five values are "
+            f"step() of {name} gave {described(value)} as {what}; it must be True or False (its five values are "
             f"{_FIVE})"
         )
     return bool(array.item())
 
 
-def _described(value: Any) -> str:
+def described(value: Any) -> str:
+    """What was given, in few words."""
     if value is None or isinstance(value, bool | int | float | complex | str):
         return repr(value)[:40]
     if isinstance(value, np.ndarray):
@@ -211,7 +212,7 @@ def explain(env: Any, error: Exception) -> None:
     if not isinstance(answer, tuple | list) or len(answer) != 5:
         old = isinstance(answer, tuple | list) and len(answer) == 4
         raise EnvironmentMismatchError(
-            f"step() of {name} gave {_described(answer)}, "
+            f"step() of {name} gave {described(answer)}, "
             + (_AS_GYM_DID if old else f"and Gymnasium wants five values: {_FIVE}")
         ) from error
     _held_against(name, inner.observation_space, answer[0], "step()")

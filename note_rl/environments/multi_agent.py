@@ -12,7 +12,9 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from note_rl.environments import EnvFactory, check_listed, is_environment
+from note_rl.environments import EnvFactory, as_the_space_has_it, check_listed, is_environment
+from note_rl.environments.answers import described, one_reward
+from note_rl.environments.observations import FlatReader, ObservationReader, name_of
 from note_rl.errors import EnvironmentMismatchError
 from note_rl.types import Array
 
@@ -40,6 +42,8 @@ class JointEnvironment(gymnasium.Env[Array, Array]):
     def __init__(self, env: Any, reward_done: RewardDone | None = None) -> None:
         self.env = env
         self.reward_done = reward_done
+        if hasattr(env, "agent_iter"):
+            raise EnvironmentMismatchError(_in_turn(type(env).__name__))
         self._side: _Parallel | _Lists = _Parallel(env) if hasattr(env, "possible_agents") else _Lists(env)
         self.num_agents = len(self._side.action_spaces)
         self.metadata = dict(getattr(env, "metadata", None) or {})
@@ -48,6 +52,12 @@ class JointEnvironment(gymnasium.Env[Array, Array]):
         self.agent_observation_spaces = [self._seen(space) for space in self._side.observation_spaces]
         self.agent_action_spaces = list(self._side.action_spaces)
         self.observation_space = _joint_observations(self.agent_observation_spaces)
+        self._readers = [
+            FlatReader(self._side.name, space, f"of agent {index}")
+            if self._flatten
+            else ObservationReader(self._side.name, cast(spaces.Box, space), f"of agent {index}")
+            for index, space in enumerate(self._side.observation_spaces)
+        ]
         self.action_space = _joint_actions(self.agent_action_spaces)
 
     def _seen(self, space: spaces.Space[Any]) -> spaces.Box:
@@ -88,9 +98,9 @@ class JointEnvironment(gymnasium.Env[Array, Array]):
         """Zero-padded to the largest; None (an agent that has left) becomes zeros."""
         assert self.observation_space.shape is not None
         joint = np.zeros(self.observation_space.shape, self.observation_space.dtype)
-        for row, seen, space in zip(joint, observations, self._side.observation_spaces, strict=True):
+        for row, seen, reader in zip(joint, observations, self._readers, strict=True):
             if seen is not None:
-                array = np.asarray(spaces.flatten(space, seen) if self._flatten else seen)
+                array = reader.one(seen, "reset() or step()")
                 row[: len(array)] = array
         return joint
 
@@ -109,31 +119,56 @@ class _Parallel:
 
     def __init__(self, env: Any) -> None:
         self.env = env
+        self.name = name_of(env)
         self.names = list(env.possible_agents)
         self.observation_spaces = [env.observation_space(name) for name in self.names]
         self.action_spaces = [env.action_space(name) for name in self.names]
         self.gone = np.zeros(len(self.names), np.bool_)  # [n] who has left this episode
 
     def reset(self, seed: int | None) -> list[Any]:
-        observations, _ = self.env.reset(seed=seed)
+        answer = self.env.reset(seed=seed)
+        if not isinstance(answer, tuple) or len(answer) != 2:
+            raise EnvironmentMismatchError(
+                f"reset() of {self.name} gave {described(answer)}, and a parallel environment gives two values, the "
+                "observations and the infos of its agents (PettingZoo before 1.22 gave no infos): return observations, "
+                "{name: {} for name in observations}"
+            )
         self.gone = self._gone()
-        return [observations.get(name) for name in self.names]
+        return self._seen("reset()", answer[0])
 
     def step(self, actions: Sequence[Any]) -> tuple[list[Any], Array, Array, bool]:
         """Observations, reward [n], terminated [n], whether the episode is over."""
         chosen = {name: one for name, one, gone in zip(self.names, actions, self.gone, strict=True) if not gone}
-        observations, reward, terminated, truncated, _ = self.env.step(chosen)
+        answer = self.env.step(chosen)
+        if not isinstance(answer, tuple) or len(answer) != 5:
+            raise EnvironmentMismatchError(
+                f"step() of {self.name} gave {described(answer)}, and a parallel environment gives five values by "
+                "agent: observations, rewards, terminations, truncations, infos (PettingZoo before 1.22 gave four)"
+            )
+        observations, reward, terminated, truncated, _ = answer
+        missing = [name for name in chosen if name not in reward or name not in terminated]
+        if missing:
+            raise EnvironmentMismatchError(
+                f"step() of {self.name} gave no reward or termination of the agent {missing[0]!r}, which has acted"
+            )
         self.gone = self._gone()
-        over = bool(self.gone.all()) or all(terminated.get(name) or truncated.get(name) for name in chosen)
-        seen = [observations.get(name) for name in self.names]
-        return seen, self._array(reward, np.float32), self._array(terminated, np.bool_), over
+        over = bool(self.gone.all()) or all(terminated[name] or truncated.get(name) for name in chosen)
+        earned = [one_reward(self.name, reward.get(name, 0.0)) for name in self.names]
+        ended = [bool(terminated.get(name, False)) for name in self.names]
+        return self._seen("step()", observations), np.array(earned, np.float32), np.array(ended, np.bool_), over
+
+    def _seen(self, method: str, observations: Mapping[Any, Any]) -> list[Any]:
+        """By agent; None of those that have left."""
+        for name, gone in zip(self.names, self.gone, strict=True):
+            if not gone and observations.get(name) is None:
+                raise EnvironmentMismatchError(
+                    f"{method} of {self.name} gave no observation of the agent {name!r}, which is among its agents"
+                )
+        return [observations.get(name) for name in self.names]
 
     def _gone(self) -> Array:
         present = set(self.env.agents)
         return np.array([name not in present for name in self.names])
-
-    def _array(self, by_name: Mapping[Any, Any], dtype: type[np.generic]) -> Array:
-        return np.array([by_name.get(name, 0) for name in self.names], dtype)
 
 
 class _Lists:
@@ -147,6 +182,7 @@ class _Lists:
         if not (hasattr(env, "reset") and hasattr(env, "step") and hasattr(env, "action_space")):
             raise EnvironmentMismatchError(f"MARL=True needs {_KINDS}; got {type(env).__name__}")
         self.env = env
+        self.name = name_of(env)
         self.action_spaces = _as_list(env.action_space)
         self.observation_spaces = _as_list(env.observation_space)
         number = max(len(self.action_spaces), len(self.observation_spaces), int(getattr(env, "n", 1)))
@@ -172,19 +208,39 @@ class _Lists:
         self.gone[:] = False
         if isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[1], Mapping):
             returned = returned[0]
-        return list(returned)
+        return self._seen(returned)
 
     def step(self, actions: Sequence[Any]) -> tuple[list[Any], Array, Array, bool]:
         """Observations, reward [n], terminated [n], whether the episode is over."""
-        observations, reward, *flags, infos = self.env.step(list(actions))
         number = len(actions)
+        answer = self.env.step(list(actions))
+        if not isinstance(answer, tuple | list) or len(answer) not in (4, 5):
+            raise EnvironmentMismatchError(
+                f"step() of {self.name} gave {described(answer)}; it must give observations, rewards, dones and infos, "
+                "or five values with terminations and truncations apart"
+            )
+        observations, reward, *flags, infos = answer
+        for what, values in (("rewards", reward), *(("dones", flag) for flag in flags)):
+            if np.size(values) not in (1, number):
+                raise self._wrong_number(what, np.size(values))
         terminated = _broadcast(flags[0], number, np.bool_)
         ended = terminated | _broadcast(flags[1], number, np.bool_) if len(flags) == 2 else terminated
         over = bool(ended.all())
         if isinstance(infos, Mapping) and infos.get("TimeLimit.truncated"):
             terminated, over = np.zeros_like(terminated), True
         self.gone |= terminated
-        return list(observations), _broadcast(reward, number, np.float32), terminated, over
+        return self._seen(observations), _broadcast(reward, number, np.float32), terminated, over
+
+    def _seen(self, observations: Any) -> list[Any]:
+        listed = list(observations)
+        if len(listed) != len(self.gone):
+            raise self._wrong_number("observations", len(listed))
+        return listed
+
+    def _wrong_number(self, what: str, number: int) -> EnvironmentMismatchError:
+        return EnvironmentMismatchError(
+            f"{self.name} gave {number} {what} in a list, and has {len(self.gone)} agents: give one for each"
+        )
 
 
 def joint_environments(env: Any, reward_done: RewardDone | None = None) -> Any:
@@ -201,7 +257,7 @@ def joint_environments(env: Any, reward_done: RewardDone | None = None) -> Any:
     if is_environment(env):
         return _joint(env, reward_done)
     if hasattr(env, "agent_iter"):
-        raise EnvironmentMismatchError(f"{env} acts one agent after the other; use its parallel_env(), or {_KINDS}")
+        raise EnvironmentMismatchError(_in_turn(str(env)))
     make = EnvFactory(env) if isinstance(env, str) else env
     if callable(make):
         return lambda: _joint(make(), reward_done)
@@ -219,6 +275,13 @@ def _joint(env: Any, reward_done: RewardDone | None) -> gymnasium.Env[Any, Any]:
     return made
 
 
+def _in_turn(name: str) -> str:
+    return (
+        f"the agents of {name} act one after the other (AEC), and here all act at once: use its parallel_env(), "
+        "pettingzoo.utils.aec_to_parallel where the rules allow it, or " + _KINDS
+    )
+
+
 def _as_list(given: Any) -> list[spaces.Space[Any]]:
     if isinstance(given, spaces.Tuple):
         return list(given.spaces)
@@ -230,7 +293,7 @@ def _broadcast(values: Any, number: int, dtype: type[np.generic]) -> Array:
 
 
 def _all_alike(given: Sequence[spaces.Space[Any]]) -> bool:
-    return all(isinstance(space, spaces.Box) and space.shape == given[0].shape for space in given)
+    return all(isinstance(space, spaces.Box) and space.shape == given[0].shape != () for space in given)
 
 
 def _joint_observations(given: Sequence[spaces.Box]) -> spaces.Box:
@@ -269,4 +332,4 @@ def _own_action(action: Any, space: spaces.Space[Any]) -> Any:
     if isinstance(space, spaces.Discrete):
         return int(action) + int(space.start)
     assert space.shape is not None
-    return np.asarray(action)[: space.shape[0]]
+    return as_the_space_has_it(np.asarray(action)[None, : space.shape[0]], space)[0]

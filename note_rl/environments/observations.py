@@ -128,7 +128,7 @@ def check_return(name: str, total: float) -> None:
         )
 
 
-Encode = Callable[[Any], Array]
+Encode = Callable[[Any, str], Array]
 
 
 @dataclass(frozen=True)
@@ -140,28 +140,35 @@ class _Leaf:
     encode: Encode
 
 
-class FlatObservation(gymnasium.wrappers.FlattenObservation[Any, Any, Any]):
-    """Observations of several parts, or of no array, in one vector: one-hot what is discrete.
+class FlatReader:
+    """Brings observations of several parts, or of no array, into one vector: one-hot what is discrete.
 
     The same vector as that of `gymnasium.spaces.flatten`, which takes a number outside of its Discrete for another one.
+
+    Args:
+        name: Of the environment, for messages.
+        space: Of one observation.
+        part: Which part of the observations of the environment that is, for messages; empty: all of it.
+
+    Attributes:
+        space: Of the vector.
 
     Raises:
         EnvironmentMismatchError: Observations have no fixed size.
     """
 
-    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
-        space, name = env.observation_space, name_of(env)
+    def __init__(self, name: str, space: spaces.Space[Any], part: str = "") -> None:
         if not space.is_np_flattenable:
             raise EnvironmentMismatchError(
                 f"{name} has the observation space {space}, whose observations have no fixed size, and networks take "
                 "arrays of one size: give a Box (padded with zeros, for example), or a Dict or Tuple of such"
             )
-        super().__init__(env)
-        self._name = name
+        self.space = cast(spaces.Box, spaces.flatten_space(space))
+        self._name, self._given, self._part = name, space, part
+        self._dtype = ObservationReader(name, self.space).dtype
         self._leaves: list[_Leaf] = []
         self._num = 0
         self._add(space, ())
-        self._dtype = ObservationReader(name, cast(spaces.Box, self.observation_space)).dtype
 
     def _add(self, space: spaces.Space[Any], keys: tuple[Any, ...]) -> None:
         if isinstance(space, spaces.Dict | spaces.Tuple):
@@ -174,38 +181,58 @@ class FlatObservation(gymnasium.wrappers.FlattenObservation[Any, Any, Any]):
         self._num += size
 
     def _encoder(self, space: spaces.Space[Any], keys: tuple[Any, ...]) -> Encode:
-        part = "".join(f"[{key!r}]" for key in keys)
+        part = self._part + "".join(f"[{key!r}]" for key in keys)
         if isinstance(space, spaces.Box):
             reader = ObservationReader(self._name, space, part)
-            return lambda value: reader.one(value, "reset() or step()").reshape(-1)
+            return lambda value, method: reader.one(value, method).reshape(-1)
+        where = f" ({part})" if part else ""
 
-        def encode(value: Any) -> Array:
-            told = np.asarray(value, space.dtype) if isinstance(value, list) else value
-            if not space.contains(told):
-                where = f" at {part}" if part else ""
+        def encode(value: Any, method: str) -> Array:
+            known = np.asarray(value, space.dtype) if isinstance(value, list) else value
+            if not space.contains(known):
                 raise EnvironmentMismatchError(
-                    f"reset() or step() of {self._name} gave {value!r} in an observation{where}, which is not in its "
+                    f"{method} of {self._name} gave {str(value)[:100]} in an observation{where}, which is not in its "
                     f"observation space {space}"
                 )
-            return np.asarray(spaces.flatten(space, told))
+            return np.asarray(spaces.flatten(space, known))
 
         return encode
 
-    def observation(self, observation: Any) -> Array:
-        """The vector."""
+    def one(self, observation: Any, method: str) -> Array:
+        """The vector of one observation.
+
+        Args:
+            observation: What the environment gave.
+            method: That gave it, for messages.
+
+        Raises:
+            EnvironmentMismatchError: It is not in the space.
+        """
         flat = np.empty(self._num, self._dtype)
         for leaf in self._leaves:
-            flat[leaf.place] = leaf.encode(self._part(observation, leaf.keys))
+            flat[leaf.place] = leaf.encode(self._found(observation, leaf.keys, method), method)
         return flat
 
-    def _part(self, observation: Any, keys: tuple[Any, ...]) -> Any:
+    def _found(self, observation: Any, keys: tuple[Any, ...], method: str) -> Any:
         part = observation
         for key in keys:
             try:
                 part = part[key]
             except (TypeError, LookupError) as error:
                 raise EnvironmentMismatchError(
-                    f"reset() or step() of {self._name} gave an observation without {key!r} (it is "
-                    f"{_kind(part)}); its observation space is {self.env.observation_space}"
+                    f"{method} of {self._name} gave an observation without {key!r} ({_kind(part)}); its observation "
+                    f"space is {self._given}"
                 ) from error
         return part
+
+
+class FlatObservation(gymnasium.wrappers.FlattenObservation[Any, Any, Any]):
+    """Shows observations of several parts, or of no array, as one vector; see `FlatReader`."""
+
+    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
+        self._reader = FlatReader(name_of(env), env.observation_space)
+        super().__init__(env)
+
+    def observation(self, observation: Any) -> Array:
+        """The vector."""
+        return self._reader.one(observation, "reset() or step()")
