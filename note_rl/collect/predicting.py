@@ -13,6 +13,7 @@ from note_rl.collect.acting import PolicyRunner
 from note_rl.collect.evaluation import Choose
 from note_rl.environments import Env, as_the_space_has_it, flat_observations
 from note_rl.environments.frames import FrameStack
+from note_rl.environments.observations import ObservationReader, check_finite
 from note_rl.errors import EnvironmentMismatchError
 from note_rl.policy import exploration
 from note_rl.types import Array, BoolArray
@@ -99,6 +100,7 @@ class Predictor:
             EnvironmentMismatchError: Observations of another shape.
         """
         obs, is_single = self._batch(observation)
+        check_finite(self._name, obs)
         if len(obs) != self._num:
             self._num, self._acting = len(obs), {}
         began = deterministic in self._acting
@@ -128,8 +130,11 @@ class Predictor:
             )
         is_single = shape == leaf.shape
         if self._flat.observation_space is self.observation_space:
-            values = np.asarray(observation, leaf.dtype)
-            return (values[None] if is_single else values), is_single
+            assert isinstance(leaf, spaces.Box)
+            reader = ObservationReader(self._name, leaf)
+            if is_single:
+                return reader.one(observation, "predict()")[None], True
+            return reader.several(observation, shape[0], "predict()"), False
         assert isinstance(self._flat, gymnasium.ObservationWrapper)
         whole = batch_space(self.observation_space, 1 if is_single else shape[0])
         parts = [observation] if is_single else iterate(whole, observation)

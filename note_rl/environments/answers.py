@@ -44,8 +44,9 @@ class Answers:
         self._space = cast(spaces.Box, env.observation_space)
         self._read = ObservationReader(self._name, self._space)
         self.shape, self.dtype = self._read.shape, self._read.dtype
-        num_agents = getattr(env.unwrapped, "num_agents", None)  # of a JointEnvironment
-        self.per_agent: tuple[int, ...] = () if num_agents is None else (int(num_agents),)
+        inner: Any = env.unwrapped
+        several = getattr(type(inner), "answers_per_agent", False)
+        self.per_agent: tuple[int, ...] = (int(inner.num_agents),) if several else ()
         self._num_looks = 2  # at the first reset and the first step
 
     def reset(self, seed: int) -> tuple[Array, Mapping[str, Any]]:

@@ -39,6 +39,8 @@ class JointEnvironment(gymnasium.Env[Array, Array]):
         EnvironmentMismatchError: Another kind of environment, or spaces that cannot be put together.
     """
 
+    answers_per_agent = True  # see `Answers.per_agent`
+
     def __init__(self, env: Any, reward_done: RewardDone | None = None) -> None:
         self.env = env
         self.reward_done = reward_done

@@ -41,6 +41,7 @@ class GreedyRule:
         sizes: Of the parts of an answer, D of them.
         low, high: Bounds of the numbers of an action, [A].
         with_deviations: Whether an answer holds log deviations behind the means, which are left aside.
+        whole: Whether numbers are brought to the nearest whole ones.
     """
 
     kind: Literal["argmax", "argmax_each", "switch", "clip", "squash"]
@@ -50,11 +51,12 @@ class GreedyRule:
     low: FloatArray = field(default_factory=lambda: np.zeros(0, np.float32))
     high: FloatArray = field(default_factory=lambda: np.zeros(0, np.float32))
     with_deviations: bool = False
+    whole: bool = False
 
     @property
     def chooses(self) -> bool:
         """Whether actions are whole numbers."""
-        return self.kind in ("argmax", "argmax_each", "switch")
+        return self.whole or self.kind in ("argmax", "argmax_each", "switch")
 
 
 # By the method that chooses, so that a class with another one is not taken for what it inherits from.
@@ -85,7 +87,8 @@ def greedy_rule(policy: Policy, action_space: Any) -> GreedyRule:
     if isinstance(action_space, spaces.Box) and chooses in _NUMBERS:
         kind, with_deviations = _NUMBERS[chooses]
         low, high = (bound.reshape(-1).astype(np.float32) for bound in (action_space.low, action_space.high))
-        return GreedyRule(kind, action_space.shape, low=low, high=high, with_deviations=with_deviations)
+        whole = action_space.dtype.kind != "f"
+        return GreedyRule(kind, action_space.shape, low=low, high=high, with_deviations=with_deviations, whole=whole)
     raise SettingsError(
         f"{type(policy).__name__} chooses for {action_space} in a way that cannot be written down: known are policies "
         "that take the highest score, NoisyPolicy, GaussianPolicy and SquashedGaussianPolicy"

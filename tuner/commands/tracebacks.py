@@ -1,6 +1,7 @@
 """How a crash is shown: the frames of whoever made it, without those of the libraries in between."""
 
 import os
+import sys
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,10 +29,16 @@ def describe_crash(error: BaseException) -> str:
     Code of the user's (an environment, a network, a wrapper) is shown alone, and so is an installed environment or
     wrapper that fails by itself. If there is none in the traceback, it is shown whole.
     """
+    if isinstance(error, SyntaxError) and error.filename is not None and _is_users(error.filename):
+        place = f"your own code, {Path(error.filename).name} line {error.lineno}"
+        return f"The error comes from {place}:\n{plain(_last_lines(error), MAX_TRACEBACK)}"
     frames = list(traceback.walk_tb(error.__traceback__))
     files = [frame.f_code.co_filename for frame, _ in frames]
     own = [index for index, file in enumerate(files) if _is_users(file)]
     culprit = _installed_part(error.__traceback__, after=own[-1] if own else -1)
+    lacking = _lacks_something(error)
+    if culprit is not None and lacking is not None:  # a wrapper has only looked for it
+        culprit = _Culprit(lacking, culprit.first)
     if culprit is None and own:
         last = frames[own[-1]]
         culprit = _Culprit(f"your own code, {Path(files[own[-1]]).name} line {last[1]}", own[0])
@@ -41,6 +48,19 @@ def describe_crash(error: BaseException) -> str:
     shown = traceback.extract_tb(error.__traceback__)[culprit.first :]
     lines = "".join(traceback.format_list(shown)) + _last_lines(error)
     return f"The error comes from {culprit.words}:\n{plain(lines, MAX_TRACEBACK)}"
+
+
+def _lacks_something(error: BaseException) -> str | None:
+    """In words, the environment of the user's that lacks an attribute; None: it is another error."""
+    import gymnasium
+
+    lacking = error.obj if isinstance(error, AttributeError) else None
+    if not isinstance(lacking, gymnasium.Env) or isinstance(lacking, gymnasium.Wrapper):
+        return None
+    module = sys.modules.get(type(lacking).__module__)
+    if not _is_users(getattr(module, "__file__", None) or "<"):
+        return None
+    return f"your own code, the environment {type(lacking).__qualname__}"
 
 
 def _last_lines(error: BaseException) -> str:

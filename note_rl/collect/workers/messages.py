@@ -111,10 +111,15 @@ class State:
 
 @dataclass(frozen=True)
 class Failed:
-    """The worker's last words: an exception in one line, and its traceback."""
+    """The worker's last words: an exception in one line, and its traceback.
+
+    Attributes:
+        refused: The message, where environments do not give what they must.
+    """
 
     error: str
     traceback: str
+    refused: str | None = None
 
 
 class WorkerConnection:

@@ -14,7 +14,7 @@ from typing import Any
 
 from note_rl.collect.workers.messages import Failed, WorkerConnection
 from note_rl.collect.workers.worker_process import Start
-from note_rl.errors import WorkerError
+from note_rl.errors import EnvironmentMismatchError, WorkerError
 from note_rl.support.threads import thread_variables
 
 _PROGRAM = (
@@ -91,6 +91,7 @@ class WorkerPool:
 
         Raises:
             WorkerError: One of them has failed or died.
+            EnvironmentMismatchError: An environment of one does not give what it must.
         """
         while len(self._answers) < len(self._connections):
             self._select(_LOOK_S)
@@ -119,6 +120,8 @@ class WorkerPool:
             message, descriptor = self._connections[worker].receive()
         except EOFError:
             raise WorkerError(f"worker process {worker} {self._how_it_ended(worker)}") from None
+        if isinstance(message, Failed) and message.refused is not None:
+            raise EnvironmentMismatchError(message.refused)
         if isinstance(message, Failed):
             raise WorkerError(
                 f"worker process {worker} failed: {message.error}\n\nIts traceback:\n{message.traceback.rstrip()}"

@@ -20,6 +20,7 @@ from typing import NoReturn
 from note_rl.collect.workers.messages import Failed, Ready, State, TellState, WorkerConnection, connection_of
 from note_rl.collect.workers.shared_memory import Segment
 from note_rl.collect.workers.worker import Worker
+from note_rl.errors import EnvironmentMismatchError
 
 _GRACE_S = 1.0  # that a worker is left to close its environments when the training process has ended it, or has gone
 
@@ -116,8 +117,9 @@ def _work(descriptor: int, life: int, guard: int | None = None) -> NoReturn:
         exit_code = 0
     except BaseException as error:  # noqa: BLE001 - the border of the process: what went wrong is told to the parent
         last = traceback.format_exception_only(error)[-1].strip()
+        refused = str(error) if isinstance(error, EnvironmentMismatchError) else None
         with contextlib.suppress(OSError):
-            connection.send(Failed(last, traceback.format_exc()))
+            connection.send(Failed(last, traceback.format_exc(), refused))
     with contextlib.suppress(Exception):  # what close() of an environment raises can be told to nobody any more
         closing.close()
     for stream in (sys.stdout, sys.stderr):

@@ -97,6 +97,9 @@ def _choice(rule: GreedyRule) -> Callable[[tf.Tensor], tf.Tensor]:
         numbers = tf.split(scores, 2, axis=-1)[0] if rule.with_deviations else scores
         if rule.kind == "squash":
             numbers = rule.low + 0.5 * (tf.tanh(numbers) + 1.0) * (rule.high - rule.low)
-        return tf.reshape(tf.minimum(tf.maximum(numbers, rule.low), rule.high), (-1, *rule.action_shape))
+        if rule.whole:
+            numbers = tf.round(numbers)
+        action = tf.reshape(tf.minimum(tf.maximum(numbers, rule.low), rule.high), (-1, *rule.action_shape))
+        return tf.cast(action, tf.int64) if rule.whole else action
 
     return choose

@@ -149,4 +149,7 @@ class _Choice(nn.Module):
         numbers = scores.chunk(2, dim=-1)[0] if rule.with_deviations else scores
         if rule.kind == "squash":
             numbers = self.low + 0.5 * (numbers.tanh() + 1.0) * (self.high - self.low)
-        return torch.minimum(torch.maximum(numbers, self.low), self.high).reshape(-1, *rule.action_shape)
+        if rule.whole:
+            numbers = numbers.round()
+        action = torch.minimum(torch.maximum(numbers, self.low), self.high).reshape(-1, *rule.action_shape)
+        return action.long() if rule.whole else action
