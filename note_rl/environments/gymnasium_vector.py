@@ -70,7 +70,8 @@ class ForeignVector(abc.ABC):
 
     def __init__(self, env: AnyVectorEnv, seed: int, goals: GoalLayout | None) -> None:
         self.env = env
-        self.name = name_of(env)
+        inner: Any = env.unwrapped
+        self.name = name_of(inner.envs[0] if isinstance(inner, SyncVectorEnv) else env)
         self.seed = seed
         self.action_space = env.single_action_space
         self.observation_space = env.single_observation_space

@@ -13,7 +13,6 @@ from tuner.runs.build import TrainableAgent
 
 ActingPolicy = Literal["greedy", "sampled", "eps"]
 ACTING_POLICIES: Final = ("greedy", "sampled", "eps")
-_ASK_INTERVAL_S = 0.2
 
 
 def acting_by(agent: TrainableAgent, policy: ActingPolicy, eps: float, seed: int) -> ActingIn | None:
