@@ -266,3 +266,115 @@ def test_an_id_and_a_wrapped_joint_environment():
         _, reward, _, terminated, ended = envs.step(np.zeros((1, 2), np.int64))
         assert reward.tolist() == [[7.0, 7.0]]
         assert (terminated.tolist(), ended.tolist()) == ([[False, False]], [step == 3])
+
+
+class Pair:
+    """Two agents of PettingZoo's kind that show the number of the step, and earn 1 each."""
+
+    metadata = {"name": "pair_v0"}  # noqa: RUF012
+    possible_agents = ("one", "two")
+
+    def observation_space(self, agent):
+        return spaces.Box(-9, 9, (2,), np.float32)
+
+    def action_space(self, agent):
+        return spaces.Box(0, 5, (1,), np.int64)
+
+    def reset(self, seed=None, options=None):
+        self.agents, self.number, self.taken = list(self.possible_agents), 0, []
+        return self.seen(), {name: {} for name in self.agents}
+
+    def step(self, actions):
+        self.taken.append({name: action.tolist() for name, action in actions.items()})
+        for action in actions.values():
+            action *= 10
+        self.number += 1
+        return self.seen(), self.each(np.array([1.0])), self.each(False), self.each(self.number == 3), self.each({})
+
+    def each(self, value):
+        return dict.fromkeys(self.agents, value)
+
+    def seen(self):
+        return self.each(np.full(2, self.number) if self.number == 0 else np.full(2, self.number / 4))
+
+
+class Old(Pair):
+    def reset(self, seed=None, options=None):
+        return super().reset()[0]
+
+
+class OldStep(Pair):
+    def step(self, actions):
+        seen, reward, terminated, _, infos = super().step(actions)
+        return seen, reward, terminated, infos
+
+
+class Hidden(Pair):
+    def seen(self):
+        return {name: seen for name, seen in super().seen().items() if name == "one" or not self.number}
+
+
+class Unpaid(Pair):
+    def step(self, actions):
+        seen, reward, *others = super().step(actions)
+        return seen, {"one": reward["one"]}, *others
+
+
+class Short(Pair):
+    def seen(self):
+        return self.each(np.full(1 if self.number else 2, self.number))
+
+
+class InTurn(Pair):
+    def agent_iter(self):
+        """As AEC environments have it."""
+
+    def last(self):
+        """As AEC environments have it."""
+
+
+def test_what_several_agents_show_earn_and_are_given_is_as_their_spaces_say():
+    inner = Pair()
+    envs = VectorEnvironment([JointEnvironment(inner)], 0)
+    assert envs.obs.dtype == np.float32
+    action = np.array([[[3.6], [-2.0]]], np.float32)
+    _, reward, obs, *_ = envs.step(action)
+    assert obs.tolist() == [[[0.25, 0.25]] * 2]
+    assert reward.tolist() == [[1.0, 1.0]]
+    assert inner.taken == [{"one": [4], "two": [0]}]
+    assert action.tolist() == [[[np.float32(3.6)], [-2.0]]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (Old, r"reset\(\) of Old gave a dict, and a parallel environment gives two values, .*infos"),
+        (OldStep, r"step\(\) of OldStep gave a tuple of 4, and a parallel environment gives five values by agent"),
+        (Hidden, r"step\(\) of Hidden gave no observation of the agent 'two', which is among its agents"),
+        (Unpaid, r"step\(\) of Unpaid gave no reward or termination of the agent 'two', which has acted"),
+        (Short, r"of Short gave an observation of the shape \[1\] where \[2\] is expected \(part of agent 0\)"),
+        (InTurn, r"the agents of InTurn act one after the other \(AEC\), .*use its parallel_env\(\)"),
+    ],
+)
+def test_parallel_environments_that_break_their_rules_are_refused(kind, words):
+    with pytest.raises(EnvironmentMismatchError, match=words):
+        VectorEnvironment([JointEnvironment(kind())], 0).step(np.zeros((1, 2, 1), np.float32))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (([[0.0, 0.0]], [1.0, 2.0], [False] * 2, {}), "Answering gave 1 observations in a list, and has 2 agents"),
+        (([[0.0, 0.0]] * 2, [1.0] * 3, [False] * 2, {}), "gave 3 rewards in a list, and has 2 agents"),
+        (([[0.0, 0.0]] * 2, [1.0] * 2, {}), r"step\(\) of Answering gave a tuple of 3; it must give observations, rew"),
+    ],
+)
+def test_lists_hold_one_entry_per_agent(wrong, words):
+    class Answering(Lists):
+        def step(self, actions):
+            return wrong
+
+    env = JointEnvironment(Answering())
+    env.reset(seed=0)
+    with pytest.raises(EnvironmentMismatchError, match=words):
+        env.step(np.zeros((2, 2), np.float32))

@@ -179,6 +179,21 @@ def test_several_whole_numbers_at_once(package: str, action_space: Any, tmp_path
     np.testing.assert_array_equal(action, wanted)
 
 
+@pytest.mark.parametrize("package", ["pytorch", "keras"])
+def test_numbers_that_are_whole_are_exported_as_such(package: str, tmp_path: Path) -> None:
+    levers = spaces.Box(np.array([-3, 0]), np.array([9, 40]), dtype=np.int32)
+    agent = FRAMEWORKS[package].agents.DDPG(env=partial(Locks, levers), hidden_size=8)
+    agent.export(tmp_path / "policy.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "policy.onnx")
+    obs = observations(Locks.observation_space)
+    (action,) = session.run(["action"], {"observation": obs})
+    wanted = np.stack([agent.predict(one)[0] for one in obs])
+    assert (action.dtype, wanted.dtype) == (np.int64, np.int32)
+    assert len(np.unique(wanted, axis=0)) > 3
+    assert all(levers.contains(one) for one in wanted)
+    np.testing.assert_array_equal(action, wanted)
+
+
 class OwnChoice(NoisyPolicy):
     def greedy(self, scores):
         return -super().greedy(scores)
