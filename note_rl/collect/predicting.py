@@ -111,7 +111,9 @@ class Predictor:
         masks = () if action_masks is None else (np.asarray(action_masks, np.bool_).reshape(len(obs), -1),)
         actions = self._acting[deterministic](obs, starts, *masks)
         actions = as_the_space_has_it(actions, self.action_space)
-        action: Array = actions[0] if is_single else actions
+        if not is_single:
+            return actions
+        action: Array = actions[0, ...] if isinstance(self.action_space, spaces.Box) else actions[0]
         return action
 
     def _choosing(self, deterministic: bool) -> Choose:

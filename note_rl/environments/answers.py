@@ -15,7 +15,7 @@ from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
 from note_rl.environments.base import AnyVectorEnv, Env
-from note_rl.environments.observations import ObservationReader, name_of
+from note_rl.environments.observations import ObservationReader, check_finite, name_of
 from note_rl.errors import EnvironmentMismatchError, say_once
 from note_rl.types import Array
 
@@ -62,6 +62,7 @@ class Answers:
             raise
         shown, info = _of_reset(self._name, answer)
         obs = self._read.one(shown, "reset()")
+        check_finite(self._name, obs)  # before anything acts upon it
         if self._num_looks:
             self._look(obs)
         return obs, info

@@ -315,6 +315,15 @@ def test_no_number_is_refused_as_an_observation(way: Any, number: float) -> None
         collected(way(lambda: Spoiled(number)), [1.0, 0.0], 8)
 
 
+def test_no_number_is_refused_before_anything_acts_upon_it() -> None:
+    class SpoiledAtFirst(Plain):
+        def shown(self) -> Any:
+            return np.array([1e200, 0.0, 0.0]) if self.t == 0 else super().shown()
+
+    with pytest.raises(EnvironmentMismatchError, match="an observation of SpoiledAtFirst holds inf"):
+        alone(SpoiledAtFirst)
+
+
 def test_large_numbers_are_finite() -> None:
     class Large(Plain):
         def shown(self) -> Any:

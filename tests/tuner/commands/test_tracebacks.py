@@ -107,3 +107,62 @@ def test_the_files_of_compiled_modules_are_nobodys() -> None:
         names["fail"]()
     # This test's own frame is the user's; the compiled one below it is not named.
     assert "your own code, test_tracebacks.py" in describe_crash(caught.value)
+
+
+def test_a_module_that_cannot_be_read_is_its_authors(tuner: CommandLine) -> None:
+    (tuner.folder / "my_env.py").write_text("import gymnasium\n\nclass Mine(gymnasium.Env)\n    pass\n")
+    answer = tuner("train", *SMALL, "env.id=my_env:Mine-v0", "hydra.run.dir=mine")
+    lines = answer.errors.strip().splitlines()
+    assert lines[0] == "The error comes from your own code, my_env.py line 3:"
+    assert lines[-1] == "SyntaxError: expected ':'"
+    assert len(lines) <= 6
+
+
+class Lacking(gymnasium.Env[Any, Any]):
+    """Has no spaces."""
+
+
+def test_a_wrapper_that_looks_for_what_is_not_there_is_not_at_fault() -> None:
+    with pytest.raises(AttributeError) as caught:
+        str(wrappers.OrderEnforcing(wrappers.TimeLimit(Lacking(), 5)).action_space)
+    assert describe_crash(caught.value).startswith("The error comes from your own code, the environment Lacking:\n")
+
+
+class OldGym(gymnasium.Env[Any, Any]):
+    """step() as in Gym before 0.26."""
+
+    observation_space = gymnasium.spaces.Box(-1, 1, (1,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        return np.zeros(1, np.float32), 1.0, True, {}
+
+
+class Spaceless(OldGym):
+    """Without actions."""
+
+    action_space = None  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (OldGym, "step() of OldGym-v0 (OldGym) gave a tuple of 4, as Gym did before 0.26; Gymnasium wants five:"),
+        (Spaceless, "action_space of Spaceless-v0 (Spaceless) is missing: __init__ must set it"),
+    ],
+)
+def test_what_breaks_the_rules_is_refused_before_anything_is_written(
+    tuner: CommandLine, kind: type[Any], words: str
+) -> None:
+    gymnasium.register(f"{kind.__name__}-v0", entry_point=kind)
+    try:
+        said = tuner.refused(
+            "train", *SMALL, f"env.id={kind.__name__}-v0", "env.max_episode_steps=9", "hydra.run.dir=x"
+        )
+    finally:
+        gymnasium.registry.pop(f"{kind.__name__}-v0", None)
+    assert words in said

@@ -2,13 +2,18 @@
 
 import json
 import math
+import os
 import random
+import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
+import gymnasium
 import pytest
 
 from note_rl.training.checkpoint import read_checkpoint
+from tests.note_rl.environments.odd_environments import Plain
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine
 from tests.tuner.studies import FakeExecutor, Script, learn, run_study
 from tuner.commands.preflight import preflight
@@ -234,3 +239,54 @@ def test_episodes_are_on_disk_before_the_checkpoint_that_is_behind_them(
     for written, known in on_disk:
         assert tuple(written) == known
     assert len(on_disk[-1][1]) > 5
+
+
+class Endless(Plain):
+    """Never ends; sends SIGTERM to this process in the middle of the first evaluation."""
+
+    length = 10**9
+    num_steps = 0
+
+    def step(self, action: object) -> Any:
+        Endless.num_steps += 1
+        if Endless.num_steps == 240 + 50:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return super().step(action)
+
+
+def test_an_evaluation_that_goes_on_and_on_ends_when_that_is_asked_for(
+    tuner: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tuner.runs.acting._ASK_INTERVAL_S", 0.0)
+    monkeypatch.setattr(Endless, "num_steps", 0)
+    gymnasium.register("Endless-v0", entry_point=Endless)
+    try:
+        answer = tuner("train", *SMALL, "env.id=Endless-v0", "evaluation.num_points=1", "hydra.run.dir=mine")
+    finally:
+        gymnasium.registry.pop("Endless-v0")
+    assert answer.status == 130
+    assert Endless.num_steps < 400
+    assert json.loads((tuner.folder / "mine/result.json").read_text())["outcome"] == "stopped"
+    arrays, about = read_checkpoint(tuner.folder / "mine/checkpoint.safetensors")
+    assert arrays
+    assert about["trainer"]["num_env_steps"] == 240
+    assert read_reports(tuner.folder / "mine") == []
+
+
+def test_a_run_stopped_within_its_evaluations_equals_the_one_that_was_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = config_of("dqn", "torch")
+    straight, stopped = Stopping(), Stopping()
+    assert attempt(config, tmp_path / "straight", straight, math.inf)
+    monkeypatch.setattr("tuner.runs.acting._ASK_INTERVAL_S", 0.0)
+    count = 0
+    while not attempt(config, tmp_path / "stopped", stopped, 60 * (count + 1)):
+        assert stopped.calls[-1] == "alive"
+        count += 1
+    assert count >= 2
+    assert stopped.reported == straight.reported
+    left, right = (read_checkpoint(tmp_path / name / "checkpoint.safetensors")[0] for name in ("straight", "stopped"))
+    assert {name: array.tobytes() for name, array in left.items()} == {
+        name: array.tobytes() for name, array in right.items()
+    }
