@@ -151,6 +151,13 @@ class Watched(gymnasium.Env[np.ndarray, np.ndarray]):
         return np.array([self.number, self.mark], np.float32)
 
 
+class OldGym(Watched):
+    """step() as in Gym before 0.26."""
+
+    def step(self, action: np.ndarray) -> Any:
+        return (*super().step(action)[:3], {})
+
+
 class Inside(Watched):
     """Shows (number of its process, whether a framework is imported there)."""
 

@@ -22,13 +22,23 @@ from note_rl.collect.joining import columns_of
 from note_rl.collect.recipe import Recipe
 from note_rl.collect.workers.pool_network import PoolCollector
 from note_rl.environments import VectorEnvironment
-from note_rl.errors import CheckpointError, SettingsError, WorkerError
+from note_rl.errors import CheckpointError, EnvironmentMismatchError, SettingsError, WorkerError
 from note_rl.policy import NoisyPolicy
 from note_rl.policy.noise import GaussianWhiteNoiseProcess
 from note_rl.seeding import generator
 from note_rl.settings import WorkerSettings
 from note_rl.settings.schedules import Linear
-from tests.note_rl.collect.counting import CountingAgent, Dying, Forking, Inside, Tidy, Watched, running_pool, settings
+from tests.note_rl.collect.counting import (
+    CountingAgent,
+    Dying,
+    Forking,
+    Inside,
+    OldGym,
+    Tidy,
+    Watched,
+    running_pool,
+    settings,
+)
 
 TURNS = WorkerSettings(processes=2, overlapping=False)
 AHEAD = WorkerSettings(processes=2, overlapping=True)
@@ -217,6 +227,13 @@ def test_each_object_of_a_list_goes_to_one_worker():
     assert pids[0] == pids[1] != pids[2]
     assert float(os.getpid()) not in pids[0] | pids[2]
     assert not steps.obs[..., 1].any()  # no framework was imported there
+
+
+def test_an_environment_that_breaks_the_rules_is_refused_as_in_this_process():
+    made = agent(TURNS, env=OldGym, rollout=3)
+    with pytest.raises(EnvironmentMismatchError, match=r"^step\(\) of OldGym gave a tuple of 4, .*give them\)$"):
+        made.train(total_steps=1000)
+    assert workers_left() == []
 
 
 @pytest.mark.parametrize("workers", [TURNS, AHEAD])
