@@ -318,7 +318,10 @@ def _moving(operation: Any, reach: Sequence[int]) -> dict[str, Any]:
 
 _PASSED_ON = ("Identity", "IdentityN", "StopGradient", "PreventGradient")
 _SAME = {
-    **{name: name for name in ("Add", "Sub", "Mul", "Pow", "Neg", "Abs", "Exp", "Log", "Sqrt", "Sign", "Floor", "Erf")},
+    **{
+        name: name
+        for name in ("Add", "Sub", "Mul", "Pow", "Neg", "Abs", "Exp", "Log", "Sqrt", "Sign", "Floor", "Erf", "Round")
+    },
     **{name: name for name in ("Relu", "Tanh", "Elu", "Selu", "Sigmoid", "Softplus", "Softsign")},
     **{name: name for name in ("Greater", "GreaterEqual", "Less", "LessEqual", "Equal", "Reshape", "Shape")},
     **{"AddV2": "Add", "BiasAdd": "Add", "RealDiv": "Div", "Minimum": "Min", "Maximum": "Max"},
