@@ -299,9 +299,6 @@ class EvaluationGrid(Callback):
             with self._checkpoint.clock.halted():
                 self._evaluate(range(self._passed + 1, due + 1), num_env_steps)
             self._passed = due
-        self._alive()
-
-    def _alive(self) -> None:
         self._reporter.alive(min(self._run.agent.num_env_steps / self._total_steps, 1.0))
 
     def _evaluate(self, points: Sequence[int], num_env_steps: int) -> None:
