@@ -1,6 +1,7 @@
 """Second derivatives without matrices: products with a Hessian, and linear equations solved by such products."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,8 +18,7 @@ def gradient_vector(value: Tensor, parameters: Sequence[Tensor], keep: bool = Fa
         parameters: With P numbers in all.
         keep: Whether the graph is still needed afterwards, as other numbers share a part of it.
     """
-    gradients = torch.autograd.grad(value, parameters, retain_graph=keep, allow_unused=True, materialize_grads=True)
-    return torch.cat([gradient.reshape(-1) for gradient in gradients])
+    return _in_a_row(value, parameters, retain_graph=keep)
 
 
 def hessian_product(value: Tensor, parameters: Sequence[Tensor], damping: float) -> Product:
@@ -26,16 +26,20 @@ def hessian_product(value: Tensor, parameters: Sequence[Tensor], damping: float)
 
     Pearlmutter 1994, https://doi.org/10.1162/neco.1994.6.1.147.
     """
-    gradients = torch.autograd.grad(value, parameters, create_graph=True, allow_unused=True, materialize_grads=True)
-    gradient = torch.cat([one.reshape(-1) for one in gradients])
+    gradient = _in_a_row(value, parameters, create_graph=True)
 
     def product(vector: Tensor) -> Tensor:
-        rows = torch.autograd.grad(
-            gradient, parameters, vector, retain_graph=True, allow_unused=True, materialize_grads=True
-        )
-        return torch.cat([row.reshape(-1) for row in rows]) + damping * vector
+        return _in_a_row(gradient, parameters, grad_outputs=vector, retain_graph=True) + damping * vector
 
     return product
+
+
+def _in_a_row(value: Tensor, parameters: Sequence[Tensor], **options: Any) -> Tensor:
+    """Returns gradients [P]; 0 along frozen parameters (requires_grad_(False)), which stay as they are."""
+    learning = [parameter for parameter in parameters if parameter.requires_grad]
+    found = iter(torch.autograd.grad(value, learning, allow_unused=True, materialize_grads=True, **options))
+    rows = [next(found) if parameter.requires_grad else torch.zeros_like(parameter) for parameter in parameters]
+    return torch.cat([row.reshape(-1) for row in rows])
 
 
 def conjugate_gradient(product: Product, b: Tensor, max_iterations: int, tolerance: float) -> Tensor:

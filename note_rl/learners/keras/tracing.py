@@ -4,15 +4,15 @@ TensorFlow traces a function once: a number that the agent looks up in `self` is
 attributes that tracing read are noted with their values, and compared before each update.
 """
 
-import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import is_
 from typing import Any
 
+from note_rl.learners.reads import reads_of
+
 _PLAIN = (int, float, bool, str, type(None))
-_one_trace_at_a_time = threading.RLock()
 
 
 class Constants:
@@ -39,9 +39,9 @@ class Constants:
     @contextmanager
     def guarded(self) -> Iterator[None]:
         """Notes what is read within the block, in which a function is traced."""
-        with _reads_of(self._agent) as names:
+        with reads_of([self._agent]) as (names,):
             yield
-        self._read |= names - self._inputs
+        self._read |= names.keys() - self._inputs
         self._before = self._now()
         self._hold()
 
@@ -109,31 +109,3 @@ def _comparable(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_comparable(item) for item in value]
     return _SameObject(value)
-
-
-@contextmanager
-def _reads_of(target: Any) -> Iterator[set[str]]:
-    """Gives the names of all attributes that are looked up on an object within the block.
-
-    For that time its class has a `__getattribute__` that takes note: lookups by the object's own methods, and by
-    functions that hold on to it, can be seen nowhere else. One that was always there would slow down every lookup.
-    """
-    kind: Any = type(target)
-    names: set[str] = set()
-    with _one_trace_at_a_time:  # or another thread would take the hook away too early
-        own = vars(kind).get("__getattribute__")
-        plain = kind.__getattribute__
-
-        def look_up(self: Any, name: str) -> Any:
-            if self is target:
-                names.add(name)
-            return plain(self, name)
-
-        kind.__getattribute__ = look_up
-        try:
-            yield names
-        finally:
-            if own is None:
-                del kind.__getattribute__
-            else:
-                kind.__getattribute__ = own

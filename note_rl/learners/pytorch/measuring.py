@@ -15,7 +15,8 @@ from note_rl.learners.gradient_noise import NoiseMoments
 from note_rl.learners.losses import Losses
 from note_rl.learners.pytorch.modes import Modes
 from note_rl.learners.pytorch.noise import TorchNoiseMeter
-from note_rl.learners.pytorch.tensors import as_array, as_tensors, as_vector, undisturbed
+from note_rl.learners.pytorch.tensors import as_array, as_tensors, as_vector, gradients_of
+from note_rl.learners.pytorch.undisturbed import undisturbed
 from note_rl.types import Array, FloatArray, Sample
 
 
@@ -51,9 +52,7 @@ class NoiseMeasurements:
         """Returns losses [G] of one minibatch, by name [b, ...], and their gradients along all parameters, [G, P]."""
         with self.undisturbed(), self._modes.judging():
             losses = self._losses_of(columns)
-            gradients = [
-                torch.autograd.grad(loss, self._parameters, retain_graph=True, allow_unused=True) for loss in losses
-            ]
+            gradients = [gradients_of(loss, self._parameters, keep=True) for loss in losses]
         return (
             as_array(torch.stack(losses)),
             [as_array(as_vector(of_loss, self._parameters)) for of_loss in gradients],

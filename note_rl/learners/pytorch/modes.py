@@ -98,7 +98,7 @@ class Modes:
 
     def _look(self) -> None:
         """Finds the networks; their layers, if these are others than before."""
-        networks = list(_networks_in(filter(_may_hold_networks, vars(self._agent).values())))
+        networks = networks_of(self._agent)
         if len(networks) == len(self._networks) and all(map(is_, networks, self._networks)):
             return
         self._networks = networks
@@ -117,6 +117,11 @@ class Modes:
                 yield from self._layers_of_targets(part)
 
 
+def networks_of(agent: Any) -> list[nn.Module]:
+    """Returns the networks among an agent's attributes, and in lists, tuples and dicts of them."""
+    return list(networks_in(filter(_may_hold_networks, vars(agent).values())))
+
+
 _HOLDERS: dict[type, bool] = {}  # there are few types, and all attributes are looked at in every update
 
 
@@ -128,11 +133,12 @@ def _may_hold_networks(value: Any) -> bool:
     return known
 
 
-def _networks_in(values: Iterable[Any]) -> Iterator[nn.Module]:
+def networks_in(values: Iterable[Any]) -> Iterator[nn.Module]:
+    """Yields networks among values, and in lists, tuples and dicts of them."""
     for value in values:
         if isinstance(value, nn.Module):
             yield value
         elif isinstance(value, dict):
-            yield from _networks_in(value.values())
+            yield from networks_in(value.values())
         elif isinstance(value, (list, tuple)) and value and not isinstance(value[0], Tensor):
-            yield from _networks_in(value)
+            yield from networks_in(value)

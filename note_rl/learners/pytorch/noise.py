@@ -17,6 +17,7 @@ from note_rl.learners.noise_meter import (
     gradients_of_group,
     one_per_group,
 )
+from note_rl.learners.pytorch.tensors import gradients_of
 
 
 class TorchNoiseMeter(NoiseMeter):
@@ -44,7 +45,7 @@ class TorchNoiseMeter(NoiseMeter):
         moments = []
         for group, loss in zip(groups, one_per_group(losses, len(groups)), strict=True):
             back = torch.autograd.grad(loss, outputs, retain_graph=True, allow_unused=True)
-            gradients = gradients_of_group(passes, back, {id(parameter) for parameter in group})
+            gradients = gradients_of_group(passes, back, {id(one) for one in group if one.requires_grad})
             if gradients is None:
                 return None
             moments.append(_of_layers(gradients, num_parts))
@@ -78,7 +79,7 @@ class TorchNoiseMeter(NoiseMeter):
             rows = slice(part * part_size, (part + 1) * part_size)
             losses = self._losses({name: column[rows] for name, column in minibatch.columns.items()})
             for index, loss in enumerate(one_per_group(losses, len(groups))):
-                gradients = torch.autograd.grad(loss, groups[index], retain_graph=True, allow_unused=True)
+                gradients = gradients_of(loss, groups[index], keep=True)
                 for total, gradient in zip(mean[index], gradients, strict=True):
                     if gradient is not None:
                         small[index] += float(gradient.square().sum()) / parts

@@ -13,6 +13,7 @@ from note_rl.learners.peers import Alone, Peers
 from note_rl.learners.pytorch.evaluated import TakenStep, without_history
 from note_rl.learners.pytorch.optimizer_step import Stepper
 from note_rl.learners.pytorch.steps import Optimizers
+from note_rl.learners.pytorch.tensors import gradients_of
 
 _log = logging.getLogger(__name__)
 
@@ -94,7 +95,7 @@ class OwnUpdates:
         if id(optimizer) not in self._steppers:
             raise AgentContractError("minimise() takes steps of the optimizers that update() is given, within update()")
         stepper, value = self._steppers[id(optimizer)], loss()
-        stepper.step(torch.autograd.grad(value, stepper.parameters, allow_unused=True), self._max_grad_norm)
+        stepper.step(gradients_of(value, stepper.parameters), self._max_grad_norm)
         return value.detach()
 
     def spoiled(self) -> bool:

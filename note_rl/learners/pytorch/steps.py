@@ -13,10 +13,13 @@ from note_rl.learners.adjustable import numbered
 from note_rl.learners.losses import NOT_IN_A_LOSS, Losses, batch_attributes
 from note_rl.learners.peers import Alone, Peers
 from note_rl.learners.pytorch.evaluated import Evaluated, TakenStep, averaged, taken, without_history
-from note_rl.learners.pytorch.optimizer_step import Stepper, present
+from note_rl.learners.pytorch.optimizer_step import Direction, Stepper, present
 from note_rl.learners.pytorch.recording.examples import OrdinaryWay, Undisturbed
+from note_rl.learners.pytorch.recording.failing import ReplayError
 from note_rl.learners.pytorch.recording.traces import Replays, Traces
+from note_rl.learners.pytorch.recording.whole import WholeStep
 from note_rl.learners.pytorch.snapshots import SELDOM
+from note_rl.learners.pytorch.tensors import gradients_of
 from note_rl.learners.reports import GRADIENT_NORM
 
 Optimizers = Sequence[tuple[torch.optim.Optimizer, Sequence[Tensor]]]
@@ -107,37 +110,42 @@ class GradientSteps:
         due = [synced or not self._groups_at_sync for synced in sync]
         replays = self.traces.of(columns, due, sync, hyperparameters)
         for k, batch in enumerate(zip(*columns.values(), strict=True)):
-            whole = None if replays is None else replays.whole(due[k])
-            if replays is not None and whole is not None:
-                step = replays.step(whole, batch)
-            else:
-                evaluated = self._evaluated(replays, columns, batch, due[k])
-                step = taken(evaluated)
+            step, directions, whole = self._given(replays, columns, batch, due[k])
             if careful and not all(loss is None or math.isfinite(loss) for loss in step.losses):
                 yield step
                 return
             if whole is not None:
                 whole.count()
-            else:
-                for stepper, direction in zip(self._steppers, evaluated.directions, strict=True):
-                    stepper.follow(direction)
+            for stepper, direction in zip(self._steppers, directions, strict=whole is None):
+                stepper.follow(direction)
             yield step
             if sync[k] and not (whole is not None and whole.moves_targets):
                 with torch.no_grad():
                     self._agent.update_param()
                 if replays is not None and not self.traces.up_to_date():
                     replays = None  # in this update block; targets were exchanged rather than updated
+            if self.traces.given_up:
+                replays = None
 
-    def _evaluated(
+    def _given(
         self, replays: Replays | None, columns: Iterable[str], batch: Sequence[Tensor], due: bool
-    ) -> Evaluated:
-        """Returns what a minibatch gives, from a recording if there is one; of all peers together."""
+    ) -> tuple[TakenStep, Sequence[Direction], WholeStep | None]:
+        """Returns what a minibatch gives, and where optimizers have to go, or what has taken their steps already."""
         if replays is not None:
-            quick = all(stepper.adam is not None for stepper in self._steppers)
-            evaluated = replays(batch, due, quick)
-        else:
+            try:
+                whole = replays.whole(due)
+                if whole is not None:
+                    return replays.step(whole, batch), (), whole
+                quick = all(stepper.adam is not None for stepper in self._steppers)
+                evaluated = replays(batch, due, quick)
+            except ReplayError as error:
+                self.traces.fail(error)
+                replays = None
+        if replays is None:
             evaluated = self._evaluate(dict(zip(columns, batch, strict=True)), due)
-        return self._clipped(averaged(evaluated, self.peers)) if self.peers.size > 1 else evaluated
+        if self.peers.size > 1:
+            evaluated = self._clipped(averaged(evaluated, self.peers))
+        return taken(evaluated), evaluated.directions, None
 
     def spoiled(self) -> bool:
         """Never tells: parameters that a gradient alone has spoiled show in the next loss."""
@@ -179,14 +187,12 @@ class GradientSteps:
         """
         if len(losses) != len(self._groups):
             parameters = [parameter for group in self._groups for parameter in group]
-            flat = iter(torch.autograd.grad(losses[0], parameters, allow_unused=True))
+            flat = iter(gradients_of(losses[0], parameters))
             return [[next(flat) for _ in group] for group in self._groups]
         learns = [due or index not in self._groups_at_sync for index in range(len(losses))]
         last = max((index for index, learning in enumerate(learns) if learning), default=0)
         return [
             # losses may share a part of the graph, which the last backward pass is free to drop
-            list(torch.autograd.grad(loss, group, retain_graph=index < last, allow_unused=True))
-            if learns[index]
-            else [None] * len(group)
+            gradients_of(loss, group, keep=index < last) if learns[index] else [None] * len(group)
             for index, (loss, group) in enumerate(zip(losses, self._groups, strict=True))
         ]

@@ -1,7 +1,6 @@
 """The tensors that an agent and its optimizers consist of, by name."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -80,6 +79,21 @@ def stacked(rows: Sequence[Tensor | None]) -> FloatArray | None:
     return as_array(present[0].float())[None] if len(present) == 1 else as_array(torch.stack(present).float())
 
 
+def gradients_of(loss: Tensor, parameters: Sequence[Tensor], keep: bool = False) -> list[Tensor | None]:
+    """Returns the gradient of a loss along each parameter; None where it has none, or is frozen (requires_grad_).
+
+    Args:
+        loss: [].
+        parameters: Those that are frozen stay as they are.
+        keep: Whether the graph is still needed afterwards.
+    """
+    learning = [parameter for parameter in parameters if parameter.requires_grad]
+    if not learning:
+        return [None] * len(parameters)
+    found = iter(torch.autograd.grad(loss, learning, retain_graph=keep, allow_unused=True))
+    return [next(found) if parameter.requires_grad else None for parameter in parameters]
+
+
 def as_vector(gradients: Sequence[Tensor | None], parameters: Sequence[Tensor]) -> Tensor:
     """Returns all numbers in a row; 0 where there is no gradient."""
     complete = [
@@ -134,32 +148,3 @@ class TensorsOf:
         """Changes what learns."""
         with torch.no_grad():
             torch._foreach_add_(self._learning, 1.0)
-
-
-@contextmanager
-def undisturbed(agent: Any, device: torch.device, among: Sequence[Tensor] | None = None) -> Iterator[list[Tensor]]:
-    """Puts back attributes, tensors and the random state as they were before the block.
-
-    Args:
-        agent: Whose.
-        device: Whose random state is put back besides that of the CPU.
-        among: The only tensors that may change; None: all may.
-
-    Yields:
-        A list that holds, after the block, the tensors that had changed.
-    """
-    attributes = dict(vars(agent))
-    among = [tensor for _, tensor in named_tensors(agent)] if among is None else among
-    before = [(tensor, tensor.detach().clone()) for tensor in among]
-    changed: list[Tensor] = []
-    try:
-        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-            yield changed
-    finally:
-        vars(agent).clear()
-        vars(agent).update(attributes)
-        with torch.no_grad():
-            for tensor, values in before:
-                if not torch.equal(tensor, values):
-                    tensor.copy_(values)
-                    changed.append(tensor)

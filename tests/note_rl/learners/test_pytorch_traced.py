@@ -205,6 +205,10 @@ def through_numpy(agent, s, r):
     return scale * (s @ agent.w - r).square()
 
 
+def differently(agent, s, r):
+    return (s @ agent.w - r).square() * r.untyped_storage()[3]  # past all that tells of reading
+
+
 @pytest.mark.parametrize(
     ("loss", "reason"),
     [
@@ -214,7 +218,8 @@ def through_numpy(agent, s, r):
             "get value out",
         ),
         (counting, "sets self.count"),
-        (through_numpy, "other numbers"),
+        (through_numpy, "reads numbers out of a tensor, by .numpy()"),
+        (differently, "other numbers"),
     ],
 )
 def test_what_cannot_be_recorded_runs_eagerly_after_one_warning(loss, reason, caplog):

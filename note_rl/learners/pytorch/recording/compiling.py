@@ -12,6 +12,7 @@ from note_rl.learners.pytorch.evaluated import Evaluated, unflattened
 from note_rl.learners.pytorch.optimizer_step import Stepper
 from note_rl.learners.pytorch.recording.compiled import compiled
 from note_rl.learners.pytorch.recording.examples import Example, OrdinaryWay
+from note_rl.learners.pytorch.recording.failing import FAILURES, Beginning, ReplayError
 from note_rl.learners.pytorch.recording.graph import Recording
 from note_rl.learners.pytorch.recording.whole import WholeStep, WholeSteps
 
@@ -47,8 +48,13 @@ class Trace:
 
     def __call__(self, values: Sequence[Tensor], quick: bool) -> Evaluated:
         """Returns what a minibatch gives; see `Replays`."""
-        with torch.inference_mode() if quick else torch.no_grad():
-            return unflattened(self.run(*values), self.form)
+        beginning = Beginning(self.recording, values)
+        try:
+            with torch.inference_mode() if quick else torch.no_grad():
+                return unflattened(self.run(*values), self.form)
+        except FAILURES as error:
+            beginning.put_back()
+            raise ReplayError(in_short(error)) from error
 
 
 class Compiling:

@@ -1,7 +1,7 @@
 """Minibatches by which recorded steps are made, and compared with the ordinary way."""
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from note_rl.learners.base import temporary_attributes
 from note_rl.learners.pytorch.evaluated import Evaluated, flattened, form_of, unflattened
+from note_rl.learners.pytorch.recording.guards import Guards
 from note_rl.types import TRANSITION_COLUMNS
 
 # minibatch by name [B, ...], whether all groups learn -> what it gave; changes nothing but random numbers
@@ -37,6 +38,10 @@ class Example:
         """What a recording takes: the columns and the hyperparameters."""
         return [*self.batch.values(), *self.scalars]
 
+    def copied(self) -> "Example":
+        """Returns the same in other memory: a loss may change its arguments."""
+        return replace(self, batch={name: values.clone() for name, values in self.batch.items()})
+
     def another(self) -> "Example":
         """Returns the same samples in another order, with other rewards, advantages and so on."""
         as_they_are = {*TRANSITION_COLUMNS} - {"reward"}
@@ -60,6 +65,7 @@ class OrdinaryWay:
 
     Attributes:
         names: Of the hyperparameters.
+        guards: Look at what recordings depend on; None before there is one.
     """
 
     agent: Any
@@ -67,6 +73,33 @@ class OrdinaryWay:
     undisturbed: Undisturbed
     groups_at_sync: Sequence[int]
     names: Sequence[str] = ()
+    guards: Guards | None = None
+
+    def watch(self, columns: Iterable[str]) -> None:
+        """Looks at what the agent consists of, from now on; columns of minibatches and hyperparameters may change."""
+        self.guards = Guards(self.agent, {*columns, *self.names})
+
+    def noting(self) -> AbstractContextManager[None]:
+        """Looks at what is read within the block, from now on; see `Guards.noting`."""
+        return nullcontext() if self.guards is None else self.guards.noting()
+
+    def note(self, example: Example) -> None:
+        """Evaluates an example, and looks at what that reads from now on.
+
+        Raises:
+            ValueError: Something that is read could change unseen, or is changed.
+        """
+        with self.noting():
+            self.evaluate(example.copied().batch, True)  # what is made at the first call is there then
+        before = dict(vars(self.agent))
+        with self.noting():
+            self.evaluate(example.copied().batch, example.due)
+        for name, value in vars(self.agent).items():
+            if name not in example.batch and before.get(name, self) is not value:
+                raise ValueError(f"__call__ sets self.{name}, which a recording cannot do")
+        changed = None if self.guards is None else self.guards.changed_by_itself()
+        if changed is not None:
+            raise ValueError(f"__call__ changes {changed}, which a recording cannot do")
 
     def __call__(self, example: Example) -> Evaluated:
         """Returns what an example gives, without the losses of groups that do not learn now."""
@@ -91,11 +124,10 @@ class OrdinaryWay:
         Raises:
             ValueError: They disagree.
         """
-        other = example.another()
         with self.undisturbed():
-            needed = self(other)
+            needed = self(example.another())
         with self.undisturbed(), torch.no_grad():
-            replayed = [tensor.clone() for tensor in run(*other.values)]
+            replayed = [tensor.clone() for tensor in run(*example.another().values)]
         found = unflattened(replayed, form_of(needed))
         check_near(flattened(found._replace(reported={})), flattened(needed._replace(reported={})), rtol)
 

@@ -17,9 +17,12 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from note_rl.learners.pytorch.recording.nodes import (
     MATRIX_PRODUCTS,
     PRODUCTS,
+    changed_by,
     changes_something,
     first_argument,
     gives_new_tensor,
+    is_kernel,
+    is_random,
     matters,
     name_of,
     work,
@@ -38,6 +41,8 @@ class Recording:
         captured: The tensors that the function read besides its inputs: these very objects, so that a replay follows
             them, not what they held.
         pure: Nothing was changed in place.
+        written: Which of the captured tensors and inputs, in this order, are changed in place.
+        is_random: Random numbers are drawn.
         num_calls: Kernel calls.
         num_elements: Numbers that were written by calls other than products of matrices.
         largest_product: Multiplications in the largest product of two matrices.
@@ -46,6 +51,8 @@ class Recording:
     module: fx.GraphModule
     captured: list[Tensor]
     pure: bool
+    written: list[int]
+    is_random: bool
     num_calls: int
     num_elements: int
     largest_product: int
@@ -62,6 +69,7 @@ def recorded(function: Callable[..., list[Tensor]], tensors: Sequence[Tensor], i
 
     Raises:
         RuntimeError: The function depends on what its tensors hold in a way that kernel calls cannot say.
+        ValueError: So do the shapes in it.
     """
     num = len(tensors)
     with warnings.catch_warnings():
@@ -71,6 +79,7 @@ def recorded(function: Callable[..., list[Tensor]], tensors: Sequence[Tensor], i
             module = make_fx(lambda *everything: function(*everything[num:]))(*tensors, *inputs)
     graph = module.graph
     graph.set_codegen(fx.graph.CodeGen())  # plain positional arguments and results
+    _check_shapes(graph)
     _drop_aliases(graph)
     _make_ordinary(graph)
     pure = not any(changes_something(node) for node in graph.nodes)
@@ -82,7 +91,37 @@ def recorded(function: Callable[..., list[Tensor]], tensors: Sequence[Tensor], i
     for node in graph.nodes:
         node.meta.clear()  # it holds examples of tensors, and with them their memory
     module = fx.GraphModule({}, graph)  # which owns no tensors
-    return Recording(module, captured, pure, num_calls, num_elements, largest_product)
+    written, draws = _written(graph), any(map(is_random, graph.nodes))
+    return Recording(module, captured, pure, written, draws, num_calls, num_elements, largest_product)
+
+
+def _check_shapes(graph: fx.Graph) -> None:
+    """Refuses calls that give a shape, or a number to Python, that is another for each minibatch."""
+    for node in graph.nodes:
+        tags = node.target.tags if is_kernel(node) else ()
+        if torch.Tag.data_dependent_output in tags or (torch.Tag.dynamic_output_shape in tags and _picks(node)):
+            raise ValueError(f"what {name_of(node)} gives depends on the minibatch in its shape")
+
+
+def _picks(node: fx.Node) -> bool:
+    """Whether a call with a shape of its own, if it takes entries by index, takes them by a mask."""
+    if node.target is not aten.index.Tensor:
+        return True
+    indices = [index.meta["val"] for index in node.args[1] if isinstance(index, fx.Node)]  # type: ignore[union-attr]
+    return any(index.dtype in (torch.bool, torch.uint8) for index in indices)
+
+
+def _written(graph: fx.Graph) -> list[int]:
+    """Returns which placeholders are changed in place, themselves or through views."""
+    placeholders = [node for node in graph.nodes if node.op == "placeholder"]
+    written = {_base(target) for node in graph.nodes if changes_something(node) for target in changed_by(node)}
+    return [index for index, node in enumerate(placeholders) if node in written]
+
+
+def _base(node: fx.Node) -> fx.Node:
+    """Returns the tensor that a view is of."""
+    source = first_argument(node)
+    return node if source is None or gives_new_tensor(node) else _base(source)
 
 
 def _drop_aliases(graph: fx.Graph) -> None:

@@ -1,65 +1,128 @@
 """What a recording depends on besides the contents of tensors, and whose losses depend on nothing else."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from operator import is_
 from typing import Any
 
-import numpy as np
 from torch import Tensor, nn
 
+from note_rl.learners.pytorch.modes import networks_in, networks_of
+from note_rl.learners.pytorch.recording.forms import ABSENT, can_change_within, form_of
+from note_rl.learners.pytorch.recording.layers import PLAIN, Layers, is_same
+from note_rl.learners.pytorch.recording.noting import Place, noted
 from note_rl.learners.pytorch.tensors import named_tensors
 
-_PLAIN = (int, float, bool, str, type(None), np.generic)
-_LOOKED_AT = (*_PLAIN, Tensor, nn.Module)
-_MISSING = object()
+_LOOKED_AT = (*PLAIN, Tensor, nn.Module)
+
+
+@dataclass
+class _Read:
+    """What a loss has read: where, and what was there."""
+
+    place: Place
+    value: Any
+    form: Any
+    changes_within: bool
+
+    def is_unchanged(self) -> bool:
+        now = self.place.value
+        if now is self.value and not self.changes_within:
+            return True
+        try:
+            return bool(form_of(now) == self.form)
+        except TypeError:  # something of another kind
+            return False
 
 
 class Guards:
-    """The numbers, words, tensors and networks that an agent consists of now.
+    """The numbers, words, tensors and networks that an agent consists of now, and what else its losses have read.
 
     Args:
-        agent: Its attributes are looked at; numbers within containers and other objects are not.
-        without: Names of attributes that may change.
+        agent: Whose.
+        inputs: Names of attributes that may change.
     """
 
-    def __init__(self, agent: Any, without: Collection[str]) -> None:
+    def __init__(self, agent: Any, inputs: Collection[str]) -> None:
+        self._agent = agent
         self._attributes = vars(agent)
         self._class = type(agent)
-        self._ignored = {*without, *agent._bookkeeping}
-        self._known = {*self._attributes, *self._ignored}
-        self._before = {
+        ignored = {*inputs, *agent._bookkeeping}
+        self._known = {*self._attributes, *ignored}
+        before = {
             name: value
             for name, value in self._attributes.items()
-            if name not in self._ignored and isinstance(value, _LOOKED_AT)
+            if name not in ignored and isinstance(value, _LOOKED_AT)
         }
+        self._names, self._values = list(before), list(before.values())
+        self._inputs = frozenset(inputs)
+        self._reads: dict[tuple[int, str], _Read] = {}
+        self._networks = networks_of(agent)
+        self._tensors = [tensor for _, tensor in named_tensors(agent)]
+        self._layers = Layers(self._networks, self._tensors)
 
     def is_unchanged(self) -> bool:
-        """Whether numbers and words are equal to those of then, tensors and networks the same objects."""
+        """Whether all is as it was, or equal; of tensors and networks, whether they are the same objects."""
         now = self._attributes
+        if not all(map(is_, map(now.get, self._names), self._values)) and not all(
+            is_same(now.get(name, ABSENT), value) for name, value in zip(self._names, self._values, strict=True)
+        ):
+            return False
         new = now.keys() - self._known
         if any(hasattr(self._class, name) for name in new):  # a new attribute hides one of the class
             return False
-        return all(is_same(now.get(name, _MISSING), value) for name, value in self._before.items())
+        return self._layers.are_unchanged() and all(map(_Read.is_unchanged, self._reads.values()))
 
+    @contextmanager
+    def noting(self) -> Iterator[None]:
+        """Notes what the agent reads within the block, and looks at it from now on.
 
-def is_same(now: Any, before: Any) -> bool:
-    """Equal numbers, words and the like, or the same object."""
-    return now is before or (type(now) is type(before) and isinstance(now, _PLAIN) and bool(now == before))
+        Raises:
+            ValueError: Something may not be recorded, as it changes in a way that cannot be seen.
+        """
+        with noted(self._agent, [layer for network in self._networks for layer in network.modules()]) as places:
+            yield
+        networks = len(self._networks)
+        for place in places:
+            self._look_at(place)
+        if len(self._networks) > networks:
+            self._layers = Layers(self._networks, self._tensors)
 
+    def _look_at(self, place: Place) -> None:
+        key = (id(place.owner), place.name)
+        if key in self._reads or (place.owner is self._agent and self._is_looked_at(place.name)):
+            return
+        value = place.value
+        try:
+            self._reads[key] = _Read(place, value, form_of(value), can_change_within(value))
+        except TypeError as error:
+            raise ValueError(f"it reads {place.title}: {error}") from None
+        known = set(map(id, self._networks))
+        self._networks += [network for network in networks_in([value]) if id(network) not in known]
 
-def parts_of(agent: Any) -> list[Any]:
-    """Returns all tensors of an agent, and whether each layer of its networks is training."""
-    return [*(layer.training for layer in _layers(agent)), *(tensor for _, tensor in named_tensors(agent))]
+    def _is_looked_at(self, name: str) -> bool:
+        """Whether an attribute of the agent is compared anyway, is an input, or was made by the loss itself."""
+        made = name in self._attributes and name not in self._known
+        return made or name in self._inputs or name in self._names
+
+    def changed_by_itself(self) -> str | None:
+        """Returns what the loss, called once more since it was noted, has changed besides the agent's attributes."""
+        for read in self._reads.values():
+            if not read.is_unchanged():
+                return read.place.title
+        return None if self._layers.are_unchanged() else "a layer"
 
 
 def declares_to_be_traceable(agent: Any) -> bool:
     """Whether the very class of the agent says so, and its networks are made of layers that are known here."""
     return bool(vars(type(agent)).get("traceable", False)) and all(
-        type(layer).__module__.startswith(("torch.nn.modules.", "note_rl."))
-        and not (layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks)
-        for layer in _layers(agent)
+        layer_is_known(layer) for network in networks_of(agent) for layer in network.modules()
     )
 
 
-def _layers(agent: Any) -> Iterable[nn.Module]:
-    networks = [value for value in vars(agent).values() if isinstance(value, nn.Module)]
-    return [layer for network in networks for layer in network.modules()]
+def layer_is_known(layer: nn.Module) -> bool:
+    """Whether a layer is one of torch.nn or of this project, and does nothing besides."""
+    hooks = layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks or layer._backward_pre_hooks
+    known = type(layer).__module__.startswith(("torch.nn.modules.", "note_rl."))
+    return known and "forward" not in vars(layer) and not hooks

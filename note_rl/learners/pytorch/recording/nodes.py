@@ -34,6 +34,17 @@ def changes_something(node: fx.Node) -> bool:
     return isinstance(node.target, torch._ops.OpOverload) and bool(node.target._schema.is_mutable)
 
 
+def changed_by(node: fx.Node) -> list[fx.Node]:
+    """Returns the tensors that a call, which changes something, writes into."""
+    schema = node.target._schema  # type: ignore[union-attr]
+    given = {argument.name: value for argument, value in zip(schema.arguments, node.args, strict=False)} | node.kwargs
+    found: list[fx.Node] = []
+    for argument in schema.arguments:
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            fx.map_arg(given.get(argument.name), found.append)
+    return found
+
+
 def is_random(node: fx.Node) -> bool:
     """Whether the call draws random numbers."""
     return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags

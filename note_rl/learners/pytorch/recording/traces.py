@@ -1,12 +1,13 @@
 """Decides when gradient steps of the PyTorch learner are replayed from a recording, and sees to it that they may be.
 
-A recording freezes what Python did: branches, numbers, the tensors it read. So it is made anew when a number, a tensor
-or a network of the agent has been exchanged, it is compared with the ordinary way before it is used, and unless
-`jit_compile=True` asks for it, only agents are recorded whose classes say that nothing else goes into their losses.
+A recording freezes what Python did: branches, numbers, the tensors it read. So what is read is noted, looked at before
+each update block, and recorded anew where it has changed; what changes unseen is not recorded (see `guards`). Each
+recording is compared with the ordinary way before it is used. Unless `jit_compile=True` asks for it, only agents are
+recorded whose classes declare it, made of layers that are known here.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,8 +20,10 @@ from note_rl.learners.pytorch.optimizer_step import Stepper
 from note_rl.learners.pytorch.recording.compiled import pays
 from note_rl.learners.pytorch.recording.compiling import Compiling, Trace, in_short
 from note_rl.learners.pytorch.recording.examples import Example, OrdinaryWay
+from note_rl.learners.pytorch.recording.failing import ReplayError
 from note_rl.learners.pytorch.recording.graph import recorded
-from note_rl.learners.pytorch.recording.guards import Guards, declares_to_be_traceable, is_same, parts_of
+from note_rl.learners.pytorch.recording.guards import declares_to_be_traceable
+from note_rl.learners.pytorch.recording.layers import is_same
 from note_rl.learners.pytorch.recording.playback import replay
 from note_rl.learners.pytorch.recording.products import LEAST_WORK, MKL, ONEDNN
 from note_rl.learners.pytorch.recording.whole import WholeStep
@@ -30,8 +33,7 @@ _log = logging.getLogger(__name__)
 
 _WORTH_RECORDING = 2_000  # gradient steps to come: recording takes 0.1 to 0.5 s and saves 0.1 to 0.5 ms per step
 _MAX_TRACES = 20
-_NOT_TRACEABLE = (RuntimeError, TypeError, ValueError, AttributeError, LookupError)
-_MISSING = object()
+_NOT_TRACEABLE = (RuntimeError, TypeError, ValueError, AttributeError, LookupError, AssertionError)
 _ORDINARY = (0, 0)
 
 
@@ -41,19 +43,22 @@ class Traces:
 
     Args:
         ordinary: The way in which its losses are evaluated otherwise.
+
+    Attributes:
+        num_traces: How often a step was recorded.
+        given_up: Whether all steps are taken the ordinary way from now on.
     """
 
     ordinary: OrdinaryWay
     num_traces: int = 0  # a change of hyperparameters must not add to it
+    given_up: bool = False
     _jit: Any = False
     _matmul: str = MKL
     _known: dict[tuple[Any, ...], Trace] = field(default_factory=dict)
-    _watched: Guards | None = None
     _prepared: list[Any] = field(default_factory=list)
     _num_since: int = 0  # traces since then
     _expected: float = 0.0
     _resumed: tuple[int, int] = _ORDINARY  # stages that an earlier process had reached
-    _given_up: bool = False
 
     def __post_init__(self) -> None:
         self._compiling = Compiling(self.ordinary)
@@ -76,13 +81,13 @@ class Traces:
             steppers: The optimizers whose steps may become a part of compiled code; none: they are not to.
         """
         self._compiling.steppers = steppers
-        self._jit = jit is True or (jit == "auto" and declares_to_be_traceable(self.ordinary.agent) and "auto")
+        self._jit = jit
         self._matmul, names = matmul, tuple(of_the_agent(hyperparameters))
         self.ordinary.names = names
-        prepared = [self._jit, self._matmul, names, *further, *parts_of(self.ordinary.agent)]
+        prepared = [self._jit, self._matmul, *names, *further]
         if len(prepared) != len(self._prepared) or not all(map(is_same, prepared, self._prepared)):
             self._known.clear()
-            self._watched = None
+            self.ordinary.guards = None
             self._num_since = 0
             self._resumed = _ORDINARY
             self._prepared = prepared
@@ -123,13 +128,8 @@ class Traces:
         """
         begun = bool(self._known) or any(self._resumed)
         worthwhile = self._jit is True or begun or self._expected >= _WORTH_RECORDING
-        if not self._jit or self._given_up or not worthwhile:
+        if not self._jit or self.given_up or not worthwhile or not self._follows(columns):
             return None
-        if not self.up_to_date():
-            if self._watched is not None:  # something has changed since then
-                self._resumed = _ORDINARY
-            self._known.clear()
-            self._watched = Guards(self.ordinary.agent, {*columns, *self.ordinary.names})
         scalars = [torch.tensor(hyperparameters[name], dtype=torch.float64) for name in self.ordinary.names]
         first = {name: values[0] for name, values in columns.items()}
         shape = tuple((name, values.shape, values.stride(), values.dtype) for name, values in first.items())
@@ -137,13 +137,26 @@ class Traces:
             stay = {all_learn for all_learn, synced in zip(due, sync, strict=True) if not synced}
             traces = {one: self._trace(shape, Example(first, one, scalars), one in stay) for one in set(due)}
         except _NOT_TRACEABLE as error:
-            self._give_up(error)
+            self._give_up(f"it cannot be recorded: {in_short(error)}")
             return None
         return Replays(traces, scalars)
 
+    def _follows(self, columns: Iterable[str]) -> bool:
+        """Forgets what was recorded if something is no longer as it was; returns whether steps may be recorded."""
+        if self.up_to_date():
+            return True
+        if self.ordinary.guards is not None:  # something has changed since then
+            self._resumed = _ORDINARY
+        self._known.clear()
+        self.ordinary.guards = None
+        if self._jit == "auto" and not declares_to_be_traceable(self.ordinary.agent):
+            return False
+        self.ordinary.watch(columns)
+        return True
+
     def up_to_date(self) -> bool:
-        """Whether the agent's numbers, tensors and networks are those at the time of recording."""
-        return self._watched is not None and self._watched.is_unchanged()
+        """Whether all that recordings depend on is as it was when they were made."""
+        return self.ordinary.guards is not None and self.ordinary.guards.is_unchanged()
 
     def _trace(self, shape: Any, example: Example, targets_stay: bool) -> Trace:
         trace = self._known.get((shape, example.due))
@@ -171,7 +184,7 @@ class Traces:
         """Returns a trace that was compared with the ordinary way.
 
         Raises:
-            ValueError: It does not agree, or `__call__` leaves something behind on the agent.
+            ValueError: It does not agree, or what `__call__` reads or changes cannot be seen.
             RuntimeError: What `__call__` does cannot be recorded.
         """
         forms: list[Evaluated] = []
@@ -182,22 +195,22 @@ class Traces:
 
         agent = self.ordinary.agent
         with self.ordinary.undisturbed():
-            self.ordinary.evaluate(example.batch, True)  # what is made at the first call is there then
-            before = dict(vars(agent))
+            self.ordinary.note(example)
             tensors = {id(tensor): tensor for _, tensor in named_tensors(agent)}
-            recording = recorded(step, list(tensors.values()), example.values)
-            changed = [name for name, value in vars(agent).items() if before.get(name, _MISSING) is not value]
-            if changed:
-                raise ValueError(f"__call__ sets self.{changed[0]}, which a recording cannot do")
+            recording = recorded(step, list(tensors.values()), example.copied().values)
         with self.ordinary.undisturbed():  # replaying tries the kernels, and random ones draw
             run = replay(recording, example.values, self._matmul)
         self.ordinary.check(run, example, 1e-5)
         return Trace(run, form_of(forms[-1]), recording)
 
-    def _give_up(self, error: Exception) -> None:
-        self._given_up = True
+    def fail(self, error: ReplayError) -> None:
+        """Hears that a recorded step could not be repeated."""
+        self._give_up(f"a recorded step failed: {in_short(error)}")
+
+    def _give_up(self, reason: str) -> None:
+        self.given_up = True
         self._known.clear()
-        _log.warning("jit_compile: this agent's update runs eagerly, it cannot be recorded: %s", in_short(error))
+        _log.warning("jit_compile: this agent's update runs eagerly, %s", reason)
 
 
 @dataclass

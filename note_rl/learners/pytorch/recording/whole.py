@@ -17,8 +17,9 @@ from note_rl.learners.pytorch.evaluated import Evaluated, TakenStep, flattened, 
 from note_rl.learners.pytorch.optimizer_step import FlushedSubnormals, Stepper
 from note_rl.learners.pytorch.recording.compiled import compiled
 from note_rl.learners.pytorch.recording.examples import Example, OrdinaryWay, check_near
+from note_rl.learners.pytorch.recording.failing import FAILURES, ReplayError
 from note_rl.learners.pytorch.recording.graph import recorded
-from note_rl.learners.pytorch.tensors import named_tensors
+from note_rl.learners.pytorch.tensors import named_tensors, random_state, set_random_state
 
 _LARGEST = 30_000  # numbers that learn
 
@@ -32,24 +33,36 @@ class WholeStep:
         form: Of what it returns.
         followed: The optimizers whose step it takes, and what that changes.
         moves_targets: Whether it calls update_param(), too.
+        is_random: Whether it draws random numbers.
     """
 
     run: Callable[..., list[Tensor]]
     form: Evaluated
     followed: Sequence[tuple[Adam, Slots]]
     moves_targets: bool
+    is_random: bool
 
     def fits(self) -> bool:
         """Whether the optimizers, whose update block has begun, are as they were when it was made."""
         return all(adam.is_there(slots) and slots.alike is not None for adam, slots in self.followed)
 
     def __call__(self, values: Sequence[Tensor]) -> TakenStep:
-        """Takes the step, unless a loss is not finite; `count` has to follow if it was taken."""
+        """Takes the step, unless a loss is not finite; `count` has to follow if it was taken.
+
+        Raises:
+            ReplayError: The program does not take these inputs, which it looks at before it changes anything.
+        """
+        device = values[0].device
+        random = random_state(device) if self.is_random else {}
         for adam, slots in self.followed:
             adam.announce(slots)
         numbers = [adam.numbers for adam, _ in self.followed]
-        with torch.inference_mode(), FlushedSubnormals():
-            given = unflattened(self.run(*values, *numbers), self.form)
+        try:
+            with torch.inference_mode(), FlushedSubnormals():
+                given = unflattened(self.run(*values, *numbers), self.form)
+        except FAILURES as error:
+            set_random_state(device, random)
+            raise ReplayError(str(error)) from error
         return TakenStep(given.losses, given.td_error, given.ratio, given.reported)
 
     def count(self) -> None:
@@ -106,7 +119,7 @@ class WholeSteps:
         Raises:
             Exception: Of any kind: it cannot be recorded or compiled.
         """
-        inputs = example.values
+        inputs = example.copied().values
         forms: list[Evaluated] = []
         everything = self._everything(followed)
         targets = self._targets(followed) if moves_targets else []
@@ -129,7 +142,7 @@ class WholeSteps:
             recording = recorded(step, everything, all_inputs)
         with self._undisturbed(everything):
             run = compiled(recording, all_inputs)
-        return WholeStep(run, form_of(forms[-1]), followed, moves_targets)
+        return WholeStep(run, form_of(forms[-1]), followed, moves_targets, recording.is_random)
 
     def _everything(self, followed: Sequence[tuple[Adam, Slots]]) -> list[Tensor]:
         """Returns all tensors that a step may change."""
@@ -149,7 +162,8 @@ class WholeSteps:
         with self._undisturbed([*learning, *others]), torch.no_grad():
             torch._foreach_add_(learning, 1.0)
             before = [tensor.clone() for tensor in others]
-            self._agent.update_param()
+            with self._ordinary.noting():
+                self._agent.update_param()
             return [tensor for tensor, values in zip(others, before, strict=True) if not torch.equal(tensor, values)]
 
     def _move(self, targets: Sequence[Tensor], sound: Tensor) -> None:
@@ -165,10 +179,9 @@ class WholeSteps:
         Raises:
             ValueError: They disagree.
         """
-        other = example.another()
 
         def ordinary() -> Evaluated:
-            evaluated = self._ordinary(other)
+            evaluated = self._ordinary(example.another())
             for stepper, direction in zip(steppers, evaluated.directions, strict=True):
                 stepper.follow(direction)
             if whole.moves_targets:
@@ -179,7 +192,7 @@ class WholeSteps:
         adams = {id(adam) for adam, _ in whole.followed}
         with smooth_steps([stepper for stepper in steppers if id(stepper.adam) in adams]):
             expected = self._outcome(ordinary, whole.followed)
-            found = self._outcome(lambda: whole(other.values), whole.followed)
+            found = self._outcome(lambda: whole(example.another().values), whole.followed)
         check_near(found, expected, 1e-3)
 
     def _outcome(

@@ -1,0 +1,225 @@
+"""What a loss reads besides its arguments, noted while it is called once in the ordinary way.
+
+Attributes of the agent and of layers of its own are seen when they are looked up; globals, and variables of functions
+around a function, are read from the code of whatever is called that is neither of torch nor of this project.
+"""
+
+import dis
+import gc
+import random
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import CellType, CodeType, FrameType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from note_rl.learners.pytorch.recording.forms import ABSENT
+from note_rl.learners.reads import reads_of
+
+_KNOWN = {"torch", "numpy", "note_rl", *sys.stdlib_module_names}  # nothing that changes is read by what is in these
+_OUT_OF_TENSORS = {Tensor.numpy: "numpy()", Tensor.__array__: "numpy()", Tensor.tolist: "tolist()"}
+_NEVER_THE_SAME = ("numpy.random", "random", "secrets", "time", "os")  # what modules give
+_ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a value was looked up.
+
+    Attributes:
+        owner: The object, class or module, the globals, or the cell of a variable.
+        name: The value's.
+        title: What the reader's own code calls it.
+    """
+
+    owner: Any
+    name: str
+    title: str
+
+    @property
+    def value(self) -> Any:
+        """What is there now."""
+        if isinstance(self.owner, CellType):
+            try:
+                return self.owner.cell_contents
+            except ValueError:  # it is empty
+                return ABSENT
+        return (self.owner if isinstance(self.owner, dict) else vars(self.owner)).get(self.name, ABSENT)
+
+
+@contextmanager
+def noted(agent: Any, layers: Sequence[nn.Module]) -> Iterator[list[Place]]:
+    """Notes what is read within the block, in which the agent's own functions are called.
+
+    Yields:
+        The places, all of them after the block.
+
+    Raises:
+        ValueError: Something is read or changed that is another each time.
+    """
+    owners = [agent, *(layer for layer in layers if not is_known(type(layer).__module__, "torch"))]
+    places: list[Place] = []
+    functions = _Functions()
+    before = _drawn()
+    with reads_of(owners) as names, functions.noted(), _NothingRead():
+        yield places
+    if _drawn() != before:
+        raise ValueError("it draws random numbers from elsewhere than torch")
+    places += [place for owner, read in zip(owners, names, strict=True) for place in _attributes(owner, read)]
+    places += functions.places
+
+
+def is_known(module: str, *names: str) -> bool:
+    """Whether a module is one of these packages; of all that are known by default."""
+    return module.partition(".")[0] in (names or _KNOWN)
+
+
+def _drawn() -> Any:
+    """Returns the state of NumPy's and Python's random numbers."""
+    return _comparable(np.random.get_state(legacy=False)), random.getstate()  # noqa: NPY002 (a loss may draw from it)
+
+
+def _comparable(state: Any) -> Any:
+    if isinstance(state, dict):
+        return {name: _comparable(value) for name, value in state.items()}
+    return state.tobytes() if isinstance(state, np.ndarray) else state
+
+
+class _NothingRead(TorchFunctionMode):
+    """Refuses to read numbers out of tensors into NumPy or Python, past what records kernels."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in _OUT_OF_TENSORS:
+            raise ValueError(f"it reads numbers out of a tensor, by .{_OUT_OF_TENSORS[func]}")
+        return func(*args, **(kwargs or {}))
+
+
+def _attributes(owner: Any, names: Mapping[str, None]) -> Iterator[Place]:
+    """Yields where an object, or else its class, has these attributes."""
+    is_layer, own = isinstance(owner, nn.Module), vars(owner)
+    called = type(owner).__name__ if is_layer else "self"
+    passing = () if is_layer else owner._bookkeeping
+    for name in names:
+        kind = next((kind for kind in type(owner).__mro__ if name in vars(kind)), None)
+        if name.startswith("__") or name in (_OF_EVERY_LAYER if is_layer else _HANDED_OVER):
+            continue
+        if name in passing or (kind is not None and _is_counted(kind, name)):
+            raise ValueError(f"it reads {called}.{name}, which changes while the agent trains")
+        if name in own or kind is None:
+            yield Place(owner, name, f"{called}.{name}")
+        elif not isinstance(vars(kind)[name], FunctionType) or not is_known(kind.__module__):
+            yield Place(kind, name, f"{called}.{name}")
+
+
+def _is_counted(kind: type, name: str) -> bool:
+    """Whether an attribute is one of those by which every agent tells of its training."""
+    return kind.__module__.startswith("note_rl.training.") and not isinstance(vars(kind)[name], FunctionType)
+
+
+class _Functions:
+    """Notes what is called that is not known, and from its code what that reads outside itself.
+
+    Attributes:
+        places: Globals, and variables of functions around.
+    """
+
+    def __init__(self) -> None:
+        self.places: list[Place] = []
+        self._codes: dict[int, CodeType] = {}  # of all that was called
+        self._unknown: list[CodeType] = []
+        self._set: list[tuple[dict[str, Any], str, Any]] = []  # globals that are set, with what they were
+        self._set_around: list[tuple[CellType, Any]] = []  # variables of functions around, likewise
+        self._refused: str | None = None
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """Takes note within the block; afterwards globals are as they were.
+
+        Raises:
+            ValueError: Something is set, or is another each time.
+        """
+        profiler = sys.getprofile()
+        sys.setprofile(self._profile)
+        try:
+            yield
+        finally:
+            sys.setprofile(profiler)
+            for scope, name, value in self._set:
+                scope.pop(name, None)
+                if value is not ABSENT:
+                    scope[name] = value
+            for cell, value in self._set_around:
+                cell.cell_contents = value
+        if self._refused is not None:
+            raise ValueError(self._refused)
+
+    def _profile(self, frame: FrameType, event: str, _: Any) -> None:
+        code = frame.f_code
+        if event != "call" or id(code) in self._codes:
+            return
+        self._codes[id(code)] = code
+        if not is_known(frame.f_globals.get("__name__", "")):
+            self._unknown.append(code)
+            self._globals_of(code, frame.f_globals)
+            self._variables_of(code)
+
+    def _globals_of(self, code: CodeType, scope: dict[str, Any]) -> None:
+        calls = list(dis.get_instructions(code))
+        for at, call in enumerate(calls):
+            if call.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
+                self._set.append((scope, call.argval, scope.get(call.argval, ABSENT)))
+                self._refused = f"it sets the global {call.argval}"
+            elif call.opname in ("LOAD_GLOBAL", "LOAD_NAME") and call.argval in scope:
+                names = [call.argval]
+                for further in calls[at + 1 :]:
+                    if further.opname not in _ATTRIBUTES:
+                        break
+                    names.append(further.argval)
+                self._note(scope, names)
+
+    def _note(self, scope: dict[str, Any], names: Sequence[str]) -> None:
+        """Notes a global, or an attribute of a module or class that is not known."""
+        place = Place(scope, names[0], f"the global {names[0]}")
+        self.places.append(place)
+        for name in names[1:]:
+            value = place.value
+            if isinstance(value, ModuleType) and is_known(value.__name__):
+                found = getattr(value, name, None)
+                if (found.__name__ if isinstance(found, ModuleType) else value.__name__) in _NEVER_THE_SAME:
+                    self._refused = f"it reads {place.title.removeprefix('the global ')}.{name}, another each time"
+                    return
+                place = Place(value, name, f"{place.title}.{name}")
+                continue
+            owners = [value] if isinstance(value, ModuleType) else getattr(value, "__mro__", ())
+            owner = next((one for one in owners if name in vars(one)), None)
+            if not isinstance(value, (ModuleType, type)) or owner is None:
+                return
+            place = Place(owner, name, f"{place.title}.{name}")
+            self.places.append(place)
+
+    def _variables_of(self, code: CodeType) -> None:
+        """Notes variables of functions around, but for those that are called here, whose variables are made anew."""
+        if not code.co_freevars or self._is_within(code):
+            return
+        stored = {call.argval for call in dis.get_instructions(code) if call.opname == "STORE_DEREF"}
+        for function in gc.get_referrers(code):  # a frame does not tell which function it runs
+            if not isinstance(function, FunctionType) or function.__code__ is not code:
+                continue
+            for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+                place = Place(cell, name, f"{name}, a variable of the function around it")
+                self.places.append(place)
+                if name in stored:
+                    self._set_around.append((cell, place.value))
+                    self._refused = f"it sets {place.title}"
+
+    def _is_within(self, code: CodeType) -> bool:
+        return any(code is constant for outer in self._unknown for constant in outer.co_consts)
+
+
+_OF_EVERY_LAYER = frozenset(vars(nn.Module()))
+_HANDED_OVER = ("prioritized_replay", "_reports")

@@ -1,0 +1,341 @@
+"""What a loss reads besides tensors is followed, or refused by name and evaluated eagerly; to the last bit."""
+
+import functools
+import logging
+import math
+import random
+import time
+import types
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from note_rl.agents.pytorch import DQN
+from note_rl.seeding import seed_everything
+from tests.note_rl.learners.test_pytorch_traced import Custom, assert_same_state, learner_of, minibatches
+
+SCALE = 1.0
+TABLE = {"scale": [1.0]}
+NETWORK = nn.Linear(4, 1)
+SPACE = types.SimpleNamespace(scale=1.0)
+
+
+class Constants:
+    scale = 1.0
+
+
+@dataclass
+class Numbers:
+    scale: float = 1.0
+
+
+def doubled(values):
+    return 2 * values
+
+
+def tripled(values):
+    return 3 * values
+
+
+def times(values, by):
+    return by * values
+
+
+def enclosed():
+    """Returns a loss that reads a variable of the function around it, and what sets that."""
+    scale = 1.0
+
+    def loss(agent, s, r):
+        return scale * (s @ agent.w - r).square()
+
+    def change(agent):
+        nonlocal scale
+        scale = 5.0
+
+    return loss, change
+
+
+def enclosed_counter():
+    count = 0
+
+    def loss(agent, s, r):
+        nonlocal count
+        count += 1
+        return count * (s @ agent.w - r).square()
+
+    return loss
+
+
+def of_scale(read):
+    return lambda agent, s, r: read(agent) * (s @ agent.w - r).square()
+
+
+class Reading(Custom):
+    """Has something of each kind that a loss may read."""
+
+    traceable = True
+    of_class = 1.0
+
+    def __init__(self, loss):
+        super().__init__(loss)
+        self.pair, self.entries, self.numbers = (1.0, 2.0), {"scale": 1.0, "inner": [1.0]}, [1.0, 2.0]
+        self.array, self.constants = np.array([1.0, 2.0]), Numbers()
+        self.function, self.partial = doubled, functools.partial(times, by=1.0)
+        self.tensors = {"scale": torch.tensor(1.0)}
+        self.space = types.SimpleNamespace(scale=1.0)
+        self.queue, self.generator = deque([1.0]), np.random.default_rng(0)
+
+
+def set_global(agent):
+    global SCALE
+    SCALE = 5.0
+
+
+def begin_anew():
+    global SCALE
+    SCALE, TABLE["scale"][:] = 1.0, [1.0]
+    Constants.scale = Reading.of_class = 1.0
+    NETWORK._forward_hooks.clear()
+
+
+FOLLOWED = {
+    "tuple": (of_scale(lambda agent: agent.pair[0]), lambda agent: setattr(agent, "pair", (5.0, 2.0))),
+    "entry": (of_scale(lambda agent: agent.entries["scale"]), lambda agent: agent.entries.update(scale=5.0)),
+    "deep": (of_scale(lambda agent: agent.entries["inner"][0]), lambda agent: agent.entries["inner"].insert(0, 5.0)),
+    "dict": (of_scale(lambda agent: agent.entries["scale"]), lambda agent: setattr(agent, "entries", {"scale": 5.0})),
+    "list": (of_scale(lambda agent: agent.numbers[0]), lambda agent: agent.numbers.insert(0, 5.0)),
+    "array in place": (of_scale(lambda agent: float(agent.array[0])), lambda agent: agent.array.fill(5.0)),
+    "array": (of_scale(lambda agent: float(agent.array[0])), lambda agent: setattr(agent, "array", np.full(2, 5.0))),
+    "dataclass": (of_scale(lambda agent: agent.constants.scale), lambda agent: setattr(agent.constants, "scale", 5.0)),
+    "tensor in a dict": (
+        of_scale(lambda agent: agent.tensors["scale"]),
+        lambda agent: agent.tensors.update(scale=torch.tensor(5.0)),
+    ),
+    "function": (
+        lambda agent, s, r: agent.function((s @ agent.w - r).square()),
+        lambda agent: setattr(agent, "function", tripled),
+    ),
+    "partial": (
+        lambda agent, s, r: agent.partial((s @ agent.w - r).square()),
+        lambda agent: setattr(agent, "partial", functools.partial(times, by=5.0)),
+    ),
+    "class attribute": (of_scale(lambda agent: agent.of_class), lambda agent: setattr(Reading, "of_class", 5.0)),
+    "class attribute hidden": (of_scale(lambda agent: agent.of_class), lambda agent: setattr(agent, "of_class", 5.0)),
+    "attribute of another class": (
+        of_scale(lambda agent: Constants.scale),
+        lambda agent: setattr(Constants, "scale", 5.0),
+    ),
+    "global": (of_scale(lambda agent: SCALE), set_global),
+    "global container": (
+        of_scale(lambda agent: TABLE["scale"][0]),
+        lambda agent: TABLE["scale"].__setitem__(0, 5.0),
+    ),
+    "global network": (
+        lambda agent, s, r: (s @ agent.w - NETWORK(s)[:, 0]).square(),
+        lambda agent: NETWORK.register_forward_hook(lambda layer, inputs, output: output + 5.0),
+    ),
+    "not there": (
+        of_scale(lambda agent: getattr(agent, "later", 1.0)),
+        lambda agent: setattr(agent, "later", 5.0),
+    ),
+}
+
+
+def learned(loss, change, jit):
+    begin_anew()
+    seed_everything(0)
+    learner = learner_of(Reading(loss), jit)
+    for seed in range(3):
+        learner.update(minibatches(seed=seed), {})
+        if seed == 0:
+            change(learner.agent)
+    return learner
+
+
+@pytest.mark.parametrize(("loss", "change"), FOLLOWED.values(), ids=FOLLOWED)
+def test_what_is_read_is_followed(loss, change):
+    traced, plain = (learned(loss, change, jit) for jit in ("auto", False))
+    assert traced.num_traces == 2
+    assert_same_state(plain, traced, rtol=0)
+    assert not torch.equal(plain.agent.w, learned(loss, lambda agent: None, False).agent.w), "it changes nothing"
+
+
+def test_a_variable_of_the_function_around_is_followed():
+    traced, plain = (learned(*enclosed(), jit) for jit in ("auto", False))
+    assert traced.num_traces == 2
+    assert_same_state(plain, traced, rtol=0)
+
+
+def test_what_stays_is_recorded_once():
+    def loss(agent, s, r):
+        scale = agent.pair[0] * agent.entries["inner"][0] * agent.array[1].item() * agent.constants.scale * SCALE
+        return agent.partial(agent.function(scale * math.pi * (s @ agent.w - r).square()))
+
+    def change(agent):
+        agent.pair, agent.constants, agent.numbers = (1.0, 2.0), Numbers(), [7.0]
+        agent.space.scale = 5.0
+
+    traced = learned(loss, change, "auto")
+    assert traced.num_traces == 1
+    assert_same_state(learned(loss, change, False), traced, rtol=0)
+
+
+def counting(agent, s, r):
+    agent.entries["scale"] += 1.0
+    return agent.entries["scale"] * (s @ agent.w - r).square()
+
+
+def growing(agent, s, r):
+    agent.numbers.append(1.0)
+    return len(agent.numbers) * (s @ agent.w - r).square()
+
+
+def counting_in_a_namespace(agent, s, r):
+    agent.space.scale += 1.0
+    return agent.space.scale * (s @ agent.w - r).square()
+
+
+def setting_a_global(agent, s, r):
+    global SCALE
+    SCALE += 1.0
+    return SCALE * (s @ agent.w - r).square()
+
+
+def branching(agent, s, r):
+    loss = (s @ agent.w - r).square()
+    return loss if loss.detach().numpy().mean() > 1.0 else 2 * loss
+
+
+REFUSED = {
+    "gradient steps": (of_scale(lambda agent: 1 + agent.num_gradient_steps), "self.num_gradient_steps, which changes"),
+    "environment steps": (of_scale(lambda agent: 1 + agent.num_env_steps), "self.num_env_steps, which changes"),
+    "episodes": (of_scale(lambda agent: 1 + agent.num_episodes), "self.num_episodes, which changes"),
+    "returns": (of_scale(lambda agent: 1 + len(agent.reward_list)), "self.reward_list, which changes"),
+    "namespace": (of_scale(lambda agent: agent.space.scale), "self.space: SimpleNamespace, which could change unseen"),
+    "global namespace": (of_scale(lambda agent: SPACE.scale), "the global SPACE: SimpleNamespace"),
+    "queue": (of_scale(lambda agent: agent.queue[0]), "self.queue: deque"),
+    "generator": (of_scale(lambda agent: agent.generator.random()), "self.generator: Generator"),
+    "numpy.random": (of_scale(lambda agent: np.random.rand()), "np.random"),  # noqa: NPY002
+    "random": (of_scale(lambda agent: random.random()), "random.random"),
+    "time": (of_scale(lambda agent: time.time() * 1e-9), "time.time"),
+    "entry set": (counting, "changes self.entries"),
+    "list grown": (growing, "changes self.numbers"),
+    "namespace set": (counting_in_a_namespace, "self.space: SimpleNamespace"),
+    "global set": (setting_a_global, "sets the global SCALE"),
+    "numpy()": (branching, "reads numbers out of a tensor, by .numpy()"),
+    "asarray": (of_scale(lambda agent: float(np.asarray(agent.w.detach())[0])), "by .numpy()"),
+    "tolist": (of_scale(lambda agent: agent.w.tolist()[0]), "by .tolist()"),
+    "nonzero": (lambda agent, s, r: (s @ agent.w)[torch.nonzero(r > 0)].square().mean(), "what nonzero gives depends"),
+    "mask": (lambda agent, s, r: (s @ agent.w)[r > 0].square().mean(), "what index gives depends"),
+    "masked_select": (lambda agent, s, r: (s @ agent.w).masked_select(r > 0).square().mean(), "masked_select"),
+    "equal": (of_scale(lambda agent: 1.0 + torch.equal(agent.w, agent.w.abs())), "get value out of a tracing tensor"),
+}
+
+
+@pytest.mark.parametrize(("loss", "reason"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_seen_is_refused_by_name_and_changes_nothing(loss, reason, caplog):
+    states = []
+    for jit in (False, "auto"):
+        begin_anew()
+        random.seed(0)
+        seed_everything(0)
+        learner = learner_of(Reading(loss), jit)
+        with caplog.at_level(logging.WARNING):
+            for seed in range(2):
+                learner.update(minibatches(seed=seed), {})
+        agent = learner.agent
+        states.append([agent.entries, agent.numbers, agent.space.scale, SCALE, np.random.rand(), random.random()])  # noqa: NPY002
+        states.append(agent.w.tolist() if "time" not in reason else [])
+    assert states[:2] == states[2:]
+    (line,) = caplog.messages
+    assert reason in line
+
+
+def test_a_variable_of_the_function_around_that_is_set_is_refused(caplog):
+    weights = []
+    for jit in (False, "auto"):
+        learner = learner_of(Custom(enclosed_counter()), jit)
+        learner.update(minibatches(), {})
+        weights.append(learner.agent.w.tolist())
+    assert weights[0] == weights[1]
+    assert "sets count, a variable of the function around it" in caplog.text
+
+
+class Tempered(nn.Module):
+    """A layer with numbers of its own, one of which it may count up."""
+
+    def __init__(self, shape, outputs, counts=False):
+        super().__init__()
+        self.linear, self.temperature, self.options = nn.Linear(*shape, outputs), 1.0, {"shift": 0.0}
+        self.counts, self.calls, self.hidden = counts, 0, torch.zeros(())
+
+    def forward(self, x):
+        if self.counts == "calls":
+            self.calls += 1
+        y = self.linear(x) * self.temperature + self.options["shift"] + self.calls
+        if self.counts == "hidden":
+            y = y + self.hidden
+            self.hidden = y.detach().mean()
+        return y
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda agent: setattr(agent.q_net, "temperature", 3.0),
+        lambda agent: agent.q_net.options.update(shift=3.0),
+        lambda agent: setattr(agent.q_net, "linear", nn.Sequential(agent.q_net.linear, nn.Tanh())),
+        lambda agent: agent.target_q_net.register_forward_hook(lambda layer, inputs, output: 3 * output),
+    ],
+    ids=["number", "entry", "layer", "hook"],
+)
+def test_numbers_of_own_layers_are_followed(change, replayed):
+    learners = []
+    for jit in (False, True):
+        seed_everything(0)
+        learner = learner_of(DQN(network=Tempered), jit)
+        for seed in range(3):
+            learner.update(minibatches(seed=seed, sync=(False, True)), {})
+            if seed == 0:
+                change(learner.agent)
+        learners.append(learner)
+    assert learners[1].num_traces == 2
+    assert_same_state(*learners, rtol=0)
+
+
+@pytest.mark.parametrize(("counts", "reason"), [("calls", "Tempered.calls"), ("hidden", "Tempered.hidden")])
+def test_a_layer_that_counts_is_evaluated_eagerly(counts, reason, replayed, caplog):
+    learners = []
+    for jit in (False, True):
+        seed_everything(0)
+        learner = learner_of(DQN(network=functools.partial(Tempered, counts=counts)), jit)
+        learner.update(minibatches(), {})
+        learners.append(learner)
+    assert learners[0].agent.q_net.calls == learners[1].agent.q_net.calls
+    assert_same_state(*learners, rtol=0)
+    assert f"changes {reason}" in caplog.text
+
+
+def test_a_loss_that_changes_its_argument_learns_from_the_true_rewards():
+    def loss(agent, s, r):
+        r.mul_(0.5)
+        return (s @ agent.w - r).square()
+
+    samples = [minibatches(), minibatches()]
+    learners = [learner_of(Custom(loss), jit) for jit in (False, "auto")]
+    for learner, sample in zip(learners, samples, strict=True):
+        learner.update(sample, {})
+    assert_same_state(*learners, rtol=0)
+    np.testing.assert_array_equal(samples[1].reward, 0.5 * minibatches().reward)
+    np.testing.assert_array_equal(samples[0].reward, samples[1].reward)
+
+
+@pytest.fixture
+def replayed(monkeypatch):
+    """Without a compiler jit_compile=True replays."""
+    monkeypatch.setattr("note_rl.learners.pytorch.recording.compiled.has_compiler", lambda: False)
+    monkeypatch.setattr("note_rl.learners.pytorch.recording.compiling.Compiling.__call__", lambda *_: None)
