@@ -39,9 +39,11 @@ class RL_pytorch(Agent):  # noqa: N801 (the manuals' name)
     - networks are in train mode within `__call__`, if they learn, and in eval mode otherwise: in `action`, `value` and
       `reward`, and target networks always. Layers that you put into eval mode within a network stay so, and all are as
       you left them afterwards;
-    - optionally the class attribute `traceable = True`: `__call__` does the same with every minibatch and reads nothing
-      but tensors, scheduled values and plain numbers of the agent, so that jit_compile="auto" may record its steps.
-      Each class says it for itself, as a subclass may override what is recorded.
+    - parameters that you freeze, by `layer.requires_grad_(False)`, stay as they are while the others learn;
+    - optionally the class attribute `traceable = True`: `__call__` does the same with every minibatch, so that
+      jit_compile="auto" may record its steps. It may read tensors, scheduled values, and numbers, lists, dicts, small
+      arrays and functions of the agent, its layers and its module: where these change, it is recorded anew. Each class
+      says it for itself, as a subclass may override what is recorded.
     """
 
     framework = "torch"

@@ -151,7 +151,8 @@ def without_gradient() -> AgentContractError:
     """Makes the error about a loss along which nothing can be learned."""
     return AgentContractError(
         "the loss that __call__ returned has no gradient: it was cut off (detach(), item(), torch.no_grad(); "
-        "stop_gradient(), numpy(); a tensor made anew), or it depends on no parameter of its group"
+        "stop_gradient(), numpy(); a tensor made anew), or it depends on no parameter of its group but such that are "
+        "frozen (requires_grad_(False))"
     )
 
 

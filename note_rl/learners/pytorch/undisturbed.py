@@ -53,7 +53,7 @@ def undisturbed(agent: Any, device: torch.device, among: Sequence[Tensor] | None
                     changed.append(tensor)
 
 
-def _contents_of(agent: Any) -> Iterator[Callable[[], None]]:
+def _contents_of(agent: Any) -> Iterator[Callable[[], object]]:
     """Yields what puts back what can change within an agent and its layers, but for objects of their own kinds."""
     waiting = [value for name, value in vars(agent).items() if name not in agent._bookkeeping]
     for layer in _layers_of(agent):
@@ -73,7 +73,7 @@ def _contents_of(agent: Any) -> Iterator[Callable[[], None]]:
         yield from _content_of(value)
 
 
-def _content_of(value: Any) -> Iterator[Callable[[], None]]:
+def _content_of(value: Any) -> Iterator[Callable[[], object]]:
     """Yields what puts back one of them."""
     if isinstance(value, (dict, set)):
         yield _filling(value, value.update, value.copy())
@@ -89,7 +89,7 @@ def _content_of(value: Any) -> Iterator[Callable[[], None]]:
         yield partial(value.setstate, value.getstate())
 
 
-def _filling(value: Any, fill: Callable[[Any], None], content: Any) -> Callable[[], None]:
+def _filling(value: Any, fill: Callable[[Any], None], content: Any) -> Callable[[], object]:
     def put_back() -> None:
         value.clear()
         fill(content)
@@ -97,7 +97,7 @@ def _filling(value: Any, fill: Callable[[Any], None], content: Any) -> Callable[
     return put_back
 
 
-def _numbers_of_layers(agent: Any) -> Iterator[Callable[[], None]]:
+def _numbers_of_layers(agent: Any) -> Iterator[Callable[[], object]]:
     """Yields what puts back the numbers and words of layers, and which tensors are among their attributes."""
     for layer in _layers_of(agent):
         state = vars(layer)
@@ -108,7 +108,7 @@ def _layers_of(agent: Any) -> Iterable[nn.Module]:
     return {id(layer): layer for network in networks_of(agent) for layer in network.modules()}.values()
 
 
-def _random_state() -> Iterator[Callable[[], None]]:
+def _random_state() -> Iterator[Callable[[], object]]:
     """Yields what puts back the random numbers of NumPy and Python that everybody shares."""
     of_numpy, of_python = np.random.get_state(legacy=False), random.getstate()  # noqa: NPY002 (others draw from it)
     yield partial(np.random.set_state, of_numpy)

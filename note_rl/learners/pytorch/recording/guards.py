@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from operator import is_
 from typing import Any
 
@@ -17,23 +16,36 @@ from note_rl.learners.pytorch.tensors import named_tensors
 _LOOKED_AT = (*PLAIN, Tensor, nn.Module)
 
 
-@dataclass
 class _Read:
-    """What a loss has read: where, and what was there."""
+    """What a loss has read.
 
-    place: Place
-    value: Any
-    form: Any
-    changes_within: bool
+    Args:
+        place: Where.
+
+    Raises:
+        TypeError: What is there could change unseen.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self.place, self.value = place, place.value
+        self._form = form_of(self.value)
+        self._is_fixed = not can_change_within(self.value)
+        flat = isinstance(self.value, (list, tuple)) and not any(map(can_change_within, self.value))
+        self._items = list(self.value) if flat else None
 
     def is_unchanged(self) -> bool:
         now = self.place.value
-        if now is self.value and not self.changes_within:
+        if now is self.value and (self._is_fixed or self._holds_the_same()):
             return True
         try:
-            return bool(form_of(now) == self.form)
+            return bool(form_of(now) == self._form)
         except TypeError:  # something of another kind
             return False
+
+    def _holds_the_same(self) -> bool:
+        """Whether a flat list consists of the same objects: a fifth of the time that forms take."""
+        items = self._items
+        return items is not None and len(items) == len(self.value) and all(map(is_, self.value, items))
 
 
 class Guards:
@@ -93,13 +105,12 @@ class Guards:
         key = (id(place.owner), place.name)
         if key in self._reads or (place.owner is self._agent and self._is_looked_at(place.name)):
             return
-        value = place.value
         try:
-            self._reads[key] = _Read(place, value, form_of(value), can_change_within(value))
+            read = self._reads[key] = _Read(place)
         except TypeError as error:
             raise ValueError(f"it reads {place.title}: {error}") from None
         known = set(map(id, self._networks))
-        self._networks += [network for network in networks_in([value]) if id(network) not in known]
+        self._networks += [network for network in networks_in([read.value]) if id(network) not in known]
 
     def _is_looked_at(self, name: str) -> bool:
         """Whether an attribute of the agent is compared anyway, is an input, or was made by the loss itself."""

@@ -12,6 +12,9 @@ PRODUCTS = {*MATRIX_PRODUCTS, torch._C._nn.linear, aten.bmm.default, aten.convol
 """Calls whose time goes into arithmetic, whatever is done around them."""
 
 
+_NORMALISING = {aten.native_batch_norm.default, aten.cudnn_batch_norm.default}  # x, weight, bias, mean, variance, train
+
+
 def is_kernel(node: fx.Node) -> bool:
     """Whether the node calls a kernel in the general way, by which its schema is known."""
     return isinstance(node.target, torch._ops.OpOverload)
@@ -31,11 +34,18 @@ def first_argument(node: fx.Node) -> fx.Node | None:
 
 def changes_something(node: fx.Node) -> bool:
     """Whether the call writes into one of its arguments."""
-    return isinstance(node.target, torch._ops.OpOverload) and bool(node.target._schema.is_mutable)
+    return is_kernel(node) and (bool(node.target._schema.is_mutable) or _moves_statistics(node))  # type: ignore[union-attr]
+
+
+def _moves_statistics(node: fx.Node) -> bool:
+    """Whether it is batch normalisation in train mode, whose schema does not say what it writes into."""
+    return node.target in _NORMALISING and bool(node.args[5])
 
 
 def changed_by(node: fx.Node) -> list[fx.Node]:
     """Returns the tensors that a call, which changes something, writes into."""
+    if _moves_statistics(node):
+        return [argument for argument in node.args[3:5] if isinstance(argument, fx.Node)]
     schema = node.target._schema  # type: ignore[union-attr]
     given = {argument.name: value for argument, value in zip(schema.arguments, node.args, strict=False)} | node.kwargs
     found: list[fx.Node] = []

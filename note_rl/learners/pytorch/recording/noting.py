@@ -108,12 +108,19 @@ def _attributes(owner: Any, names: Mapping[str, None]) -> Iterator[Place]:
         kind = next((kind for kind in type(owner).__mro__ if name in vars(kind)), None)
         if name.startswith("__") or name in (_OF_EVERY_LAYER if is_layer else _HANDED_OVER):
             continue
+        if is_layer and any(name in own[held] for held in ("_modules", "_parameters", "_buffers")):
+            continue  # `Layers` look at these
         if name in passing or (kind is not None and _is_counted(kind, name)):
             raise ValueError(f"it reads {called}.{name}, which changes while the agent trains")
         if name in own or kind is None:
             yield Place(owner, name, f"{called}.{name}")
-        elif not isinstance(vars(kind)[name], FunctionType) or not is_known(kind.__module__):
+        elif not is_known(kind.__module__, "torch") and not _is_own_method(kind, name):
             yield Place(kind, name, f"{called}.{name}")
+
+
+def _is_own_method(kind: type, name: str) -> bool:
+    """Whether this is a function of one of this project's classes."""
+    return isinstance(vars(kind)[name], FunctionType) and is_known(kind.__module__)
 
 
 def _is_counted(kind: type, name: str) -> bool:
@@ -163,7 +170,8 @@ class _Functions:
         if event != "call" or id(code) in self._codes:
             return
         self._codes[id(code)] = code
-        if not is_known(frame.f_globals.get("__name__", "")):
+        module = frame.f_globals.get("__name__", "")
+        if not is_known(module) and not module.startswith("namedtuple_"):
             self._unknown.append(code)
             self._globals_of(code, frame.f_globals)
             self._variables_of(code)
