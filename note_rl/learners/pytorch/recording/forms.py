@@ -20,6 +20,7 @@ _FIXED = (
     *(types.FunctionType, types.ModuleType, types.MethodDescriptorType, types.WrapperDescriptorType, type),
     *(property, classmethod, staticmethod, functools.cached_property, np.ufunc, np.dtype),
     *(torch.device, torch.dtype, torch.layout, torch.memory_format, torch.finfo, torch.iinfo),
+    *(type(functools.lru_cache(len)), torch.jit.ScriptFunction, torch.Size),
     *(enum.Enum, logging.Logger, bytes, complex, range, slice, type(Ellipsis), type(NotImplemented)),
 )  # what does not change within; layers and tensors are looked at by `Layers`, and kernels read tensors
 

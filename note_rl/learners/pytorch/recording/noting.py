@@ -8,7 +8,8 @@ import dis
 import gc
 import random
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+import sysconfig
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import CellType, CodeType, FrameType, FunctionType, ModuleType
@@ -23,6 +24,7 @@ from note_rl.learners.reads import reads_of
 
 _KNOWN = {"torch", "numpy", "note_rl", *sys.stdlib_module_names}  # nothing that changes is read by what is in these
 _OUT_OF_TENSORS = {Tensor.numpy: "numpy()", Tensor.__array__: "numpy()", Tensor.tolist: "tolist()"}
+_INSTALLED = (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
 _NEVER_THE_SAME = ("numpy.random", "random", "secrets", "time", "os")  # what modules give
 _ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD")
 
@@ -64,7 +66,7 @@ def noted(agent: Any, layers: Sequence[nn.Module]) -> Iterator[list[Place]]:
     """
     owners = [agent, *(layer for layer in layers if not is_known(type(layer).__module__, "torch"))]
     places: list[Place] = []
-    functions = _Functions()
+    functions = _Functions({kind.__module__.partition(".")[0] for owner in owners for kind in type(owner).__mro__})
     before = _drawn()
     with reads_of(owners) as names, functions.noted(), _NothingRead():
         yield places
@@ -131,12 +133,16 @@ def _is_counted(kind: type, name: str) -> bool:
 class _Functions:
     """Notes what is called that is not known, and from its code what that reads outside itself.
 
+    Args:
+        own: Packages that the agent and its layers are from; what else is installed counts as known.
+
     Attributes:
         places: Globals, and variables of functions around.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, own: Collection[str]) -> None:
         self.places: list[Place] = []
+        self._own = own
         self._codes: dict[int, CodeType] = {}  # of all that was called
         self._unknown: list[CodeType] = []
         self._set: list[tuple[dict[str, Any], str, Any]] = []  # globals that are set, with what they were
@@ -170,11 +176,15 @@ class _Functions:
         if event != "call" or id(code) in self._codes:
             return
         self._codes[id(code)] = code
-        module = frame.f_globals.get("__name__", "")
-        if not is_known(module) and not module.startswith("namedtuple_"):
+        if not self._is_known(frame):
             self._unknown.append(code)
             self._globals_of(code, frame.f_globals)
             self._variables_of(code)
+
+    def _is_known(self, frame: FrameType) -> bool:
+        module = frame.f_globals.get("__name__", "")
+        installed = frame.f_code.co_filename.startswith(_INSTALLED) and not is_known(module, *self._own)
+        return installed or is_known(module) or module.startswith("namedtuple_")
 
     def _globals_of(self, code: CodeType, scope: dict[str, Any]) -> None:
         calls = list(dis.get_instructions(code))
