@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from note_rl.learners.pytorch.modes import networks_in, networks_of
 from note_rl.learners.pytorch.recording.forms import ABSENT, can_change_within, form_of
 from note_rl.learners.pytorch.recording.layers import PLAIN, Layers, is_same
-from note_rl.learners.pytorch.recording.noting import Place, noted
+from note_rl.learners.pytorch.recording.noting import Lookup, noted
 from note_rl.learners.pytorch.tensors import named_tensors
 
 _LOOKED_AT = (*PLAIN, Tensor, nn.Module)
@@ -26,7 +26,7 @@ class _Read:
         TypeError: What is there could change unseen.
     """
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Lookup) -> None:
         self.place, self.value = place, place.value
         self._form = form_of(self.value)
         self._is_fixed = not can_change_within(self.value)
@@ -101,7 +101,7 @@ class Guards:
         if len(self._networks) > networks:
             self._layers = Layers(self._networks, self._tensors)
 
-    def _look_at(self, place: Place) -> None:
+    def _look_at(self, place: Lookup) -> None:
         key = (id(place.owner), place.name)
         if key in self._reads or (place.owner is self._agent and self._is_looked_at(place.name)):
             return

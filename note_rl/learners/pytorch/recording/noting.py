@@ -30,7 +30,7 @@ _ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD")
 
 
 @dataclass(frozen=True)
-class Place:
+class Lookup:
     """Where a value was looked up.
 
     Attributes:
@@ -55,7 +55,7 @@ class Place:
 
 
 @contextmanager
-def noted(agent: Any, layers: Sequence[nn.Module]) -> Iterator[list[Place]]:
+def noted(agent: Any, layers: Sequence[nn.Module]) -> Iterator[list[Lookup]]:
     """Notes what is read within the block, in which the agent's own functions are called.
 
     Yields:
@@ -65,7 +65,7 @@ def noted(agent: Any, layers: Sequence[nn.Module]) -> Iterator[list[Place]]:
         ValueError: Something is read or changed that is another each time.
     """
     owners = [agent, *(layer for layer in layers if not is_known(type(layer).__module__, "torch"))]
-    places: list[Place] = []
+    places: list[Lookup] = []
     functions = _Functions({kind.__module__.partition(".")[0] for owner in owners for kind in type(owner).__mro__})
     before = _drawn()
     with reads_of(owners) as names, functions.noted(), _NothingRead():
@@ -101,7 +101,7 @@ class _NothingRead(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def _attributes(owner: Any, names: Mapping[str, None]) -> Iterator[Place]:
+def _attributes(owner: Any, names: Mapping[str, None]) -> Iterator[Lookup]:
     """Yields where an object, or else its class, has these attributes."""
     is_layer, own = isinstance(owner, nn.Module), vars(owner)
     called = type(owner).__name__ if is_layer else "self"
@@ -115,9 +115,9 @@ def _attributes(owner: Any, names: Mapping[str, None]) -> Iterator[Place]:
         if name in passing or (kind is not None and _is_counted(kind, name)):
             raise ValueError(f"it reads {called}.{name}, which changes while the agent trains")
         if name in own or kind is None:
-            yield Place(owner, name, f"{called}.{name}")
+            yield Lookup(owner, name, f"{called}.{name}")
         elif not is_known(kind.__module__, "torch") and not _is_own_method(kind, name):
-            yield Place(kind, name, f"{called}.{name}")
+            yield Lookup(kind, name, f"{called}.{name}")
 
 
 def _is_own_method(kind: type, name: str) -> bool:
@@ -141,7 +141,7 @@ class _Functions:
     """
 
     def __init__(self, own: Collection[str]) -> None:
-        self.places: list[Place] = []
+        self.places: list[Lookup] = []
         self._own = own
         self._codes: dict[int, CodeType] = {}  # of all that was called
         self._unknown: list[CodeType] = []
@@ -202,7 +202,7 @@ class _Functions:
 
     def _note(self, scope: dict[str, Any], names: Sequence[str]) -> None:
         """Notes a global, or an attribute of a module or class that is not known."""
-        place = Place(scope, names[0], f"the global {names[0]}")
+        place = Lookup(scope, names[0], f"the global {names[0]}")
         self.places.append(place)
         for name in names[1:]:
             value = place.value
@@ -211,13 +211,13 @@ class _Functions:
                 if (found.__name__ if isinstance(found, ModuleType) else value.__name__) in _NEVER_THE_SAME:
                     self._refused = f"it reads {place.title.removeprefix('the global ')}.{name}, another each time"
                     return
-                place = Place(value, name, f"{place.title}.{name}")
+                place = Lookup(value, name, f"{place.title}.{name}")
                 continue
             owners = [value] if isinstance(value, ModuleType) else getattr(value, "__mro__", ())
             owner = next((one for one in owners if name in vars(one)), None)
             if not isinstance(value, (ModuleType, type)) or owner is None:
                 return
-            place = Place(owner, name, f"{place.title}.{name}")
+            place = Lookup(owner, name, f"{place.title}.{name}")
             self.places.append(place)
 
     def _variables_of(self, code: CodeType) -> None:
@@ -229,7 +229,7 @@ class _Functions:
             if not isinstance(function, FunctionType) or function.__code__ is not code:
                 continue
             for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-                place = Place(cell, name, f"{name}, a variable of the function around it")
+                place = Lookup(cell, name, f"{name}, a variable of the function around it")
                 self.places.append(place)
                 if name in stored:
                     self._set_around.append((cell, place.value))
