@@ -228,6 +228,7 @@ REFUSED = {
     "global set": (setting_a_global, "sets the global SCALE"),
     "numpy()": (branching, "reads numbers out of a tensor, by .numpy()"),
     "asarray": (of_scale(lambda agent: float(np.asarray(agent.w.detach())[0])), "by .numpy()"),
+    "dlpack": (of_scale(lambda agent: float(np.from_dlpack(agent.w.detach())[0])), "by .__dlpack__()"),
     "tolist": (of_scale(lambda agent: agent.w.tolist()[0]), "by .tolist()"),
     "nonzero": (lambda agent, s, r: (s @ agent.w)[torch.nonzero(r > 0)].square().mean(), "what nonzero gives depends"),
     "mask": (lambda agent, s, r: (s @ agent.w)[r > 0].square().mean(), "what index gives depends"),

@@ -23,7 +23,12 @@ from note_rl.learners.pytorch.recording.forms import ABSENT
 from note_rl.learners.reads import reads_of
 
 _KNOWN = {"torch", "numpy", "note_rl", *sys.stdlib_module_names}  # nothing that changes is read by what is in these
-_OUT_OF_TENSORS = {Tensor.numpy: "numpy()", Tensor.__array__: "numpy()", Tensor.tolist: "tolist()"}
+_OUT_OF_TENSORS: dict[Any, str] = {
+    Tensor.numpy: "numpy()",
+    Tensor.__array__: "numpy()",
+    Tensor.tolist: "tolist()",
+    Tensor.__dlpack__: "__dlpack__()",
+}
 _INSTALLED = (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
 _NEVER_THE_SAME = ("numpy.random", "random", "secrets", "time", "os")  # what modules give
 _ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD")
