@@ -223,6 +223,8 @@ def _fed(train_loss: Any) -> list["_MetricUpdate"]:
 class _MetricUpdate:
     """Feeds the loss of each gradient step to a Keras metric."""
 
+    changes_parameters = False
+
     def __init__(self, metric: Any) -> None:
         self.metric = metric
 

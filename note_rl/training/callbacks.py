@@ -14,9 +14,14 @@ class Callback:
 
     Training stops at the end of the running phase (an episode, a rollout, `train_freq` steps), so that nothing is left
     half done. Any object with some of these methods will do as well; hooks may leave out trailing arguments.
+
+    Attributes:
+        changes_parameters: Whether hooks may set parameters of the agent by hand. They are then read again before the
+            next action; a class that never does so saves that by False.
     """
 
     agent: Any = None
+    changes_parameters: bool = True
 
     def set_agent(self, agent: Any) -> None:
         """Called once, before training begins."""
@@ -84,18 +89,27 @@ class LambdaCallback(Callback):
 
 
 class Hooks:
-    """Calls the hooks of several callbacks, in order; those that nobody defined cost nothing."""
+    """Calls the hooks of several callbacks, in order; those that nobody defined cost nothing.
+
+    Attributes:
+        parameters_may_have_changed: Whether a hook was called that may have set parameters; lowered by the reader.
+    """
 
     def __init__(self, callbacks: Sequence[Any], agent: Any) -> None:
         for callback in callbacks:
             if hasattr(callback, "set_agent"):
                 callback.set_agent(agent)
         self._hooks = {name: [_lenient(getattr(c, name)) for c in callbacks if _defines(c, name)] for name in _NAMES}
+        changing = [c for c in callbacks if getattr(c, "changes_parameters", True)]
+        self._changing = {name for name in _NAMES if any(_defines(c, name) for c in changing)}
+        self.parameters_may_have_changed = False
 
     def __call__(self, name: str, *arguments: Any) -> None:
         """Runs one hook of all callbacks."""
         for hook, most in self._hooks[name]:
             hook(*arguments[:most])
+        if name in self._changing:
+            self.parameters_may_have_changed = True
 
     def wants(self, name: str) -> bool:
         """Whether any callback defines this hook."""

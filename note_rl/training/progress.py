@@ -42,6 +42,8 @@ class ProgressLines(Callback):
         num_lines: 0 is silent.
     """
 
+    changes_parameters = False
+
     def __init__(self, budget: Budget, num_lines: int) -> None:
         self._budget = budget
         self._num_lines = num_lines

@@ -158,6 +158,8 @@ class Saver(Callback):
         CheckpointError: Nothing can be written there.
     """
 
+    changes_parameters = False
+
     def __init__(
         self,
         options: SavingOptions,

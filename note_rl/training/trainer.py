@@ -179,7 +179,7 @@ class Trainer:
         self._collect(session)
         self.feed.store()
         self._loss = self._learn(hyperparameters, session)
-        self._adapt()
+        self._adapt(session.hooks)
         self.feed.end_iteration()
         session.note_phase(self._loss)
         self.state.plateau.end_of_phase(self.clock, self.recent_mean())
@@ -210,6 +210,7 @@ class Trainer:
         num_rounds = 0
         while num_rounds < self.num_store.now and (num_rounds == 0 or session.steps_left != 0):
             num_rounds += 1
+            self._notice_changes(session.hooks)
             before, began = self.clock.num_env_steps, time.perf_counter()
             collected = self.feed.collect(session.steps_left)
             seconds = time.perf_counter() - began
@@ -217,6 +218,12 @@ class Trainer:
             for share, episode in collected.ends:
                 ended = EpisodeEnd(before + round(share * collected.num_env_steps), began + share * seconds)
                 session.note_episode(episode, ended)
+
+    def _notice_changes(self, hooks: Hooks) -> None:
+        """Has the next actions be those of the parameters as callbacks, or adjust_func(), may have set them."""
+        if hooks.parameters_may_have_changed:
+            self.learner.actor.parameters_changed()
+            hooks.parameters_may_have_changed = False
 
     def _learn(self, hyperparameters: Mapping[str, float], session: Session) -> float:
         """Mean loss over the gradient steps of this iteration; nan if there were none."""
@@ -250,12 +257,13 @@ class Trainer:
                 hooks("on_batch_end", first + offset, {"loss": float(value)})
         return update
 
-    def _adapt(self) -> None:
+    def _adapt(self, hooks: Hooks) -> None:
         """Decides what to change before the next iteration; so does the agent's adjust_func(), where it has learned."""
         self.adaptation.end_of_phase(self.clock)
         adjust = getattr(self.agent, "adjust_func", None)
         if adjust is not None and self.adaptation.measurements.has_learned:
             adjust()
+            hooks.parameters_may_have_changed = True
 
     def reported(self) -> dict[str, float]:
         """What the last training phase was like, by name; see `Counted.reported`."""

@@ -199,6 +199,8 @@ class EvaluationGrid(Callback):
     it could report, is evaluated before training goes on, by the very parameters that passed it.
     """
 
+    changes_parameters = False
+
     def __init__(
         self, run: BuiltRun, checkpoint: Checkpoint, best: BestWeights, places: EvaluationPlaces, reporter: Reporter
     ) -> None:
@@ -334,6 +336,8 @@ class EvaluationGrid(Callback):
 
 class MetricsLog(Callback):
     """Logs training metrics about once a second and at the end of training, and keeps the episodes."""
+
+    changes_parameters = False
 
     def __init__(self, run: BuiltRun, reporter: Reporter, episodes: EpisodeLog | None) -> None:
         self._agent = run.agent

@@ -113,6 +113,8 @@ class CandidateTrial:
 class _LossRecorder(Callback):
     """Writes down the loss with each episode, reports, and gives signs of life."""
 
+    changes_parameters = False
+
     def __init__(self, budget: CandidateBudget, context: TrialContext) -> None:
         self.losses: list[float] = []
         self._budget = budget

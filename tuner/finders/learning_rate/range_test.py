@@ -116,6 +116,8 @@ class _Growth:
 class _RateRecorder(Callback):
     """Writes down returns and losses with the rate at that time."""
 
+    changes_parameters = False
+
     def __init__(self, length: Length) -> None:
         self._length = length
         self.found: JsonDict = {"rewards": [], "reward_rates": [], "losses": [], "rates": []}
