@@ -169,9 +169,9 @@ class QNetwork(keras.Model):  # type: ignore[misc]
 def soft_update(target: keras.Model, online: keras.Model, tau: float) -> None:
     """Moves target <- target + tau * (online - target); tau = 1 copies (Lillicrap et al. 2016, section 3).
 
-    Running statistics, as those of batch normalisation, are copied: they follow the data, not the gradient.
+    Running statistics, as those of batch normalisation, are copied: they follow the data, not the gradient. Layers that
+    are frozen for a while still move.
     """
-    learned = {id(variable) for variable in online.trainable_variables}
     for mine, theirs in zip(target.weights, online.weights, strict=True):
-        copying = id(theirs) not in learned or (isinstance(tau, float | int) and tau == 1)
+        copying = not theirs.value.trainable or (isinstance(tau, float | int) and tau == 1)
         mine.assign(theirs if copying else mine + tau * (theirs - mine))

@@ -12,6 +12,7 @@ from note_rl.agents.keras.networks import MakeNetwork
 from note_rl.agents.keras.second_order import conjugate_gradient, hessian_product, in_a_row
 from note_rl.agents.trust_region import check_trust_region
 from note_rl.environments import EnvLike
+from note_rl.learners.keras.variables import not_frozen
 
 _SMALL = 1e-8  # keeps the length of a step finite where there is no gradient
 
@@ -129,8 +130,11 @@ class TRPO(ActorCritic):
             policy = self.distribution(batch.obs, batch.action_mask)
             surrogate = self._surrogate(policy, batch)
         self.report(entropy=policy.entropy())
-        gradient = in_a_row(tape.gradient(surrogate, self.param[0], unconnected_gradients="zero"))
-        fisher = hessian_product(lambda: self._no_kl(batch), self.param[0], self.cg_damping)
+        learning = not_frozen(self.param[0])
+        if not learning:
+            return -surrogate
+        gradient = in_a_row(tape.gradient(surrogate, learning, unconnected_gradients="zero"))
+        fisher = hessian_product(lambda: self._no_kl(batch), learning, self.cg_damping)
         direction = conjugate_gradient(fisher, gradient, self.cg_iterations, self.cg_tolerance)
         curvature = tf.reduce_sum(direction * fisher(direction))
         longest = tf.sqrt(2.0 * self.max_kl / (curvature + _SMALL)) * direction  # beta s
@@ -160,7 +164,8 @@ class TRPO(ActorCritic):
         Returns:
             What is reached then; if there is no such step, what was, and no parameter has changed.
         """
-        start = [tf.convert_to_tensor(parameter) for parameter in self.param[0]]
+        learning = not_frozen(self.param[0])
+        start = [tf.convert_to_tensor(parameter) for parameter in learning]
         steps = tf.split(longest, [origin.shape.num_elements() for origin in start])
 
         def not_found(number: tf.Tensor, fraction: tf.Tensor, reached: tf.Tensor, kl: tf.Tensor) -> tf.Tensor:
@@ -168,13 +173,13 @@ class TRPO(ActorCritic):
 
         def attempt(number: tf.Tensor, fraction: tf.Tensor, *_: tf.Tensor) -> tuple[tf.Tensor, ...]:
             fraction = tf.where(number == 0, 1.0, self.line_search_shrink * fraction)
-            for parameter, origin, step in zip(self.param[0], start, steps, strict=True):
+            for parameter, origin, step in zip(learning, start, steps, strict=True):
                 parameter.assign(origin + fraction * tf.reshape(step, origin.shape))
             policy = self.distribution(batch.obs, batch.action_mask)
             return number + 1, fraction, self._surrogate(policy, batch), tf.reduce_mean(before.kl(policy))
 
         def go_back() -> tuple[tf.Tensor, ...]:
-            for parameter, origin in zip(self.param[0], start, strict=True):
+            for parameter, origin in zip(learning, start, strict=True):
                 parameter.assign(origin)
             return tf.constant(0.0), tf.constant(0.0), surrogate
 

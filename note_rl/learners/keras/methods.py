@@ -1,15 +1,18 @@
 """Calling the methods of a Keras agent by which it acts and judges."""
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from note_rl.errors import AgentContractError
+from note_rl.errors import AgentContractError, say_once
 from note_rl.learners.keras.modes import Modes
-from note_rl.learners.keras.tracing import Constants
+from note_rl.learners.keras.tracing import Constants, NotTraceableError
 from note_rl.learners.keras.xla import needs_autograph
 from note_rl.types import Array, FloatArray
+
+_log = logging.getLogger(__name__)
 
 _MOST_TRACES = 5  # of one method; if its constants change on, it is called as it is, which is right but slower
 
@@ -44,11 +47,18 @@ class TracedMethods:
                 return getattr(self._agent, method)(*inputs, *further)
 
         self._num_traces[key] = self._num_traces.get(key, 0) + 1
-        constants = Constants(self._agent)
+        self._functions[key] = evaluate, Constants(self._agent)
         if self._num_traces[key] > _MOST_TRACES:
-            self._functions[key] = evaluate, constants
             return
         signature = [tf.TensorSpec((None, *array.shape[1:]), array.dtype) for array in arrays]
-        with constants.guarded():
-            traced = tf.function(evaluate, input_signature=signature, autograph=needs_autograph(type(self._agent)))
-            self._functions[key] = traced.get_concrete_function(), constants
+        autograph = needs_autograph(type(self._agent))
+
+        def traced() -> Any:
+            return tf.function(evaluate, input_signature=signature, autograph=autograph).get_concrete_function()
+
+        constants = Constants(self._agent)
+        try:
+            self._functions[key] = constants.traced(traced), constants
+        except NotTraceableError as error:
+            kind = type(self._agent).__name__
+            say_once(_log, f"{kind}.{method}() {error}: it is called untraced, which is right and takes longer")

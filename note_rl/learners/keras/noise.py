@@ -63,7 +63,7 @@ class KerasNoiseMeter(NoiseMeter):
 
     def _evaluated(self, way: str, norms: Callable[[dict[str, Any]], Any], minibatch: Microbatches, parts: int) -> Any:
         """Evaluates the norms, by a traced function unless both ways are being tried."""
-        if self._quickly is None:
+        if self._quickly is None or self._compilation.untraced:
             return norms(minibatch.columns)
 
         def counted(columns: dict[str, Any]) -> Any:

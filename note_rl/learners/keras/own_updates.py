@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from note_rl.errors import AgentContractError
 from note_rl.learners.keras.step import ReportedRow
+from note_rl.learners.keras.variables import not_frozen
 from note_rl.learners.losses import Losses
 from note_rl.learners.own_updates import OwnUpdate
 from note_rl.learners.peers import Alone, Peers
@@ -63,9 +64,11 @@ class OwnUpdateStep:
             raise AgentContractError("minimise() takes steps of the optimizers that update() is given, within update()")
         with tf.GradientTape() as tape:
             value = loss()
+        parameters = not_frozen(parameters)
         pairs = zip(tape.gradient(value, parameters), parameters, strict=True)
-        gradients, learning = zip(*[(gradient, one) for gradient, one in pairs if gradient is not None], strict=True)
-        if self._max_grad_norm is not None:
+        known = [(gradient, one) for gradient, one in pairs if gradient is not None]
+        gradients, learning = [gradient for gradient, _ in known], [one for _, one in known]
+        if self._max_grad_norm is not None and gradients:
             gradients, _ = tf.clip_by_global_norm(gradients, self._max_grad_norm)
-        optimizer.apply(list(gradients), list(learning))
+        optimizer.apply(gradients, learning)
         return value

@@ -46,6 +46,7 @@ class ReplicatedUpdate(CompiledUpdate):
         strategy: Of tf.distribute.
     """
 
+    always_traced = True
     strategy: Any = None
     _syncing = False  # whether the step that is being traced also moves the targets
 

@@ -32,6 +32,7 @@ class ServedUpdate(CompiledUpdate):
         coordinator: Of its cluster.
     """
 
+    always_traced = True
     strategy: Any = None
     coordinator: Coordinator
 

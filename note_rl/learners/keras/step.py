@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from note_rl.errors import AgentContractError
 from note_rl.learners.adjustable import numbered
+from note_rl.learners.keras.variables import not_frozen
 from note_rl.learners.losses import NOT_IN_A_LOSS, Losses, without_gradient
 from note_rl.learners.peers import Alone, Peers
 from note_rl.learners.reports import GRADIENT_NORM, MOST_REPORTED
@@ -103,7 +104,7 @@ class GradientStep:
         max_grad_norm: float | None,
     ) -> None:
         self._agent = agent
-        self._groups = groups
+        self._all_groups = groups
         self._losses = losses
         self._optimizers = optimizers
         self._max_grad_norm = max_grad_norm
@@ -111,6 +112,11 @@ class GradientStep:
         self.refusal: AgentContractError | None = None
         self.reports = ReportedRow(len(optimizers))
         self.peers: Peers = Alone()
+
+    @property
+    def _groups(self) -> list[list[Any]]:
+        """The parameters that are not frozen."""
+        return [not_frozen(group) for group in self._all_groups]
 
     def __call__(self, batch: Mapping[str, Any], sync: Any) -> dict[str, Any]:
         """Takes the step, and returns its rows: losses [G], `reported`, and td_error and ratio [B] if handed over.
@@ -159,19 +165,20 @@ class GradientStep:
 
     def _gradients(self, tape: Any, losses: list[Any], learning: Sequence[int]) -> dict[int, list[Any]]:
         """Returns the gradients of those parameter groups, by their numbers, along their own losses or the only one."""
-        if len(losses) == len(self._groups):
-            gradients = {index: tape.gradient(losses[index], self._groups[index]) for index in learning}
+        groups = self._groups
+        if len(losses) == len(groups):
+            gradients = {index: tape.gradient(losses[index], groups[index]) for index in learning}
             of_losses = list(gradients.values())
         else:
-            gradients = dict(enumerate(tape.gradient(losses[0], self._groups)))
+            gradients = dict(enumerate(tape.gradient(losses[0], groups)))
             of_losses = [[gradient for group in gradients.values() for gradient in group]]
-        if any(all(gradient is None for gradient in group) for group in of_losses):
+        if any(group and all(gradient is None for gradient in group) for group in of_losses):
             self.refusal = without_gradient()
             raise self.refusal
         return {
             index: [
                 tf.zeros_like(parameter) if gradient is None else gradient
-                for gradient, parameter in zip(group, self._groups[index], strict=True)
+                for gradient, parameter in zip(group, groups[index], strict=True)
             ]
             for index, group in gradients.items()
         }
@@ -182,12 +189,12 @@ class GradientStep:
         Returns:
             The norms of gradients that are clipped, from before that.
         """
-        single, norms = len(self._optimizers) == 1, {}
+        single, norms, groups = len(self._optimizers) == 1, {}, self._groups
         for several in [list(indices)] if single else [[index] for index in indices]:
             optimizer = self._optimizers[0 if single else several[0]]
             dense = [gradient for index in several for gradient in gradients[index]]
-            if self._max_grad_norm is not None:
+            if self._max_grad_norm is not None and dense:
                 dense, norm = tf.clip_by_global_norm(dense, self._max_grad_norm)
                 norms[GRADIENT_NORM if single else numbered(GRADIENT_NORM, several[0])] = norm
-            optimizer.apply(dense, [parameter for index in several for parameter in self._groups[index]])
+            optimizer.apply(dense, [parameter for index in several for parameter in groups[index]])
         return norms

@@ -1,111 +1,273 @@
 """What a traced function of a Keras agent has taken for constant, and whether it still holds.
 
-TensorFlow traces a function once: a number that the agent looks up in `self` is written into the graph. So the
-attributes that tracing read are noted with their values, and compared before each update.
+TensorFlow traces a function once: a number that the agent looks up in `self` is written into the graph, and what
+changes in Python while it is traced changes that one time only. So what tracing can have read is noted and compared
+before each update, and a function that changes what it reads is not traced.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import logging
+import random
+import threading
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from operator import is_
-from typing import Any
+from functools import partial
+from types import FunctionType
+from typing import Any, TypeVar
 
-from note_rl.learners.reads import reads_of
+import numpy as np
+import tensorflow as tf
 
-_PLAIN = (int, float, bool, str, type(None))
+from note_rl.errors import say_once
+from note_rl.learners.keras.contents import Contents
+from note_rl.learners.keras.holders import MISSING, PLAIN, Holder, SharedGenerator, is_of_a_library
+
+Traced = TypeVar("Traced")
+
+_log = logging.getLogger(__name__)
+_CALLED = ("__call__", "update")  # which are looked up on the class
+_OF_PYTHON = (AttributeError, NotImplementedError, TypeError)  # where a tensor is taken for a number
+_GENERATORS = {
+    "random numbers of Python": SharedGenerator(random),
+    "random numbers of NumPy": SharedGenerator(np.random),
+}
+_one_trace_at_a_time = threading.RLock()
+
+
+class NotTraceableError(Exception):
+    """A traced function would not do what the function does; says why."""
+
+
+class Everything:
+    """All that a function of an agent may change in Python, to be put back.
+
+    Args:
+        agent: Its attributes but for those of its base class, and the globals that its own methods name.
+
+    Attributes:
+        contents: What there is now.
+    """
+
+    def __init__(self, agent: Any) -> None:
+        self._agent = agent
+        self._attributes = dict(vars(agent))
+        self._of_classes = [(kind, dict(vars(kind))) for kind in _own_classes(agent)]
+        self.contents = Contents(self._roots, _closed(agent))
+
+    def put_back(self) -> None:
+        """Has all be as it was."""
+        vars(self._agent).clear()
+        vars(self._agent).update(self._attributes)
+        self.contents.put_back()
+        for kind, attributes in self._of_classes:
+            for name in [name for name in {**attributes, **vars(kind)} if not name.startswith("__")]:
+                if name not in attributes:
+                    delattr(kind, name)
+                elif vars(kind).get(name) is not attributes[name]:
+                    setattr(kind, name, attributes[name])
+
+    def _roots(self) -> dict[str, Any]:
+        left_out = _bookkeeping(self._agent)
+        attributes = {name: value for name, value in vars(self._agent).items() if name not in left_out}
+        names = {name for kind in _own_classes(self._agent) for name in vars(kind)}
+        return {**attributes, **_of_classes(self._agent, names), **_GENERATORS}
+
+
+def _bookkeeping(agent: Any) -> set[str]:
+    return {*vars(agent).get("_bookkeeping", ()), "_bookkeeping"}
+
+
+def _closed(agent: Any) -> list[Any]:
+    """What is not looked into: the agent itself, of which attributes count one by one, and its environments."""
+    return [agent, *(vars(agent)[name] for name in ("env", "evaluation_env") if name in vars(agent))]
+
+
+def _own_classes(agent: Any) -> list[type]:
+    return [kind for kind in type(agent).__mro__ if not is_of_a_library(kind)]
+
+
+def _of_classes(agent: Any, names: Collection[str]) -> dict[str, Any]:
+    """What the agent's own classes have under these names."""
+    return {
+        f"{kind.__name__}.{name}": value
+        for kind in _own_classes(agent)
+        for name, value in vars(kind).items()
+        if name in names and (name in _CALLED or not name.startswith("__"))
+    }
 
 
 class Constants:
-    """The attributes that tracing read, as they were then.
+    """What tracing can have read, as it was then.
 
-    Numbers and words are compared, in lists and mappings too; of other objects, which they are.
+    Attributes of the agent count if they were read; so do the globals that its own methods name, and all that is held
+    by either, as `Contents` has it.
 
     Args:
-        agent: Of its own attributes those count that were read.
+        agent: Whose functions are traced.
         optimizers: All numbers and words of each count.
         inputs: Names of the agent's attributes that come as inputs.
+        parameters: Variables that may be frozen and thawed.
     """
 
-    def __init__(self, agent: Any, optimizers: Sequence[Any] = (), inputs: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        agent: Any,
+        optimizers: Sequence[Any] = (),
+        inputs: Collection[str] = (),
+        parameters: Sequence[Any] = (),
+    ) -> None:
         self._agent = agent
         self._optimizers = optimizers
-        self._inputs = frozenset(inputs)
+        self._parameters = parameters
+        self._left_out = {*inputs, *_bookkeeping(agent)}
         self._read: set[str] = set()
-        self._before: dict[str, Any] = {}
-        self._held: dict[str, Any] = {}  # of the agent, what was read: the very objects
-        self._changeable: list[str] = []  # those of it that can change within
-        self._held_by_optimizers: list[list[Any]] = []
+        self._contents: Contents | None = None
+        self._numbers: dict[str, Any] = {}  # of optimizers
+        self._of_optimizers: list[Holder] = []
+
+    def traced(self, trace: Callable[[], Traced]) -> Traced:
+        """Returns what `trace` gives, which traces a function.
+
+        What only the first call of all does, such as making a table, is done in a first trace.
+
+        Raises:
+            NotTraceableError: The function changes what it reads, or takes tensors for numbers. All is as it was.
+        """
+        before = Everything(self._agent)
+        try:
+            for _ in range(2):
+                earlier = before.contents.now()
+                with self.guarded():
+                    traced = trace()
+                moved = self._moved(earlier, earlier.now())
+                if not moved:
+                    return traced
+                if any(map(_is_symbolic, moved.values())):
+                    break
+        except _OF_PYTHON as error:
+            if not _takes_tensors_for_numbers(error):
+                raise
+            before.put_back()
+            raise NotTraceableError(f"takes a tensor for a number ({str(error).strip().splitlines()[-1]})") from error
+        before.put_back()
+        raise NotTraceableError(f"changes {' and '.join(moved)}")
+
+    def _moved(self, before: Contents, now: Contents) -> dict[str, Any]:
+        """Returns what has changed of what was read, by name; something that was written first is a result."""
+        attributes = {*vars(self._agent), *self._read}
+        return {
+            f"self.{name}" if name in attributes else name: value
+            for name, value in before.differences(now).items()
+            if name in self._read or name not in attributes
+        }
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
         """Notes what is read within the block, in which a function is traced."""
-        with reads_of([self._agent]) as (names,):
+        with _reads_of(self._agent) as names:
             yield
-        self._read |= names.keys() - self._inputs
-        self._before = self._now()
-        self._hold()
+        self._read |= {name for name in names - self._left_out if not name.startswith("__")}
+        self._contents = Contents(self._constants, _closed(self._agent))
+        self._hold_optimizers()
+        for text in self._contents.unwatched:
+            say_once(
+                _log,
+                f"{text}: traced gradient steps do not notice what changes within, only that another object takes its "
+                "place; assign a new one to change it",
+            )
 
     def changed(self) -> list[str]:
         """Returns the names of what is no longer as it was when it was noted."""
-        if not self._before or self._is_held():
+        if self._contents is None:
             return []
-        now = self._now()
-        if now == self._before:
-            self._hold()
+        if self._contents.is_held() and all(holder.is_held() for holder in self._of_optimizers):
             return []
-        return [name for name in now if now[name] != self._before.get(name)]
+        now, numbers = self._contents.now(), self._numbers_now()
+        names = list(self._contents.differences(now))
+        names += [name for name, value in numbers.items() if self._numbers.get(name) != value]
+        if not names:
+            self._contents = now
+            self._hold_optimizers()
+        return names
 
-    def _hold(self) -> None:
+    def _hold_optimizers(self) -> None:
+        self._numbers = self._numbers_now()
+        self._of_optimizers = [Holder([], partial(_values_of, one)) for one in self._optimizers]
+
+    def _numbers_now(self) -> dict[str, Any]:
+        return {
+            f"{type(one).__name__} {index}: {name}": (type(value), value)
+            for index, one in enumerate(self._optimizers)
+            for name, value in vars(one).items()
+            if isinstance(value, PLAIN)
+        }
+
+    def _constants(self) -> dict[str, Any]:
+        """What the traced function has read."""
         attributes = vars(self._agent)
-        self._held = {name: attributes.get(name, _ABSENT) for name in self._read}
-        self._changeable = [name for name, value in self._held.items() if isinstance(value, Mapping | list | tuple)]
-        self._held_by_optimizers = [list(vars(optimizer).values()) for optimizer in self._optimizers]
-
-    def _is_held(self) -> bool:
-        """Whether all of it is the same objects, and none of them can change within: a tenth of the time of `_now`."""
-        now = vars(self._agent)
-        if any(now.get(name, _ABSENT) is not value for name, value in self._held.items()):
-            return False
-        if any(_comparable(self._held[name]) != self._before[name] for name in self._changeable):
-            return False
-        return all(
-            len(vars(optimizer)) == len(held) and all(map(is_, vars(optimizer).values(), held))
-            for optimizer, held in zip(self._optimizers, self._held_by_optimizers, strict=True)
-        )
-
-    def _now(self) -> dict[str, Any]:
-        attributes = vars(self._agent)
-        values = {name: _comparable(attributes[name]) if name in attributes else _ABSENT for name in self._read}
-        for index, optimizer in enumerate(self._optimizers):
-            kind = type(optimizer).__name__
-            for name, value in vars(optimizer).items():
-                if isinstance(value, _PLAIN):
-                    values[f"{kind} {index}: {name}"] = _comparable(value)
+        values = {name: attributes.get(name, MISSING) for name in self._read}
+        values |= _of_classes(self._agent, {*self._read, *_CALLED})
+        values |= {name: getattr(self._agent, name, MISSING) for name in self._counts()}
+        if self._parameters:
+            values["trainable"] = bytes([bool(getattr(one, "trainable", True)) for one in self._parameters])
         return values
 
-
-@dataclass(frozen=True, eq=False)
-class _SameObject:
-    """Equal to itself and nothing else; held, so that its identity is not given away."""
-
-    held: Any
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _SameObject) and self.held is other.held
-
-    def __hash__(self) -> int:
-        return id(self.held)
+    def _counts(self) -> list[str]:
+        """Which of what was read are properties of this package, as the counts by which an agent tells of its life."""
+        first = {
+            name: kind for kind in reversed(type(self._agent).__mro__) for name in vars(kind) if name in self._read
+        }
+        return [name for name, kind in first.items() if is_of_a_library(kind) and _is_worked_out(vars(kind)[name])]
 
 
-_ABSENT = _SameObject(object())
+def _values_of(one: Any) -> list[Any]:
+    return list(vars(one).values())
 
 
-def _comparable(value: Any) -> Any:
-    """Returns what is equal as long as the value would be traced into the same graph."""
-    if isinstance(value, _PLAIN):
-        return type(value), value  # 1, 1.0 and True are equal, but not in a graph
-    if isinstance(value, Mapping):
-        return {key: _comparable(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_comparable(item) for item in value]
-    return _SameObject(value)
+def _is_worked_out(value: Any) -> bool:
+    return hasattr(value, "__get__") and not isinstance(value, FunctionType | staticmethod | classmethod)
+
+
+def _is_symbolic(value: Any) -> bool:
+    """Whether this is a tensor of a function that was traced, which is of no use outside of it."""
+    return isinstance(value, tf.Tensor) and not hasattr(value, "numpy")
+
+
+def _takes_tensors_for_numbers(error: Exception) -> bool:
+    """Whether this is what TensorFlow says where a number is asked for while a function is traced."""
+    of_graphs = (NotImplementedError, tf.errors.OperatorNotAllowedInGraphError)
+    return isinstance(error, of_graphs) or "symbolic" in str(error).lower()
+
+
+@contextmanager
+def _reads_of(target: Any) -> Iterator[set[str]]:
+    """Gives the names of the attributes of an object that are looked up within the block before they are set there.
+
+    For that time its class has methods that take note: lookups by the object's own methods, and by functions that hold
+    on to it, can be seen nowhere else. Methods that were always there would slow down every lookup.
+    """
+    kind: Any = type(target)
+    names: set[str] = set()
+    written: set[str] = set()
+    with _one_trace_at_a_time:  # or another thread would take the hooks away too early
+        own = {name: vars(kind).get(name) for name in ("__getattribute__", "__setattr__")}
+        plain_look_up, plain_set = kind.__getattribute__, kind.__setattr__
+
+        def look_up(self: Any, name: str) -> Any:
+            if self is target and name not in written:
+                names.add(name)
+            return plain_look_up(self, name)
+
+        def set_to(self: Any, name: str, value: Any) -> None:
+            if self is target:
+                written.add(name)
+            plain_set(self, name, value)
+
+        kind.__getattribute__, kind.__setattr__ = look_up, set_to
+        try:
+            yield names
+        finally:
+            for name, method in own.items():
+                if method is None:
+                    delattr(kind, name)
+                else:
+                    setattr(kind, name, method)

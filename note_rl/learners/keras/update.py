@@ -1,14 +1,15 @@
 """The update of a Keras agent as one compiled function, and when it has to be compiled anew."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from note_rl.errors import AgentContractError
+from note_rl.errors import AgentContractError, say_once
 from note_rl.learners.adjustable import of_the_agent
 from note_rl.learners.base import temporary_attributes
 from note_rl.learners.keras.adjusted import Optimizers, with_numbers
@@ -17,7 +18,7 @@ from note_rl.learners.keras.own_updates import OwnUpdateStep
 from note_rl.learners.keras.packing import PackedFunction, PackedRows, Packing
 from note_rl.learners.keras.snapshot import ParameterSnapshot, value_of
 from note_rl.learners.keras.step import GradientStep
-from note_rl.learners.keras.tracing import Constants
+from note_rl.learners.keras.tracing import Constants, NotTraceableError
 from note_rl.learners.keras.variables import identity, named_variables, optimizer_slots
 from note_rl.learners.keras.xla import Compilation, is_on_cpu
 from note_rl.learners.losses import batch_attributes
@@ -28,7 +29,8 @@ MakeStep = Callable[[Optimizers, float | None], GradientStep | OwnUpdateStep]
 _log = logging.getLogger(__name__)
 _SYNC, _SCALARS = "(sync)", "(scalars)"  # among the columns, where they are packed
 _ACTING = "(acting)"  # among the results
-_MOST_RECOMPILED = 5  # in one training run; XLA takes seconds each time
+_MOST_RECOMPILED = 5  # in one training run, and one more every so many blocks; XLA takes seconds each time
+_BLOCKS_PER_COMPILED = 500
 
 
 class CompiledUpdate:
@@ -48,7 +50,10 @@ class CompiledUpdate:
         num_traces: How often the loop was traced; a change of hyperparameters must not add to it.
         acting: Gives the variables whose new values are wanted after each block, to act by.
         acting_values: These, by the id of the variable, after the last block; where that does not know them, nothing.
+        always_traced: Whether steps cannot be taken untraced.
     """
+
+    always_traced = False
 
     def __init__(
         self,
@@ -70,6 +75,7 @@ class CompiledUpdate:
         self._prepared: list[Any] = []  # what the update was compiled for
         self._constants = Constants(agent)  # and what it has taken for constant
         self._num_recompiled = 0  # in this training run
+        self._num_blocks = 0  # in this training run
         self.compilation = Compilation(False, True, type(agent))
         self.num_traces = 0
         self.acting: Callable[[], Sequence[Any]] = list
@@ -81,34 +87,47 @@ class CompiledUpdate:
         """Compiles anew if anything is not as it was; see `Learner.prepare`."""
         several = [optimizer for optimizer, _ in optimizers]
         prepared = [jit, max_grad_norm, *several, *hyperparameters]
-        if prepared != self._prepared or self._constants.changed():
+        if prepared != self._prepared or self.compilation.untraced or self._constants.changed():
             self._prepared = prepared
             self._optimizers, self._hyperparameters = optimizers, hyperparameters
             self.compilation = Compilation(jit, is_on_cpu(self._groups[0][0]), type(self._agent))
             self._step = self._make_step(optimizers, max_grad_norm)
             self._compile()
-        self._num_recompiled = 0
+        self._num_recompiled = self._num_blocks = 0
 
     def follow_changes(self) -> None:
-        """Compiles anew where a number has changed that was taken for constant, a few times in a training run."""
-        changed = self._constants.changed() if self._num_recompiled <= _MOST_RECOMPILED else []
+        """Compiles anew where something has changed that was taken for constant; if that goes on, nothing is traced."""
+        self._num_blocks += 1
+        changed = [] if self.compilation.untraced else self._constants.changed()
         if not changed:
             return
         self._num_recompiled += 1
-        if self._num_recompiled <= _MOST_RECOMPILED:
+        if self._num_recompiled <= _MOST_RECOMPILED + self._num_blocks // _BLOCKS_PER_COMPILED:
             self._compile()
         else:
-            _log.warning(
-                "%s of %s keeps changing, and each time the update must be compiled anew: from now on it stays what it "
-                "is until train() is called again; give it to set(schedules={...}), then changes cost nothing",
-                " and ".join(changed),
-                type(self._agent).__name__,
+            self._go_on_untraced(
+                f"reads {' and '.join(changed)}, which {'keep' if len(changed) > 1 else 'keeps'} changing",
+                "numbers that change go into set(schedules={...}), or into a tf.Variable",
             )
+
+    def _go_on_untraced(self, reason: str, remedy: str) -> None:
+        """Takes steps as they are written from now on, until train() is called again (AgentContractError: cannot)."""
+        kind = type(self._agent).__name__
+        if self.always_traced:
+            raise AgentContractError(f"{kind} {reason}, and under a strategy of tf.distribute all is traced: {remedy}")
+        say_once(
+            _log,
+            f"{kind} {reason}: its gradient steps are taken untraced from now on, which is right and takes many times "
+            f"as long; {remedy}",
+        )
+        self.compilation.untraced = True
+        self._compile()
 
     def _compile(self) -> None:
         """Forgets what was traced; the next call traces again."""
         self._traced.clear()
-        self._constants = Constants(self._agent, [one for one, _ in self._optimizers], inputs=self._hyperparameters)
+        several, parameters = [one for one, _ in self._optimizers], [one for group in self._groups for one in group]
+        self._constants = Constants(self._agent, several, self._hyperparameters, parameters)
         self._on_compile(self.compilation)
 
     def __call__(self, columns: Mapping[str, Array], sync: BoolArray, scalars: Mapping[str, float]) -> dict[str, Array]:
@@ -152,12 +171,29 @@ class CompiledUpdate:
         return self._step.minimise(loss, optimizer)
 
     def _trace(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        if self.compilation.untraced:
+            return partial(self._untraced, function)
         try:
-            with self._constants.guarded(), self._modes.learning():
-                return self.compilation.traced(function, *arguments)
+            with self._modes.learning(), self._raising_refusals():
+                return self._constants.traced(lambda: self.compilation.traced(function, *arguments))
+        except NotTraceableError as error:
+            self._go_on_untraced(
+                str(error), "a count can be a tf.Variable that assign_add() changes, and random numbers normal_inputs"
+            )
+        return partial(self._untraced, function)
+
+    def _untraced(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        with self._modes.learning(), self._raising_refusals():
+            return function(*arguments)
+
+    @contextmanager
+    def _raising_refusals(self) -> Iterator[None]:
+        """Raises what the step refuses, instead of what TensorFlow wraps it into."""
+        try:
+            yield
         finally:
             refusal, self._step.refusal = self._step.refusal, None
-            if refusal is not None:  # instead of what TensorFlow wrapped it into
+            if refusal is not None:
                 raise refusal from None
 
     def _packed_loop(
@@ -174,7 +210,7 @@ class CompiledUpdate:
         return rows.packed({**found, **learned})
 
     def _loop(self, columns: dict[str, Any], sync: Any, scalars: dict[str, Any]) -> dict[str, Any]:
-        self.num_traces += 1
+        self.num_traces += not tf.executing_eagerly()
         num_gradient_steps, batch_size = columns["reward"].shape[:2]
         handed_over: set[str] = set()  # known once the body is traced; XLA drops the columns that nobody fills
         learning = [parameter for _, parameters in self._optimizers for parameter in parameters]

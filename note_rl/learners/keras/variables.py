@@ -11,6 +11,7 @@ import tensorflow as tf
 from tensorflow.python.eager import context, execute
 from tensorflow.python.framework import op_def_registry
 
+from note_rl.learners.keras.tracing import Everything
 from note_rl.types import Array
 
 Result = TypeVar("Result")
@@ -49,6 +50,11 @@ def optimizer_slots(optimizer: Any) -> Iterator[tuple[str, Any]]:
     for index, variable in enumerate(optimizer.variables):
         if variable is not optimizer._learning_rate:
             yield str(index), variable
+
+
+def not_frozen(variables: Sequence[Any]) -> list[Any]:
+    """Returns those that learn by now: layers can be frozen by `trainable = False` while training goes on."""
+    return [variable for variable in variables if variable.trainable]
 
 
 def as_vector(gradients: Sequence[Any], variables: Sequence[Any]) -> Any:
@@ -178,7 +184,7 @@ class VariablesOf:
 
 @contextmanager
 def undisturbed(agent: Any, among: Sequence[Any] | None = None) -> Iterator[list[Any]]:
-    """Puts back attributes and variables, random states among them, as they were before the block.
+    """Puts back attributes with what they hold, and variables, random states among them, as they were before the block.
 
     Args:
         agent: Whose.
@@ -187,15 +193,14 @@ def undisturbed(agent: Any, among: Sequence[Any] | None = None) -> Iterator[list
     Yields:
         A list that holds, after the block, the variables that had changed.
     """
-    attributes = dict(vars(agent))
+    everything = Everything(agent)
     among = [variable for _, variable in named_variables(agent)] if among is None else among
     before = [(variable, as_array(variable)) for variable in among]
     changed: list[Any] = []
     try:
         yield changed
     finally:
-        vars(agent).clear()
-        vars(agent).update(attributes)
+        everything.put_back()
         for variable, values in before:
             if not np.array_equal(as_array(variable), values):
                 variable.assign(values)

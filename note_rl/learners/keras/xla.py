@@ -37,7 +37,10 @@ class Compilation:
 
     Attributes:
         uses_xla: Whether functions are traced for XLA, as far as is known by now.
+        untraced: Whether functions are called as they are, as tracing them would change what they do.
     """
+
+    untraced = False
 
     def __init__(self, asked: bool | str, on_cpu: bool, owner: type) -> None:
         self.uses_xla = bool(asked)

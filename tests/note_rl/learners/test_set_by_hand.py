@@ -1,4 +1,4 @@
-"""Callbacks set weights by hand, in whatever way the framework has: the next phase acts by them, and learns from them."""
+"""Callbacks set weights by hand, in each way that a framework has: the next phase acts by them and learns from them."""
 
 from functools import partial
 from pathlib import Path

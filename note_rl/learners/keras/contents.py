@@ -1,0 +1,102 @@
+"""Everything that a traced function can reach from some values, and whether it is as it was.
+
+Numbers and words are compared wherever they are held: in dictionaries, lists, small arrays, attributes of objects and
+layers, and the globals and enclosed variables that functions name. What belongs to a library counts by its identity.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from note_rl.learners.keras.holders import MISSING, MOST_BYTES, PLAIN, Holder, holder_of
+
+_MOST_HOLDERS = 2000
+Path = tuple[Any, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _SameObject:
+    """Equal to itself and nothing else; held, so that its identity is not given away."""
+
+    held: Any
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _SameObject) and self.held is other.held
+
+    def __hash__(self) -> int:
+        return id(self.held)
+
+
+class Contents:
+    """What can be reached from some values, as it is now.
+
+    Args:
+        roots: Gives these values, by name.
+        closed: Objects that are not looked into.
+
+    Attributes:
+        unwatched: What is too large to be looked into, for people.
+    """
+
+    def __init__(self, roots: Callable[[], Mapping[str, Any]], closed: Collection[Any] = ()) -> None:
+        self._roots = roots
+        self._closed = closed
+        self._holders: list[Holder] = []
+        self._seen = {id(one): one for one in closed}
+        self._values: dict[Path, Any] = {}
+        self.unwatched: list[str] = []
+        now = roots()
+        self._of_roots = Holder([], lambda: list(roots().values()))
+        for name, value in now.items():
+            self._add((name,), value)
+
+    def is_held(self) -> bool:
+        """Whether nothing can have changed, as all is the same objects and holds the same; quick."""
+        return self._of_roots.is_held() and all(holder.is_held() for holder in self._holders)
+
+    def now(self) -> "Contents":
+        """Returns what there is by now."""
+        return Contents(self._roots, self._closed)
+
+    def differences(self, now: "Contents") -> dict[str, Any]:
+        """Returns what has changed, come or gone, by the name of its root, or of a global: objects as they are now."""
+        paths = {**self._values, **now._values}
+        changed = [path for path in paths if self._values.get(path, MISSING) != now._values.get(path, MISSING)]
+        return {_name(path): getattr(now._values.get(path), "held", None) for path in changed}
+
+    def put_back(self) -> None:
+        """Has all that holds others hold what it held."""
+        for holder in self._holders:
+            holder.put_back()
+
+    def _add(self, path: Path, value: Any) -> None:
+        if isinstance(value, PLAIN):
+            self._values[path] = (type(value), value)  # 1, 1.0 and True are equal, but not in a graph
+            return
+        holder = self._looked_into(path, value)
+        self._values[path] = type(value) if holder is not None and holder.by_contents else _SameObject(value)
+        if holder is None:
+            return
+        self._seen[id(value)] = value
+        self._holders.append(holder)
+        for key, part in zip(holder.keys, holder.held, strict=False):
+            self._add((*path, key), part)
+
+    def _looked_into(self, path: Path, value: Any) -> Holder | None:
+        """Returns what looks into a value; None: it is known already, or counts by its identity."""
+        if id(value) in self._seen:
+            return None
+        holder = holder_of(value)
+        if holder is None and isinstance(value, np.ndarray):
+            self.unwatched.append(f"{_name(path)} holds an array of more than {MOST_BYTES:,} bytes, or of objects")
+        if holder is not None and len(self._holders) >= _MOST_HOLDERS:
+            self.unwatched.append(f"{_name(path)} holds one of more than {_MOST_HOLDERS:,} objects")
+            return None
+        return holder
+
+
+def _name(path: Path) -> str:
+    """Returns how people call what changes: a global, or an attribute."""
+    return next((key for key in path if isinstance(key, str) and key.startswith("global ")), str(path[0]))

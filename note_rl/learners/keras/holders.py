@@ -1,0 +1,259 @@
+"""What holds others: dictionaries, lists, arrays, objects, layers, classes, and functions by the names they use."""
+
+import argparse
+import copy
+import functools
+import random
+import sys
+import types
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, MutableSequence, MutableSet, Sequence
+from dataclasses import dataclass
+from operator import is_
+from typing import Any
+
+import keras
+import numpy as np
+
+PLAIN = (int, float, complex, bool, str, bytes, type(None), np.generic)
+MISSING = object()
+MOST_BYTES = 2**18  # of an array that is compared with a copy; some 10 us
+_LIBRARIES = {"keras", "tensorflow", "numpy", "torch", "gymnasium", "note_rl", *sys.stdlib_module_names} - {"__main__"}
+_NAMESPACES = (types.SimpleNamespace, argparse.Namespace)
+_OF_EVERY_LAYER = frozenset({*vars(keras.layers.Layer()), *vars(keras.Model())}) - {"_trainable", "_layers"}
+
+
+@dataclass(frozen=True)
+class SharedGenerator:
+    """The random numbers that a module shares among all who draw from it."""
+
+    module: Any
+
+
+@dataclass
+class Holder:
+    """Something that holds others, and what it held when it was looked at.
+
+    Attributes:
+        keys: Names of what it holds, as far as that is looked at further; `read` may give more, such as its length.
+        read: Gives what it holds now.
+        write: Puts back what it held; None: that cannot be done.
+        by_contents: Whether another one that holds the same is as good.
+    """
+
+    keys: list[Any]
+    read: Callable[[], list[Any]]
+    write: Callable[[list[Any]], None] | None = None
+    by_contents: bool = False
+
+    def __post_init__(self) -> None:
+        """Looks."""
+        self.held = self.read()
+
+    def is_held(self) -> bool:
+        """Whether it holds the same objects, or equal numbers and words."""
+        now = self.read()
+        return len(now) == len(self.held) and (all(map(is_, now, self.held)) or all(map(_is_same, now, self.held)))
+
+    def put_back(self) -> None:
+        """Has it hold what it held."""
+        if self.write is not None and not self.is_held():
+            self.write(self.held)
+
+
+def _is_same(now: Any, then: Any) -> bool:
+    return now is then or (type(now) is type(then) and isinstance(now, PLAIN) and bool(now == then))
+
+
+def holder_of(value: Any) -> Holder | None:
+    """Returns what looks into a value; None: it counts by its identity, as all that is of a library does."""
+    if isinstance(value, Mapping):
+        return _of_mapping(value)
+    if isinstance(value, list | tuple | deque):
+        write = functools.partial(_refill, value) if isinstance(value, MutableSequence) else None
+        return Holder(list(range(len(value))), lambda: list(value), write, by_contents=True)
+    if isinstance(value, set | frozenset):
+        write = functools.partial(_refill_set, value) if isinstance(value, MutableSet) else None
+        return Holder(list(range(len(value))), lambda: sorted(value, key=repr), write, by_contents=True)
+    if isinstance(value, np.ndarray):
+        return _of_array(value)
+    if isinstance(value, SharedGenerator):
+        return _of_generator(value.module)
+    if isinstance(value, np.random.Generator | np.random.RandomState | random.Random):
+        return _of_generator(value)
+    if isinstance(value, keras.Layer):
+        return _of_attributes(value, [name for name in vars(value) if name not in _OF_EVERY_LAYER])
+    return _of_code(value) or _of_object(value)
+
+
+def _of_mapping(value: Mapping[Any, Any]) -> Holder:
+    def write(held: list[Any]) -> None:
+        assert isinstance(value, MutableMapping)
+        num = len(held) // 2
+        value.clear()
+        value.update(zip(held[num:], held[:num], strict=True))
+
+    keys = [str(key) for key in value]
+    read = lambda: [*value.values(), *value]  # noqa: E731
+    return Holder(keys, read, write if isinstance(value, MutableMapping) else None, by_contents=True)
+
+
+def _refill(value: Any, held: list[Any]) -> None:
+    value.clear()
+    value.extend(held)
+
+
+def _refill_set(value: Any, held: list[Any]) -> None:
+    value.clear()
+    value.update(held)
+
+
+def _of_array(array: Any) -> Holder | None:
+    """By a copy of its bytes."""
+    if array.nbytes > MOST_BYTES or array.dtype.hasobject:
+        return None
+    before = array.copy()
+
+    def write(held: list[Any]) -> None:
+        array[...] = before
+
+    read = lambda: [array.dtype.str, str(array.shape), array.tobytes()]  # noqa: E731
+    return Holder(["dtype", "shape", "bytes"], read, write if array.flags.writeable else None, by_contents=True)
+
+
+def _state_of_random(generator: Any) -> Any:
+    """Returns the state of a generator of NumPy or Python, or of those that either shares among all, as its module."""
+    if isinstance(generator, np.random.Generator):
+        return generator.bit_generator.state
+    return generator.getstate() if hasattr(generator, "getstate") else generator.get_state()
+
+
+def _of_generator(value: Any) -> Holder:
+    """Of random numbers: by its state."""
+    before = copy.deepcopy(_state_of_random(value))
+
+    def write(held: list[Any]) -> None:
+        if isinstance(value, np.random.Generator):
+            value.bit_generator.state = before
+        elif hasattr(value, "setstate"):
+            value.setstate(before)
+        else:
+            value.set_state(before)
+
+    def read() -> list[Any]:
+        return [hash(_hashable(_state_of_random(value)))]
+
+    return Holder(["state"], read, write)
+
+
+def _hashable(state: Any) -> Any:
+    if isinstance(state, Mapping):
+        return tuple(map(_hashable, state.values()))
+    if isinstance(state, np.ndarray):
+        return state.tobytes()
+    return tuple(map(_hashable, state)) if isinstance(state, tuple) and len(state) < 100 else state
+
+
+def _of_attributes(value: Any, names: list[str]) -> Holder:
+    attributes = vars(value)
+
+    known = set(attributes)
+
+    def write(held: list[Any]) -> None:
+        attributes.update((name, one) for name, one in zip(names, held, strict=False) if one is not MISSING)
+        for name in [name for name, one in attributes.items() if name not in known and isinstance(one, PLAIN)]:
+            del attributes[name]
+
+    keys = list(names)
+    kind = [] if is_of_a_library(type(value)) else [type(value)]
+    keys += ["class"] * len(kind)
+    return Holder(keys, lambda: [*(attributes.get(name, MISSING) for name in names), *kind, len(attributes)], write)
+
+
+def _of_object(value: Any) -> Holder | None:
+    if is_of_a_library(type(value)) and not isinstance(value, _NAMESPACES):
+        return None
+    if hasattr(value, "__dict__"):
+        return _of_attributes(value, list(vars(value)))
+    slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
+
+    def write(held: list[Any]) -> None:
+        for name, one in zip(slots, held, strict=False):
+            object.__setattr__(value, name, one)
+
+    return Holder(slots, lambda: [getattr(value, name, MISSING) for name in slots], write)
+
+
+def _of_code(value: Any) -> Holder | None:
+    """Looks into functions, classes and the like."""
+    if isinstance(value, functools.partial):
+        return Holder(["func", "args", "keywords"], lambda: [value.func, value.args, value.keywords])
+    if isinstance(value, types.MethodType):
+        return Holder(["self", "func"], lambda: [value.__self__, value.__func__])
+    if isinstance(value, staticmethod | classmethod):
+        return Holder(["func"], lambda: [value.__func__])
+    if isinstance(value, property):
+        return Holder(["func"], lambda: [value.fget])
+    if is_of_a_library(value):
+        return None
+    if isinstance(value, type):
+        attributes = vars(value)
+        names = [name for name in attributes if name == "__call__" or not name.startswith("__")]
+        read = lambda: [*(attributes.get(name, MISSING) for name in names), value.__bases__, len(attributes)]  # noqa: E731
+        return Holder([*names, "bases"], read, functools.partial(_set_of_class, value, names))
+    return _of_function(value) if isinstance(value, types.FunctionType) else None
+
+
+def _set_of_class(kind: type, names: Sequence[str], held: Sequence[Any]) -> None:
+    for name, one in zip(names, held, strict=False):
+        if one is not vars(kind).get(name, MISSING):
+            setattr(kind, name, one)
+
+
+def _of_function(function: types.FunctionType) -> Holder:
+    """By the globals, the attributes of modules and the enclosed variables that its code names, and its defaults."""
+    known, names = function.__globals__, list(dict.fromkeys(_names_in(function.__code__)))
+    places = [(known, name) for name in names if name in known]
+    for module in [known[name] for _, name in places]:
+        if isinstance(module, types.ModuleType) and not is_of_a_library(module):
+            places += [(vars(module), name) for name in names if name in vars(module)]
+    cells = function.__closure__ or ()
+
+    def write(held: list[Any]) -> None:
+        for (place, name), one in zip(places, held, strict=False):
+            place[name] = one
+        for cell, one in zip(cells, held[len(places) :], strict=False):
+            cell.cell_contents = one
+
+    keys = [*(f"global {name}" for _, name in places), *function.__code__.co_freevars, "defaults", "keywords"]
+    return Holder(
+        keys,
+        lambda: [
+            *(place.get(name, MISSING) for place, name in places),
+            *map(_enclosed, cells),
+            function.__defaults__,
+            function.__kwdefaults__,
+            function.__code__,
+        ],
+        write,
+    )
+
+
+def _enclosed(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # nothing yet
+        return MISSING
+
+
+def _names_in(code: types.CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _names_in(constant)
+
+
+def is_of_a_library(value: Any) -> bool:
+    """Whether a function, a class or a module is of TensorFlow, Keras, NumPy, Python or this package."""
+    module = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
+    return module is None or str(module).partition(".")[0] in _LIBRARIES

@@ -1,0 +1,206 @@
+"""What changes after a Keras agent was traced: traced steps are those that are taken as they are written."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from note_rl import RL
+from note_rl.agents.keras.networks import soft_update
+from note_rl.seeding import seed_everything
+from tests.note_rl.samples import sample
+
+SCALE = 1.0
+
+
+class Scaled(keras.layers.Layer):
+    """A layer of somebody's own, with a number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.temperature = 1.0
+        self.inner = keras.layers.Dense(2)
+        self.other = keras.layers.Dense(2)
+
+    def build(self, shape: Any) -> None:
+        self.inner.build(shape)
+        self.other.build(shape)
+
+    def call(self, x: Any) -> Any:
+        return self.inner(x) / self.temperature
+
+
+class OfLayers(RL):
+    """Learns the reward by a network of layers that can change."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layers = [keras.layers.Dense(4), keras.layers.Dropout(0.5), keras.layers.BatchNormalization(), Scaled()]
+        self.net = keras.Sequential([keras.Input((2,)), *layers])
+        self.param = self.net.trainable_variables
+
+    def action(self, s: Any) -> Any:
+        return self.net(s)
+
+    def __call__(self, s: Any, a: Any, next_s: Any, r: Any, d: Any) -> Any:
+        return tf.reduce_mean(tf.square(self.net(s)[:, 0] - r))
+
+
+@dataclass(slots=True)
+class Slots:
+    scale: float = 1.0
+
+
+def scale_of_the_module() -> float:
+    return SCALE
+
+
+class OfNumbers(RL):
+    """Moves its only weight by 1 per step, times numbers that are held in many ways."""
+
+    margin = 1.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = tf.Variable([0.0])
+        self.param = [self.w]
+        self.config = SimpleNamespace(scale=1.0, inner={"list": [1.0]})
+        self.slots = Slots()
+        self.array = np.ones(1, np.float32)
+        self.nested = {"a": {"b": 1.0}}
+        factor = 1.0
+        self.factored = lambda w: factor * w
+
+    def action(self, s: Any) -> Any:
+        return s * self.w
+
+    def scale(self) -> Any:
+        scale = self.config.scale * self.config.inner["list"][0] * self.slots.scale * self.nested["a"]["b"]
+        return self.array * scale * self.margin
+
+    def __call__(self, s: Any, a: Any, next_s: Any, r: Any, d: Any) -> Any:
+        return -tf.reduce_sum(self.factored(self.w) * self.scale()) * scale_of_the_module()
+
+
+def trained(
+    make: Callable[[], Any], change: Callable[[Any], object], untraced: bool = False, again: bool = False
+) -> Any:
+    """An agent after two update blocks of a step, changed in between, with or without another call of train()."""
+    seed_everything(3)
+    agent = make()
+    optimizer = keras.optimizers.SGD(1.0 if make is OfNumbers else 0.1, momentum=0.0 if make is OfNumbers else 0.5)
+    agent.learner.prepare(optimizer, None, (), False)
+    agent.learner._update.compilation.untraced = untraced
+    agent.learner.update(sample(1, 4, seed=0), {})
+    change(agent)
+    if again:
+        agent.learner.prepare(None, None, (), False)
+    agent.learner.update(sample(1, 4, seed=1), {})
+    return agent
+
+
+def set_to(path: str, value: Any) -> Callable[[Any], None]:
+    return lambda agent: exec(f"agent.{path} = value", {"agent": agent, "value": value})
+
+
+def exchange(agent: Any) -> None:
+    agent.net.layers[3].inner = agent.net.layers[3].other
+
+
+LAYERS = {
+    "rate of dropout": set_to("net.layers[1].rate", 0.0),
+    "frozen batch normalisation": set_to("net.layers[2].trainable", False),
+    "momentum of batch normalisation": set_to("net.layers[2].momentum", 0.1),
+    "frozen layer": set_to("net.layers[0].trainable", False),
+    "frozen variable": set_to("net.layers[0].kernel.trainable", False),
+    "activation": set_to("net.layers[0].activation", keras.activations.tanh),
+    "number of an own layer": set_to("net.layers[3].temperature", 0.1),
+    "another layer within one": exchange,
+}
+
+
+@cache
+def unchanged() -> list[np.ndarray]:
+    weights: list[np.ndarray] = trained(OfLayers, lambda agent: None, untraced=True).net.get_weights()
+    return weights
+
+
+@pytest.mark.parametrize("what", LAYERS)
+def test_layers_that_change_are_followed(what: str) -> None:
+    followed = trained(OfLayers, LAYERS[what], again=what == "rate of dropout")
+    assert followed.learner.num_traces == 2
+    found, expected = followed.net.get_weights(), trained(OfLayers, LAYERS[what], untraced=True).net.get_weights()
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+    assert max(np.abs(a - b).max() for a, b in zip(found, unchanged(), strict=True)) > 1e-3
+
+
+@pytest.mark.parametrize("untraced", [False, True])
+def test_frozen_layers_stay_as_they_are_while_others_learn(untraced: bool) -> None:
+    before: list[np.ndarray] = []
+
+    def freeze(agent: Any) -> None:
+        agent.net.layers[0].trainable = False
+        before.extend(agent.net.get_weights())
+
+    agent = trained(OfLayers, freeze, untraced)
+    moved = [not np.array_equal(a, b) for a, b in zip(before, agent.net.get_weights(), strict=True)]
+    assert moved[:2] == [False, False]
+    assert all(moved[2:8])  # batch normalisation with its statistics, and the inner layer of the last one
+    agent.net.trainable = False  # nothing is left to learn
+    before = agent.net.get_weights()
+    agent.learner.update(sample(1, 4), {})
+    np.testing.assert_equal(agent.net.get_weights(), before)
+
+
+def test_a_frozen_layer_s_target_moves_on_as_softly_as_before() -> None:
+    online, target = (keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)]) for _ in range(2))
+    online.set_weights([np.array([[1.0]]), np.array([1.0])])
+    target.set_weights([np.array([[0.0]]), np.array([0.0])])
+    online.layers[0].trainable = False
+    soft_update(target, online, 0.25)
+    np.testing.assert_equal(target.get_weights(), [np.array([[0.25]], np.float32), np.array([0.25], np.float32)])
+
+
+def change_enclosed(agent: Any) -> None:
+    agent.factored.__closure__[0].cell_contents = 3.0
+
+
+def change_global(agent: Any) -> None:
+    globals()["SCALE"] = 3.0
+
+
+def change_class(agent: Any) -> None:
+    OfNumbers.margin = 3.0
+
+
+NUMBERS = {
+    "namespace": set_to("config.scale", 3.0),
+    "list in a dictionary in a namespace": set_to("config.inner['list'][0]", 3.0),
+    "slots": set_to("slots.scale", 3.0),
+    "array in place": set_to("array[0]", 3.0),
+    "another array": set_to("array", np.full(1, 3.0, np.float32)),
+    "dictionary in a dictionary": set_to("nested['a']['b']", 3.0),
+    "another function": set_to("factored", lambda w: 3.0 * w),
+    "another method": set_to("scale", lambda: 3.0),
+    "enclosed variable": change_enclosed,
+    "global of a function that is called": change_global,
+    "attribute of the class": change_class,
+}
+
+
+@pytest.mark.parametrize("what", NUMBERS)
+def test_numbers_that_change_are_followed_wherever_they_are_held(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(OfNumbers, "margin", 1.0)
+    monkeypatch.setitem(globals(), "SCALE", 1.0)
+    agent = trained(OfNumbers, NUMBERS[what])
+    np.testing.assert_allclose(agent.w, [1.0 + 3.0])
+    assert agent.learner.num_traces == 2
+    agent.learner.update(sample(1, 4), {})
+    assert agent.learner.num_traces == 2

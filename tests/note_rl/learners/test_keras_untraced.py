@@ -1,0 +1,269 @@
+"""Losses that do in Python what tracing would do once only: their steps are taken untraced, which is said by name."""
+
+import logging
+import random
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from note_rl import RL, errors
+from note_rl.errors import AgentContractError
+from note_rl.policy import GreedyQPolicy
+from note_rl.training.callbacks import LambdaCallback
+from tests.note_rl.samples import sample
+from tests.note_rl.small_environments import Counting
+
+COUNT = 0
+Loss = Callable[[Any, Any], Any]
+
+
+class Agent(RL):
+    """Its only weight moves by what its loss says, which is given."""
+
+    seen = 0
+
+    def __init__(self, factor: Loss) -> None:
+        super().__init__()
+        self.w = tf.Variable([0.0, 0.0])
+        self.param = [self.w]
+        self.factor = factor
+        self.env = Counting()
+        self.counter = 0
+        self.held = {"n": [0], "space": SimpleNamespace(n=0)}
+        self.table = None
+        self.rng = np.random.default_rng(0)
+        self.scale = 1.0
+
+    def action(self, s: Any) -> Any:
+        return s * self.w
+
+    def __call__(self, s: Any, a: Any, next_s: Any, r: Any, d: Any) -> Any:
+        return -tf.reduce_sum(self.w) * self.factor(self, r)
+
+
+@pytest.fixture(autouse=True)
+def _as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Agent, "seen", 0)
+    monkeypatch.setitem(globals(), "COUNT", 0)
+    monkeypatch.setattr(errors, "_said", set())
+
+
+def moved(factor: Loss) -> tuple[Agent, float]:
+    """An agent after two blocks of two steps, and how far it has moved."""
+    agent = Agent(factor)
+    agent.learner.prepare(keras.optimizers.SGD(1.0), None, (), False)
+    for seed in (0, 1):
+        agent.learner.update(sample(2, 4, seed=seed), {})
+    return agent, float(agent.w[0])
+
+
+def counting(agent: Any, r: Any) -> Any:
+    agent.counter += 1
+    return agent.counter
+
+
+def counting_within(agent: Any, r: Any) -> Any:
+    agent.held["n"][0] += 1
+    agent.held["space"].n += 1
+    return (agent.held["n"][0] + agent.held["space"].n) / 2
+
+
+def counting_in_the_module(agent: Any, r: Any) -> Any:
+    global COUNT
+    COUNT += 1
+    return COUNT
+
+
+def counting_in_the_class(agent: Any, r: Any) -> Any:
+    type(agent).seen += 1
+    return agent.seen
+
+
+def averaging(agent: Any, r: Any) -> Any:
+    agent.counter = agent.counter + tf.ones([])
+    return agent.counter
+
+
+@pytest.mark.parametrize(
+    ("factor", "name"),
+    [
+        (counting, "self.counter"),
+        (counting_within, "self.held"),
+        (counting_in_the_module, "global COUNT"),
+        (counting_in_the_class, "Agent.seen"),
+        (averaging, "self.counter"),
+    ],
+)
+def test_counts_are_right_and_named(factor: Loss, name: str, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        agent, distance = moved(factor)
+    assert distance == 1 + 2 + 3 + 4
+    [said] = [record.message for record in caplog.records if record.name.startswith("note_rl")]
+    assert f"changes {name}: its gradient steps are taken untraced" in said
+    assert "tf.Variable" in said
+    assert agent.learner._update.compilation.untraced
+
+
+def test_a_count_of_a_layer_is_seen(caplog: pytest.LogCaptureFixture) -> None:
+    class Counts(keras.layers.Layer):
+        count = 0
+
+        def call(self, x: Any) -> Any:
+            self.count += 1
+            return x * float(self.count)
+
+    layer = Counts()
+    agent = Agent(lambda agent, r: tf.reduce_sum(agent.layer(tf.ones((1, 1)))))
+    agent.layer = layer
+    agent.learner.prepare(keras.optimizers.SGD(1.0), None, (), False)
+    agent.learner.update(sample(4, 4), {})
+    assert float(agent.w[0]) == 1 + 2 + 3 + 4
+    assert "changes self.layer" in caplog.text
+
+
+@pytest.mark.parametrize("draw", [lambda agent: agent.rng.random(), lambda agent: random.random(), lambda _: drawn()])
+def test_random_numbers_of_python_are_drawn_for_each_step(draw: Callable[[Any], float]) -> None:
+    random.seed(3)
+    np.random.seed(3)
+    agent, distance = moved(lambda agent, r: draw(agent))
+    random.seed(3)
+    np.random.seed(3)
+    other = Agent(lambda agent, r: 0.0)
+    np.testing.assert_allclose(distance, sum(draw(other) for _ in range(4)), rtol=1e-5)
+
+
+def drawn() -> float:
+    return float(np.random.rand())
+
+
+@pytest.mark.parametrize(
+    "factor",
+    [
+        lambda agent, r: float(r.numpy().sum()),
+        lambda agent, r: float(tf.reduce_sum(r)),
+        lambda agent, r: float(np.asarray(r).sum()),
+    ],
+)
+def test_tensors_that_are_read_as_numbers_are_those_of_each_minibatch(factor: Loss, caplog: Any) -> None:
+    _, distance = moved(factor)
+    expected = sum(float(sample(2, 4, seed=seed).reward.sum()) for seed in (0, 1))
+    np.testing.assert_allclose(distance, expected, rtol=1e-4)
+    assert "takes a tensor for a number" in caplog.text
+
+
+def test_an_array_that_the_loss_changes_is_changed_in_each_step() -> None:
+    def doubling(agent: Any, r: Any) -> Any:
+        agent.array *= 2.0
+        return float(agent.array[0])
+
+    agent = Agent(doubling)
+    agent.array = np.ones(1, np.float32)
+    agent.learner.prepare(keras.optimizers.SGD(1.0), None, (), False)
+    agent.learner.update(sample(3, 4), {})
+    assert float(agent.w[0]) == 2 + 4 + 8
+
+
+def table(agent: Any, r: Any) -> Any:
+    if agent.table is None:
+        agent.table = np.full(3, 2.0, np.float32)
+    return float(agent.table[1])
+
+
+def kept(agent: Any, r: Any) -> Any:
+    agent.last = tf.reduce_mean(r)
+    agent.kind = "loss"
+    return 2.0 + 0.0 * agent.last
+
+
+@pytest.mark.parametrize("factor", [table, kept])
+def test_what_is_made_once_or_is_a_result_keeps_nothing_from_being_traced(factor: Loss, caplog: Any) -> None:
+    agent, distance = moved(factor)
+    assert distance == 4 * 2.0
+    assert not agent.learner._update.compilation.untraced
+    assert caplog.text == ""
+
+
+def test_a_number_that_changes_all_the_time_is_followed_to_the_end(caplog: pytest.LogCaptureFixture) -> None:
+    agent = Agent(lambda agent, r: agent.scale)
+    agent.learner.prepare(keras.optimizers.SGD(1.0), None, (), False)
+    for k in range(9):
+        agent.scale = float(k)
+        agent.learner.update(sample(1, 4), {})
+    assert float(agent.w[0]) == sum(range(9))
+    assert "Agent reads scale, which keeps changing: its gradient steps are taken untraced from now on" in caplog.text
+    assert agent.learner.num_traces == 6
+    agent.learner.prepare(None, None, (), False)  # another call of train() tries anew
+    agent.learner.update(sample(1, 4), {})
+    assert agent.learner.num_traces == 7
+
+
+def test_changes_that_come_seldom_are_traced_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("note_rl.learners.keras.update._BLOCKS_PER_COMPILED", 2)
+    agent = Agent(lambda agent, r: agent.scale)
+    agent.learner.prepare(keras.optimizers.SGD(1.0), None, (), False)
+    for k in range(18):
+        agent.scale = float(k // 2)
+        agent.learner.update(sample(1, 4), {})
+    assert float(agent.w[0]) == 2 * sum(range(9))
+    assert agent.learner.num_traces == 9
+
+
+def test_where_all_must_be_traced_it_is_refused() -> None:
+    agent = Agent(counting)
+    agent.learner._update.always_traced = True
+    agent.learner.prepare(keras.optimizers.SGD(1.0), None, (), False)
+    with pytest.raises(AgentContractError, match=r"Agent changes self\.counter, .* all is traced: .*tf\.Variable"):
+        agent.learner.update(sample(1, 4), {})
+    assert agent.counter == 0
+
+
+def test_the_agent_s_own_counts_are_those_of_each_block() -> None:
+    """Blocks of one step each, as num_updates=1 has them: w = 0 + 1 + ... + (n - 1)."""
+    agent = Agent(lambda agent, r: float(agent.num_gradient_steps))
+    agent.set(policy=GreedyQPolicy(), pool_size=50, batch=4, train_freq=1, num_updates=1, learning_starts=6, seed=1)
+    agent.train(optimizer=keras.optimizers.SGD(1.0), total_steps=20, p=0, jit_compile=False)
+    assert agent.num_gradient_steps > 8
+    assert float(agent.w[0]) == sum(range(agent.num_gradient_steps))
+
+
+def test_action_follows_what_it_changes_and_reads(caplog: pytest.LogCaptureFixture) -> None:
+    class Acting(Agent):
+        def action(self, s: Any) -> Any:
+            self.counter += 1
+            return s * float(self.counter) * self.held["n"][0]
+
+    agent = Acting(counting)
+    agent.held["n"][0] = 1
+    answers = [float(agent.learner.act(np.ones((1, 2), np.float32))[0, 0]) for _ in range(3)]
+    agent.held["n"][0] = 2
+    assert [*answers, float(agent.learner.act(np.ones((1, 2), np.float32))[0, 0])] == [1.0, 2.0, 3.0, 8.0]
+    assert "Acting.action() changes self.counter: it is called untraced" in caplog.text
+
+
+def test_a_callback_that_changes_a_layer_between_phases_is_followed() -> None:
+    agent = Agent(lambda agent, r: agent.held["space"].n)
+    agent.set(policy=GreedyQPolicy(), pool_size=50, batch=4, train_freq=2, num_updates=1, learning_starts=4, seed=1)
+
+    def change(phase: int, logs: Any) -> None:
+        agent.held["space"].n = phase // 4
+
+    hooks = LambdaCallback(on_phase_end=change)
+    agent.train(optimizer=keras.optimizers.SGD(1.0), total_steps=24, p=0, jit_compile=False, callbacks=hooks)
+    steps = agent.num_gradient_steps
+    assert float(agent.w[0]) == sum(phase // 4 for phase in range(13 - steps - 1, 12))
+
+
+def test_large_arrays_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    agent = Agent(lambda agent, r: float(agent.large[0]))
+    agent.large = np.ones(2**17, np.float32)
+    agent.learner.prepare(keras.optimizers.SGD(1.0), None, (), False)
+    agent.learner.update(sample(1, 4), {})
+    assert "large holds an array of more than 262,144 bytes" in caplog.text
+    agent.large = np.full(2**17, 3.0, np.float32)
+    agent.learner.update(sample(1, 4), {})
+    assert float(agent.w[0]) == 1.0 + 3.0
