@@ -20,7 +20,7 @@ MISSING = object()
 MOST_BYTES = 2**18  # of an array that is compared with a copy; some 10 us
 _LIBRARIES = {"keras", "tensorflow", "numpy", "torch", "gymnasium", "note_rl", *sys.stdlib_module_names} - {"__main__"}
 _NAMESPACES = (types.SimpleNamespace, argparse.Namespace)
-_OF_EVERY_LAYER = frozenset({*vars(keras.layers.Layer()), *vars(keras.Model())}) - {"_trainable", "_layers"}
+_OF_EVERY_LAYER = frozenset({*vars(keras.layers.Layer()), *vars(keras.Model())})
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,16 @@ def holder_of(value: Any) -> Holder | None:
     if isinstance(value, np.random.Generator | np.random.RandomState | random.Random):
         return _of_generator(value)
     if isinstance(value, keras.Layer):
-        return _of_attributes(value, [name for name in vars(value) if name not in _OF_EVERY_LAYER])
+        return _of_attributes(value, _names_of_layer(value))
     return _of_code(value) or _of_object(value)
+
+
+def _names_of_layer(layer: Any) -> list[str]:
+    """What decides about a layer: its numbers and its parts, and none of Keras's own accounts."""
+    names = [name for name in vars(layer) if name not in _OF_EVERY_LAYER and not name.startswith("_self_")]
+    if is_of_a_library(type(layer)) or isinstance(layer, keras.Sequential):
+        names = [name for name in names if not name.startswith("_")]
+    return [*names, "_trainable", *["_layers"] * bool(layer._layers)]
 
 
 def _of_mapping(value: Mapping[Any, Any]) -> Holder:
