@@ -22,33 +22,33 @@ SCALE = 1.0
 class Scaled(keras.layers.Layer):
     """A layer of somebody's own, with a number."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.temperature = 1.0
         self.inner = keras.layers.Dense(2)
         self.other = keras.layers.Dense(2)
 
-    def build(self, shape: Any) -> None:
+    def build(self, shape):
         self.inner.build(shape)
         self.other.build(shape)
 
-    def call(self, x: Any) -> Any:
+    def call(self, x):
         return self.inner(x) / self.temperature
 
 
 class OfLayers(RL):
     """Learns the reward by a network of layers that can change."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         layers = [keras.layers.Dense(4), keras.layers.Dropout(0.5), keras.layers.BatchNormalization(), Scaled()]
         self.net = keras.Sequential([keras.Input((2,)), *layers])
         self.param = self.net.trainable_variables
 
-    def action(self, s: Any) -> Any:
+    def action(self, s):
         return self.net(s)
 
-    def __call__(self, s: Any, a: Any, next_s: Any, r: Any, d: Any) -> Any:
+    def __call__(self, s, a, next_s, r, d):
         return tf.reduce_mean(tf.square(self.net(s)[:, 0] - r))
 
 
@@ -57,7 +57,7 @@ class Slots:
     scale: float = 1.0
 
 
-def scale_of_the_module() -> float:
+def scale_of_the_module():
     return SCALE
 
 
@@ -66,7 +66,7 @@ class OfNumbers(RL):
 
     margin = 1.0
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.w = tf.Variable([0.0])
         self.param = [self.w]
@@ -77,14 +77,14 @@ class OfNumbers(RL):
         factor = 1.0
         self.factored = lambda w: factor * w
 
-    def action(self, s: Any) -> Any:
+    def action(self, s):
         return s * self.w
 
-    def scale(self) -> Any:
+    def scale(self):
         scale = self.config.scale * self.config.inner["list"][0] * self.slots.scale * self.nested["a"]["b"]
         return self.array * scale * self.margin
 
-    def __call__(self, s: Any, a: Any, next_s: Any, r: Any, d: Any) -> Any:
+    def __call__(self, s, a, next_s, r, d):
         return -tf.reduce_sum(self.factored(self.w) * self.scale()) * scale_of_the_module()
 
 
@@ -105,11 +105,11 @@ def trained(
     return agent
 
 
-def set_to(path: str, value: Any) -> Callable[[Any], None]:
+def set_to(path, value):
     return lambda agent: exec(f"agent.{path} = value", {"agent": agent, "value": value})
 
 
-def exchange(agent: Any) -> None:
+def exchange(agent):
     agent.net.layers[3].inner = agent.net.layers[3].other
 
 
@@ -126,13 +126,13 @@ LAYERS = {
 
 
 @cache
-def unchanged() -> list[np.ndarray]:
-    weights: list[np.ndarray] = trained(OfLayers, lambda agent: None, untraced=True).net.get_weights()
+def unchanged():
+    weights = trained(OfLayers, lambda agent: None, untraced=True).net.get_weights()
     return weights
 
 
 @pytest.mark.parametrize("what", LAYERS)
-def test_layers_that_change_are_followed(what: str) -> None:
+def test_layers_that_change_are_followed(what):
     followed = trained(OfLayers, LAYERS[what], again=what == "rate of dropout")
     assert followed.learner.num_traces == 2
     found, expected = followed.net.get_weights(), trained(OfLayers, LAYERS[what], untraced=True).net.get_weights()
@@ -142,10 +142,10 @@ def test_layers_that_change_are_followed(what: str) -> None:
 
 
 @pytest.mark.parametrize("untraced", [False, True])
-def test_frozen_layers_stay_as_they_are_while_others_learn(untraced: bool) -> None:
-    before: list[np.ndarray] = []
+def test_frozen_layers_stay_as_they_are_while_others_learn(untraced):
+    before = []
 
-    def freeze(agent: Any) -> None:
+    def freeze(agent):
         agent.net.layers[0].trainable = False
         before.extend(agent.net.get_weights())
 
@@ -159,7 +159,7 @@ def test_frozen_layers_stay_as_they_are_while_others_learn(untraced: bool) -> No
     np.testing.assert_equal(agent.net.get_weights(), before)
 
 
-def test_a_frozen_layer_s_target_moves_on_as_softly_as_before() -> None:
+def test_a_frozen_layer_s_target_moves_on_as_softly_as_before():
     online, target = (keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)]) for _ in range(2))
     online.set_weights([np.array([[1.0]]), np.array([1.0])])
     target.set_weights([np.array([[0.0]]), np.array([0.0])])
@@ -168,15 +168,15 @@ def test_a_frozen_layer_s_target_moves_on_as_softly_as_before() -> None:
     np.testing.assert_equal(target.get_weights(), [np.array([[0.25]], np.float32), np.array([0.25], np.float32)])
 
 
-def change_enclosed(agent: Any) -> None:
+def change_enclosed(agent):
     agent.factored.__closure__[0].cell_contents = 3.0
 
 
-def change_global(agent: Any) -> None:
+def change_global(agent):
     globals()["SCALE"] = 3.0
 
 
-def change_class(agent: Any) -> None:
+def change_class(agent):
     OfNumbers.margin = 3.0
 
 
@@ -196,7 +196,7 @@ NUMBERS = {
 
 
 @pytest.mark.parametrize("what", NUMBERS)
-def test_numbers_that_change_are_followed_wherever_they_are_held(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numbers_that_change_are_followed_wherever_they_are_held(what, monkeypatch):
     monkeypatch.setattr(OfNumbers, "margin", 1.0)
     monkeypatch.setitem(globals(), "SCALE", 1.0)
     agent = trained(OfNumbers, NUMBERS[what])

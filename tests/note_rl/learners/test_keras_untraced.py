@@ -27,7 +27,7 @@ class Agent(RL):
 
     seen = 0
 
-    def __init__(self, factor: Loss) -> None:
+    def __init__(self, factor):
         super().__init__()
         self.w = tf.Variable([0.0, 0.0])
         self.param = [self.w]
@@ -39,21 +39,21 @@ class Agent(RL):
         self.rng = np.random.default_rng(0)
         self.scale = 1.0
 
-    def action(self, s: Any) -> Any:
+    def action(self, s):
         return s * self.w
 
-    def __call__(self, s: Any, a: Any, next_s: Any, r: Any, d: Any) -> Any:
+    def __call__(self, s, a, next_s, r, d):
         return -tf.reduce_sum(self.w) * self.factor(self, r)
 
 
 @pytest.fixture(autouse=True)
-def _as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+def _as_before(monkeypatch):
     monkeypatch.setattr(Agent, "seen", 0)
     monkeypatch.setitem(globals(), "COUNT", 0)
     monkeypatch.setattr(errors, "_said", set())
 
 
-def moved(factor: Loss) -> tuple[Agent, float]:
+def moved(factor):
     """An agent after two blocks of two steps, and how far it has moved."""
     agent = Agent(factor)
     agent.learner.prepare(keras.optimizers.SGD(1.0), None, (), False)
@@ -62,29 +62,29 @@ def moved(factor: Loss) -> tuple[Agent, float]:
     return agent, float(agent.w[0])
 
 
-def counting(agent: Any, r: Any) -> Any:
+def counting(agent, r):
     agent.counter += 1
     return agent.counter
 
 
-def counting_within(agent: Any, r: Any) -> Any:
+def counting_within(agent, r):
     agent.held["n"][0] += 1
     agent.held["space"].n += 1
     return (agent.held["n"][0] + agent.held["space"].n) / 2
 
 
-def counting_in_the_module(agent: Any, r: Any) -> Any:
+def counting_in_the_module(agent, r):
     global COUNT
     COUNT += 1
     return COUNT
 
 
-def counting_in_the_class(agent: Any, r: Any) -> Any:
+def counting_in_the_class(agent, r):
     type(agent).seen += 1
     return agent.seen
 
 
-def averaging(agent: Any, r: Any) -> Any:
+def averaging(agent, r):
     agent.counter = agent.counter + tf.ones([])
     return agent.counter
 
@@ -99,7 +99,7 @@ def averaging(agent: Any, r: Any) -> Any:
         (averaging, "self.counter"),
     ],
 )
-def test_counts_are_right_and_named(factor: Loss, name: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_counts_are_right_and_named(factor, name, caplog):
     with caplog.at_level(logging.WARNING):
         agent, distance = moved(factor)
     assert distance == 1 + 2 + 3 + 4
@@ -109,11 +109,11 @@ def test_counts_are_right_and_named(factor: Loss, name: str, caplog: pytest.LogC
     assert agent.learner._update.compilation.untraced
 
 
-def test_a_count_of_a_layer_is_seen(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_count_of_a_layer_is_seen(caplog):
     class Counts(keras.layers.Layer):
         count = 0
 
-        def call(self, x: Any) -> Any:
+        def call(self, x):
             self.count += 1
             return x * float(self.count)
 
@@ -127,7 +127,7 @@ def test_a_count_of_a_layer_is_seen(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.parametrize("draw", [lambda agent: agent.rng.random(), lambda agent: random.random(), lambda _: drawn()])
-def test_random_numbers_of_python_are_drawn_for_each_step(draw: Callable[[Any], float]) -> None:
+def test_random_numbers_of_python_are_drawn_for_each_step(draw):
     random.seed(3)
     np.random.seed(3)  # noqa: NPY002 (what others draw from)
     _, distance = moved(lambda agent, r: draw(agent))
@@ -137,7 +137,7 @@ def test_random_numbers_of_python_are_drawn_for_each_step(draw: Callable[[Any], 
     np.testing.assert_allclose(distance, sum(draw(other) for _ in range(4)), rtol=1e-5)
 
 
-def drawn() -> float:
+def drawn():
     return float(np.random.rand())  # noqa: NPY002
 
 
@@ -149,15 +149,15 @@ def drawn() -> float:
         lambda agent, r: float(np.asarray(r).sum()),
     ],
 )
-def test_tensors_that_are_read_as_numbers_are_those_of_each_minibatch(factor: Loss, caplog: Any) -> None:
+def test_tensors_that_are_read_as_numbers_are_those_of_each_minibatch(factor, caplog):
     _, distance = moved(factor)
     expected = sum(float(sample(2, 4, seed=seed).reward.sum()) for seed in (0, 1))
     np.testing.assert_allclose(distance, expected, rtol=1e-4)
     assert "takes a tensor for a number" in caplog.text
 
 
-def test_an_array_that_the_loss_changes_is_changed_in_each_step() -> None:
-    def doubling(agent: Any, r: Any) -> Any:
+def test_an_array_that_the_loss_changes_is_changed_in_each_step():
+    def doubling(agent, r):
         agent.array *= 2.0
         return float(agent.array[0])
 
@@ -168,27 +168,27 @@ def test_an_array_that_the_loss_changes_is_changed_in_each_step() -> None:
     assert float(agent.w[0]) == 2 + 4 + 8
 
 
-def table(agent: Any, r: Any) -> Any:
+def table(agent, r):
     if agent.table is None:
         agent.table = np.full(3, 2.0, np.float32)
     return float(agent.table[1])
 
 
-def kept(agent: Any, r: Any) -> Any:
+def kept(agent, r):
     agent.last = tf.reduce_mean(r)
     agent.kind = "loss"
     return 2.0 + 0.0 * agent.last
 
 
 @pytest.mark.parametrize("factor", [table, kept])
-def test_what_is_made_once_or_is_a_result_keeps_nothing_from_being_traced(factor: Loss, caplog: Any) -> None:
+def test_what_is_made_once_or_is_a_result_keeps_nothing_from_being_traced(factor, caplog):
     agent, distance = moved(factor)
     assert distance == 4 * 2.0
     assert not agent.learner._update.compilation.untraced
     assert caplog.text == ""
 
 
-def test_a_number_that_changes_all_the_time_is_followed_to_the_end(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_number_that_changes_all_the_time_is_followed_to_the_end(caplog):
     agent = Agent(lambda agent, r: agent.scale)
     agent.learner.prepare(keras.optimizers.SGD(1.0), None, (), False)
     for k in range(9):
@@ -202,7 +202,7 @@ def test_a_number_that_changes_all_the_time_is_followed_to_the_end(caplog: pytes
     assert agent.learner.num_traces == 7
 
 
-def test_changes_that_come_seldom_are_traced_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changes_that_come_seldom_are_traced_anew(monkeypatch):
     monkeypatch.setattr("note_rl.learners.keras.update._BLOCKS_PER_COMPILED", 2)
     agent = Agent(lambda agent, r: agent.scale)
     agent.learner.prepare(keras.optimizers.SGD(1.0), None, (), False)
@@ -213,7 +213,7 @@ def test_changes_that_come_seldom_are_traced_anew(monkeypatch: pytest.MonkeyPatc
     assert agent.learner.num_traces == 9
 
 
-def test_where_all_must_be_traced_it_is_refused() -> None:
+def test_where_all_must_be_traced_it_is_refused():
     agent = Agent(counting)
     agent.learner._update.always_traced = True
     agent.learner.prepare(keras.optimizers.SGD(1.0), None, (), False)
@@ -222,7 +222,7 @@ def test_where_all_must_be_traced_it_is_refused() -> None:
     assert agent.counter == 0
 
 
-def test_the_agent_s_own_counts_are_those_of_each_block() -> None:
+def test_the_agent_s_own_counts_are_those_of_each_block():
     """Blocks of one step each, as num_updates=1 has them: w = 0 + 1 + ... + (n - 1)."""
     agent = Agent(lambda agent, r: float(agent.num_gradient_steps))
     agent.set(policy=GreedyQPolicy(), pool_size=50, batch=4, train_freq=1, num_updates=1, learning_starts=6, seed=1)
@@ -231,9 +231,9 @@ def test_the_agent_s_own_counts_are_those_of_each_block() -> None:
     assert float(agent.w[0]) == sum(range(agent.num_gradient_steps))
 
 
-def test_action_follows_what_it_changes_and_reads(caplog: pytest.LogCaptureFixture) -> None:
+def test_action_follows_what_it_changes_and_reads(caplog):
     class Acting(Agent):
-        def action(self, s: Any) -> Any:
+        def action(self, s):
             self.counter += 1
             return s * float(self.counter) * self.held["n"][0]
 
@@ -245,11 +245,11 @@ def test_action_follows_what_it_changes_and_reads(caplog: pytest.LogCaptureFixtu
     assert "Acting.action() changes self.counter: it is called untraced" in caplog.text
 
 
-def test_a_callback_that_changes_a_layer_between_phases_is_followed() -> None:
+def test_a_callback_that_changes_a_layer_between_phases_is_followed():
     agent = Agent(lambda agent, r: agent.held["space"].n)
     agent.set(policy=GreedyQPolicy(), pool_size=50, batch=4, train_freq=2, num_updates=1, learning_starts=4, seed=1)
 
-    def change(phase: int, logs: Any) -> None:
+    def change(phase, logs):
         agent.held["space"].n = phase // 4
 
     hooks = LambdaCallback(on_phase_end=change)
@@ -258,7 +258,7 @@ def test_a_callback_that_changes_a_layer_between_phases_is_followed() -> None:
     assert float(agent.w[0]) == sum(phase // 4 for phase in range(13 - steps - 1, 12))
 
 
-def test_large_arrays_are_named(caplog: pytest.LogCaptureFixture) -> None:
+def test_large_arrays_are_named(caplog):
     agent = Agent(lambda agent, r: float(agent.large[0]))
     agent.large = np.ones(2**17, np.float32)
     agent.learner.prepare(keras.optimizers.SGD(1.0), None, (), False)

@@ -1,7 +1,6 @@
 """Callbacks set weights by hand, in each way that a framework has: the next phase acts by them and learns from them."""
 
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -22,17 +21,17 @@ SHOWN = np.linspace(-1.0, 1.0, 3, dtype=np.float32)
 class Still(gymnasium.Env[np.ndarray, Any]):
     """Shows the same numbers for ever; actions are numbers or one of two, whose number is the reward."""
 
-    def __init__(self, bounded: bool = False, length: int = 5) -> None:
+    def __init__(self, bounded=False, length=5):
         self.observation_space = spaces.Box(-1.0, 1.0, (3,), np.float32)
         self.action_space = spaces.Box(-1.0, 1.0, (2,), np.float32) if bounded else spaces.Discrete(2)
-        self.actions: list[Any] = []
+        self.actions = []
         self._steps, self._length = 0, length
 
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
+    def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         return SHOWN.copy(), {}
 
-    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+    def step(self, action):
         self.actions.append(action)
         self._steps += 1
         return SHOWN.copy(), float(np.sum(action)), False, self._steps % self._length == 0, {}
@@ -102,13 +101,13 @@ def weights_of(framework, network):
 class SetsWeights(Callback):
     """Sets all weights anew at the end of each phase, and notes what the agent answers before and after."""
 
-    def __init__(self, framework, name: str, folder: Path) -> None:
+    def __init__(self, framework, name, folder):
         self.framework, self.folder = framework, folder
         self.network_name = name
         self.rng = np.random.default_rng(0)
-        self.expected: list[np.ndarray] = []
+        self.expected = []
 
-    def on_phase_end(self, phase: int, logs: Any) -> None:
+    def on_phase_end(self, phase, logs):
         network = getattr(self.agent, self.network_name)
         now = weights_of(self.framework, network)
         values = [self.rng.normal(size=weight.shape).astype(np.float32) for weight in now]
