@@ -347,6 +347,7 @@ class ReportValues:
     """Of `tuner report`."""
 
     publish: bool
+    refill: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,12 +13,14 @@ from tuner.results.insights.ablation import sentences
 from tuner.results.insights.ranges import range_sentences
 from tuner.results.records import StudySummary
 from tuner.results.verdict import verdict
-from tuner.runs.build import check_trackers
+from tuner.runs.build import build_trackers, check_trackers
 from tuner.runs.checks import resolve
+from tuner.runs.refill import refill
 from tuner.study import StudyStore, fill_dashboard, home_of, summarise
 from tuner.study.storage.opening import IN_MEMORY, check_url, file_of, has_studies
 from tuner.support.console import PlainConsole
 from tuner.support.passwords import shown
+from tuner.trackers.wandb.local import RUN_ID_FILE
 from tuner.trackers.wandb.report import publish_report
 
 
@@ -34,6 +36,8 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     """Writes the page and says where it is and what is in it."""
     del folder, overrides
     console = PlainConsole()
+    if config.refill is not None:
+        return _refill(config, console)
     summary, home, others = find(str(config.storage.url), config.study.name, Path(config.study.folder))
     if others:
         console.print(f"{summary.name} is the latest study; there is also {', '.join(others)}")
@@ -55,6 +59,23 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
             raise UserError("publish=true writes to the W&B project of tracker=wandb; do not choose another tracker")
         address = publish_report(summary, str(tracker.project), tracker.get("entity"))
         console.print(f"at W&B, as a draft: [bold]{escape(address)}[/bold]", soft_wrap=True)
+    return 0
+
+
+def _refill(config: DictConfig, console: PlainConsole) -> int:
+    """Gives W&B a run of its own with all that metrics.jsonl has; the incomplete one stays as it is."""
+    section = resolve(config).get("tracker") or {}
+    if "wandb" not in section:
+        raise UserError("refill=RUN writes to the W&B project of tracker=wandb; do not choose another tracker")
+    run = Path(str(config.refill)).absolute()
+    tracker = build_trackers({"wandb": section["wandb"]})["wandb"]
+    try:
+        num_rows = refill(run, tracker, RUN_ID_FILE)
+    finally:
+        tracker.close()
+    console.print(
+        f"{num_rows} rows of {escape(str(run))} are a new run at W&B, which replaces the incomplete one", soft_wrap=True
+    )
     return 0
 
 

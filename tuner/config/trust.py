@@ -54,6 +54,8 @@ _PARTS: Mapping[str, tuple[str, ...]] = {
 TARGETS: Final = frozenset(f"{module}.{name}" for module, names in _PARTS.items() for name in names)
 """What a folder's config may have built: one by one, as `note_rl.noise.np.load` begins with note_rl, too."""
 
+_SENDS_OR_WRITES = frozenset({"tuner.trackers.wandb.WandbTracker"})
+
 ENV_MODULES: Final = frozenset(
     {f"note_rl.examples.{name}" for name in ("catch", "coordination", "environments", "simple_spread")}
     | {"note_rl.environments.atari", "note_rl.environments.minatar", "gymnasium_robotics", "ale_py"}
@@ -78,12 +80,17 @@ class Foreign:
         name: The class, function, module or environment.
         node: The setting with all its arguments.
         is_module: Whether it is imported only; else it is a name in a module.
+        setting: The argument that makes the difference, as it is typed; "": it is the name.
     """
 
     path: str
     name: str
     node: Mapping[str, Any]
     is_module: bool = False
+    setting: str = ""
+
+    def __str__(self) -> str:
+        return self.setting or f"{self.path}={self.name}"
 
     @cached_property
     def mark(self) -> str:
@@ -158,7 +165,7 @@ def admit_code(found: Sequence[Foreign], source: Path | str, trust: Iterable[str
     if unknown:
         names = list(dict.fromkeys([*trust, *(code.asked_for(trust) for code in unknown)]))
         typed = names[0] if len(names) == 1 else f"[{','.join(names)}]"
-        listed = ", ".join(f"{code.path}={code.name}" for code in unknown[:3])
+        listed = ", ".join(map(str, unknown[:3]))
         raise UserError(
             f"{source} asks for code that tuner does not build by itself and that was not used here before, "
             f"or has changed since: {listed}.\n"
@@ -187,11 +194,18 @@ def foreign_code(config: Mapping[str, Any]) -> Iterator[Foreign]:
             raise UserError(f"{path}._target_={target} must be the dotted path of a class or function")
         if target not in TARGETS:
             yield Foreign(f"{path}._target_", target, node)
+        for setting in _places_named(node) if target in _SENDS_OR_WRITES else ():
+            yield Foreign(f"{path}.{setting}", target, node, setting=f"{path}.{setting}={node[setting]}")
     env, backend = config.get("env"), config.get("backend")
     if isinstance(env, Mapping) and isinstance(env.get("id"), str):
         yield from _of_environment(env)
     if isinstance(backend, Mapping) and backend.get("module", "torch") not in _FRAMEWORKS:
         yield Foreign("backend.module", str(backend["module"]), backend, is_module=True)
+
+
+def _places_named(node: Mapping[str, Any]) -> list[str]:
+    """What lets a tracker write outside of the run, or send to somebody's account; without, both are the user's."""
+    return [name for name in ("directory", "entity", "_args_") if node.get(name)]
 
 
 def _of_environment(env: Mapping[str, Any]) -> Iterator[Foreign]:

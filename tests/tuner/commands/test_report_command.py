@@ -1,12 +1,15 @@
 """`tuner report`: which study it takes, what it writes, what it refuses."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import wandb
 
 from tests.tuner.command_line import CommandLine
 from tests.tuner.studies import ControllerDied, FakeExecutor, run_study
+from tests.wandb_offline import read_runs, without_account
 from tuner.results.records import StudySummary
 
 URL = "journal:///studies.journal"
@@ -68,3 +71,31 @@ def test_where_there_is_nothing_to_report(tuner: CommandLine) -> None:
     assert "there is no study in journal:///studies.journal yet" in tuner.refused("report", STORAGE)
     (tuner.folder / "studies.db").write_bytes(b"nonsense" * 100)
     assert "studies.db is not a sound SQLite database" in tuner.refused("report")
+
+
+def test_what_w_and_b_lacks_of_a_run_is_refilled(
+    tuner: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    without_account(monkeypatch, tmp_path)
+    run = tuner.folder / "runs" / "mine"
+    run.mkdir(parents=True)
+    (run / "config.yaml").write_text("seed: 3\nagent: {gamma: 0.9}\n")
+    (run / "metrics.jsonl").write_text("".join(f'{{"step": {step}, "loss": {step / 4}}}\n' for step in (0, 8, 16)))
+    summary = {"name": "mine", "group": "DQN", "job_type": "train", "exit_code": 0, "summary": {"final_return": 9.5}}
+    (run / "summary.json").write_text(json.dumps(summary))
+    (tuner.folder / "runs" / "bare").mkdir()
+    (tuner.folder / "runs" / "bare" / "config.yaml").write_text("seed: 3\n")
+    (run / "wandb_run_id").write_text("lackrows")
+    answer = tuner("report", "refill=runs/mine")
+    assert answer.status == 0, answer
+    assert "3 rows of " in words(answer.output)
+    wandb.teardown()
+    (sent,) = read_runs(run, "offline-run-*/*.wandb")
+    assert (sent.name, sent.group, sent.job_type, sent.exit_code) == ("mine", "DQN", "train", 0)
+    assert sent.id not in ("", "lackrows")
+    assert sent.config == {"seed": 3, "agent": {"gamma": 0.9}}
+    assert [(row["_step"], row["loss"]) for row in sent.history] == [(0, 0), (8, 2), (16, 4)]
+    assert sent.summary["final_return"] == 9.5
+    assert "is not the folder of a run" in tuner.refused("report", "refill=runs/none")
+    assert "nothing to refill from" in tuner.refused("report", "refill=runs/bare")
+    assert "do not choose another tracker" in tuner.refused("report", "refill=runs/mine", "tracker=jsonl")

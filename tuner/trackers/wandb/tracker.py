@@ -273,7 +273,7 @@ class _Session:
     def what_failed(self, waited_s: float) -> str:
         """Why not everything was delivered, in words."""
         if self.mode == "offline":
-            return "W&B's files of this run are not complete"
+            return "W&B's files are not complete, which tuner report refill=RUN mends"
         return f"W&B has not received everything {waited_s:g} s after the end"
 
     def abandon(self) -> None:
