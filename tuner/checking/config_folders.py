@@ -5,7 +5,8 @@ study (`STUDY experiment=winner`) holds settings of runs and nothing else. So ea
 Hydra reads any, and what Hydra composes of them is looked through as well:
 
 - they lie in the folder, and choose by names that do not lead out of it;
-- they set parts of a run: nothing of Hydra, of the study, of where it is kept or where trials run;
+- they set parts of a run, and ranges of numbers to search: nothing of Hydra, of the study, of where it is kept or where
+  trials run;
 - they refer to settings only: nothing is looked up or worked out;
 - they name code that comes with `tuner`, that was used here before, or that the user has named.
 """
@@ -73,6 +74,8 @@ def admit_folder(folder: Path, trust: Sequence[str] = ()) -> None:
             raise UserError(f"{file} is no configuration: it holds {_MOST_VALUES:,} values and more")
         if isinstance(content, Mapping):
             _admit_content(file, content, is_global)
+            is_space = file.relative_to(folder).parts[0] == "space"
+            _admit_space(file, content if is_space else content.get("space"))
             admit_code(list(_code_in(content)), file, trust)
 
 
@@ -145,13 +148,28 @@ def _admit_header(file: Path, text: str) -> bool:
 def _admit_content(file: Path, content: Mapping[Any, Any], is_global: bool) -> None:
     for chosen in _listed(content.get("defaults")):
         _admit_choice(file, chosen)
-    known = {*_PARTS, "defaults"}
+    known = {*_PARTS, "defaults", "space"}
     strange = [str(key) for key in content if (key not in known if is_global else key == "hydra")]
     if strange:
         _refuse(file, "changes how Hydra runs" if "hydra" in strange else f"sets {strange[0]}")
     for value in _values(content):
         if isinstance(value, str) and asks_for_more(value, _BEYOND):
             _refuse(file, f"asks for {value}")
+
+
+def _admit_space(file: Path, space: object) -> None:
+    """Numbers only: a word might be the name of a class or of an environment, which trials would build."""
+    words = [value for value in _leaves(space) if isinstance(value, str)]
+    if words:
+        _refuse(file, f"lets {words[0]!r} be searched, and not numbers only")
+
+
+def _leaves(node: object) -> Iterator[object]:
+    if isinstance(node, Mapping | list):
+        for inner in node.values() if isinstance(node, Mapping) else node:
+            yield from _leaves(inner)
+    else:
+        yield node
 
 
 def _admit_choice(file: Path, entry: object) -> None:

@@ -102,6 +102,8 @@ WAYS = {
     "function": winner({"policy": OWNED}),
     "module": winner({"env": {"id": "hidden:X"}}),
     "target by reference": winner({"env": {"kwargs": {"t": "os.mkdir"}}, "policy": {"_target_": "${env.kwargs.t}"}}),
+    "search of a module": winner({"space": {"env": {"id": {"choices": ["hidden:X", "CartPole-v1"]}}}}),
+    "search of a function": with_file("space/evil.yaml", {"policy": {"_target_": {"choices": ["os.mkdir"]}}}),
     "values without number": Folder({"experiment/winner.yaml": BOMB}),
 }
 
