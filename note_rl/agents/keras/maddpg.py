@@ -110,7 +110,7 @@ class MADDPG(RL):
         """What agent i expects, [B], of states [B, n, obs] and actions [B, n, A]."""
         if not self.centralised:
             s, a = s[:, i : i + 1], a[:, i : i + 1]
-        return critics[i](tf.concat([_flat(s), _flat(a)], 1))[:, 0]
+        return critics[i](tf.concat([tf.cast(_flat(s), a.dtype), _flat(a)], 1))[:, 0]  # as torch.cat does
 
     def __call__(self, s: tf.Tensor, a: tf.Tensor, next_s: tf.Tensor, r: tf.Tensor, d: tf.Tensor) -> list[tf.Tensor]:
         """Losses [B] of every actor (eq. 5 and 6) and every critic (eq. 6), or their sums if `grouped`."""

@@ -112,6 +112,24 @@ def test_losses_against_a_slow_reference(framework, centralised):
 
 
 @FRAMEWORKS
+@pytest.mark.parametrize("centralised", [True, False])
+def test_observations_of_whole_numbers_are_numbers(framework, centralised):
+    agent, _ = maddpg(framework, CoordinationGame, agent={"centralised": centralised})
+    tensor = importlib.import_module("torch").from_numpy if framework.package == "pytorch" else lambda x: x
+    rng = np.random.default_rng(1)
+    s, next_s = rng.integers(2, size=(2, 5, 2, 3))
+    a = rng.integers(5, size=(5, 2)).astype(np.int32)
+    r, agent.discount = (tensor(x) for x in rng.normal(size=(2, 5, 2)).astype(np.float32))
+    found = []
+    for dtype in (np.int64, np.float32):
+        seen, then = (tensor(x.astype(dtype)) for x in (s, next_s))
+        agent.prioritized_replay.begin(5)
+        found.append([framework.array(loss) for loss in agent(seen, tensor(a), then, r, r * 0)])
+        agent.prioritized_replay.take()
+    np.testing.assert_array_equal(*found)
+
+
+@FRAMEWORKS
 @pytest.mark.usefixtures("eager_updates")
 def test_each_is_trained_by_its_own_loss_with_its_own_optimizer(framework):
     agent, optimizers = maddpg(framework, CoordinationGame)

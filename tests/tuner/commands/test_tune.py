@@ -385,7 +385,7 @@ def test_mistakes_are_answered_in_a_line_or_two(tuner: CommandLine, case: str) -
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["storage.url=studies.db"], "is not a URL"),
+        (["storage.url=studies.db"], "is a file, and no URL: write sqlite:///studies.db"),
         (["storage.url=sqlite:///damaged.db"], "damaged.db is not a sound SQLite database"),
         (["storage.url=sqlite:///damaged.db/studies.db"], "cannot be written"),
         (["study.folder=damaged.db"], "cannot be used"),

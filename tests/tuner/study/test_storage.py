@@ -151,7 +151,8 @@ def test_a_folder_that_cannot_be_used_is_refused(tmp_path: Path, kind: str) -> N
 
 
 def test_urls_that_lead_nowhere_are_refused() -> None:
-    assert "is not a URL; write sqlite:///studies.db" in refusal("studies.db")
+    assert "is a file, and no URL: write sqlite:///studies.db" in refusal("studies.db")
+    assert "is not a URL; write sqlite:///studies.db" in refusal("studies")
     assert "no kind of database is called sqlight; did you mean sqlite?" in refusal("sqlight:///studies.db")
 
 
