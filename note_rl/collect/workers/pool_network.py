@@ -200,6 +200,7 @@ class PoolCollector(Collecting):
         """See `Collecting`."""
         if self._running is None:
             return
+        keep = keep and not self._running.broken
         try:
             if keep:
                 self._receive()

@@ -34,7 +34,12 @@ class WorkerPool:
         num_workers: How many.
         forked: Whether one process forks them all, rather than each starting by itself.
         preload: Modules that it imports before.
+
+    Attributes:
+        broken: Whether a worker has failed or died: the answers that are missing will not come.
     """
+
+    broken = False
 
     def __init__(self, num_workers: int, forked: bool, preload: Sequence[str]) -> None:
         self._connections: list[WorkerConnection] = []
@@ -119,7 +124,9 @@ class WorkerPool:
         try:
             message, descriptor = self._connections[worker].receive()
         except EOFError:
+            self.broken = True
             raise WorkerError(f"worker process {worker} {self._how_it_ended(worker)}") from None
+        self.broken = self.broken or isinstance(message, Failed)
         if isinstance(message, Failed) and message.refused is not None:
             raise EnvironmentMismatchError(message.refused)
         if isinstance(message, Failed):

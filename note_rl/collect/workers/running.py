@@ -86,6 +86,11 @@ class RunningWorkers:
         steps = side_by_side(parts, self._places)
         return steps, _in_order(episodes, steps.ended)
 
+    @property
+    def broken(self) -> bool:
+        """Whether one of them has failed or died, so that nothing of them can be kept."""
+        return self._workers.broken
+
     def state(self) -> dict[str, Array]:
         """Returns where the workers are, under their numbers; nothing may be asked for."""
         assert not self.asked

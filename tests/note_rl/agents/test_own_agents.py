@@ -219,7 +219,7 @@ class Rewarding(Counting):
 def test_rewards_that_are_none_are_the_environments_fault(framework):
     for reward in (None, math.nan, -math.inf):
         agent = own_agent(framework, Rewarding(reward))
-        with pytest.raises(EnvironmentMismatchError, match="gave None, nan or infinity as a reward"):
+        with pytest.raises(EnvironmentMismatchError, match=r"gave None.* as (a|the) reward"):
             train(framework, agent)
         assert agent.num_gradient_steps == 0
 
