@@ -20,7 +20,12 @@ MISSING = object()
 MOST_BYTES = 2**18  # of an array that is compared with a copy; some 10 us
 _LIBRARIES = {"keras", "tensorflow", "numpy", "torch", "gymnasium", "note_rl", *sys.stdlib_module_names} - {"__main__"}
 _NAMESPACES = (types.SimpleNamespace, argparse.Namespace)
-_OF_EVERY_LAYER = frozenset({*vars(keras.layers.Layer()), *vars(keras.Model())})
+
+
+@functools.cache
+def _of_every_layer() -> frozenset[str]:
+    """Attributes that Keras gives every layer. Made when it is asked for: a layer starts a thread of TensorFlow's."""
+    return frozenset({*vars(keras.layers.Layer()), *vars(keras.Model())})
 
 
 @dataclass(frozen=True)
@@ -88,7 +93,8 @@ def holder_of(value: Any) -> Holder | None:
 
 def _names_of_layer(layer: Any) -> list[str]:
     """What decides about a layer: its numbers and its parts, and none of Keras's own accounts."""
-    names = [name for name in vars(layer) if name not in _OF_EVERY_LAYER and not name.startswith("_self_")]
+    known = _of_every_layer()
+    names = [name for name in vars(layer) if name not in known and not name.startswith("_self_")]
     if is_of_a_library(type(layer)) or isinstance(layer, keras.Sequential):
         names = [name for name in names if not name.startswith("_")]
     return [*names, "_trainable", *["_layers"] * bool(layer._layers)]
