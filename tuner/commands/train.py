@@ -18,7 +18,7 @@ from tuner.config.composing import RunConfig
 from tuner.config.vocabulary import speaking_of_settings
 from tuner.errors import UserError
 from tuner.results.objective import Mixed
-from tuner.results.wording import format_number, format_seconds
+from tuner.results.wording import format_mean, format_number, format_seconds
 from tuner.runs import folders as runs
 from tuner.runs.adaptation import describe_adaptation
 from tuner.runs.build import build_distributed, build_run, build_trackers, check_trackers
@@ -122,7 +122,8 @@ def _run(config: DictConfig, folder: Path, overrides: Sequence[str], member: Run
     else:
         watch = f"watch it: [bold]tuner play {escape(str(folder))}[/bold]"
         steps = f"{outcome.num_env_steps:,} steps"
-        console.print(f"mean return {final} after {steps} ({seconds}); {watch}", soft_wrap=True)
+        mean = f"[bold]{format_mean(outcome.final_return)}[/bold]"
+        console.print(f"mean return {mean} after {steps} ({seconds}); {watch}", soft_wrap=True)
         if not outcome.num_gradient_steps:
             console.print(escape(_nothing_learned(resolve(config)["buffer"], outcome)), soft_wrap=True)
     _say_better(console, folder, outcome)

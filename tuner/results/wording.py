@@ -20,6 +20,12 @@ def format_number(value: float) -> str:
     return "0" if text == "-0" else text
 
 
+def format_mean(value: float) -> str:
+    """As `format_number`, with a decimal where it happens to be whole: 10.0, as it is a mean."""
+    text = format_number(value)
+    return f"{text}.0" if text.lstrip("-").isdigit() else text
+
+
 def format_signed(value: float) -> str:
     """As `format_number`, with the sign always written."""
     text = format_number(value)
