@@ -137,7 +137,7 @@ def test_without_the_pool_of_a_lost_rank_the_last_checkpoint_stays(
         raise PeerError("rank 1 has ended")
 
     sharing = Sharing({"feeding": feeding}, nullcontext)
-    monkeypatch.setattr("tuner.runs.training.together", lambda config: nullcontext(sharing))
+    monkeypatch.setattr("tuner.runs.training.together", lambda config, check: nullcontext(sharing))
     monkeypatch.setattr("tuner.runs.training._train", lost)
     with pytest.raises(PeerError, match="rank 1 has ended"):
         run_training(run_config(), tmp_path, Reporter())
