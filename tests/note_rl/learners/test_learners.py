@@ -194,13 +194,9 @@ def test_what_never_comes_to_rest_is_warned_of_where_it_is_compiled(framework, c
     losses = []
     for agent.offset in range(8):
         losses.append(learner.update(batch, {}).loss.item())
-    if framework.package == "pytorch":
-        assert losses == [1, 2, 3, 4, 5, 6, 7, 8]
-        return
-    assert losses == [1, 2, 3, 4, 5, 6, 6, 6]
-    assert [record.getMessage().partition(",")[0] for record in caplog.records] == ["offset of Agent keeps changing"]
-    learner.prepare(None, None, [], "auto")
-    assert learner.update(batch, {}).loss.item() == 8
+    assert losses == [1, 2, 3, 4, 5, 6, 7, 8]
+    said = [record.getMessage().partition(",")[0] for record in caplog.records]
+    assert said == ([] if framework.package == "pytorch" else ["Agent reads offset"])
 
 
 def test_a_number_changed_while_acting_counts_at_once_however_often(framework):
