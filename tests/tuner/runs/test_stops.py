@@ -257,7 +257,6 @@ class Endless(Plain):
 def test_an_evaluation_that_goes_on_and_on_ends_when_that_is_asked_for(
     tuner: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tuner.runs.acting._ASK_INTERVAL_S", 0.0)
     monkeypatch.setattr(Endless, "num_steps", 0)
     gymnasium.register("Endless-v0", entry_point=Endless)
     try:
@@ -269,21 +268,3 @@ def test_an_evaluation_that_goes_on_and_on_ends_when_that_is_asked_for(
     assert json.loads((tuner.folder / "mine/result.json").read_text())["outcome"] == "stopped"
     assert read_checkpoint(tuner.folder / "mine/checkpoint.safetensors")[0]
     assert read_reports(tuner.folder / "mine") == []
-
-
-def test_a_run_stopped_within_its_evaluations_equals_the_one_that_was_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = config_of("dqn", "torch")
-    straight, stopped = Stopping(), Stopping()
-    assert attempt(config, tmp_path / "straight", straight, math.inf)
-    monkeypatch.setattr("tuner.runs.acting._ASK_INTERVAL_S", 0.0)
-    count = 0
-    while not attempt(config, tmp_path / "stopped", stopped, 20 + 10 * count):
-        count += 1
-    assert count >= 2
-    assert stopped.reported == straight.reported
-    left, right = (read_checkpoint(tmp_path / name / "checkpoint.safetensors")[0] for name in ("straight", "stopped"))
-    assert {name: array.tobytes() for name, array in left.items()} == {
-        name: array.tobytes() for name, array in right.items()
-    }
