@@ -51,9 +51,11 @@ class TrainOptions:
         None,
         Count(),
         text="Taken, and without effect: hindsight minibatches are prepared in this process, as that and the same of "
-        "prioritized ones was measured as 2-3% of training time, less than handing them over would cost.",
+        "prioritized ones was measured as 2-3% of training time, less than handing them over would cost; None: the same.",
     )
-    processes_pr: int | None = setting(None, Count(), text="As `processes_her`, for prioritized minibatches.")
+    processes_pr: int | None = setting(
+        None, Count(), text="As `processes_her`, for prioritized minibatches; None: the same."
+    )
     window_size: int | float | WindowFunction | None = like(Window, "size")
     clearing_freq: int | None = like(Window, "clearing_freq")
     window_size_: int | None = like(Window, "clear_size")

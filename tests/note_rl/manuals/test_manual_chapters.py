@@ -9,6 +9,7 @@ import pytest
 from note_rl.errors import NoteRLError, SettingsError
 from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
 from note_rl.policy.noise import GaussianWhiteNoiseProcess
+from note_rl.seeding import seed_everything
 from tests.note_rl.manuals.snippets import DQN_SET, build, train
 from tests.note_rl.manuals.test_manuals import SNIPPETS
 
@@ -52,8 +53,9 @@ def test_the_example_of_set(framework):
     """
     model = build(framework, SNIPPETS["PPO"])
     printed = {"noise": None, "pool_size": 100000, "batch": 64, "PPO": True, "PR": True, "trial_count": 100}
+    seed_everything(1)  # the numbers of gradient steps below go by the lengths of four episodes
     fresh = type(model)(4, 128, 2)
-    fresh.set(policy=EpsGreedyQPolicy(eps=0.1), num_updates=4, criterion=500.0, **printed)
+    fresh.set(policy=EpsGreedyQPolicy(eps=0.1), num_updates=4, criterion=500.0, seed=1, **printed)
     assert fresh.settings.experience.num_epochs == 4
     with pytest.raises(NoteRLError, match="SoftmaxPolicy"):
         train(framework, fresh, 4, p=0)

@@ -112,6 +112,8 @@ def test_what_belongs_to_replay_is_refused_on_policy(name, caplog):
     told = {"policy": SoftmaxPolicy(), "PPO": True, name: value}
     if name == "pool_size":
         assert settings_from_set(**told).experience == RolloutSettings()
+    elif name == "num_updates":  # as in manual 000
+        assert settings_from_set(**told).experience == RolloutSettings(num_epochs=1)
     else:
         with pytest.raises(SettingsError, match=rf"^{name}={value} .*(PPO=True|gae_lambda)"):
             settings_from_set(**told)
