@@ -51,7 +51,8 @@ class TrainOptions:
         None,
         Count(),
         text="Taken, and without effect: hindsight minibatches are prepared in this process, as that and the same of "
-        "prioritized ones was measured as 2-3% of training time, less than handing them over would cost; None: the same.",
+        "prioritized ones was measured as 2-3% of training time, less than handing them over would cost; None: the "
+        "same.",
     )
     processes_pr: int | None = setting(
         None, Count(), text="As `processes_her`, for prioritized minibatches; None: the same."

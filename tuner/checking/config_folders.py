@@ -120,6 +120,8 @@ def _files(folder: Path) -> Iterator[Path]:
             if not path.resolve().is_relative_to(folder.resolve()):
                 _refuse(path, f"is a link to {path.resolve()}")
             parts = path.relative_to(folder).parts
+            if is_folder and parts[0] != "wandb":  # what is in it would be looked at under another name only
+                _refuse(path, "is a linked folder")
             if parts[0] in _BEYOND or (len(parts) == 1 and (conf_folder() / name).is_file()):
                 _refuse(path, "stands for a choice that is no part of a run")
             if is_config and not is_folder:

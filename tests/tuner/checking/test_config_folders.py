@@ -104,6 +104,10 @@ WAYS = {
     "target by reference": winner({"env": {"kwargs": {"t": "os.mkdir"}}, "policy": {"_target_": "${env.kwargs.t}"}}),
     "search of a module": winner({"space": {"env": {"id": {"choices": ["hidden:X", "CartPole-v1"]}}}}),
     "search of a function": with_file("space/evil.yaml", {"policy": {"_target_": {"choices": ["os.mkdir"]}}}),
+    "search by a linked group": Folder(
+        {**winner({"defaults": [{"override /space": "x"}]}).files, "agent/x.yaml": "env: {id: {choices: [hidden:X]}}"},
+        {"space": "agent"},
+    ),
     "values without number": Folder({"experiment/winner.yaml": BOMB}),
 }
 
