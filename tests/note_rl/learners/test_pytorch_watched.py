@@ -9,6 +9,7 @@ from torch import nn
 from torch.nn.utils import parametrize
 
 from note_rl.agents.pytorch import DQN
+from note_rl.learners.pytorch.recording.layers import Layers
 from note_rl.seeding import seed_everything
 from tests.note_rl.learners.test_pytorch_traced import assert_same_state, learner_of, minibatches
 
@@ -171,3 +172,21 @@ def test_what_changes_all_the_time_goes_on_eagerly_after_one_line(caplog):
     assert learner.num_traces == 20
     (line,) = caplog.messages
     assert "recorded 20 times" in line
+
+
+@pytest.mark.parametrize(
+    ("layer", "name", "value"),
+    [
+        (nn.Conv2d(1, 1, 3), "stride", (2, 2)),
+        (nn.LayerNorm(4), "normalized_shape", (2, 2)),
+        (nn.TransformerEncoderLayer(4, 2), "activation", torch.tanh),
+    ],
+)
+def test_tuples_and_functions_of_layers_are_looked_at(layer, name, value):
+    layers = Layers([layer], [])
+    assert layers.are_unchanged()
+    before = getattr(layer, name)
+    setattr(layer, name, value)
+    assert not layers.are_unchanged()
+    setattr(layer, name, before)
+    assert layers.are_unchanged()

@@ -1,9 +1,10 @@
 """Whether the layers of networks are as they were, looked at before each update block: some 2 us per layer."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from operator import is_, itemgetter
-from types import FunctionType
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,9 @@ from torch import Tensor, nn
 
 PLAIN = (int, float, bool, str, type(None), np.generic)
 """Numbers, words and the like, which are compared by value."""
+
+_COMPARED = (*PLAIN, tuple, type, partial, FunctionType, BuiltinFunctionType)
+"""Attributes of layers that decide what a layer does; all but the first by identity."""
 
 _HELD = ("_parameters", "_buffers", "_modules")
 _HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
@@ -82,7 +86,7 @@ class Layers:
 
 
 def _compared(state: Mapping[str, Any]) -> list[str]:
-    return [name for name, value in state.items() if isinstance(value, (*PLAIN, FunctionType))]
+    return [name for name, value in state.items() if isinstance(value, _COMPARED)]
 
 
 def _kind(tensor: Tensor) -> tuple[Any, ...]:
