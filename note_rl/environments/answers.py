@@ -122,7 +122,7 @@ class Answers:
 
 
 def _of_reset(name: str, answer: Any) -> tuple[Any, Mapping[str, Any]]:
-    """Observation and info."""
+    """Returns observation and info."""
     if not isinstance(answer, tuple | list) or len(answer) != 2:
         raise EnvironmentMismatchError(
             f"reset() of {name} gave {described(answer)}; Gymnasium wants two values, the observation and info, a "
