@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
+from tuner.config.kinds import shortened
 from tuner.config.modules_used import mark_of, note, remembered
 from tuner.config.paths import targets_in
 from tuner.config.signatures import home_of
@@ -54,6 +55,7 @@ _PARTS: Mapping[str, tuple[str, ...]] = {
 TARGETS: Final = frozenset(f"{module}.{name}" for module, names in _PARTS.items() for name in names)
 """What a folder's config may have built: one by one, as `note_rl.noise.np.load` begins with note_rl, too."""
 
+_LONGEST_NAME = 200  # in messages
 _SENDS_OR_WRITES = frozenset({"tuner.trackers.wandb.WandbTracker"})
 
 ENV_MODULES: Final = frozenset(
@@ -164,8 +166,8 @@ def admit_code(found: Sequence[Foreign], source: Path | str, trust: Iterable[str
     unknown = [code for code in found if code.mark not in known and not code.is_within(trust)]
     if unknown:
         names = list(dict.fromkeys([*trust, *(code.asked_for(trust) for code in unknown)]))
-        typed = names[0] if len(names) == 1 else f"[{','.join(names)}]"
-        listed = ", ".join(map(str, unknown[:3]))
+        typed = shortened(names[0] if len(names) == 1 else f"[{','.join(names)}]", _LONGEST_NAME)
+        listed = ", ".join(shortened(str(code), _LONGEST_NAME) for code in unknown[:3])
         raise UserError(
             f"{source} asks for code that tuner does not build by itself and that was not used here before, "
             f"or has changed since: {listed}.\n"
