@@ -117,7 +117,7 @@ class HydraJob:
         return config
 
     def sweep_tracker(self, config: DictConfig) -> "Tracker":
-        """Who is told of a sweep of hydra/sweeper=optuna with this config."""
+        """The trackers of a sweep of hydra/sweeper=optuna with this config."""
         return self.command.load().tracker_of(config)
 
     def run_config(self, config: DictConfig) -> "JsonDict":

@@ -41,7 +41,7 @@ class CommandModule(Protocol):
         """Does it as one of several runs and returns the exit status."""
 
     def tracker_of(self, config: "DictConfig") -> "Tracker":
-        """Who is told of a sweep with this config."""
+        """The trackers of a sweep with this config."""
 
     def trained_config(self, config: "DictConfig") -> "JsonDict":
         """What a job with this config is said to be."""

@@ -68,7 +68,7 @@ class _Run:
 
     @property
     def about(self) -> RunInfo:
-        """What trackers are told of it."""
+        """The comparison as trackers know it."""
         words, group = (self.arm, f"seed={self.seed}"), self.folder.parent
         return RunInfo(" ".join(words), group.name, self.spec.config, self.folder, words, _STUDY, group_folder=group)
 

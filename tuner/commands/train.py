@@ -194,7 +194,7 @@ def train(
 
 
 def _info_of(config: JsonDict, folder: Path) -> RunInfo:
-    """What trackers are told of a run: one of several is named by what tells it from the others."""
+    """A run as trackers know it: one of several is named by what tells it from the others."""
     member = RunOfMultirun.kept_in(folder)
     if member is not None and member.name:
         return RunInfo(member.name, member.group, config, folder, member.overrides)
@@ -225,7 +225,7 @@ def objective(config: DictConfig, trial: TrialContext) -> float:
 
 
 def tracker_of(config: DictConfig) -> Tracker:
-    """Who is told of a sweep with this config."""
+    """The trackers of a sweep with this config."""
     return TrackerGroup(list(build_trackers(resolve(config).get("tracker")).values()))
 
 

@@ -57,7 +57,7 @@ class Contents:
         return self._of_roots.is_held() and all(holder.is_held() for holder in self._holders)
 
     def now(self) -> "Contents":
-        """Returns what there is by now."""
+        """Returns what there is at this moment."""
         return Contents(self._roots, self._closed)
 
     def differences(self, now: "Contents") -> dict[str, Any]:

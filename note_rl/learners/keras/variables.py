@@ -53,7 +53,7 @@ def optimizer_slots(optimizer: Any) -> Iterator[tuple[str, Any]]:
 
 
 def not_frozen(variables: Sequence[Any]) -> list[Any]:
-    """Returns those that learn by now: layers can be frozen by `trainable = False` while training goes on."""
+    """Returns those that learn at this moment: layers can be frozen by `trainable = False` while training goes on."""
     return [variable for variable in variables if variable.trainable]
 
 
