@@ -346,8 +346,12 @@ _PLOT_CHOICES: Mapping[str, Sequence[str]] = {
 class ReportValues:
     """Of `tuner report`."""
 
-    publish: bool
+    publish: bool | str
     refill: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuses what is no choice."""
+        require(self.publish in (False, True, "file"), "publish", self.publish, "true, false or file")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,7 @@ from tuner.study.storage.opening import IN_MEMORY, check_url, file_of, has_studi
 from tuner.support.console import PlainConsole
 from tuner.support.passwords import shown
 from tuner.trackers.wandb.local import RUN_ID_FILE
-from tuner.trackers.wandb.report import publish_report
+from tuner.trackers.wandb.report import publish_report, write_report
 
 
 def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
@@ -30,6 +30,10 @@ def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir
     resolved = resolve(config)
     check_url(resolved["storage"]["url"])
     check_trackers(resolved.get("tracker"))
+    given = {"publish": str(resolved["publish"]).lower(), "refill": "RUN"}
+    for key, value in given.items():
+        if resolved.get(key) and "wandb" not in (resolved.get("tracker") or {}):
+            raise UserError(f"{key}={value} is for the W&B project of tracker=wandb; do not choose another tracker")
 
 
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
@@ -54,19 +58,24 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     page = write_page(summary, home)
     console.print(f"the report is [bold]{escape(shlex.quote(str(page)))}[/bold]", soft_wrap=True)
     if config.publish:
-        tracker = config.tracker.get("wandb")
-        if tracker is None:
-            raise UserError("publish=true writes to the W&B project of tracker=wandb; do not choose another tracker")
-        address = publish_report(summary, str(tracker.project), tracker.get("entity"))
-        console.print(f"at W&B, as a draft: [bold]{escape(address)}[/bold]", soft_wrap=True)
+        _publish(config, summary, home, console)
     return 0
+
+
+def _publish(config: DictConfig, summary: StudySummary, home: Path, console: PlainConsole) -> None:
+    """A report over the runs that W&B has, there or in a file."""
+    project, entity = str(config.tracker.wandb.project), config.tracker.wandb.get("entity")
+    if config.publish == "file":
+        path = write_report(summary, project, entity, home)
+        console.print(f"for W&B: [bold]{escape(shlex.quote(str(path)))}[/bold]", soft_wrap=True)
+    else:
+        address = publish_report(summary, project, entity)
+        console.print(f"at W&B, as a draft: [bold]{escape(address)}[/bold]", soft_wrap=True)
 
 
 def _refill(config: DictConfig, console: PlainConsole) -> int:
     """Gives W&B a run of its own with all that metrics.jsonl has; the incomplete one stays as it is."""
-    section = resolve(config).get("tracker") or {}
-    if "wandb" not in section:
-        raise UserError("refill=RUN writes to the W&B project of tracker=wandb; do not choose another tracker")
+    section = resolve(config)["tracker"]
     run = Path(str(config.refill)).absolute()
     tracker = build_trackers({"wandb": section["wandb"]})["wandb"]
     try:

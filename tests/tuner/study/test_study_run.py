@@ -3,10 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
-from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,13 +15,19 @@ from tests.tuner.reporting.summaries import full_study
 from tests.tuner.studies import ControllerDied, FakeExecutor, definition, run_study
 from tests.tuner.study.test_study_listeners import FakeRun, FakeTracker, accidents
 from tests.wandb_offline import hanging_init, read_runs, without_account
+from tests.wandb_server import FakeServer, logged_in, table_of
 from tuner.errors import UserError
+from tuner.results.records import StudySummary
 from tuner.study import StudyStopped
 from tuner.study.watching.study_run import StudyRunListener
-from tuner.trackers.base import Table, TrackerGroup
-from tuner.trackers.wandb.report import publish_report
+from tuner.trackers.base import Table, Tracker, TrackerGroup
+from tuner.trackers.wandb.report import publish_report, write_report
+from tuner.trackers.wandb.tracker import WandbTracker
 
 STUDY = ("agent=synthetic", "executor=inline", "storage=memory", "study.num_trials=4", "study.name=mine")
+FIRST_COLUMNS = ("stage", "number", "configuration", "seed", "outcome", "score")
+PANELS_OF_SCREENING = ("Run History Line Plot", "Parallel Coordinates Plot")
+SEARCHED = ("agent.gamma", "buffer.batch_size", "optimizer.learning_rate")
 WANDB = ("tracker=wandb", "tracker.wandb.project=tests")
 
 
@@ -35,14 +38,25 @@ def no_account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None
     wandb.teardown()
 
 
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeServer]:
+    with logged_in(monkeypatch, tmp_path) as server:
+        yield server
+
+
 def tracked(tmp_path: Path, **changes: Any) -> FakeRun:
     """The run of a study that is tracked from beginning to end."""
     tracker = FakeTracker()
+    tracked_by(tracker, tmp_path, **changes)
+    (run,) = tracker.runs
+    return run
+
+
+def tracked_by(tracker: Tracker, tmp_path: Path, **changes: Any) -> StudySummary:
     with StudyRunListener(tracker, definition(tmp_path, **changes)) as listener:
         summary = run_study(tmp_path, FakeExecutor(2, accidents), listener=listener, **changes)
     listener.on_result(summary, {"agent": {"gamma": 0.5}})
-    (run,) = tracker.runs
-    return run
+    return summary
 
 
 def test_the_history_rises_to_the_best_and_the_end_holds_everything(tmp_path: Path) -> None:
@@ -113,6 +127,36 @@ def test_a_study_leaves_a_run_of_its_own_with_tables(tuner: CommandLine) -> None
     assert {"stage", "score", "agent.learning_rate"} <= set(kept["columns"])
 
 
+def test_the_run_of_a_study_arrives_at_w_and_b_with_its_table(tmp_path: Path, server: FakeServer) -> None:
+    tracker = WandbTracker("hills", group="all hills", tags=["paper"], server_timeout_s=60)
+    summary = tracked_by(tracker, tmp_path)
+    tracker.close(120)
+    ((run_id, sent),) = server.runs.items()
+    assert server.exit_codes == {run_id: 0}
+    assert (sent["project"], sent["displayName"], sent["groupName"]) == ("hills", "study", "all hills")
+    assert (sent["jobType"], sent["tags"]) == ("study", ["study", "paper"])
+    config = json.loads(sent["config"])
+    assert json.loads(config["study"]["value"])["num_trials"] == 6
+    assert config["agent"]["value"]["gamma"] == 0.99
+    received = server.summaries[run_id]
+    assert (received["outcome"], received["winner"]) == ("complete", summary.winner_label)
+    assert received["best_config"] == {"agent": {"gamma": 0.5}}
+    screened = [run.score for run in summary.runs if run.stage == "screen" and run.score is not None]
+    assert received["study/best_screening_score"] == pytest.approx(max(screened))
+    assert [row["_step"] for row in server.history[run_id]] == sorted({row["_step"] for row in server.history[run_id]})
+    table = table_of(server, run_id, "trials")
+    assert table["columns"] == [*FIRST_COLUMNS, "seconds", *SEARCHED, "reason"]
+    assert table["data"] == [
+        [
+            *(run.stage, run.number, run.label, run.seed, run.outcome and run.outcome.value, run.value, run.seconds),
+            *(run.params.get(path) for path in SEARCHED),
+            run.reason,
+        ]
+        for run in summary.runs
+    ]
+    assert [row[4:6] for row in table["data"][:2]] == [["complete", summary.runs[0].value], ["crashed", None]]
+
+
 def test_a_study_does_not_wait_for_w_and_b_that_hangs(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     release, entered = hanging_init(monkeypatch)
     monkeypatch.setattr(TrackerGroup.close, "__defaults__", (0.1,))  # of the ten seconds given at the end
@@ -130,66 +174,81 @@ def tune_values(*overrides: str) -> list[tuple[str, int, Any]]:
 # A report at W&B
 
 
-class Recorded(SimpleNamespace):
-    """Stands for any part of a report: remembers its arguments."""
-
-    def __init__(self, kind: str, *values: Any, **named: Any) -> None:
-        super().__init__(kind=kind, values=values, **named)
-
-    def save(self, draft: bool) -> None:
-        if self.project == "refused":
-            raise Exception("not logged in to W&B")
-        self.url, self.draft = f"https://wandb.ai/me/{self.project}/reports/1", draft
-
-
-@pytest.fixture
-def workspaces(monkeypatch: pytest.MonkeyPatch) -> list[Recorded]:
-    """In the place of wandb-workspaces, which does nothing without a server."""
-    made: list[Recorded] = []
-
-    class Parts(ModuleType):
-        def __getattr__(self, kind: str) -> Any:
-            if kind.startswith("__"):
-                raise AttributeError(kind)
-
-            def make(*values: Any, **named: Any) -> Recorded:
-                made.append(Recorded(kind, *values, **named))
-                return made[-1]
-
-            return make
-
-    module: Any = None
-    for name in ("wandb_workspaces.reports.v2", "wandb_workspaces.reports", "wandb_workspaces"):
-        inner, module = module, Parts(name)
-        module.__spec__ = ModuleSpec(name, None)
-        if inner is not None:
-            vars(module)[inner.__name__.rpartition(".")[2]] = inner
-        monkeypatch.setitem(sys.modules, name, module)
-    monkeypatch.setenv("WANDB_API_KEY", "0123456789" * 4)
-    return made
+def spec_of(report: dict[str, Any]) -> tuple[list[str], list[dict[str, Any]], list[dict[str, Any]]]:
+    """Texts, run sets and panels of a report as W&B keeps it."""
+    spec = json.loads(report["spec"]) if isinstance(report["spec"], str) else report["spec"]
+    grids = [block["metadata"] for block in spec["blocks"] if block["type"] == "panel-grid"]
+    texts = [piece["text"] for block in spec["blocks"] for piece in block.get("children", ()) if "text" in piece]
+    return (
+        texts,
+        [one for grid in grids for one in grid["runSets"]],
+        [one for grid in grids for one in grid["panelBankSectionConfig"]["panels"]],
+    )
 
 
-def test_a_report_at_w_and_b_is_over_the_runs_of_the_study(workspaces: list[Recorded]) -> None:
-    assert publish_report(full_study(), "poles", "me") == "https://wandb.ai/me/poles/reports/1"
-    report = workspaces[-1]
-    assert (report.kind, report.project, report.entity, report.draft) == ("Report", "poles", "me", True)
-    assert report.blocks[0].values[0].startswith("Trial 8 ")
-    filters = [one.filters for one in workspaces if one.kind == "Runset"]
-    assert filters == [f"Group = 'poles' and JobType = '{kind}'" for kind in ("screen", "test", "study")]
-    columns = [one.metric.values[0] for one in workspaces if one.kind == "ParallelCoordinatesPlotColumn"]
-    assert columns == ["optimizer.learning_rate", "agent.gamma", "value"]
+def check_report(report: dict[str, Any]) -> None:
+    """It is over the runs of `full_study`, in this order: the study, its screening, its test seeds."""
+    texts, run_sets, panels = spec_of(report)
+    assert any(text.startswith("Trial 8 ") for text in texts)
+    assert [one["name"] for one in run_sets] == ["study", "screening", "test"]
+    for run_set, kind in zip(run_sets, ("study", "screen", "test"), strict=True):
+        wanted = [one for part in run_set["filters"]["filters"] for one in (part, *part.get("filters", ()))]
+        found = {one["key"]["name"]: one["value"] for one in wanted if "key" in one}
+        assert found == {"group": "poles", "jobType": kind}
+    assert [one["viewType"] for one in panels] == ["Run History Line Plot", *PANELS_OF_SCREENING, PANELS_OF_SCREENING[0]]
+    lines, parallel = panels[1]["config"], panels[2]["config"]
+    assert lines["metrics"] == ["report/value"]
+    axes = [one["accessor"] for one in parallel["columns"]]
+    assert axes == ["c::optimizer.learning_rate", "c::agent.gamma", "summary:value"]
 
 
-@pytest.mark.usefixtures("workspaces")
-def test_a_report_that_w_and_b_does_not_take_is_a_clear_word(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UserError, match="did not take the report: not logged in to W&B"):
-        publish_report(replace(full_study(), name="x"), "refused")
+def test_a_report_at_w_and_b_is_over_the_runs_of_the_study(server: FakeServer) -> None:
+    server.projects.add("poles")
+    address = publish_report(full_study(), "poles", "me")
+    (report,) = server.reports
+    assert address == f"{server.url}/me/poles/reports/Study-poles--VmlldzoxMjM01"
+    names = ("projectName", "entityName", "type", "displayName")
+    assert [report[name] for name in names] == ["poles", "me", "runs/draft", "Study poles"]
+    check_report(report)
+    assert {one["project"]["name"] for one in spec_of(report)[1]} == {"poles"}
+
+
+def test_a_report_that_w_and_b_does_not_take_is_a_clear_word(
+    server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(UserError, match="did not take the report: .*'me/poles' not found"):
+        publish_report(full_study(), "poles", "me")
+    server.projects.add("poles")
+    server.full = True
+    with pytest.raises(UserError, match="did not take the report: .*no more reports"):
+        publish_report(full_study(), "poles", "me")
     monkeypatch.delenv("WANDB_API_KEY")
     with pytest.raises(UserError, match="needs a W&B account: wandb login"):
         publish_report(full_study(), "poles")
 
 
-def test_without_the_package_it_says_what_to_install(tuner: CommandLine) -> None:
+def test_a_report_for_w_and_b_is_written_to_a_file_without_an_account(tuner: CommandLine) -> None:
+    run_study(tuner.folder, url="journal:///studies.journal")
+    (tuner.folder / "studies/study/report_wandb.json").write_text("of before")
+    answer = tuner("report", "storage=journal", "publish=file", "tracker.wandb.project=hills")
+    assert answer.status == 0, answer
+    assert "for W&B: studies/study/report_wandb.json" in " ".join(answer.output.split())
+    written = json.loads((tuner.folder / "studies/study/report_wandb.json").read_text())
+    assert (written["project"]["name"], written["displayName"]) == ("hills", "Study study")
+    from wandb_workspaces.reports.v2 import internal
+
+    kept = internal.ReportViewspec.model_validate(written)
+    assert json.loads(kept.model_dump_json(by_alias=True, exclude_none=True)) == written
+    assert "publish=maybe must be true, false or file" in tuner.refused("report", "storage=journal", "publish=maybe")
+
+
+def test_a_file_for_w_and_b_is_over_the_runs_of_the_study(tmp_path: Path) -> None:
+    path = write_report(full_study(), "poles", None, tmp_path)
+    check_report(json.loads(path.read_text()))
+
+
+def test_without_the_package_it_says_what_to_install(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "wandb_workspaces", None)
     run_study(tuner.folder, url="journal:///studies.journal")
     answer = tuner("report", "storage=journal", "publish=true")
     assert answer.status == 2

@@ -5,23 +5,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import wandb
 
-from tests.wandb_offline import without_account
-from tests.wandb_server import FakeServer, running_server
+from tests.wandb_server import FakeServer, logged_in
 from tuner.trackers.base import RunInfo
 from tuner.trackers.wandb.tracker import WandbTracker
 
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeServer]:
-    without_account(monkeypatch, tmp_path)
-    with running_server() as server:
-        monkeypatch.setenv("WANDB_BASE_URL", server.url)
-        monkeypatch.setenv("WANDB_API_KEY", "0123456789" * 4)
+    with logged_in(monkeypatch, tmp_path) as server:
         yield server
-        server.stopping.set()
-        wandb.teardown()
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -60,6 +53,18 @@ def test_a_continued_run_is_the_same_run_on_the_server(tmp_path: Path, server: F
         tracker.close(60)
     (run_id,) = server.runs
     assert [row["_step"] for row in server.history[run_id]] == [0, 10]
+
+
+def test_what_the_server_does_not_know_fails_the_test(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked = {"query": "query Unheard($x: Int!) { unheard(x: $x) }", "variables": {"x": 1}}
+    with pytest.raises(AssertionError, match="Unheard"), logged_in(monkeypatch, tmp_path) as server:
+        status, answer = server.answer("POST", "/graphql", json.dumps(asked).encode())
+        assert (status, answer["data"], len(answer["errors"])) == (200, None, 1)
+    with pytest.raises(AssertionError, match="GET /files"), logged_in(monkeypatch, tmp_path) as server:
+        assert server.answer("GET", "/files/me/poles/1/config.yaml", b"")[0] == 404
+    upsert = {"query": "mutation CreateRunFiles($run: String!, $files: [String!]!) { x }", "variables": {"run": "1"}}
+    with pytest.raises(AssertionError, match="without files"), logged_in(monkeypatch, tmp_path) as server:
+        server.answer("POST", "/graphql", json.dumps(upsert).encode())
 
 
 def test_a_server_that_falls_silent_is_one_warning_and_does_not_hold_up_the_rest(

@@ -1,14 +1,18 @@
-"""A W&B report of a study, over the runs that were tracked online. The only module that knows `wandb_workspaces`."""
+"""A W&B report of a study, sent or as a file, over its tracked runs. The only module that knows `wandb_workspaces`."""
 
 import importlib.util
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from tuner.errors import UserError
 from tuner.results.records import StudySummary
 from tuner.results.verdict import verdict
+from tuner.support.files import atomic_write
 from tuner.trackers.wandb.local import has_key
 
-_LONGEST_TITLE = 128
+REPORT_FILE: Final = "report_wandb.json"
+
+_LONGEST_TITLE: Final = 128
 
 if TYPE_CHECKING:
     from wandb_workspaces.reports.v2 import Report
@@ -28,14 +32,12 @@ def publish_report(summary: StudySummary, project: str, entity: str | None = Non
     Raises:
         UserError: `wandb-workspaces` is not installed, or W&B does not take the report.
     """
-    if importlib.util.find_spec("wandb_workspaces") is None:
-        raise UserError(
-            "publish=true needs wandb-workspaces, which is not installed: pip install 'note-rl[wandb-report]'"
-        )
+    _require_package("true")
     if not has_key():
         raise UserError("publish=true needs a W&B account: wandb login, or WANDB_API_KEY; report.html needs neither")
-    from tuner.trackers.wandb.sdk import wandb_errors
+    from tuner.trackers.wandb.sdk import disable_usage_statistics, wandb_errors
 
+    disable_usage_statistics()
     try:
         report = build_report(summary, project, entity)
         report.save(draft=True)
@@ -47,17 +49,58 @@ def publish_report(summary: StudySummary, project: str, entity: str | None = Non
     return str(report.url)
 
 
-def build_report(summary: StudySummary, project: str, entity: str | None) -> "Report":
-    """The report, not yet sent: the verdict, how the search went, learning curves by stage, parameters."""
+def write_report(summary: StudySummary, project: str, entity: str | None, folder: Path) -> Path:
+    """Writes the report as W&B keeps it into a file; neither an account nor a server is needed.
+
+    Args:
+        summary: Of the study.
+        project: That its runs are in, or will be.
+        entity: User or team; None: that of whoever sends it.
+        folder: Of the study; a file of an earlier report is replaced.
+
+    Returns:
+        The path of the file.
+
+    Raises:
+        UserError: `wandb-workspaces` is not installed, or the folder cannot be written.
+    """
+    _require_package("file")
+    report = build_report(summary, project, entity or "", look_up=False)
+    text = report._to_model().model_dump_json(by_alias=True, exclude_none=True, indent=2)
+    try:
+        atomic_write(folder / REPORT_FILE, text + "\n")
+    except OSError as error:
+        raise UserError(f"the report for W&B cannot be written to {folder}: {error.strerror}") from error
+    return folder / REPORT_FILE
+
+
+def _require_package(publish: str) -> None:
+    if importlib.util.find_spec("wandb_workspaces") is None:
+        raise UserError(
+            f"publish={publish} needs wandb-workspaces, which is not installed: pip install 'note-rl[wandb-report]'"
+        )
+
+
+def build_report(summary: StudySummary, project: str, entity: str | None, *, look_up: bool = True) -> "Report":
+    """The report, not yet sent: the verdict, how the search went, learning curves by stage, parameters.
+
+    Args:
+        summary: Of the study.
+        project: That its runs are in.
+        entity: User or team; None: W&B is asked whose the key is.
+        look_up: Whether W&B is asked for the project of the runs, where there is an entity; a report whose sets of runs
+            have none is over those of its own project.
+    """
     import wandb_workspaces.reports.v2 as wr
 
     found = verdict(summary)
     details = "\n".join(f"- {detail}" for detail in (*found.details, *summary.notes))
     own = f"Group = '{summary.name}'"
-    place = {"project": project, **({"entity": entity} if entity else {})}
-    screened = wr.Runset(**place, name="screening", filters=f"{own} and JobType = 'screen'")
-    tested = wr.Runset(**place, name="test", filters=f"{own} and JobType = 'test'")
-    whole = wr.Runset(**place, name="study", filters=f"{own} and JobType = 'study'")
+    place = {"project": project} if entity is None else {"project": project, "entity": entity}
+    source = place if look_up else {}
+    screened = wr.Runset(**source, name="screening", filters=f"{own} and JobType = 'screen'")
+    tested = wr.Runset(**source, name="test", filters=f"{own} and JobType = 'test'")
+    whole = wr.Runset(**source, name="study", filters=f"{own} and JobType = 'study'")
     columns = [wr.ParallelCoordinatesPlotColumn(metric=wr.Config(path)) for path in summary.importances]
     score = wr.ParallelCoordinatesPlotColumn(metric=wr.SummaryMetric("value"))
     best = wr.LinePlot(title="best screening score", y=["study/best_screening_score"])

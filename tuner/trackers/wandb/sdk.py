@@ -46,10 +46,11 @@ def wandb_errors() -> tuple[type[Exception], ...]:
     """What wandb raises when it, its service process, the server, the disk or an argument is at fault."""
     try:
         import wandb
+        from wandb.sdk.lib.service.service_connection import WandbApiFailedError
         from wandb.sdk.mailbox.mailbox_handle import ServerResponseError
     except ImportError:  # it is not installed, or broken
         return (ImportError,)
-    return (wandb.Error, ServerResponseError, OSError, ValueError, TypeError, *lost_service_errors())
+    return (wandb.Error, WandbApiFailedError, ServerResponseError, OSError, ValueError, TypeError, *lost_service_errors())
 
 
 def lost_service_errors() -> tuple[type[Exception], ...]:
