@@ -1,6 +1,6 @@
-"""As much of a W&B server as this project needs: it takes runs with their tables, and reports, and notes what it got.
+"""As much of a W&B server as this project needs: it takes runs with their tables, and reports, and keeps what it got.
 
-What it does not know, it answers with an error and notes in `refused`, so that no test passes by what was not looked at.
+What it does not know, it answers with an error and notes in `refused`; `logged_in` fails a test that has any.
 """
 
 import json
@@ -189,7 +189,6 @@ class FakeServer:
         bucket = {
             "id": "s",
             "name": run_id,
-            "displayName": self.runs[run_id].get("displayName"),
             "summaryMetrics": json.dumps(self.summaries.get(run_id, {})),
             "logLineCount": 0,
             "historyLineCount": len(rows),
@@ -197,7 +196,6 @@ class FakeServer:
             "historyTail": json.dumps([json.dumps(row) for row in rows[-1:]]),
             "eventsTail": "[]",
             "config": self.runs[run_id].get("config", "{}"),
-            "tags": self.runs[run_id].get("tags", []),
             "notes": None,
             "wandbConfig": "{}",
         }
@@ -207,7 +205,6 @@ class FakeServer:
         run_id = variables["run"]
         files = [{"name": name, **self.place_of("run", run_id, name)} for name in variables["files"]]
         return {"createRunFiles": {"runID": run_id, "uploadHeaders": [], "files": files}}
-
 
     # Artifacts
 
@@ -225,22 +222,18 @@ class FakeServer:
 
     def manifest_of_artifact(self, variables: Json) -> Json:
         artifact_id = variables["artifactID"]
-        file = {"id": "f", "name": variables["name"], "displayName": variables["name"]}
         place = self.place_of("manifest", artifact_id, variables["name"]) if variables["includeUpload"] else {}
-        return {"createArtifactManifest": {"artifactManifest": {"id": artifact_id, "file": {**file, **place}}}}
+        return {"createArtifactManifest": {"artifactManifest": {"id": artifact_id, "file": {"id": "f", **place}}}}
 
     def files_of_artifact(self, variables: Json) -> Json:
         nodes = [
             {
-                "id": f"f{number}",
-                "name": file["name"],
-                "displayName": file["name"],
                 "storagePath": f"{file['artifactID']}/{file['name']}",
                 "uploadMultipartUrls": None,
                 "artifact": {"id": file["artifactID"]},
                 **self.place_of("artifact", file["artifactID"], file["name"]),
             }
-            for number, file in enumerate(variables["input"]["artifactFiles"])
+            for file in variables["input"]["artifactFiles"]
         ]
         return {"createArtifactFiles": {"files": {"edges": [{"node": node} for node in nodes]}}}
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -55,16 +56,24 @@ def test_a_continued_run_is_the_same_run_on_the_server(tmp_path: Path, server: F
     assert [row["_step"] for row in server.history[run_id]] == [0, 10]
 
 
-def test_what_the_server_does_not_know_fails_the_test(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    asked = {"query": "query Unheard($x: Int!) { unheard(x: $x) }", "variables": {"x": 1}}
-    with pytest.raises(AssertionError, match="Unheard"), logged_in(monkeypatch, tmp_path) as server:
-        status, answer = server.answer("POST", "/graphql", json.dumps(asked).encode())
-        assert (status, answer["data"], len(answer["errors"])) == (200, None, 1)
-    with pytest.raises(AssertionError, match="GET /files"), logged_in(monkeypatch, tmp_path) as server:
-        assert server.answer("GET", "/files/me/poles/1/config.yaml", b"")[0] == 404
-    upsert = {"query": "mutation CreateRunFiles($run: String!, $files: [String!]!) { x }", "variables": {"run": "1"}}
-    with pytest.raises(AssertionError, match="without files"), logged_in(monkeypatch, tmp_path) as server:
-        server.answer("POST", "/graphql", json.dumps(upsert).encode())
+@pytest.mark.parametrize(
+    ("method", "path", "asked", "word"),
+    [
+        ("POST", "/graphql", {"query": "query Unheard($x: Int!) { unheard(x: $x) }", "variables": {"x": 1}}, "Unheard"),
+        ("POST", "/graphql", {"query": "query Viewer($x: Int!) { viewer { id } }", "variables": {}}, "without x"),
+        ("GET", "/files/me/poles/1/config.yaml", {}, "GET /files"),
+    ],
+)
+def test_what_the_server_does_not_know_fails_the_test(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, method: str, path: str, asked: dict[str, Any], word: str
+) -> None:
+    def ask() -> None:
+        with logged_in(monkeypatch, tmp_path) as server:
+            status, answer = server.answer(method, path, json.dumps(asked).encode())
+            assert (status, answer["data"], len(answer["errors"])) == (200 if method == "POST" else 404, None, 1)
+
+    with pytest.raises(AssertionError, match=rf"W&B asked for what the server does not know:\n.*{word}"):
+        ask()
 
 
 def test_a_server_that_falls_silent_is_one_warning_and_does_not_hold_up_the_rest(

@@ -50,7 +50,8 @@ def wandb_errors() -> tuple[type[Exception], ...]:
         from wandb.sdk.mailbox.mailbox_handle import ServerResponseError
     except ImportError:  # it is not installed, or broken
         return (ImportError,)
-    return (wandb.Error, WandbApiFailedError, ServerResponseError, OSError, ValueError, TypeError, *lost_service_errors())
+    answers = (wandb.Error, WandbApiFailedError, ServerResponseError)
+    return (*answers, OSError, ValueError, TypeError, *lost_service_errors())
 
 
 def lost_service_errors() -> tuple[type[Exception], ...]:
