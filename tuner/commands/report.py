@@ -15,13 +15,16 @@ from tuner.results.records import StudySummary
 from tuner.results.verdict import verdict
 from tuner.runs.build import build_trackers, check_trackers
 from tuner.runs.checks import resolve
-from tuner.runs.refill import refill
+from tuner.runs.refill import EndedRun, ended_run, refill
 from tuner.study import StudyStore, fill_dashboard, home_of, summarise
 from tuner.study.storage.opening import IN_MEMORY, check_url, file_of, has_studies
+from tuner.study.watching.tracking import ended_trial
 from tuner.support.console import PlainConsole
 from tuner.support.passwords import shown
 from tuner.trackers.wandb.local import RUN_ID_FILE
 from tuner.trackers.wandb.report import publish_report, write_report
+from tuner.trial.folder import read_trial
+from tuner.trial.messages import TrialSpec
 
 
 def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
@@ -76,16 +79,38 @@ def _publish(config: DictConfig, summary: StudySummary, home: Path, console: Pla
 def _refill(config: DictConfig, console: PlainConsole) -> int:
     """Gives W&B a run of its own with all that metrics.jsonl has; the incomplete one stays as it is."""
     section = resolve(config)["tracker"]
-    run = Path(str(config.refill)).absolute()
+    folder = Path(str(config.refill)).absolute()
+    run, in_study = ended_run(folder), read_trial(folder).spec
+    known = None if in_study is None else _known_to_storage(config, run, in_study)
     tracker = build_trackers({"wandb": section["wandb"]})["wandb"]
     try:
-        num_rows = refill(run, tracker, RUN_ID_FILE)
+        num_rows = refill(known or run, tracker, RUN_ID_FILE)
     finally:
         tracker.close()
     console.print(
-        f"{num_rows} rows of {escape(str(run))} are a new run at W&B, which replaces the incomplete one", soft_wrap=True
+        f"{num_rows} rows of {escape(str(folder))} are a new run at W&B, which replaces the incomplete one",
+        soft_wrap=True,
     )
+    if in_study is not None and known is None:
+        told = f"its score is missing: {shown(str(config.storage.url))} does not have it"
+        console.print(escape(f"{told}; name the storage of {in_study.study} with storage.url=..."), soft_wrap=True)
     return 0
+
+
+def _known_to_storage(config: DictConfig, run: EndedRun, spec: TrialSpec) -> EndedRun | None:
+    """The run as its study knows it; None if the study is in another storage."""
+    url, folder = str(config.storage.url), run.info.folder
+    if url in IN_MEMORY or (url.startswith(("sqlite:", "journal:")) and not file_of(url).exists()):
+        return None
+    with StudyStore(url) as store:
+        if store.find(spec.study) is None:
+            return None
+        summary = summarise(store, spec.study, home_of(store, spec.study, Path(config.study.folder) / spec.study))
+    for record in (one for whole in summary.runs for one in (whole, *whole.parts)):
+        is_it = (record.stage, record.number, Path(record.folder).name) == (spec.stage, spec.number, folder.name)
+        if is_it and record.seed == spec.seed:
+            return ended_trial(record, summary.name, run.info.config, folder)
+    return None
 
 
 def require_studies(url: str) -> None:

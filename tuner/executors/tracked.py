@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from tuner.executors.base import Event, TrialLogged, TrialReported
-from tuner.runs.recorder import REPORT_METRIC
+from tuner.runs.recorder import report_row
 from tuner.trackers.base import RunInfo, RunTracker, Tracker
 
 
@@ -37,8 +37,7 @@ class TrackedRuns:
         if isinstance(event, TrialLogged):
             self._log(event.key, event.step, event.metrics)
         elif isinstance(event, TrialReported):
-            step = round(event.step * total_steps) if 0.0 < event.step <= 1.0 else round(event.step)
-            self._log(event.key, step, {REPORT_METRIC: event.value, "report/step": event.step})
+            self._log(event.key, *report_row(event.step, event.value, total_steps))
 
     def close(self, key: str, exit_code: int, summary: Mapping[str, object]) -> None:
         """Ends a run; nothing, if it is not open."""

@@ -28,6 +28,7 @@ from tuner.trial.folder import (
 from tuner.trial.messages import JsonDict, Outcome, TrialInterrupted
 
 REPORT_METRIC: Final = "report/value"
+REPORT_STEP: Final = "report/step"
 """What trackers call the value that a run reports."""
 
 _LOCK_PATIENCE_S = 1.0
@@ -208,9 +209,15 @@ class FunctionRecorder(RunRecorder):
     def report(self, step: float, value: float, seconds: float | None = None) -> None:
         """Notes a report, at its share of the budget in steps."""
         if step not in self._reported:
-            self.log(self._env_steps(step), {REPORT_METRIC: value, "report/step": step})
+            self.log(self._env_steps(step), {REPORT_METRIC: value, REPORT_STEP: step})
             self._progress.scored(step, value)
         super().report(step, value, seconds)
+
+
+def report_row(step: float, value: float, total_steps: int) -> tuple[int, dict[str, float]]:
+    """What trackers are told of a trial's report: its place among environment steps, and the row."""
+    place = round(step * total_steps) if 0.0 < step <= 1.0 else round(step)
+    return place, {REPORT_METRIC: value, REPORT_STEP: step}
 
 
 def _drop_metrics_after(path: Path, num_env_steps: int, reported: Set[int]) -> None:

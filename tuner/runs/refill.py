@@ -1,21 +1,64 @@
 """Makes what a tracker has of a run whole again, from what is in the run's folder."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.errors import UserError
 from tuner.runs.folders import written_config
+from tuner.runs.recorder import report_row
 from tuner.support.files import parse_json
 from tuner.trackers.base import RunInfo, Tracker
 from tuner.trackers.jsonl import SUMMARY_FILE, read_metrics
-from tuner.trial.folder import RESULT_FILE
-from tuner.trial.messages import JsonDict
+from tuner.trial.folder import read_trial
+from tuner.trial.messages import JsonDict, Outcome
 
 
-def refill(folder: Path, tracker: Tracker, id_file: str) -> int:
-    """Tells a tracker of a run that has ended, from its beginning.
+@dataclass(frozen=True)
+class EndedRun:
+    """A run that has ended, as trackers are told of it.
+
+    Attributes:
+        info: What it is.
+        exit_code: 0 for one that did what it should.
+        summary: Its final values.
+    """
+
+    info: RunInfo
+    exit_code: int
+    summary: Mapping[str, object]
+
+
+def ended_run(folder: Path) -> EndedRun:
+    """What the folder itself knows of its run; the score of a trial is known to the storage of its study only.
 
     Args:
         folder: Of a run of `tuner train` or a trial of a study. What it names is shown, and not built.
+
+    Raises:
+        UserError: There is no run.
+    """
+    config, trial = written_config(folder), read_trial(folder)
+    if trial.spec is not None:
+        spec, result = trial.spec, trial.result
+        outcome = Outcome.CRASHED if result is None else result.outcome
+        summary: JsonDict = {"outcome": outcome.value, "reason": "" if result is None else result.reason}
+        if trial.reports:
+            summary["best_return"] = max(value for _, value in trial.reports)
+        info = RunInfo(spec.key, spec.study, config, folder, (spec.stage,), spec.stage)
+        return EndedRun(info, 0 if outcome.effects.succeeded else 1, summary)
+    ended = _json_in(folder / SUMMARY_FILE)
+    name, group = str(ended.get("name", folder.name)), str(ended.get("group", folder.parent.name))
+    info = RunInfo(name, group, config, folder, job_type=str(ended.get("job_type", "train")))
+    found, exit_code = ended.get("summary"), ended.get("exit_code")
+    return EndedRun(info, exit_code if isinstance(exit_code, int) else 0, found if isinstance(found, dict) else {})
+
+
+def refill(run: EndedRun, tracker: Tracker, id_file: str) -> int:
+    """Tells a tracker of a run from its beginning.
+
+    Args:
+        run: That has ended.
         tracker: That has not been told of it in this process.
         id_file: By which the tracker knows a run again. It is removed, as rows cannot be put between those that are
             there already: the run is a new one.
@@ -24,27 +67,23 @@ def refill(folder: Path, tracker: Tracker, id_file: str) -> int:
         The number of rows.
 
     Raises:
-        UserError: There is no run, or nothing was measured in it.
+        UserError: Nothing was measured in it.
     """
-    config, rows = written_config(folder), list(read_metrics(folder))
+    folder, config = run.info.folder, run.info.config
+    rows = list(read_metrics(folder))
+    trial = read_trial(folder)
+    if trial.spec is not None:  # the controller has told trackers of its reports besides
+        training = config.get("training")
+        total_steps = int(training.get("total_steps", 0)) if isinstance(training, dict) else 0
+        rows += [report_row(step, value, total_steps) for step, value in trial.reports]
     if not rows:
         raise UserError(f"{folder} has no metrics.jsonl with numbers: there is nothing to refill from")
-    ended, result = _json_in(folder / SUMMARY_FILE), _json_in(folder / RESULT_FILE)
-    info = RunInfo(
-        str(ended.get("name", folder.name)),
-        str(ended.get("group", folder.parent.name)),
-        config,
-        folder,
-        job_type=str(ended.get("job_type", "train")),
-    )
+    rows.sort(key=lambda row: row[0])  # one that went back to a checkpoint repeats some
     (folder / id_file).unlink(missing_ok=True)
-    run, newest = tracker.start_run(info), 0
+    tracked = tracker.start_run(run.info)
     for step, metrics in rows:
-        newest = max(newest, step)  # one that went back to a checkpoint repeats some
-        run.log(newest, metrics)
-    summary = ended.get("summary", {})
-    failed = ended.get("exit_code", int(result.get("outcome", "complete") not in ("complete", "pruned")))
-    run.finish(int(failed), summary if isinstance(summary, dict) else {})
+        tracked.log(step, metrics)
+    tracked.finish(run.exit_code, run.summary)
     return len(rows)
 
 

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import wandb
@@ -11,6 +12,7 @@ from tests.tuner.command_line import CommandLine
 from tests.tuner.studies import ControllerDied, FakeExecutor, run_study
 from tests.wandb_offline import read_runs, without_account
 from tuner.results.records import StudySummary
+from tuner.trial.folder import read_reports
 
 URL = "journal:///studies.journal"
 STORAGE = "storage=journal"
@@ -71,6 +73,44 @@ def test_where_there_is_nothing_to_report(tuner: CommandLine) -> None:
     assert "there is no study in journal:///studies.journal yet" in tuner.refused("report", STORAGE)
     (tuner.folder / "studies.db").write_bytes(b"nonsense" * 100)
     assert "studies.db is not a sound SQLite database" in tuner.refused("report")
+
+
+def test_a_trial_is_refilled_as_it_was_told_while_it_ran(
+    tuner: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    without_account(monkeypatch, tmp_path)
+    few = ("num_trials=2", "num_candidates=1", "num_select_seeds=1", "num_test_seeds=1", "name=mine")
+    settings = [f"study.{setting}" for setting in few]
+    answer = tuner("tune", "agent=synthetic", "executor=inline", "tracker=wandb", *settings)
+    assert answer.status == 0, answer
+    wandb.teardown()
+    live = {run.name: run for run in read_runs(tuner.folder / "studies/mine", "offline-run-*/*.wandb")}
+    trial = tuner.folder / "studies/mine/screen/1"
+    answer = tuner("report", "refill=studies/mine/screen/1")
+    assert answer.status == 0, answer
+    assert "its score" not in answer.output
+    wandb.teardown()
+    (sent,) = read_runs(trial, "offline-run-*/*.wandb")
+    told = live["screen/1"]
+    assert (sent.name, sent.group, sent.job_type) == ("screen/1", "mine", "screen")
+    assert (sent.tags, sent.exit_code, sent.config) == (told.tags, told.exit_code, told.config)
+    assert {"outcome", "reason", "value", "final", "auc", "best_return"} <= own(sent.summary).keys()
+    assert own(sent.summary) == own(told.summary)
+    assert [own(row) for row in sent.history] == [own(row) for row in told.history]
+    assert len(sent.history) == len(read_reports(trial)) == 9
+
+    (tuner.folder / "studies.db").unlink()
+    answer = tuner("report", "refill=studies/mine/screen/1")
+    assert "its score is missing: sqlite:///studies.db does not have it" in words(answer.output)
+    wandb.teardown()
+    (sent,) = [run for run in read_runs(trial, "offline-run-*/*.wandb") if run.id != sent.id]
+    assert (sent.name, sent.group, sent.summary["outcome"]) == ("screen/1", "mine", "complete")
+    assert sent.summary["best_return"] == told.summary["best_return"]
+
+
+def own(values: dict[str, Any]) -> dict[str, Any]:
+    """Without what W&B adds of the clock."""
+    return {name: value for name, value in values.items() if not name.startswith("_") or name == "_step"}
 
 
 def test_what_w_and_b_lacks_of_a_run_is_refilled(

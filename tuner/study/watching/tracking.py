@@ -9,6 +9,7 @@ from pathlib import Path
 from tuner.executors.base import Event, TrialEnded
 from tuner.executors.tracked import TrackedRuns
 from tuner.results.records import Descent, RunRecord
+from tuner.runs.refill import EndedRun
 from tuner.study.run_registry import Run
 from tuner.study.storage.reading import descent_of
 from tuner.study.watching.listener import StudyListener
@@ -48,10 +49,7 @@ class TrackingListener(StudyListener):
         """Closes the run with what came of it, also one that ended before anybody heard of it."""
         self._open(run)
         outcome = record.outcome or Outcome.CRASHED
-        summary = {"outcome": outcome.value, "reason": record.reason, "value": record.value, **record.scores}
-        if record.curve:
-            summary["best_return"] = max(value for _, value in record.curve)
-        self._runs.close(run.key, 0 if outcome.effects.succeeded else 1, summary)
+        self._runs.close(run.key, 0 if outcome.effects.succeeded else 1, final_values(record, outcome))
 
     def config_of(self, run: Run) -> JsonDict:
         """The configuration that trackers are told of."""
@@ -63,18 +61,9 @@ class TrackingListener(StudyListener):
 
     def about(self, run: Run) -> RunInfo:
         """What trackers are told of a run; of one in a population, with where it stands in the tree."""
-        name = f"{run.stage}/{run.number}" if run.label == f"trial {run.number}" else f"{run.key} ({run.label})"
-        tags, config = [run.stage, run.label], self.config_of(run)
-        if run.environment:
-            name = f"{name} in {run.environment}"
-            tags.append(run.environment)
         descent = descent_of(run.trial.user_attrs)
-        if descent is not None:
-            name = f"{run.key} (member {descent.member}, generation {descent.generation})"
-            tags.append(f"member {descent.member}")
-            config = {**config, "population": asdict(descent)}
-        about = RunInfo(
-            name, self._study, config, run.folder, tuple(tags), run.stage, group_folder=self._folder, host=run.host
+        about = replace(
+            _info_of(run, descent, self._study, self.config_of(run)), group_folder=self._folder, host=run.host
         )
         return about if descent is None else replace(about, part=self._of_member(about, run, descent))
 
@@ -91,3 +80,38 @@ class TrackingListener(StudyListener):
             if isinstance(value, int | float) and not isinstance(value, bool)
         }
         return PartOfRun(whole, begins_with)
+
+
+def ended_trial(record: RunRecord, study: str, config: JsonDict, folder: Path) -> EndedRun:
+    """A run of a study as trackers were told of it while it ran, from what the storage knows.
+
+    Args:
+        record: Of the run.
+        study: Its study.
+        config: The run's.
+        folder: Where it is.
+    """
+    outcome = record.outcome or Outcome.CRASHED
+    about = replace(_info_of(record, record.descent, study, config), folder=folder, host=record.host)
+    return EndedRun(about, 0 if outcome.effects.succeeded else 1, final_values(record, outcome))
+
+
+def final_values(record: RunRecord, outcome: Outcome) -> dict[str, object]:
+    """What trackers are told of a run at its end."""
+    values = {"outcome": outcome.value, "reason": record.reason, "value": record.value, **record.scores}
+    if record.curve:
+        values["best_return"] = max(value for _, value in record.curve)
+    return values
+
+
+def _info_of(run: Run | RunRecord, descent: Descent | None, study: str, config: JsonDict) -> RunInfo:
+    key, tags = f"{run.stage}/{run.number}", [run.stage, run.label]
+    name = key if run.label == f"trial {run.number}" else f"{key} ({run.label})"
+    if run.environment:
+        name = f"{name} in {run.environment}"
+        tags.append(run.environment)
+    if descent is not None:
+        name = f"{key} (member {descent.member}, generation {descent.generation})"
+        tags.append(f"member {descent.member}")
+        config = {**config, "population": asdict(descent)}
+    return RunInfo(name, study, config, Path(run.folder), tuple(tags), run.stage)
