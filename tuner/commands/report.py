@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from omegaconf import DictConfig
@@ -11,8 +12,9 @@ from tuner.errors import UserError
 from tuner.reporting import AblationTable, FinalTable, RangesTable, write_page
 from tuner.results.insights.ablation import sentences
 from tuner.results.insights.ranges import range_sentences
-from tuner.results.records import StudySummary
+from tuner.results.records import RunRecord, StudySummary
 from tuner.results.verdict import verdict
+from tuner.results.wording import override_words
 from tuner.runs.build import build_trackers, check_trackers
 from tuner.runs.checks import resolve
 from tuner.runs.refill import EndedRun, ended_run, refill
@@ -109,8 +111,15 @@ def _known_to_storage(config: DictConfig, run: EndedRun, spec: TrialSpec) -> End
     for record in (one for whole in summary.runs for one in (whole, *whole.parts)):
         is_it = (record.stage, record.number, Path(record.folder).name) == (spec.stage, spec.number, folder.name)
         if is_it and record.seed == spec.seed:
-            return ended_trial(record, summary.name, run.info.config, folder)
+            found = ended_trial(record, summary.name, run.info.config, folder)
+            return _named_by_overrides(found, record) if summary.is_sweep else found
     return None
+
+
+def _named_by_overrides(job: EndedRun, record: RunRecord) -> EndedRun:
+    """A job of a sweep of `tuner train`, as its trackers were told of it."""
+    words = override_words(record.params)
+    return replace(job, info=replace(job.info, name=" ".join(words), tags=words, job_type="train"))
 
 
 def require_studies(url: str) -> None:

@@ -32,6 +32,11 @@ def format_signed(value: float) -> str:
     return text if text.startswith("-") or value == 0 else f"+{text}"
 
 
+def override_words(values: Mapping[str, Scalar]) -> tuple[str, ...]:
+    """The values of a job of a sweep, as trackers show them: `agent=dqn`."""
+    return tuple(f"{path}={format_value(value)}" for path, value in values.items())
+
+
 def format_value(value: Scalar) -> str:
     """A parameter value: a float in three significant digits, all else as it is typed on the command line.
 

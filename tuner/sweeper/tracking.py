@@ -12,7 +12,7 @@ from omegaconf.errors import OmegaConfBaseException
 from tuner.errors import UserError
 from tuner.executors.base import Event
 from tuner.results.records import RunRecord, StudySummary
-from tuner.results.wording import format_value
+from tuner.results.wording import override_words
 from tuner.study import StudyDefinition
 from tuner.study.run_registry import Run
 from tuner.study.storage.reading import RUN_ATTRIBUTE
@@ -149,7 +149,7 @@ class _JobTracking(TrackingListener):
     def about(self, run: Run) -> RunInfo:
         """Named by its overrides."""
         values: JsonDict = run.trial.user_attrs[RUN_ATTRIBUTE]["values"]
-        words = tuple(f"{path}={format_value(value)}" for path, value in values.items())
+        words = override_words(values)
         job_type = str(self._planned.app.config.hydra.job.name)
         config, folder = self.config_of(run), self._folder
         return RunInfo(
