@@ -98,7 +98,12 @@ def ended_trial(record: RunRecord, study: str, config: JsonDict, folder: Path) -
 
 def final_values(record: RunRecord, outcome: Outcome) -> dict[str, object]:
     """What trackers are told of a run at its end."""
-    values = {"outcome": outcome.value, "reason": record.reason, "value": record.value, **record.scores}
+    values: dict[str, object] = {
+        "outcome": outcome.value,
+        "reason": record.reason,
+        "value": record.value,
+        **record.scores,
+    }
     if record.curve:
         values["best_return"] = max(value for _, value in record.curve)
     return values
