@@ -55,7 +55,7 @@ def write_report(summary: StudySummary, project: str, entity: str | None, folder
     Args:
         summary: Of the study.
         project: That its runs are in, or will be.
-        entity: User or team; None: that of whoever sends it.
+        entity: User or team; None: that of the key that it is sent with.
         folder: Of the study; a file of an earlier report is replaced.
 
     Returns:
