@@ -52,9 +52,16 @@ def with_learning_rates(optimizers: Optimizers, hyperparameters: Mapping[str, fl
 
 
 @contextmanager
-def with_numbers(optimizers: Optimizers, scalars: Mapping[str, Any]) -> Iterator[None]:
-    """Lets optimizers find tensors where they look for their numbers, while an update is traced."""
+def in_a_trace(optimizers: Optimizers, scalars: Mapping[str, Any]) -> Iterator[None]:
+    """Prepares optimizers for the time in which a gradient step is traced.
+
+    They find tensors where they look for their numbers, and do not sum gradients over replicas: these are averaged
+    already, and were clipped as such. TensorFlow would keep the graph of such a sum, even of a single replica, for as
+    long as the process lives: 70 MB per agent.
+    """
     with ExitStack() as stack:
+        for optimizer, _ in optimizers:
+            stack.enter_context(temporary_attributes(optimizer, {"_all_reduce_sum_gradients": list}))
         for index, values in of_optimizers(scalars, len(optimizers)).items():
             tensors = {_KERAS_NAMES[name]: value for name, value in values.items() if name != LEARNING_RATE}
             stack.enter_context(temporary_attributes(optimizers[index][0], tensors))

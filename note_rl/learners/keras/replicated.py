@@ -1,7 +1,6 @@
 """The update of a Keras agent over the replicas of a strategy of tf.distribute, in one process."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
 from contextvars import copy_context
 from typing import Any
 
@@ -9,7 +8,7 @@ import tensorflow as tf
 
 from note_rl.learners.adjustable import of_the_agent
 from note_rl.learners.base import temporary_attributes
-from note_rl.learners.keras.adjusted import Optimizers, with_numbers
+from note_rl.learners.keras.adjusted import Optimizers, in_a_trace
 from note_rl.learners.keras.snapshot import ParameterSnapshot
 from note_rl.learners.keras.update import CompiledUpdate
 from note_rl.learners.keras.variables import constants
@@ -78,7 +77,7 @@ class ReplicatedUpdate(CompiledUpdate):
         """One step: columns are [B, ...]."""
         self.num_traces += 1
         read = {**{name: scalars[name] for name in of_the_agent(scalars)}, **dict.fromkeys(batch_attributes(columns))}
-        with with_numbers(self._optimizers, scalars), temporary_attributes(self._agent, read), self._once_averaged():
+        with in_a_trace(self._optimizers, scalars), temporary_attributes(self._agent, read):
             context = copy_context()  # of the mode that layers are in: a replica is traced in a thread of its own
             rows = self.strategy.run(lambda whole: context.copy().run(self._in_replica, whole), args=(columns,))
             if self._syncing:
@@ -98,11 +97,3 @@ class ReplicatedUpdate(CompiledUpdate):
         with temporary_attributes(self._agent, batch_attributes(mine)):
             rows: dict[str, Any] = self._step(mine, self._syncing)
         return rows
-
-    @contextmanager
-    def _once_averaged(self) -> Iterator[None]:
-        """Keeps optimizers from summing over replicas what is their mean already, and was clipped as such."""
-        with ExitStack() as stack:
-            for optimizer, _ in self._optimizers:
-                stack.enter_context(temporary_attributes(optimizer, {"_all_reduce_sum_gradients": list}))
-            yield

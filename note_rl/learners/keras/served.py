@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from note_rl.learners.adjustable import of_the_agent
 from note_rl.learners.base import temporary_attributes
-from note_rl.learners.keras.adjusted import Optimizers, with_numbers
+from note_rl.learners.keras.adjusted import Optimizers, in_a_trace
 from note_rl.learners.keras.coordinating import Coordinator
 from note_rl.learners.keras.snapshot import value_of
 from note_rl.learners.keras.update import CompiledUpdate
@@ -123,7 +123,7 @@ class ServedUpdate(CompiledUpdate):
         """One step of a worker along a minibatch, [B, ...] by name."""
         self.num_traces += 1
         read = {**{name: scalars[name] for name in of_the_agent(scalars)}, **batch_attributes(batch)}
-        with with_numbers(self._optimizers, scalars), temporary_attributes(self._agent, read), self._counted(num_steps):
+        with in_a_trace(self._optimizers, scalars), temporary_attributes(self._agent, read), self._counted(num_steps):
             context = copy_context()  # of the mode that layers are in: a replica is traced in a thread of its own
             rows: dict[str, Any] = self.strategy.run(lambda: context.copy().run(self._step, batch, syncing))
             if moves_targets:

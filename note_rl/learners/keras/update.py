@@ -12,7 +12,7 @@ import tensorflow as tf
 from note_rl.errors import AgentContractError, say_once
 from note_rl.learners.adjustable import of_the_agent
 from note_rl.learners.base import temporary_attributes
-from note_rl.learners.keras.adjusted import Optimizers, with_numbers
+from note_rl.learners.keras.adjusted import Optimizers, in_a_trace
 from note_rl.learners.keras.modes import Modes
 from note_rl.learners.keras.own_updates import OwnUpdateStep
 from note_rl.learners.keras.packing import PackedFunction, PackedRows, Packing
@@ -219,7 +219,7 @@ class CompiledUpdate:
         def body(k: Any, rows: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
             batch = {name: column[k] for name, column in columns.items()}
             read = {**{name: scalars[name] for name in of_the_agent(scalars)}, **batch_attributes(batch)}
-            with with_numbers(self._optimizers, scalars), temporary_attributes(self._agent, read):
+            with in_a_trace(self._optimizers, scalars), temporary_attributes(self._agent, read):
                 step_rows = self._step(batch, sync[k])
                 tf.cond(sync[k], self._sync_targets, lambda: 0)
             handed_over.update(step_rows)
