@@ -144,7 +144,8 @@ class Update:
     """What an update block gave.
 
     Attributes:
-        loss: The mean loss of each gradient step, one column per optimizer. [K, G]
+        loss: The mean loss of each gradient step, one column per optimizer; where parameter groups wait for a sync, one
+            per group, and nan in the steps in which it has waited. [K, G]
         td_error: What the agent handed to `prioritized_replay.update(TD)`, if it did. [K, B]
         ratio: What it handed over as `ratio`, if it did. [K, B]
         reported: Means of what it told `report(...)`, by name, and `gradient_norm` where gradients are clipped; nan
@@ -183,7 +184,8 @@ class TrainResult:
         returns: Undiscounted return of each finished episode.
         lengths: Its length in environment steps.
         episode_steps: Environment steps taken, over the agent's life, when it ended.
-        losses: Mean loss of each training phase (nan before learning starts).
+        losses: Mean loss of each training phase; nan before learning starts, and where a parameter group has waited
+            throughout.
         num_env_steps: Environment steps over the agent's life.
         num_gradient_steps: Gradient steps over the agent's life.
         seconds: Wall time of this call.

@@ -4,10 +4,13 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+
 from note_rl.errors import AgentContractError
 from note_rl.learners.base import CALL_ARGUMENTS, temporary_attributes
 from note_rl.learners.checks import explaining_what_is_not_offered
 from note_rl.learners.declarations import check_loss, has_loss
+from note_rl.types import BoolArray, FloatArray
 
 Batch = Mapping[str, Any]
 """A minibatch: tensors [B, ...] by name."""
@@ -59,6 +62,7 @@ class Losses:
 
     Attributes:
         num_optimizers: One for all groups, or one each; a single one follows the sum of all losses.
+        at_sync: The groups that learn only in the steps that also move the targets.
     """
 
     def __init__(self, agent: Any, num_groups: int, arithmetic: Arithmetic) -> None:
@@ -67,6 +71,8 @@ class Losses:
         self._arithmetic = arithmetic
         self._weighted = takes_weights(agent)
         self.num_optimizers = 1
+        self.at_sync: Sequence[int] = getattr(agent, "groups_at_sync", ())
+        self._each_its_own = False  # whether the losses that were returned last are one per group
 
     def __call__(self, batch: Batch) -> list[Any]:
         """Returns the means over a minibatch, [] each.
@@ -83,6 +89,7 @@ class Losses:
         with explaining_what_is_not_offered(self._agent):
             returned = self._agent(*arguments)
         losses = [self._mean(loss, weights, batch_size) for loss in self._tensors(returned)]
+        self._each_its_own = len(losses) == self._num_groups > 1
         if len(losses) in (1, self._num_groups):
             return losses
         if self.num_optimizers == 1:
@@ -105,6 +112,32 @@ class Losses:
         """Returns the losses where nothing is learned: what the agent hands over is dropped."""
         with temporary_attributes(self._agent, batch_attributes(batch)):
             return self.in_training(batch)[0]
+
+    @property
+    def num_columns(self) -> int:
+        """How many losses are told of each step; see `columns`."""
+        return self._num_groups if self.at_sync else self.num_optimizers
+
+    def columns(self, losses: list[Any]) -> list[Any]:
+        """Returns the losses that are told of a step: one per optimizer, or one per group where some groups wait."""
+        if not self.at_sync:
+            return self.per_optimizer(losses)
+        if len(losses) == self._num_groups:
+            return losses
+        return [losses[0], *[losses[0] * 0.0] * (self._num_groups - 1)]  # a single one, for which no group waits
+
+    def without_waiting(self, told: FloatArray, sync: BoolArray) -> FloatArray:
+        """Returns the losses that were told of K steps, [K, G], nan where a group has waited.
+
+        Args:
+            told: Of all groups.
+            sync: After which steps targets were updated, [K].
+        """
+        if not (self._each_its_own and self.at_sync):
+            return told
+        waited = np.zeros(told.shape, np.bool_)
+        waited[:, list(self.at_sync)] = ~np.asarray(sync, np.bool_)[:, None]
+        return np.where(waited, np.float32(np.nan), told)
 
     def per_optimizer(self, losses: list[Any]) -> list[Any]:
         """Returns one loss per optimizer: one for all groups counts for each, a single optimizer has their sum."""

@@ -67,6 +67,15 @@ def means_over(updates: Sequence[Update]) -> dict[str, float]:
     return means if kl is None else {"approx_kl": kl, **means}
 
 
+def mean_losses(updates: Sequence[Update]) -> list[float]:
+    """Returns the mean of each column of losses over the gradient steps of a training phase in which its group learned.
+
+    It is nan where there were none.
+    """
+    columns = np.concatenate([update.loss for update in updates]).astype(np.float64).T
+    return [float(column[learned].mean()) if (learned := ~np.isnan(column)).any() else math.nan for column in columns]
+
+
 def approx_kl(updates: Sequence[Update]) -> float | None:
     """Returns the KL divergence of the policy from the one that collected, on average over some update blocks.
 
@@ -74,7 +83,9 @@ def approx_kl(updates: Sequence[Update]) -> float | None:
     """
     told = [update.reported["approx_kl"] for update in updates if "approx_kl" in update.reported]
     if told:
-        return float(np.concatenate(told).mean())
+        values = np.concatenate(told)
+        known = values[~np.isnan(values)]  # a step need not report it
+        return float(known.mean()) if len(known) else None
     ratios = [update.ratio.ravel() for update in updates if update.ratio is not None]
     return kl_divergence(np.concatenate(ratios)) if ratios else None
 

@@ -1,6 +1,7 @@
 """Progress lines of a training run, through the logger `note_rl`."""
 
 import logging
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -50,6 +51,7 @@ class ProgressLines(Callback):
         self._returns: list[float] = []
         self._num_episodes = 0
         self._printed = 0
+        self._loss = math.nan
 
     def on_episode_end(self, episode: int, logs: Logs) -> None:
         """Keeps the return."""
@@ -58,6 +60,7 @@ class ProgressLines(Callback):
 
     def on_phase_end(self, phase: int, logs: Logs) -> None:
         """Writes a line when the next share of the run is done."""
+        self._loss = self._loss if math.isnan(logs["loss"]) else logs["loss"]
         if self._num_lines == 0 or not self._returns:
             return
         steps = int(logs["num_env_steps"])
@@ -72,6 +75,6 @@ class ProgressLines(Callback):
                 steps,
                 self._num_episodes,
                 np.mean(self._returns),
-                logs["loss"],
+                self._loss,
             )
             self._returns.clear()

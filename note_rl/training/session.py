@@ -1,5 +1,6 @@
 """One call of train(): what it gathers, whom it tells, and when it is over."""
 
+import math
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
@@ -78,7 +79,7 @@ class Session:
         plateau: Whether returns still rise, by which it may, too.
         hooks: Told of everything.
         history: Of the agent's life; what happens is added to it.
-        loss: Of the last training phase.
+        loss: Of the last training phase that has one.
         beginning: The clock from which progress is counted: of a life where the budget is of one, so that what pays
             does not depend on interruptions; else of this call.
     """
@@ -91,6 +92,7 @@ class Session:
     hooks: Hooks
     history: History
     loss: float
+    _of_phase: float = math.nan  # the loss of the last training phase; nan: it has none
     _returns: list[float] = field(default_factory=list)
     _lengths: list[int] = field(default_factory=list)
     _episode_steps: list[int] = field(default_factory=list)
@@ -154,8 +156,9 @@ class Session:
             self._announce_episode(end.num_env_steps)
 
     def note_phase(self, loss: float) -> None:
-        """A phase has trained with this mean loss."""
-        self.loss = loss
+        """A phase has trained with this mean loss; nan: it has none."""
+        self._of_phase = loss
+        self.loss = self.loss if math.isnan(loss) else loss
         self._losses.append(loss)
         self.history.note_phase(loss, self.clock.num_env_steps)
         self._note_time()
@@ -169,7 +172,7 @@ class Session:
     def tell_phase(self, values: Mapping[str, float]) -> None:
         """Tells of the phase that was noted, with what hyperparameters were."""
         counts = {"num_env_steps": self.clock.num_env_steps, "num_gradient_steps": self.clock.num_gradient_steps}
-        self.hooks("on_phase_end", self.clock.num_phases, {**counts, "loss": self.loss, **values})
+        self.hooks("on_phase_end", self.clock.num_phases, {**counts, "loss": self._of_phase, **values})
 
     def logs(self) -> dict[str, float]:
         """What every hook is told."""

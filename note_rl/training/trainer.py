@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from note_rl.adaptive.adaptation import Adaptation
 from note_rl.adaptive.hyperparameters import Override
 from note_rl.adaptive.scheduled import ScheduledValues
@@ -16,7 +18,7 @@ from note_rl.collect.contract import explaining_triplets
 from note_rl.errors import WorkerError
 from note_rl.learners.adjustable import LEARNING_RATE, numbered, of_the_agent
 from note_rl.learners.base import Learner, Staged, TakesSteps
-from note_rl.learners.reports import means_over
+from note_rl.learners.reports import mean_losses, means_over
 from note_rl.policy import exploration
 from note_rl.replay.experience import Clock, Experience
 from note_rl.settings import Budget, Settings
@@ -73,7 +75,7 @@ class Trainer:
         self.state = make.first(seed) if former is None else make.next(former, seed)
         self.feed = self.fed_by(Feed)
         self.is_running = False
-        self._loss = math.nan  # of the last update block
+        self._loss = math.nan  # of the last phase that has one
         self._updates: list[Update] = []  # of the last phase that had any
         self._rates: dict[str, float] = {}  # that the optimizers were given for them
         self._jit: Any = "auto"
@@ -178,10 +180,11 @@ class Trainer:
         hyperparameters = self._hyperparameters(session)
         self._collect(session)
         self.feed.store()
-        self._loss = self._learn(hyperparameters, session)
+        loss = self._learn(hyperparameters, session)
+        self._loss = self._loss if math.isnan(loss) else loss
         self._adapt(session.hooks)
         self.feed.end_iteration()
-        session.note_phase(self._loss)
+        session.note_phase(loss)
         self.state.plateau.end_of_phase(self.clock, self.recent_mean())
         if session.hooks.wants("on_phase_end"):
             session.tell_phase({**hyperparameters, **self.schedules.of_the_policy(), **self.adaptation.logs()})
@@ -226,7 +229,7 @@ class Trainer:
             hooks.parameters_may_have_changed = False
 
     def _learn(self, hyperparameters: Mapping[str, float], session: Session) -> float:
-        """Mean loss over the gradient steps of this iteration; nan if there were none."""
+        """Mean loss over the gradient steps of this iteration; nan if a parameter group has learned in none."""
         self.steps.expect(self.clock.gradient_steps_to_come(session.beginning))
         updates = []
         for sample in self.feed.update_blocks(self.clock):
@@ -235,7 +238,8 @@ class Trainer:
             return math.nan
         self._updates = updates
         self._rates = {name: rate for name, rate in hyperparameters.items() if name.startswith(LEARNING_RATE)}
-        return sum(float(update.loss.sum()) for update in updates) / sum(len(update.loss) for update in updates)
+        mean = sum(float(update.loss.sum()) for update in updates) / sum(len(update.loss) for update in updates)
+        return sum(mean_losses(updates)) if math.isnan(mean) else mean
 
     def _update(self, sample: Sample, hyperparameters: Mapping[str, float], session: Session) -> Update:
         """One update block."""
@@ -253,7 +257,7 @@ class Trainer:
         self.clock.num_gradient_steps += sample.num_gradient_steps
         self.feed.feedback(sample, update)
         if hooks.wants("on_batch_end"):
-            for offset, value in enumerate(update.loss.sum(axis=-1)):
+            for offset, value in enumerate(np.nansum(update.loss, axis=-1)):  # of the groups that learned
                 hooks("on_batch_end", first + offset, {"loss": float(value)})
         return update
 
@@ -267,8 +271,14 @@ class Trainer:
 
     def reported(self) -> dict[str, float]:
         """What the last training phase was like, by name; see `Counted.reported`."""
-        values = {**means_over(self._updates), **self.experience.logs(), **self._learning_rates()}
+        values = {**means_over(self._updates), **self.experience.logs(), **self._learning_rates(), **self._losses()}
         return {name: value for name, value in values.items() if math.isfinite(value)}
+
+    def _losses(self) -> dict[str, float]:
+        """Those of each parameter group, where some wait."""
+        if not (self._updates and self.agent.groups_at_sync):
+            return {}
+        return {numbered("loss", index): loss for index, loss in enumerate(mean_losses(self._updates))}
 
     def _learning_rates(self) -> dict[str, float]:
         """Those of the last update: what was scheduled or adapted, else the optimizers' own."""

@@ -209,6 +209,7 @@ class KerasLearner:
         self._learned = self.actor.num_changes, self._update.acting_values
         if arrays.pop("diverged"):
             return Update(arrays["loss"], diverged=True)
+        arrays["loss"] = self._losses.without_waiting(arrays["loss"], sample.sync)
         arrays["reported"] = dict(zip(self._update.reported_names, arrays["reported"].T, strict=False))
         return Update(**arrays)
 

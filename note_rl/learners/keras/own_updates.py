@@ -38,6 +38,7 @@ class OwnUpdateStep:
         self._losses = losses
         self._optimizers = optimizers
         self._max_grad_norm = max_grad_norm
+        self.num_losses = losses.num_columns
         self.refusal: AgentContractError | None = None
         self.reports = ReportedRow(0)
         self.peers: Peers = Alone()  # agents that take their updates by themselves have no others
@@ -50,7 +51,7 @@ class OwnUpdateStep:
             self.refusal = error
             raise
         rows = {
-            "loss": tf.stack(self._losses.per_optimizer(losses)),
+            "loss": tf.stack(self._losses.columns(losses)),
             "td_error": td_error,
             "ratio": ratio,
             "reported": self.reports(told),

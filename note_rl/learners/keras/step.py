@@ -90,6 +90,7 @@ class GradientStep:
         max_grad_norm: Global norm that the gradients of each optimizer are scaled down to; None: never.
 
     Attributes:
+        num_losses: How many are told of each step.
         refusal: What the agent does wrong, if tracing has found that out; TensorFlow wraps errors beyond recognition.
         reports: Makes the row `reported`.
         peers: Who takes the same steps, each along its share of the minibatches.
@@ -108,7 +109,7 @@ class GradientStep:
         self._losses = losses
         self._optimizers = optimizers
         self._max_grad_norm = max_grad_norm
-        self._at_sync: Sequence[int] = getattr(agent, "groups_at_sync", ())
+        self.num_losses = losses.num_columns
         self.refusal: AgentContractError | None = None
         self.reports = ReportedRow(len(optimizers))
         self.peers: Peers = Alone()
@@ -121,12 +122,14 @@ class GradientStep:
     def __call__(self, batch: Mapping[str, Any], sync: Any) -> dict[str, Any]:
         """Takes the step, and returns its rows: losses [G], `reported`, and td_error and ratio [B] if handed over.
 
+        The loss of a group that waits is 0.
+
         Args:
             batch: Columns by name, [B, ...].
             sync: Whether targets are updated afterwards, []; a plain truth value where each way is traced for itself.
         """
         everybody = range(len(self._groups))
-        at_once = [index for index in everybody if index not in self._at_sync]
+        at_once = [index for index in everybody if index not in self._losses.at_sync]
         if len(at_once) == len(self._groups):
             return self._step_of(everybody, batch)
         if isinstance(sync, bool):
@@ -153,10 +156,11 @@ class GradientStep:
         gradients = self._gradients(tape, losses, learning)
         if self.peers.size > 1:
             losses, told, gradients = averaged(self.peers, losses, told, gradients)
+        told_of = [loss if index in learning else tf.zeros_like(loss) for index, loss in enumerate(losses)]
         norms = self._follow(gradients, learning)
         reported = self.reports({**told, **norms})
         rows = {
-            "loss": tf.stack(self._losses.per_optimizer(losses)),
+            "loss": tf.stack(self._losses.columns(told_of)),
             "td_error": td_error,
             "ratio": ratio,
             "reported": reported,

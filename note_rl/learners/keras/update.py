@@ -227,7 +227,7 @@ class CompiledUpdate:
             return k + 1, {**rows, **filled}
 
         empty = {name: tf.zeros((num_gradient_steps, batch_size)) for name in ("td_error", "ratio")}
-        empty["loss"] = tf.zeros((num_gradient_steps, len(self._optimizers)))
+        empty["loss"] = tf.zeros((num_gradient_steps, self._step.num_losses))
         empty["reported"] = tf.zeros((num_gradient_steps, self._step.reports.width))
         rows = tf.while_loop(lambda k, _: k < num_gradient_steps, body, (0, empty))[1]
         return {"diverged": snapshot.unless_sound(rows["loss"]), **{name: rows[name] for name in sorted(handed_over)}}

@@ -18,7 +18,7 @@ class Evaluated(NamedTuple):
     """What one minibatch gave.
 
     Attributes:
-        losses: One per loss of `__call__`; None where it was not worked out, as its group waits.
+        losses: One per loss of `__call__`; None where its group waits.
         td_error: What was handed to the replay, [B] each, if it was.
         ratio: The same.
         reported: What was told to `report`, of any shape, and norms of gradients, by name.
@@ -92,25 +92,6 @@ class ReportedRows(Mapping[str, FloatArray]):
             return as_array(torch.stack(known).reshape(len(known), -1).float().mean(1))
         missing = torch.tensor(torch.nan, device=known[0].device)
         return as_array(torch.stack([row[name].float().mean() if name in row else missing for row in self._rows]))
-
-
-class WaitingLosses:
-    """Stands in for losses that were not worked out, as their group waits for its turn: the mean of those that were.
-
-    Of this update block, or, if it had none, of the last one that had.
-    """
-
-    def __init__(self) -> None:
-        self._means: dict[int, Tensor] = {}
-
-    def filled(self, rows: Sequence[Sequence[Tensor | None]]) -> list[list[Tensor]]:
-        """Returns the losses of the steps of an update block, none of them missing."""
-        if any(loss is None for row in rows for loss in row) or not self._means:
-            for index, column in enumerate(zip(*rows, strict=True)):
-                known = [loss for loss in column if loss is not None]
-                if known:
-                    self._means[index] = torch.stack(known).mean()
-        return [[self._means[index] if loss is None else loss for index, loss in enumerate(row)] for row in rows]
 
 
 def flattened(evaluated: Evaluated) -> list[Tensor]:

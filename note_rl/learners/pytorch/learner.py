@@ -1,5 +1,6 @@
 """The learner for agents written in PyTorch."""
 
+import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -31,10 +32,11 @@ from note_rl.learners.own_updates import OwnUpdate
 from note_rl.learners.peers import Peers
 from note_rl.learners.pytorch.adjusted import numbers_of, with_numbers
 from note_rl.learners.pytorch.arithmetic import TorchArithmetic
-from note_rl.learners.pytorch.evaluated import ReportedRows, TakenStep, WaitingLosses
+from note_rl.learners.pytorch.evaluated import ReportedRows, TakenStep
 from note_rl.learners.pytorch.measuring import NoiseMeasurements
 from note_rl.learners.pytorch.modes import Modes
 from note_rl.learners.pytorch.own_updates import OwnUpdates
+from note_rl.learners.pytorch.recording.failing import WholeStepError
 from note_rl.learners.pytorch.recording.products import library
 from note_rl.learners.pytorch.snapshots import Snapshots
 from note_rl.learners.pytorch.steps import GradientSteps
@@ -54,6 +56,8 @@ from note_rl.learners.pytorch.tensors import (
 from note_rl.learners.targets import update_copies
 from note_rl.settings import Settings
 from note_rl.types import Array, FloatArray, Sample, Update
+
+_log = logging.getLogger(__name__)
 
 
 class PyTorchLearner:
@@ -76,7 +80,6 @@ class PyTorchLearner:
         self._measurements = NoiseMeasurements(agent, self.groups, self._losses, self._modes)
         self._steps = self._own_updates() if updates_itself(type(agent)) else self._gradient_steps()
         self._forget_snapshots()
-        self._waiting = WaitingLosses()
 
     def _gradient_steps(self) -> GradientSteps | OwnUpdates:
         return GradientSteps(self.agent, self.groups, self._losses, self._measurements.undisturbed)
@@ -163,26 +166,46 @@ class PyTorchLearner:
             temporary_attributes(self.agent, dict.fromkeys(batch_attributes(columns))),
             self._modes.learning(),
         ):
-            steps = list(self._steps.take(columns, sample.sync.tolist(), hyperparameters, careful=not snapshot_taken))
+            steps = self._taken(columns, sample.sync.tolist(), hyperparameters, not snapshot_taken)
         self._samples_apart.count(sample.num_gradient_steps)
         self.actor.parameters_changed()
-        losses = self._losses_of_optimizers(steps)
+        losses = self._told_losses(steps)
         if not np.isfinite(losses).all() or self._steps.spoiled():
             return self._diverged(losses, sample.num_gradient_steps, snapshot_taken)
         return Update(
-            losses,
+            self._losses.without_waiting(losses, sample.sync),
             stacked([step.td_error for step in steps]),
             stacked([step.ratio for step in steps]),
             ReportedRows([step.reported for step in steps]),
         )
 
+    def _taken(
+        self,
+        columns: Mapping[str, Sequence[Tensor]],
+        sync: Sequence[bool],
+        hyperparameters: Mapping[str, float],
+        careful: bool,
+    ) -> list[TakenStep]:
+        """Takes the steps of an update block; again, from the last copy on, where a program has failed within one."""
+        try:
+            return list(self._steps.take(columns, sync, hyperparameters, careful))
+        except WholeStepError:
+            self._snapshots.go_back()
+        lost = self._snapshots.num_since - len(sync)
+        _log.warning(
+            "a compiled gradient step failed halfway: the agent goes on from the copy of itself made %s",
+            f"{lost} gradient steps before this update block" if lost else "before this update block",
+        )
+        return list(self._steps.take(columns, sync, hyperparameters, careful))
+
     def minimise(self, loss: Callable[[], Tensor], optimizer: torch.optim.Optimizer) -> Tensor:
         """Takes one step of an optimizer along the gradient of a loss; see `Learner.minimise`."""
         return self._steps.minimise(loss, optimizer)
 
-    def _losses_of_optimizers(self, steps: Sequence[TakenStep]) -> FloatArray:
-        """Returns the losses of steps, [K, G]; one copy from a device that is not the CPU for all of them."""
-        rows = [self._losses.per_optimizer(row) for row in self._waiting.filled([step.losses for step in steps])]
+    def _told_losses(self, steps: Sequence[TakenStep]) -> FloatArray:
+        """Returns the losses of steps, [K, G], 0 of groups that wait; one copy from another device for all of them."""
+        nothing = torch.zeros((), device=self.device)
+        rows = [self._losses.columns([nothing if loss is None else loss for loss in step.losses]) for step in steps]
         if self.device.type == "cpu":
             return np.array([[loss.item() for loss in row] for row in rows], np.float32)
         return as_array(torch.stack([loss for row in rows for loss in row])).reshape(len(steps), -1)

@@ -27,6 +27,9 @@ class Snapshots:
         agent: Whose tensors are kept.
         optimizers: Whose slots are kept.
         seldom: Gradient steps between such copies; 0: there is one each time.
+
+    Attributes:
+        num_since: Gradient steps since the newest copy, those of the running update block included.
     """
 
     def __init__(self, agent: Any, optimizers: Optimizers, seldom: int) -> None:
@@ -36,15 +39,15 @@ class Snapshots:
         self._tensors: _Tensors | None = None
         self._copies: list[_Copy] = []  # the newest first; the one before may be needed, too
         self._seldom = seldom
-        self._steps_since = seldom
+        self.num_since = seldom
 
     def begin(self, num_gradient_steps: int) -> bool:
         """Hears that an update block of so many gradient steps follows; returns whether a copy was made.
 
         If so, the block may go on whatever its losses are.
         """
-        self._steps_since += num_gradient_steps
-        seldom = self._steps_since <= self._seldom and self._optimizers[0][1][0].device.type == "cpu"
+        self.num_since += num_gradient_steps
+        seldom = self.num_since <= self._seldom and self._optimizers[0][1][0].device.type == "cpu"
         if seldom and num_gradient_steps == 1:
             return False
         tensors = self._look()
@@ -53,7 +56,7 @@ class Snapshots:
         spare = self._copies.pop() if len(self._copies) == 2 else _Copy(tensors)
         self._copies.insert(0, spare if spare.tensors is tensors else _Copy(tensors))
         self._copies[0].take()
-        self._steps_since = num_gradient_steps
+        self.num_since = num_gradient_steps
         return True
 
     def go_back(self) -> None:

@@ -15,7 +15,7 @@ from note_rl.learners.peers import Alone, Peers
 from note_rl.learners.pytorch.evaluated import Evaluated, TakenStep, averaged, taken, without_history
 from note_rl.learners.pytorch.optimizer_step import Direction, Stepper, present
 from note_rl.learners.pytorch.recording.examples import OrdinaryWay, Undisturbed
-from note_rl.learners.pytorch.recording.failing import ReplayError
+from note_rl.learners.pytorch.recording.failing import ReplayError, WholeStepError
 from note_rl.learners.pytorch.recording.traces import Replays, Traces
 from note_rl.learners.pytorch.recording.whole import WholeStep
 from note_rl.learners.pytorch.snapshots import SELDOM
@@ -52,12 +52,11 @@ class GradientSteps:
         self._agent = agent
         self._groups = groups
         self._losses = losses
-        self._groups_at_sync: Sequence[int] = getattr(agent, "groups_at_sync", ())
         self._optimizers: Optimizers = []
         self._max_grad_norm: float | None = None
         self._steppers: list[Stepper] = []
         self.peers: Peers = Alone()
-        self.traces = Traces(OrdinaryWay(agent, self._evaluate, undisturbed, self._groups_at_sync))
+        self.traces = Traces(OrdinaryWay(agent, self._evaluate, undisturbed))
 
     def prepare(
         self,
@@ -104,10 +103,13 @@ class GradientSteps:
 
         Yields:
             What each minibatch gave.
+
+        Raises:
+            WholeStepError: The numbers that learn may be anything; no step is taken from a recording any more.
         """
         for stepper in self._steppers:
             stepper.begin()
-        due = [synced or not self._groups_at_sync for synced in sync]
+        due = [synced or not self._losses.at_sync for synced in sync]
         replays = self.traces.of(columns, due, sync, hyperparameters)
         for k, batch in enumerate(zip(*columns.values(), strict=True)):
             step, directions, whole = self._given(replays, columns, batch, due[k])
@@ -138,6 +140,9 @@ class GradientSteps:
                     return replays.step(whole, batch), (), whole
                 quick = all(stepper.adam is not None for stepper in self._steppers)
                 evaluated = replays(batch, due, quick)
+            except WholeStepError as error:
+                self.traces.fail(error)
+                raise
             except ReplayError as error:
                 self.traces.fail(error)
                 replays = None
@@ -164,10 +169,12 @@ class GradientSteps:
         """
         vars(self._agent).update(batch_attributes(batch))
         losses, (td_error, ratio, told) = self._losses.in_training(batch)
-        gradients = self._gradients(losses, due)
+        waiting = self._waiting(losses, due)
+        gradients = self._gradients(losses, waiting)
         if len(self._optimizers) == 1:
             gradients = [[gradient for group in gradients for gradient in group]]
-        evaluated = Evaluated(list(losses), td_error, ratio, without_history(told), list(map(present, gradients)))
+        learned = [None if index in waiting else loss for index, loss in enumerate(losses)]
+        evaluated = Evaluated(learned, td_error, ratio, without_history(told), list(map(present, gradients)))
         return self._clipped(evaluated) if self.peers.size == 1 else evaluated
 
     def _clipped(self, evaluated: Evaluated) -> Evaluated:
@@ -180,16 +187,20 @@ class GradientSteps:
                 reported[GRADIENT_NORM if len(self._steppers) == 1 else numbered(GRADIENT_NORM, index)] = norm
         return evaluated._replace(reported=reported, directions=directions)
 
-    def _gradients(self, losses: list[Tensor], due: bool) -> list[list[Tensor | None]]:
+    def _waiting(self, losses: Sequence[Tensor], due: bool) -> Sequence[int]:
+        """Returns the groups that do not learn now; for a single loss of all, none waits."""
+        return () if due or len(losses) != len(self._groups) else self._losses.at_sync
+
+    def _gradients(self, losses: list[Tensor], waiting: Sequence[int]) -> list[list[Tensor | None]]:
         """Returns gradients per parameter group, along its own loss or the only one.
 
-        They are None for groups that wait for a sync.
+        They are None for groups that wait.
         """
         if len(losses) != len(self._groups):
             parameters = [parameter for group in self._groups for parameter in group]
             flat = iter(gradients_of(losses[0], parameters))
             return [[next(flat) for _ in group] for group in self._groups]
-        learns = [due or index not in self._groups_at_sync for index in range(len(losses))]
+        learns = [index not in waiting for index in range(len(losses))]
         last = max((index for index, learning in enumerate(learns) if learning), default=0)
         return [
             # losses may share a part of the graph, which the last backward pass is free to drop

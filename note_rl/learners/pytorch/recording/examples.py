@@ -61,7 +61,6 @@ class OrdinaryWay:
         agent: Whose losses.
         evaluate: A minibatch.
         undisturbed: See `Undisturbed`.
-        groups_at_sync: Groups that do not always learn; what only they need is left out of the other steps.
 
     Attributes:
         names: Of the hyperparameters.
@@ -71,7 +70,6 @@ class OrdinaryWay:
     agent: Any
     evaluate: Evaluate
     undisturbed: Undisturbed
-    groups_at_sync: Sequence[int]
     names: Sequence[str] = ()
     guards: Guards | None = None
 
@@ -102,11 +100,8 @@ class OrdinaryWay:
             raise ValueError(f"__call__ changes {changed}, which a recording cannot do")
 
     def __call__(self, example: Example) -> Evaluated:
-        """Returns what an example gives, without the losses of groups that do not learn now."""
-        evaluated = self.evaluate(example.batch, example.due)
-        waiting = () if example.due or len(evaluated.losses) == 1 else self.groups_at_sync
-        losses = [None if index in waiting else loss for index, loss in enumerate(evaluated.losses)]
-        return evaluated._replace(losses=losses)
+        """Returns what an example gives."""
+        return self.evaluate(example.batch, example.due)
 
     def of_values(self, example: Example, values: Sequence[Tensor]) -> Evaluated:
         """Returns the same where these take the place of the example's own values, hyperparameters included."""

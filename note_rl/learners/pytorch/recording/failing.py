@@ -16,6 +16,10 @@ class ReplayError(Exception):
     """A recorded step could not be repeated; all is as it was before."""
 
 
+class WholeStepError(Exception):
+    """A program that takes a step as a whole has failed within it: what it had changed by then stays changed."""
+
+
 class Beginning:
     """What a recorded step may change, as it is now.
 

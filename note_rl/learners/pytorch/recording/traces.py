@@ -20,7 +20,7 @@ from note_rl.learners.pytorch.optimizer_step import Stepper
 from note_rl.learners.pytorch.recording.compiled import pays
 from note_rl.learners.pytorch.recording.compiling import Compiling, Trace, in_short
 from note_rl.learners.pytorch.recording.examples import Example, OrdinaryWay
-from note_rl.learners.pytorch.recording.failing import ReplayError
+from note_rl.learners.pytorch.recording.failing import ReplayError, WholeStepError
 from note_rl.learners.pytorch.recording.graph import recorded
 from note_rl.learners.pytorch.recording.guards import declares_to_be_traceable
 from note_rl.learners.pytorch.recording.layers import is_same
@@ -203,7 +203,7 @@ class Traces:
         self.ordinary.check(run, example, 1e-5)
         return Trace(run, form_of(forms[-1]), recording)
 
-    def fail(self, error: ReplayError) -> None:
+    def fail(self, error: ReplayError | WholeStepError) -> None:
         """Hears that a recorded step could not be repeated."""
         self._give_up(f"a recorded step failed: {in_short(error)}")
 

@@ -17,7 +17,7 @@ from note_rl.learners.pytorch.evaluated import Evaluated, TakenStep, flattened, 
 from note_rl.learners.pytorch.optimizer_step import FlushedSubnormals, Stepper
 from note_rl.learners.pytorch.recording.compiled import compiled
 from note_rl.learners.pytorch.recording.examples import Example, OrdinaryWay, check_near
-from note_rl.learners.pytorch.recording.failing import FAILURES, ReplayError
+from note_rl.learners.pytorch.recording.failing import FAILURES, WholeStepError
 from note_rl.learners.pytorch.recording.graph import recorded
 from note_rl.learners.pytorch.tensors import named_tensors, random_state, set_random_state
 
@@ -50,7 +50,7 @@ class WholeStep:
         """Takes the step, unless a loss is not finite; `count` has to follow if it was taken.
 
         Raises:
-            ReplayError: The program does not take these inputs, which it looks at before it changes anything.
+            WholeStepError: The program has failed, after it may have changed something.
         """
         device = values[0].device
         random = random_state(device) if self.is_random else {}
@@ -62,7 +62,7 @@ class WholeStep:
                 given = unflattened(self.run(*values, *numbers), self.form)
         except FAILURES as error:
             set_random_state(device, random)
-            raise ReplayError(str(error)) from error
+            raise WholeStepError(str(error)) from error
         return TakenStep(given.losses, given.td_error, given.ratio, given.reported)
 
     def count(self) -> None:
