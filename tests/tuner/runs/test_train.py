@@ -213,6 +213,23 @@ def test_scheduled_values_are_logged(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert all(metrics["train/env_steps_per_s"] > 0 for _, metrics in reporter.logged if "train/loss" in metrics)
 
 
+def test_a_loss_that_a_phase_does_not_have_is_not_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the actor of TD3, that is, where each phase is one gradient step and the actor learns in every second."""
+    monkeypatch.setattr("tuner.runs.training.LOG_INTERVAL_S", 0.0)
+    small = ["agent=td3", "env=pendulum", "network.hidden_sizes=[4]", "buffer.batch_size=4", "buffer.learning_starts=8"]
+    each = ["buffer.train_freq=1", "buffer.gradient_steps=1", "training.total_steps=24", "evaluation.num_episodes=1"]
+    reporter = Reporter()
+    run_training(RunConfig.from_json(to_json(preflight("train", [*small, *each]))), tmp_path, reporter)
+    logged = [metrics for _, metrics in reporter.logged if "train/loss:1" in metrics]
+    actors = [metrics for metrics in logged if "train/loss:0" in metrics]
+    assert len(logged) == 17
+    assert len(actors) == 8
+    assert actors == [metrics for metrics in logged if "train/loss" in metrics]
+    for metrics in actors:
+        assert metrics["train/loss"] == pytest.approx(metrics["train/loss:0"] + metrics["train/loss:1"])
+    assert all(math.isfinite(value) for metrics in logged for value in metrics.values())
+
+
 def test_older_checkpoints_are_kept_if_asked(tmp_path: Path) -> None:
     run_training(run_config("checkpoint.keep=2", "checkpoint.save_replay=false"), tmp_path, Reporter())
     kept = sorted(path.name for path in tmp_path.glob("checkpoint*"))
