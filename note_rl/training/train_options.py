@@ -51,7 +51,7 @@ class TrainOptions:
         None,
         Count(),
         text="Taken, and without effect: hindsight minibatches are prepared in this process, as that and the same of "
-        "prioritized ones was measured as 2-3% of training time, less than handing them over would cost; None: the "
+        "prioritized ones takes 2-3% of training time, and about 5% where observations are 10,000 numbers; None: the "
         "same.",
     )
     processes_pr: int | None = setting(
