@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -27,6 +28,28 @@ class TakesSteps(Protocol):
 
     def update(self, sample: Sample, hyperparameters: Mapping[str, float]) -> Update:
         """See `Learner.update`."""
+
+    def changed_by_hand(self) -> None:
+        """Hears that a callback, or adjust_func(), may have set parameters, slots or numbers of layers."""
+
+
+@dataclass(frozen=True)
+class LayerNumbers:
+    """The layers of an agent.
+
+    Attributes:
+        kinds: By place, what a layer is.
+        numbers: By place and name, its numbers and words, and what of it learns.
+    """
+
+    kinds: dict[str, str]
+    numbers: dict[str, dict[str, Any]]
+
+
+def plain_numbers(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the numbers and words among the attributes of a layer that are its owner's to set."""
+    named = ((name, value) for name, value in attributes.items() if not name.startswith("_"))
+    return {name: value for name, value in named if type(value) in (bool, int, float, str)}
 
 
 class Learner(Protocol):
@@ -127,6 +150,15 @@ class Learner(Protocol):
         Raises:
             AgentContractError: The format has no words for what action() does.
         """
+
+    def changed_by_hand(self) -> None:
+        """See `TakesSteps.changed_by_hand`."""
+
+    def layer_numbers(self) -> LayerNumbers:
+        """Returns what the agent's layers are, and their numbers."""
+
+    def set_layer_numbers(self, numbers: dict[str, dict[str, Any]]) -> None:
+        """Sets numbers of layers, by place and name."""
 
     def get_state(self) -> dict[str, Array]:
         """Returns parameters, targets and optimizer slots under stable names."""

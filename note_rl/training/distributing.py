@@ -5,7 +5,6 @@ they find, and so all take the same step. What rank 0 decides, it decides alone.
 own draw their shares themselves, see `note_rl.training.sharded`.
 """
 
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields
@@ -20,6 +19,7 @@ from note_rl.learners.base import Learner, Staged, parameter_groups
 from note_rl.learners.lines import DIVERGED, FAILED, Line, Message
 from note_rl.learners.peers import Alone, Peers, say_if_slower, share_of
 from note_rl.seeding import integer
+from note_rl.training.by_hand import ByHand, checksum_of
 from note_rl.training.feeding import Feed
 from note_rl.training.following import Following
 from note_rl.training.trainer import Trainer
@@ -60,6 +60,7 @@ class Leader:
         self._num_blocks = 0
         self._numbers: dict[str, Any] = {}  # of the agent, as the others know them
         self._of_optimizers: dict[str, float] = {}  # the same of its optimizers
+        self._by_hand: ByHand | None = None
 
     @property
     def _learner(self) -> Learner:
@@ -72,6 +73,7 @@ class Leader:
         told = {"max_grad_norm": max_grad_norm, "hyperparameters": list(hyperparameters), "jit": jit}
         self._tell({"do": "prepare", **told})  # first: what is made in all of them is made together
         self._learner.prepare(optimizer, max_grad_norm, hyperparameters, jit)
+        self._by_hand = self._by_hand or ByHand(self._agent)
         self._of_optimizers = self._of_optimizers or _numbers_of(self._learner)
 
     def feed(self, trainer: Trainer) -> Feed:
@@ -96,6 +98,7 @@ class Leader:
         compared = self._compares()
         mine, theirs = self._dealt(sample)
         self.tell_state()
+        self.tell_changes()
         if self._num_blocks == 0:
             size = self._group.size
             say_if_slower(parameter_groups(self._agent.param), mine.reward.shape[1] * size, size)
@@ -112,12 +115,29 @@ class Leader:
         self._num_blocks += 1
         with _naming_the_lost(self._group):
             update = self._learner.update(mine, hyperparameters)
+        assert self._by_hand is not None
+        self._by_hand.note()
         if update.diverged or not (compared or self._wants_rows(update)):
             return update
         answers = [line.receive() for line in self._group.lines]
         if compared:
             self._compare([answer.head["sum"] for answer in answers])
         return _together(update, [answer.arrays for answer in answers]) if self._wants_rows(update) else update
+
+    def changed_by_hand(self) -> None:
+        """Has the others learn of what was set before the next gradient step; see `TakesSteps`."""
+        self._learner.changed_by_hand()
+        assert self._by_hand is not None
+        self._by_hand.suspect()
+
+    def tell_changes(self) -> None:
+        """Has all ranks go on with what callbacks have set here, if they have."""
+        assert self._by_hand is not None
+        state, numbers = self._by_hand.found()
+        if state is not None:
+            self._tell({"do": "state", "stages": None}, state)
+        if numbers:
+            self._tell({"do": "layers", "numbers": numbers})
 
     def _dealt(self, sample: Sample) -> tuple[Sample, list[dict[str, Array]]]:
         """The minibatches of rank 0, and what all others are sent of theirs."""
@@ -162,7 +182,7 @@ class Leader:
             if others != mine:
                 raise PeerError(
                     f"{line.name} holds other parameters than rank 0: something changes them beside gradient steps, "
-                    "such as restore_param() in a callback, or the ranks do not run the same versions"
+                    "or the ranks do not run the same versions"
                 )
 
     def tell_state(self) -> None:
@@ -218,6 +238,7 @@ class _Follower:
         self._does = {
             "prepare": self._prepare,
             "state": self._take_state,
+            "layers": self._take_layers,
             "begin": self._begin,
             "update": self._update,
         }
@@ -250,6 +271,9 @@ class _Follower:
         if message.head["stages"] is not None:
             self._agent.learner.resume(tuple(message.head["stages"]))
 
+    def _take_layers(self, message: Message) -> None:
+        self._agent.learner.set_layer_numbers(message.head["numbers"])
+
     def _begin(self, message: Message) -> None:
         self._own = Following(self._agent, self._group, message)
 
@@ -271,11 +295,7 @@ class _Follower:
 
 def checksum(learner: Learner) -> int:
     """Returns a number that is the same for the same parameters, to the bit."""
-    total = 0
-    for name, values in sorted(learner.get_state().items()):
-        if name.startswith("agent/"):
-            total = zlib.crc32(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data, total)
-    return total
+    return checksum_of({name: values for name, values in learner.get_state().items() if name.startswith("agent/")})
 
 
 def in_short(error: BaseException) -> str:

@@ -135,6 +135,8 @@ class LedFeed(Feed):
 
     def collect(self, remaining: int | None) -> Round:
         """Collects a round on all ranks at once; see `Feed.collect`."""
+        with self._leader.together():
+            self._leader.tell_changes()
         head = {"progress": self.state.clock.progress, "numbers": self._leader.news(), "remaining": remaining}
         with self._leader.together("collect", **head):
             mine = super().collect(remaining)

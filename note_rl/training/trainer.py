@@ -223,9 +223,9 @@ class Trainer:
                 session.note_episode(episode, ended)
 
     def _notice_changes(self, hooks: Hooks) -> None:
-        """Has the next actions be those of the parameters as callbacks, or adjust_func(), may have set them."""
+        """Has the next actions and gradient steps be those of what callbacks, or adjust_func(), may have set."""
         if hooks.parameters_may_have_changed:
-            self.learner.actor.parameters_changed()
+            self.steps.changed_by_hand()
             hooks.parameters_may_have_changed = False
 
     def _learn(self, hyperparameters: Mapping[str, float], session: Session) -> float:
@@ -247,6 +247,7 @@ class Trainer:
         if hooks.wants("on_batch_begin"):
             for offset in range(sample.num_gradient_steps):
                 hooks("on_batch_begin", first + offset, session.logs())
+        self._notice_changes(hooks)
         measurements.before_update(sample)
         with explaining_triplets(self.agent, self.settings.experience, first):
             update = self.steps.update(sample, hyperparameters)

@@ -39,7 +39,7 @@ from tuner.study import (
     StudyStore,
     Winner,
     find_winner,
-    recorded_home,
+    own_home,
     summarise,
 )
 from tuner.study.ablation.blocks import between
@@ -130,7 +130,8 @@ def _subject(config: DictConfig) -> _Subject:
     _require_winner(result)
     definition = _definition(result, trust)
     with StudyStore(url) as store:
-        folder = recorded_home(store, result.summary.name) or Path(config.study.folder) / result.summary.name
+        name = result.summary.name
+        folder = own_home(store, name, Path(config.study.folder) / name)
         definition = replace(definition, folder=folder.parent)
         refuse_another(store, definition)
         winner = find_winner(store, definition.name)

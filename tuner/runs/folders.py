@@ -17,6 +17,7 @@ from tuner.config.paths import config_difference, get_path, num_values, set_path
 from tuner.config.trust import admit, remember, trusted_modules
 from tuner.errors import UserError
 from tuner.results.objective import STEP_TOLERANCE, missing_points
+from tuner.runs.adaptation import DECISIONS_FILE
 from tuner.runs.checks import checked_run
 from tuner.runs.training import EARLY_STOPPING, TARGET_REWARD
 from tuner.support.files import atomic_write, parse_json
@@ -25,9 +26,9 @@ from tuner.trackers.history import HISTORY_FILE, read_history
 from tuner.trackers.jsonl import SUMMARY_FILE
 from tuner.trial.folder import (
     APPENDED,
-    BEST_FILE,
     CHECKPOINT_FILE,
     METRICS_FILE,
+    REPLACED,
     REPORTS_FILE,
     RESULT_FILE,
     SPEC_FILE,
@@ -191,7 +192,8 @@ def changes_of(overrides: Sequence[str]) -> list[str]:
         allowed = next((name for name in CHANGEABLE if key == name or key.startswith(f"{name}.")), None)
         if allowed is None:
             raise UserError(
-                f"{key} cannot be changed when a run is continued, only {', '.join(CHANGEABLE)}; start a new run"
+                f"{key} cannot be changed when a run is continued (resume=...), only {', '.join(CHANGEABLE)}; start a "
+                "new run"
             )
         found.append(allowed)
     return found
@@ -247,7 +249,7 @@ def _check_files(folder: Path) -> None:
     linked = link_among(folder, (*APPENDED, *inside))
     if linked is not None:
         raise UserError(f"{linked} is a link, and a run that goes on writes to files of its own only: put these there")
-    for name in (CHECKPOINT_FILE, BEST_FILE, REPORTS_FILE, METRICS_FILE, RESULT_FILE, HISTORY_FILE, SUMMARY_FILE):
+    for name in (*REPLACED, *APPENDED, HISTORY_FILE, SUMMARY_FILE, DECISIONS_FILE):
         path = folder / name
         if os.path.lexists(path) and not path.is_file():
             raise UserError(f"{path} is a folder, or a link to nothing: move it away, then the run can go on")

@@ -7,7 +7,7 @@ from tuner.study.definition import StudyDefinition
 from tuner.study.errors import StudyError, StudyStopped
 from tuner.study.runner import StudyRunner
 from tuner.study.storage.store import StudyStore, quiet_optuna
-from tuner.study.summary import Winner, find_winner, home_of, recorded_home, summarise
+from tuner.study.summary import Winner, find_winner, home_of, own_home, recorded_home, summarise
 from tuner.study.watching.listener import Listeners, StudyListener
 from tuner.study.watching.notes import fill_dashboard, fill_in_missing
 
@@ -24,6 +24,7 @@ __all__ = [
     "fill_in_missing",
     "find_winner",
     "home_of",
+    "own_home",
     "quiet_optuna",
     "recorded_home",
     "summarise",

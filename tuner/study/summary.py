@@ -30,11 +30,12 @@ from tuner.study.sampling.pruning import decisions_from_json, describe_decisions
 from tuner.study.score_checks import check_scores
 from tuner.study.space.describing import axis_kind, describe_values
 from tuner.study.storage import store as attributes
+from tuner.study.storage.homes import is_home
 from tuner.study.storage.ownership import OWNER
 from tuner.study.storage.reading import RUN_ATTRIBUTE, START_ATTRIBUTE, read_records
 from tuner.study.storage.store import StudyStore, scales_of
 from tuner.study.sweep.job_registry import other_objectives
-from tuner.study.sweep.study import SWEEP_FOLDER, best_jobs, folder_of_sweep
+from tuner.study.sweep.study import SWEEP_FOLDER, best_jobs, home_of_sweep
 from tuner.support.passwords import hidden
 from tuner.trial.messages import JsonDict
 
@@ -137,13 +138,22 @@ def _ablation(store: StudyStore, name: str) -> Ablation | None:
 
 def home_of(store: StudyStore, name: str, folder: Path) -> Path:
     """The folder of a study; of a sweep that which it began in."""
-    return folder_of_sweep(store.require(name), folder)
+    return home_of_sweep(store.require(name), folder)
 
 
 def recorded_home(store: StudyStore, name: str) -> Path | None:
-    """The folder of a study as its controller has noted it; None where that was on another machine."""
+    """The folder of a study as its controller has noted it, to be read; None where that was on another machine."""
     folder = store.require(name).user_attrs.get(OWNER, {}).get("folder")
     return Path(folder) if folder is not None and Path(folder).is_dir() else None
+
+
+def own_home(store: StudyStore, name: str, typed: Path) -> Path:
+    """The folder to write to: the recorded one if that is known to be the study's, else the one that was typed."""
+    mark = store.require(name).user_attrs.get(OWNER, {})
+    recorded = recorded_home(store, name)
+    if recorded is not None and recorded.name == name and is_home(recorded, mark):
+        return recorded
+    return typed
 
 
 def _summarise_sweep(study: optuna.Study, thorough: bool) -> StudySummary:

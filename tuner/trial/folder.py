@@ -40,6 +40,8 @@ BEST_FILE = "best.safetensors"
 LOCK_FILE = "lock"
 PID_FILE = "pid"
 
+REPLACED = (CHECKPOINT_FILE, BEST_FILE, CLOCK_FILE, EVALUATED_FILE, RESULT_FILE, OBJECTIVE_FILE, PID_FILE)
+"""What a trial writes aside, and moves to its place."""
 APPENDED = (REPORTS_FILE, METRICS_FILE, OUTPUT_FILE, LOCK_FILE)
 """What is written in place; other files are written aside and moved, which leaves alone what a link leads to."""
 

@@ -10,6 +10,7 @@ import keras
 from note_rl.errors import AgentContractError, SettingsError
 from note_rl.learners.adjustable import LEARNING_RATE, OptimizerNumbers, minibatch_in_parts
 from note_rl.learners.base import (
+    LayerNumbers,
     check_held,
     check_holds,
     check_state,
@@ -24,6 +25,7 @@ from note_rl.learners.exporting import ExportedPolicy, RunExported
 from note_rl.learners.gradient_noise import NoiseMoments
 from note_rl.learners.keras.adjusted import Optimizers, numbers_of, with_learning_rates
 from note_rl.learners.keras.coordinating import Coordinator
+from note_rl.learners.keras.layers import numbers_of_layers, set_numbers_of_layers
 from note_rl.learners.keras.measuring import NoiseMeasurements
 from note_rl.learners.keras.methods import TracedMethods
 from note_rl.learners.keras.modes import Modes
@@ -250,6 +252,19 @@ class KerasLearner:
 
         with self._modes.evaluating():
             return exporter(file_format)(self.agent, policy, path)
+
+    def changed_by_hand(self) -> None:
+        """Answers by what is set now; see `TakesSteps.changed_by_hand`."""
+        self.actor.parameters_changed()
+
+    def layer_numbers(self) -> LayerNumbers:
+        """Returns what the agent's layers are, and their numbers."""
+        return numbers_of_layers(self.agent)
+
+    def set_layer_numbers(self, numbers: dict[str, dict[str, Any]]) -> None:
+        """Sets numbers of layers, by place and name."""
+        set_numbers_of_layers(self.agent, numbers)
+        self.actor.parameters_changed()
 
     def get_state(self) -> dict[str, Array]:
         """Returns every variable of the agent and every slot of its optimizers."""

@@ -76,8 +76,7 @@ class Modes:
         return not layer.weights or any(identity(variable) in self._learning for variable in layer.trainable_variables)
 
     def _layers(self) -> list[Any]:
-        networks = _networks_in(vars(self._agent).values())
-        layers = {id(layer): layer for network in networks for layer in network._flatten_layers()}
+        layers = {id(layer): layer for network in networks_of(self._agent) for layer in network._flatten_layers()}
         return list(layers.values())
 
 
@@ -97,6 +96,11 @@ def _mode(training_of: Callable[[Any], bool]) -> Iterator[None]:
 
 def _without_training(call: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *inputs, **named: call(*inputs, **{**named, "training": False})
+
+
+def networks_of(agent: Any) -> Iterator[Any]:
+    """Yields the networks among an agent's attributes, and in lists, tuples and mappings of them."""
+    return _networks_in(vars(agent).values())
 
 
 def _networks_in(values: Iterable[Any]) -> Iterator[Any]:

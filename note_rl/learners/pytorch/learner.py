@@ -13,6 +13,7 @@ from torch import Tensor
 from note_rl.errors import AgentContractError
 from note_rl.learners.adjustable import OptimizerNumbers, minibatch_in_parts
 from note_rl.learners.base import (
+    LayerNumbers,
     check_held,
     check_holds,
     check_state,
@@ -33,6 +34,7 @@ from note_rl.learners.peers import Peers
 from note_rl.learners.pytorch.adjusted import numbers_of, with_numbers
 from note_rl.learners.pytorch.arithmetic import TorchArithmetic
 from note_rl.learners.pytorch.evaluated import ReportedRows, TakenStep
+from note_rl.learners.pytorch.layers import numbers_of_layers, set_numbers_of_layers
 from note_rl.learners.pytorch.measuring import NoiseMeasurements
 from note_rl.learners.pytorch.modes import Modes
 from note_rl.learners.pytorch.own_updates import OwnUpdates
@@ -255,6 +257,19 @@ class PyTorchLearner:
 
         with self._modes.evaluating():
             return exporter(file_format)(self.agent, policy, path)
+
+    def changed_by_hand(self) -> None:
+        """Answers by what is set now; see `TakesSteps.changed_by_hand`."""
+        self.actor.parameters_changed()
+
+    def layer_numbers(self) -> LayerNumbers:
+        """Returns what the agent's layers are, and their numbers."""
+        return numbers_of_layers(self.agent)
+
+    def set_layer_numbers(self, numbers: dict[str, dict[str, Any]]) -> None:
+        """Sets numbers of layers, by place and name."""
+        set_numbers_of_layers(self.agent, numbers)
+        self.actor.parameters_changed()
 
     def get_state(self) -> dict[str, Array]:
         """Returns every tensor of the agent, every slot of its optimizers, and the state of torch's random numbers."""

@@ -19,7 +19,7 @@ from tuner.commands.preflight import preflight
 from tuner.config.composing import RunConfig, to_json
 from tuner.errors import UserError
 from tuner.runs.training import run_training
-from tuner.trial.folder import acquire_lock, read_reports
+from tuner.trial.folder import APPENDED, REPLACED, acquire_lock, read_reports
 from tuner.trial.messages import JsonDict, Outcome, TrialInterrupted
 
 CASES = [(agent, backend) for backend in ("torch", "keras") for agent in ("dqn", "ppo")]
@@ -274,10 +274,26 @@ def test_a_finished_run_continues_with_a_larger_budget(tuner: CommandLine) -> No
     assert yaml.safe_load((tuner.folder / "mine/config.yaml").read_text())["training"]["total_steps"] == 480
 
 
+def test_a_folder_in_the_place_of_any_file_of_a_run_is_refused_before_it_goes_on(tuner: CommandLine) -> None:
+    assert tuner("train", "agent=synthetic", "training.total_steps=100", RECORDING, "hydra.run.dir=run").status == 0
+    run = tuner.folder / "run"
+    written = (*REPLACED, *APPENDED, "history.parquet", "summary.json", "decisions.jsonl")
+    for name in dict.fromkeys([*written, *(path.name for path in run.iterdir() if path.is_file())]):
+        kept = (run / name).read_bytes() if (run / name).exists() else None
+        (run / name).unlink(missing_ok=True)
+        (run / name).mkdir()
+        refused = tuner.refused("train", "resume=run", "training.total_steps=200")
+        assert f"run/{name}" in refused
+        (run / name).rmdir()
+        if kept is not None:
+            (run / name).write_bytes(kept)
+    assert tuner("train", "resume=run", "training.total_steps=200").status == 0
+
+
 def test_what_makes_another_run_cannot_be_changed_on_resume(tuner: CommandLine) -> None:
     tuner("train", *overrides("dqn", "torch"))
     answer = tuner.refused("train", "resume=mine", "agent.gamma=0.5")
-    assert "agent.gamma cannot be changed when a run is continued, only training.total_steps" in answer
+    assert "agent.gamma cannot be changed when a run is continued (resume=...), only training.total_steps" in answer
     assert "leave -m and hydra.run.dir out" in tuner.refused("train", "-m", "resume=mine", "seed=1,2")
 
 

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,18 +13,23 @@ import pytest
 from optuna.samplers import CmaEsSampler
 from optuna.trial import FrozenTrial, TrialState
 
+from tests.tuner.command_line import CommandLine, files_read_once, tuner
 from tests.tuner.studies import CONFIG, ControllerDied, FakeExecutor, definition, journal, run_study
 from tests.tuner.sweeper.test_sweep_study import SameFolder, with_trials
 from tests.tuner.sweeper.test_sweep_study import definition as sweep_definition
 from tuner.commands.tune import _winner
 from tuner.errors import UserError
-from tuner.study import StudyStore, find_winner, home_of
+from tuner.study import StudyStore, find_winner, home_of, own_home
 from tuner.study.control import LOCK_FILE
 from tuner.study.sampling.cma import CarefulUnpickler
 from tuner.study.sampling.samplers import make_sampler
 from tuner.study.sampling.vetting import check_values
+from tuner.study.storage.homes import KEY_FILE, key_of
+from tuner.study.storage.ownership import OWNER
 from tuner.study.sweep.job_registry import SweepRegistry
 from tuner.study.sweep.study import SWEEP_FOLDER
+
+__all__ = ["files_read_once", "tuner"]
 
 EVIL = {"_target_": "os.system", "command": "mkdir owned"}
 
@@ -121,15 +127,79 @@ def test_the_overrides_of_a_job_are_made_from_its_values(tmp_path: Path) -> None
             SweepRegistry(study, sweep_definition(), SameFolder("x"), tmp_path, total=3).open_runs()
 
 
-def test_a_report_is_written_only_where_a_sweep_ran(tmp_path: Path) -> None:
+def named(store: StudyStore, folder: Path, is_sweep: bool = True, **changes: Any) -> None:
+    """Has a storage say that a study lies in a folder, and what else its last controller has left there."""
+    study = store.require("study")
+    mark = {**study.user_attrs[OWNER], "folder": str(folder), **changes}
+    if is_sweep:
+        study.set_user_attr(SWEEP_FOLDER, str(folder))
+    study.set_user_attr(OWNER, {key: value for key, value in mark.items() if value != "none"})
+
+
+@pytest.mark.parametrize("home_in", [own_home, home_of], ids=["ablation", "report of a sweep"])
+def test_a_folder_that_a_storage_names_is_written_to_only_if_it_has_its_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home_in: Callable[[StudyStore, str, Path], Path]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    theirs, mine = tmp_path / "theirs", tmp_path / "typed" / "study"
+    run_study(tmp_path / "of_mine")
+    run_study(theirs)
+    victim = tmp_path / "of_mine" / "studies" / "study"
+    with StudyStore(journal(theirs)) as store:
+        named(store, theirs / "studies" / "study")
+        assert home_in(store, "study", mine) == theirs / "studies" / "study"
+        named(store, victim)  # a controller has run there, but no controller of this storage
+        assert home_in(store, "study", mine) == mine
+        for key in (None, "", 7, {"a": 1}):
+            named(store, victim, key=key)
+            assert home_in(store, "study", mine) == mine
+        named(store, victim, key=(victim / KEY_FILE).read_text())  # what only one knows who has seen the folder
+        assert home_in(store, "study", mine) == victim
+
+
+def test_a_link_is_no_key(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_text("0" * 32)
+    (tmp_path / KEY_FILE).symlink_to(tmp_path / "elsewhere")
+    assert key_of(tmp_path) is None
+    (tmp_path / KEY_FILE).unlink()
+    (tmp_path / KEY_FILE).symlink_to(tmp_path / "new")
+    assert key_of(tmp_path) is None
+    assert not (tmp_path / "new").exists()
+    assert key_of(tmp_path / "nowhere") is None
+
+
+def test_without_a_key_a_folder_is_below_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_study(tmp_path)
+    home, mine = tmp_path / "studies" / "study", tmp_path / "typed"
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     with StudyStore(journal(tmp_path)) as store:
-        store.require("study").set_user_attr(SWEEP_FOLDER, str(elsewhere))
-        assert home_of(store, "study", tmp_path / "mine") == tmp_path / "mine"
-        (elsewhere / LOCK_FILE).touch()
-        assert home_of(store, "study", tmp_path / "mine") == elsewhere
+        named(store, home, key="none")
+        monkeypatch.chdir(elsewhere)
+        assert home_of(store, "study", mine) == own_home(store, "study", mine) == mine
+        monkeypatch.chdir(tmp_path)
+        assert home_of(store, "study", mine) == own_home(store, "study", mine) == home
+        (home / LOCK_FILE).unlink()
+        assert home_of(store, "study", mine) == own_home(store, "study", mine) == mine
+
+
+@pytest.mark.parametrize("key", [None, "0" * 32])
+def test_an_ablation_writes_nothing_where_a_strangers_storage_says(
+    tuner: CommandLine, tmp_path_factory: pytest.TempPathFactory, key: str | None
+) -> None:
+    victim = tmp_path_factory.mktemp("home") / "study"
+    victim.mkdir()
+    (victim / "report.html").write_text("mine")
+    (victim / LOCK_FILE).touch()
+    small = ("agent=synthetic", "executor=inline", "tracker=jsonl", "study.num_trials=2", "study.name=study")
+    assert tuner("tune", *small, "study=quick", "storage=journal").status == 0
+    with StudyStore("journal:///studies.journal") as store:
+        named(store, victim, is_sweep=False, key=key)
+    answer = tuner("ablate", "study", "executor=inline", "tracker=jsonl", "storage=journal", "num_seeds=5")
+    assert answer.status == 2
+    assert f"lie in {victim}, and checkpoints with them: go on with study.folder={victim.parent}" in answer.errors
+    assert sorted(path.name for path in victim.iterdir()) == [LOCK_FILE, "report.html"]
+    assert (victim / "report.html").read_text() == "mine"
 
 
 class Opened:

@@ -22,6 +22,8 @@ from tuner.study.control import LOCK_FILE
 from tuner.study.run_registry import RunEnd
 from tuner.study.space.coordinates import Bounds, Plain
 from tuner.study.space.space import Parameter, Space
+from tuner.study.storage.homes import key_of
+from tuner.study.storage.ownership import OWNER
 from tuner.study.storage.store import begin_or_continue
 from tuner.study.sweep.job_registry import JobJudge, SweepRegistry
 from tuner.study.sweep.study import SWEEP_FOLDER, Direction, SweepSampler, best_jobs
@@ -159,6 +161,7 @@ def reported(tmp_path: Path, directions: tuple[Direction, ...], returned: Sequen
         study = store.open("s", "screen", directions=directions)
         begin_or_continue(study, sweep, store.url)
         study.set_user_attr(SWEEP_FOLDER, str(tmp_path))
+        study.set_user_attr(OWNER, {"key": key_of(tmp_path)})
         (tmp_path / LOCK_FILE).touch()
         registry = SweepRegistry(study, sweep, SameFolder("job"), tmp_path, total=len(returned))
         for values in returned:

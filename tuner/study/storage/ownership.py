@@ -13,6 +13,7 @@ from optuna.exceptions import UpdateFinishedTrialError
 
 from tuner.errors import UserError
 from tuner.study.definition import StudyDefinition
+from tuner.study.storage.homes import key_of
 from tuner.study.storage.presence import StorageFile
 from tuner.study.storage.retries import STORAGE_ERRORS, StorageLostError
 from tuner.study.storage.store import StudyStore, check_continues
@@ -96,6 +97,7 @@ class Ownership:
             UserError: Another process runs it, or its runs lie in another folder of this machine.
         """
         self.check()
+        self._mark["key"] = key_of(Path(self._mark["folder"]))
         self._write()
         self._require()  # of two that begin at once, the later one stays
         try:

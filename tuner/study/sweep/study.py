@@ -24,7 +24,8 @@ from tuner.study.control import LOCK_FILE, Interrupts, sole_controller
 from tuner.study.definition import StudyDefinition
 from tuner.study.dispatch import Dispatcher, Stage
 from tuner.study.sampling.samplers import SamplerFactory, drawing_by_trial, make_sampler, require_objectives
-from tuner.study.storage.ownership import Ownership, refuse_another
+from tuner.study.storage.homes import is_home
+from tuner.study.storage.ownership import OWNER, Ownership, refuse_another
 from tuner.study.storage.reading import OUTCOME_ATTRIBUTE, RUN_ATTRIBUTE
 from tuner.study.storage.retries import StorageLostError
 from tuner.study.storage.store import StudyStore, begin_or_continue
@@ -67,6 +68,12 @@ def folder_of_sweep(study: optuna.Study, otherwise: Path) -> Path:
     """
     named = Path(study.user_attrs.get(SWEEP_FOLDER, otherwise))
     return named if (named / LOCK_FILE).is_file() else otherwise
+
+
+def home_of_sweep(study: optuna.Study, otherwise: Path) -> Path:
+    """The folder to write to: that which the storage names if it is known to be the sweep's."""
+    named = folder_of_sweep(study, otherwise)
+    return named if is_home(named, study.user_attrs.get(OWNER, {})) else otherwise
 
 
 def best_jobs(study: optuna.Study) -> list[JobResult]:
@@ -262,7 +269,7 @@ class SweepRunner:
     def _began_in(self, folder: Path) -> Path:
         """The folder of a sweep that is continued, if it is still there; else this one."""
         study = self._store.find(self._sweep.definition.name)
-        return folder if study is None else folder_of_sweep(study, folder)
+        return folder if study is None else home_of_sweep(study, folder)
 
     def _dispatch(self, registry: SweepRegistry, judge: JobJudge | None, ownership: Ownership) -> None:
         with self._make_executor() as executor:
