@@ -3,11 +3,9 @@
 import logging
 import math
 import os
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +16,7 @@ from note_rl.environments import Environments, VectorEnvironment, as_factory, fl
 from note_rl.environments.frames import FrameStack
 from note_rl.environments.multi_agent import joint_environments
 from note_rl.settings.experience import ExperienceSettings, ReplaySettings, RolloutSettings, SequenceSettings
+from note_rl.support.memory import resident_bytes
 
 _log = logging.getLogger(__name__)
 _MOST_ENVS = 64
@@ -143,10 +142,10 @@ def recommended_processes(agent: Any, num_envs: int, share: Share) -> int:
     in_rollouts = not isinstance(experience, ReplaySettings)
     if in_rollouts:
         experience = experience.for_envs(num_envs)
-    before = _resident_mb()
+    before = resident_bytes() / 2**20
     envs = _fresh(agent)
     step_s = _step_seconds(envs)
-    env_mb = max(_resident_mb() - before, 0.0)
+    env_mb = max(resident_bytes() / 2**20 - before, 0.0)
     in_phase = experience.steps_per_env(num_envs) * num_envs if in_rollouts else experience.train_freq
     capacity = in_phase if isinstance(experience, RolloutSettings) else experience.capacity
     limits = WorkerLimits(
@@ -216,14 +215,3 @@ def _transition_bytes(envs: Environments) -> int:
     """What is seen twice, action, reward and the two ends."""
     action = np.asarray(envs.action_space.sample())
     return 2 * int(envs.obs[0].nbytes) + max(action.nbytes, 8) + 4 + 2
-
-
-def _resident_mb() -> float:
-    """Memory of this process; its peak where the system does not tell how much it is now."""
-    now = Path("/proc/self/statm")
-    if now.exists():
-        return int(now.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
-    import resource  # is not there on Windows
-
-    unit = 1 if sys.platform == "darwin" else 2**10
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20

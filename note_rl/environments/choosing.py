@@ -11,6 +11,7 @@ from note_rl.environments.gymnasium_vector import foreign_environments
 from note_rl.environments.in_process import VectorEnvironment
 from note_rl.environments.making import EnvFactory, EnvLike, as_factory, flat_observations, make_environments
 from note_rl.environments.own_vectors import own_vector
+from note_rl.environments.several import several
 from note_rl.errors import EnvironmentMismatchError
 
 
@@ -39,7 +40,7 @@ def training_environments(env: EnvLike, num_envs: int | None, seed: int) -> Envi
         if isinstance(made, gymnasium.vector.VectorEnv):
             return _foreign(made, num_envs, seed, factory)
         one = as_factory(factory)
-        more = [one() for _ in range((num_envs or 1) - 1)]
+        more = several(one, (num_envs or 1) - 1)
         return VectorEnvironment([flat_observations(env) for env in (made, *more)], seed)
     return VectorEnvironment(make_environments(env, num_envs), seed)
 

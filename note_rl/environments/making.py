@@ -18,6 +18,7 @@ from note_rl.environments.env_pool import PREFIX, single_pool
 from note_rl.environments.goals import GoalObservation, goal_spaces
 from note_rl.environments.in_process import difference
 from note_rl.environments.observations import FlatObservation
+from note_rl.environments.several import several
 from note_rl.environments.single import copied, first_of, single_factory
 from note_rl.environments.training_only import RewardAsItIs
 from note_rl.environments.wrappers import wrapper_of
@@ -262,7 +263,7 @@ def make_environments(env: EnvLike, num_envs: int | None) -> list[Env]:
     if isinstance(env, gymnasium.Env) and num_envs in (None, 1):
         return [flat_observations(env)]
     factory = as_factory(env)
-    return [flat_observations(factory()) for _ in range(num_envs or 1)]
+    return [flat_observations(one) for one in several(factory, num_envs or 1)]
 
 
 def num_discrete_actions(env: Env, agent: str) -> int:

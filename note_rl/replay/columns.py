@@ -1,7 +1,6 @@
 """Where the columns of a pool lie: in memory, or in a file that the system maps, where they would take most of it."""
 
 import logging
-import math
 import os
 import shutil
 import tempfile
@@ -12,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from note_rl.errors import SettingsError
+from note_rl.support.memory import free_memory
 from note_rl.types import Array
 
 _log = logging.getLogger(__name__)
@@ -52,35 +52,6 @@ def zeros(num_slots: int, like: Mapping[str, tuple[tuple[int, ...], np.dtype[np.
         *(needed / _GB, 100 * SHARE, free / _GB, folder),
     )
     return {name: _mapped(folder, num_slots, *like[name], sizes[name]) for name in like}
-
-
-def free_memory() -> float:
-    """Bytes that this process may still take: of the machine, or of the control group that it is in.
-
-    Where the system does not say what is free, half of what there is; where not even that, no end of it.
-    """
-    try:
-        most, taken = (_number(Path("/sys/fs/cgroup") / name) for name in ("memory.max", "memory.current"))
-        allowed = most - taken
-    except (OSError, ValueError):  # another system, or no limit: "max"
-        allowed = math.inf
-    return min(allowed, _free_of_machine())
-
-
-def _free_of_machine() -> float:
-    try:
-        told = Path("/proc/meminfo").read_text(encoding="ascii")
-        return 1024.0 * float(told.partition("MemAvailable:")[2].split()[0])
-    except (OSError, IndexError):
-        pass
-    try:
-        return 0.5 * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return math.inf
-
-
-def _number(path: Path) -> float:
-    return float(path.read_text(encoding="ascii"))
 
 
 def _mapped(folder: Path, num_slots: int, shape: tuple[int, ...], dtype: np.dtype[np.generic], num_bytes: int) -> Array:

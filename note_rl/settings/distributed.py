@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 from note_rl.errors import SettingsError
 from note_rl.settings.fields import check_fields, documented, setting
 from note_rl.support.checking import Count, Described, OneOf
+from note_rl.support.memory import LEAST_OF_A_PROCESS, check_processes
 
 StrategyName = Literal["ddp", "mirrored", "multi_worker", "parameter_server"]
 Feeding = Literal["split", "sharded"]
@@ -39,6 +40,7 @@ def at_least_two(name: str, value: Any) -> int:
             "replicas=2) starts the others on this machine, under torchrun they are those it has started; one process "
             "trains with strategy=none, or train()"
         )
+    check_processes(name, value, LEAST_OF_A_PROCESS)
     return value
 
 

@@ -41,7 +41,7 @@ def test_ctrl_c_while_modules_are_imported(tmp_path: Path, slow: str) -> None:
     assert process.stdout.readline() == "importing\n"
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=60)
-    assert (process.returncode, output, errors) == (130, "", "")
+    assert (process.returncode, output, errors) == (130, "", "\nstopped\n")
     assert [path.name for path in tmp_path.iterdir()] == ["shadow"]
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
+from note_rl.support.memory import LEAST_OF_A_FORK, LEAST_OF_A_PROCESS, check_processes
 from note_rl.support.threads import thread_variables
 from tuner.errors import UserError
 from tuner.executors.base import Event, TrialEnded, TrialFunction, check_verdict, event_of
@@ -108,6 +109,7 @@ class LocalExecutor(ClosedAtExit):
         for name, value in (("parallel", parallel), ("threads", threads)):
             if value is not None and value < 1:
                 raise UserError(f"executor.{name} must be at least 1, not {value}")
+        check_processes("executor.parallel", parallel, LEAST_OF_A_PROCESS if isolation == "spawn" else LEAST_OF_A_FORK)
         if isolation not in get_args(Isolation):
             raise UserError(f"executor.isolation must be forkserver or spawn, not {isolation!r}")
         if not isinstance(limits, Limits | None):

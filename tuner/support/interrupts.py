@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 EXIT_INTERRUPTED = 130
@@ -57,4 +57,6 @@ def interrupt(number: int = signal.SIGINT, frame: FrameType | None = None) -> No
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
+    with suppress(OSError):  # standard error may be closed
+        os.write(2, b"\nstopped\n")  # sys.stderr may be in the middle of a line of its own
     os._exit(EXIT_INTERRUPTED)

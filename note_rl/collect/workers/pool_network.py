@@ -23,6 +23,7 @@ from note_rl.policy import Policy, PolicyPerEnvironment
 from note_rl.seeding import generator
 from note_rl.settings import Settings
 from note_rl.settings.workers import WorkerSettings
+from note_rl.support.memory import LEAST_OF_A_FORK, check_processes
 from note_rl.types import Array, Episode, Steps, nested, under
 
 _log = logging.getLogger(__name__)
@@ -74,10 +75,12 @@ class PoolCollector(Collecting):
                 f"processes={self._workers.processes}, but num_envs={self.num_envs}: every worker process needs an "
                 "environment at least, so only as many are used",
             )
+        number = min(self._workers.processes, self.num_envs)
+        check_processes("processes", number, LEAST_OF_A_FORK)
         order = np.arange(self.num_envs)
         if self._workers.random_places:
             order = generator(self._seed, "workers").permutation(self.num_envs)
-        shares = np.array_split(order, min(self._workers.processes, self.num_envs))
+        shares = np.array_split(order, number)
         return [sorted(share.tolist()) for share in shares]
 
     def explore_with(self, policy: Policy, settings: Settings) -> None:

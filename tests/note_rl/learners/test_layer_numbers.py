@@ -1,6 +1,5 @@
 """What is set on the layers of one agent is set on those of another that is like it, as ranks tell it to each other."""
 
-import copy
 import json
 from typing import Any
 
@@ -61,8 +60,9 @@ class Fixed:
 
 @pytest.mark.parametrize("framework", frameworks())
 def test_numbers_and_what_is_frozen_are_told(framework: Framework) -> None:
-    made = Fixed(framework)
-    first, second = made.agent, copy.deepcopy(made.agent)
+    made, like = Fixed(framework), Fixed(framework)
+    first, second = made.agent, like.agent
+    second.learner.set_state(first.learner.get_state())
     before = first.learner.layer_numbers()
     dense, dropout, _ = made.layers(first)
     setattr(dropout, made.rate, 0.25)
@@ -91,7 +91,7 @@ def test_another_layer_is_of_another_kind(framework: Framework) -> None:
     made = Fixed(framework)
     before = made.agent.learner.layer_numbers().kinds
     network = made.agent.networks[0]
-    made.agent.networks.append(copy.deepcopy(network))
+    made.agent.networks.append(Fixed(framework).agent.networks[0])
     assert made.agent.learner.layer_numbers().kinds != before
     made.agent.networks.pop()
     assert made.agent.learner.layer_numbers().kinds == before

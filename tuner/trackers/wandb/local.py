@@ -1,8 +1,11 @@
 """What the W&B tracker knows without asking `wandb`: whether runs are sent, recorded or neither, and their ids."""
 
+import atexit
 import netrc
 import os
 import secrets
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +18,7 @@ from tuner.support.files import atomic_write
 
 Mode = Literal["online", "offline", "disabled"]
 
+CACHE_VARIABLE: Final = "WANDB_CACHE_DIR"
 RUN_ID_FILE: Final = "wandb_run_id"
 MODES: Final = ("auto", "online", "offline", "disabled")
 DEFAULT_SERVERS: Final = ("api.wandb.ai", "api.forge.coreweave.com")
@@ -73,6 +77,21 @@ def has_key() -> bool:
         return False
     hosts = (urlsplit(server).netloc,) if server else DEFAULT_SERVERS
     return any(host in entries.hosts for host in hosts)
+
+
+def have_a_cache() -> None:
+    """Gives W&B's service a temporary folder for its own log where that of the user cannot be made.
+
+    Else the service writes the log to the terminal, a dozen lines for each run.
+    """
+    if os.environ.get(CACHE_VARIABLE):
+        return
+    usual = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
+    try:
+        (usual / "wandb" / "logs").mkdir(parents=True, exist_ok=True)
+    except OSError:
+        os.environ[CACHE_VARIABLE] = tempfile.mkdtemp(prefix="wandb-")
+        atexit.register(shutil.rmtree, os.environ[CACHE_VARIABLE], ignore_errors=True)
 
 
 @dataclass(frozen=True)

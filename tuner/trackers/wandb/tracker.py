@@ -23,6 +23,7 @@ from tuner.trackers.wandb.local import (
     Mode,
     agents_run,
     check_settings,
+    have_a_cache,
     resolve_mode,
     run_id_of,
     without_agent,
@@ -303,6 +304,7 @@ class _Session:
         planned = self._planned if info.job_type in _OF_AN_AGENT else None
         if planned is not None:
             self._planned, run_id = None, planned.run_id
+        have_a_cache()
         with without_agent():
             wandb.setup(wandb.Settings(silent=True))  # messages about the key are printed outside of any run
         if not self._watched:
