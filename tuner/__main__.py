@@ -2,7 +2,7 @@
 
 import sys
 
-from tuner.support.interrupts import begin_imports
+from tuner.support.interrupts import begin_imports, end_work
 
 
 def main() -> int:
@@ -14,7 +14,9 @@ def main() -> int:
     begin_imports()
     from tuner.cli import main as run
 
-    return run()
+    status = run()
+    end_work()
+    return status
 
 
 if __name__ == "__main__":

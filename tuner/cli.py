@@ -35,7 +35,7 @@ from tuner.support.files import is_full
 from tuner.support.interrupts import EXIT_INTERRUPTED, begin_work
 from tuner.support.names import did_you_mean
 from tuner.support.passwords import hidden, without_password
-from tuner.support.plain_text import MAX_MESSAGE, message_of, one_line, plain
+from tuner.support.plain_text import MAX_MESSAGE, message_of, one_line, plain, with_short_words
 from tuner.trial.context import TrialContext, current_trial
 
 if TYPE_CHECKING:
@@ -362,7 +362,7 @@ def _complete(arguments: list[str]) -> int:
 
 def _refuse(message: str, command: Command | None = None) -> int:
     prefix = "tuner" if command is None else f"tuner {command.name}"
-    sys.stderr.write(f"{plain(hidden(f'{prefix}: {message}'), MAX_MESSAGE)}\n")
+    sys.stderr.write(f"{plain(with_short_words(hidden(f'{prefix}: {message}')), MAX_MESSAGE)}\n")
     return EXIT_REFUSED
 
 

@@ -84,3 +84,11 @@ def test_who_ignores_ctrl_c_goes_on_ignoring_it(monkeypatch: pytest.MonkeyPatch)
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     interrupts.begin_work()
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+@pytest.mark.usefixtures("signals_as_before")
+def test_at_the_end_ctrl_c_leaves_at_once() -> None:
+    program = "import signal, atexit; from tuner import __main__ as entry; import tuner.cli; "
+    program += "tuner.cli.main = lambda: 0; atexit.register(signal.raise_signal, signal.SIGINT); exit(entry.main())"
+    ended = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (130, "\nstopped\n")

@@ -16,7 +16,7 @@ from tuner.results.protocol import DEFAULT_BASELINE
 from tuner.runs.checks import resolve
 from tuner.runs.functions import function_name, is_function
 from tuner.study.definition import judged_part
-from tuner.support.names import did_you_mean
+from tuner.support.names import did_you_mean, some_of
 from tuner.trial.messages import JsonDict
 
 _PUBLISHED = "experiment"
@@ -115,7 +115,7 @@ class KnownConfigs:
     def _composed(self, name: str, rule: str, *overrides: str) -> JsonDict:
         known = sorted(config_loader(self._config_dir).get_group_options("experiment"))
         if name not in known:
-            hint = did_you_mean(name, [*known, _PUBLISHED, DEFAULT_BASELINE]) or f"; there is {', '.join(known)}"
+            hint = did_you_mean(name, [*known, _PUBLISHED, DEFAULT_BASELINE]) or some_of(known)
             raise UserError(f"{rule}{hint}")
         backend = [f"backend={self._default['backend']['name']}"] if "backend" in self._default else []
         return _compose(self._config_dir, *backend, f"experiment={name}", *overrides)

@@ -10,7 +10,7 @@ from tuner.commands.comparing import compare
 from tuner.errors import UserError
 from tuner.executors.building import check_executor
 from tuner.results.findings import MIN_SCORES_FOR_INTERVAL
-from tuner.results.wording import format_number
+from tuner.results.wording import format_alike, format_number
 from tuner.runs.build import build_trackers, check_trackers
 from tuner.runs.checks import resolve
 from tuner.runs.comparison import ARMS, AdaptiveComparison, Scores, what_is_compared
@@ -52,11 +52,12 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         low, high = found.interval
         summary = {"outcome": Outcome.COMPLETE.value, "difference": found.difference, "low": low, "high": high}
         whole.finish(0, {**summary, "verdict": verdict})
-    interval = f", 95 % interval {format_number(low)} to {format_number(high)}"
+    difference, *ends = format_alike((found.difference, low, high))
+    interval = f", 95 % interval {ends[0]} to {ends[1]}"
     if len(found.adaptive) < MIN_SCORES_FOR_INTERVAL:
-        interval = ""
+        difference, interval = format_number(found.difference, 3), ""
     console.print(
-        f"difference of interquartile means [bold]{format_number(found.difference)}[/bold]{interval}: {verdict}",
+        f"difference of interquartile means [bold]{difference}[/bold]{interval}: {verdict}",
         highlight=False,
         soft_wrap=True,
     )

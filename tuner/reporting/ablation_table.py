@@ -11,7 +11,6 @@ from rich.text import Text
 from tuner.results.ablation import Ablation
 from tuner.results.findings import estimate
 from tuner.results.insights.ablation import Effect, change_texts, percent, step_effects
-from tuner.results.wording import format_number
 
 _STYLES = {
     Effect.HELPED: "green",
@@ -44,10 +43,10 @@ class AblationTable:
             table.add_column(head, justify="right", no_wrap=True)
         if with_effect:
             table.add_column("")
-        table.add_row("0", "default", format_number(estimate(self.ablation.default).iqm))
+        table.add_row("0", "default", estimate(self.ablation.default).mean)
         named = zip(step_effects(self.ablation), change_texts(self.ablation), strict=True)
         for number, (one, changes) in enumerate(named, start=1):
             effect = [Text(one.effect.value, style=_STYLES[one.effect])] if with_effect else []
-            numbers = (format_number(one.score.iqm), Text(one.gain.signed), percent(one.share))
+            numbers = (one.score.mean, Text(one.gain.signed), percent(one.share))
             table.add_row(str(number), Text("\n".join(changes)), *numbers, *effect)
         return table

@@ -128,11 +128,11 @@ def _test_table(summary: StudySummary) -> Table:
             table.add_row(name, "", "", *others, f"none of {len(runs)} runs has a score")
             continue
         found = estimate(scores)
-        interval = "too few seeds" if found.low is None else str(found).partition(" ")[2]
+        interval = "too few seeds" if found.low is None else found.around
         missing = f"  ({len(runs) - len(scores)} without a score)" if len(scores) < len(runs) else ""
         texts = [format_number(score) for score in sorted(scores, reverse=True)]
         listed = " ".join(text.rjust(width) for text in texts)
-        table.add_row(name, format_number(found.iqm), interval, *others, listed + missing)
+        table.add_row(name, found.mean, interval, *others, listed + missing)
     return table
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from tuner.results.findings import Estimate, estimate
 from tuner.results.records import ABLATE, EVOLVE, SCREEN, STAGES, RunRecord
-from tuner.results.wording import format_number, join_words
+from tuner.results.wording import join_words
 from tuner.trial.messages import Outcome
 
 MIN_RUNS_FOR_TIME_LEFT = 2
@@ -92,8 +92,8 @@ class StudyProgress:
         if self.best is None:
             return "none yet"
         seeds = "1 seed" if self.best.n == 1 else f"{self.best.n} seeds"
-        interval = "" if self.best.low is None else f" {str(self.best).partition(' ')[2]}"
-        return f"{format_number(self.best.iqm)}{interval} ({self.best_label}, {seeds})"
+        interval = "" if self.best.low is None else f" {self.best.around}"
+        return f"{self.best.mean}{interval} ({self.best_label}, {seeds})"
 
 
 _DRAWING = (SCREEN, EVOLVE)

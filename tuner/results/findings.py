@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tuner.results.statistics import bootstrap_interval, iqm
-from tuner.results.wording import format_number, format_signed
+from tuner.results.wording import format_alike, format_number, format_signed
 
 MIN_SCORES_FOR_INTERVAL = 5
 """With fewer the bootstrap interval is far too narrow to mean 95 %: the points are shown instead."""
@@ -45,18 +45,41 @@ class Estimate:
     points: tuple[float, ...] = ()
 
     def __str__(self) -> str:
-        """`498.2 [489, 500]`, or with few scores `498.2 (496.4, 500)`: the points in place of an interval."""
-        if self.low is not None and self.high is not None:
-            return f"{format_number(self.iqm)} [{format_number(self.low)}, {format_number(self.high)}]"
-        points = ", ".join(format_number(point) for point in sorted(self.points))
-        return f"{format_number(self.iqm)} ({points})" if self.n > 1 else format_number(self.iqm)
+        """`498 [489, 500]`, or with few scores `498.2 (496.4, 500.0)`: the points in place of an interval."""
+        return f"{self.mean} {self.around}".rstrip()
+
+    @property
+    def mean(self) -> str:
+        """The interquartile mean, in digits that its interval or points give a meaning."""
+        return self._texts()[0]
+
+    @property
+    def around(self) -> str:
+        """The interval, or with few scores the points; nothing of a single one."""
+        others = self._texts()[1:]
+        brackets = "[]" if self.low is not None else "()"
+        return f"{brackets[0]}{', '.join(others)}{brackets[1]}" if others else ""
 
     @property
     def signed(self) -> str:
         """As a difference, with its interval if it has one: `+280 [+240, +310]`."""
         if self.low is None or self.high is None:
-            return format_signed(self.iqm)
-        return f"{format_signed(self.iqm)} [{format_signed(self.low)}, {format_signed(self.high)}]"
+            return format_signed(self.iqm, 3)
+        mean, low, high = format_alike((self.iqm, self.low, self.high), signed=True)
+        return f"{mean} [{low}, {high}]"
+
+    @property
+    def lost(self) -> str:
+        """A difference below zero as what is lost, with its interval: `12 [5, 20]`."""
+        assert self.low is not None
+        assert self.high is not None
+        mean, low, high = format_alike((-self.iqm, -self.high, -self.low))
+        return f"{mean} [{low}, {high}]"
+
+    def _texts(self) -> list[str]:
+        if self.low is not None and self.high is not None:
+            return format_alike((self.iqm, self.low, self.high))
+        return format_alike((self.iqm, *sorted(self.points))) if self.n > 1 else [format_number(self.iqm)]
 
     @property
     def is_above_zero(self) -> bool:

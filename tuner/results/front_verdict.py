@@ -7,7 +7,7 @@ from tuner.results.findings import Estimate, Finding, Verdict, estimate
 from tuner.results.insights.failures import failed_tests
 from tuner.results.insights.front import as_losses, front_of, is_beaten
 from tuner.results.records import CONFIRM, SCREEN, TEST, Objective, RunRecord, StudySummary
-from tuner.results.wording import counted, describe_params, format_number, join_words
+from tuner.results.wording import counted, describe_params, join_words
 
 _LISTED = 4
 Row = tuple[Estimate, ...]
@@ -112,8 +112,7 @@ def _losses(summary: StudySummary, row: Row) -> tuple[float, ...]:
 
 def _described(summary: StudySummary, member: FrontMember) -> str:
     values = ", ".join(
-        f"{objective.name} {format_number(value.iqm)}"
-        for objective, value in zip(objectives_of(summary), member.values, strict=True)
+        f"{objective.name} {value.mean}" for objective, value in zip(objectives_of(summary), member.values, strict=True)
     )
     params = describe_params(summary.params_of(member.label), summary.weights, limit=2)
     return f"{member.label} with {values}{f' ({params})' if params else ''}"

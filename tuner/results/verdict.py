@@ -237,7 +237,8 @@ def _noise_details(noise: Noise) -> tuple[str, str]:
     )
     detail = (
         f"Within seed noise: a screening score of {format_number(noise.limit)} or more, about two standard deviations "
-        f"over seeds ({format_number(noise.deviation)} each, from {noise.num_runs} runs of the winner) below its mean."
+        f"over seeds ({format_number(noise.deviation, 3)} each, from {noise.num_runs} runs of the winner) below its "
+        "mean."
     )
     return sentence, detail
 
@@ -273,7 +274,7 @@ def _population_details(summary: StudySummary, label: str, scores: dict[int, flo
     replayed = estimate([*scores.values()])
     details = [
         f"The population's own score is {format_number(own[0])}, its schedule replayed from scratch on fresh seeds "
-        f"scores {replayed}: selection optimism {format_signed(own[0] - replayed.iqm)}."
+        f"scores {replayed}: selection optimism {format_signed(own[0] - replayed.iqm, 3)}."
     ]
     static_scores = _scores(summary, TEST, summary.static_label)
     if static_scores:
@@ -334,6 +335,7 @@ def _better_baselines(summary: StudySummary, scores: dict[int, float]) -> list[s
 def _optimism_details(tuning: Estimate | None, winner: Estimate) -> tuple[str, ...]:
     if tuning is None:
         return ()
-    amount = format_signed(tuning.iqm - winner.iqm)
-    chosen = f"it scored {format_number(tuning.iqm)} on the {counted(tuning.n, 'seed')} it was chosen by"
-    return (f"Selection optimism {amount}: {chosen}, and scores {format_number(winner.iqm)} on fresh ones.",)
+    amount = format_signed(tuning.iqm - winner.iqm, 3)
+    before, fresh = format_number(tuning.iqm, 3), format_number(winner.iqm, 3)
+    chosen = f"it scored {before} on the {counted(tuning.n, 'seed')} it was chosen by"
+    return (f"Selection optimism {amount}: {chosen}, and scores {fresh} on fresh ones.",)

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tuner.errors import UserError
@@ -10,13 +10,13 @@ from tuner.results.ablation import Change
 from tuner.results.records import Scalar
 
 
-def format_number(value: float) -> str:
-    """A score in at most about four significant digits: 498.2, -97.4, 0.0312, 12,346."""
+def format_number(value: float, digits: int = 4) -> str:
+    """A score in at most about four significant digits, or another number of them: 498.2, -97.4, 0.0312, 12,346."""
     if not math.isfinite(value):
         return str(value)
     if abs(value) >= 1000:
         return f"{value:,.0f}"
-    text = f"{value:.4g}" if abs(value) >= 0.001 or value == 0 else f"{value:.2e}"
+    text = f"{value:.{digits}g}" if abs(value) >= 0.001 or value == 0 else f"{value:.2e}"
     return "0" if text == "-0" else text
 
 
@@ -26,15 +26,39 @@ def format_mean(value: float) -> str:
     return f"{text}.0" if text.lstrip("-").isdigit() else text
 
 
-def format_signed(value: float) -> str:
+def format_signed(value: float, digits: int = 4) -> str:
     """As `format_number`, with the sign always written."""
-    text = format_number(value)
+    text = format_number(value, digits)
     return text if text.startswith("-") or value == 0 else f"+{text}"
 
 
 def override_words(values: Mapping[str, Scalar]) -> tuple[str, ...]:
     """The values of a job of a sweep, as trackers show them: `agent=dqn`."""
     return tuple(f"{path}={format_value(value)}" for path, value in values.items())
+
+
+def format_alike(values: Sequence[float], signed: bool = False) -> list[str]:
+    """Numbers of one measurement, as a mean and the ends of its interval, with the same decimals.
+
+    What they span has two significant digits, as further ones are chance: 9.30, 9.27 and 9.40; -135, -144 and -121.
+
+    Args:
+        values: At least one.
+        signed: Whether a plus is written, too.
+    """
+    span = max(values) - min(values)
+    if not _LEAST_SPAN < span < math.inf:
+        return [format_signed(value) if signed else format_number(value) for value in values]
+    decimals = max(0, 1 - math.floor(math.log10(span)))
+    return [_with_decimals(value, decimals, "+" if signed else "") for value in values]
+
+
+_LEAST_SPAN = 1e-4
+
+
+def _with_decimals(value: float, decimals: int, sign: str) -> str:
+    rounded = round(value, decimals)
+    return f"{rounded:{sign},.{decimals}f}" if rounded else f"{0:.{decimals}f}"  # without a sign
 
 
 def format_value(value: Scalar) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from note_rl.training.plotting import moving_average
 from tuner.errors import UserError
 from tuner.results.learning_curves import Curve, FloatArray
-from tuner.support.names import did_you_mean
+from tuner.support.names import did_you_mean, some_of
 from tuner.trackers.history import HISTORY_FILE, HistoryRow, read_history
 from tuner.trackers.jsonl import read_metrics
 from tuner.trial.folder import read_reports
@@ -122,5 +122,4 @@ def _nothing(folder: Path, metric: str) -> str:
     if metric == TRAIN:
         return f"{folder} has no training episode that has ended yet"
     known = sorted({name for _, metrics in read_metrics(folder) for name in metrics})
-    listed = f"; there is {', '.join(known)}" if known else ""
-    return f"{folder} has logged no {metric}{did_you_mean(metric, known) or listed}"
+    return f"{folder} has logged no {metric}{did_you_mean(metric, known) or some_of(known)}"

@@ -28,6 +28,12 @@ def begin_work() -> None:
         signal.signal(signal.SIGINT, interrupt)
 
 
+def end_work() -> None:
+    """All has been brought to its end: Ctrl-C leaves at once, in the midst of what Python does when it ends."""
+    if signal.getsignal(signal.SIGINT) in (interrupt, signal.default_int_handler):
+        signal.signal(signal.SIGINT, _leave)
+
+
 @contextmanager
 def unbroken() -> Iterator[None]:
     """A block that `interrupt` does not break off, such as an import: the half of a module would stay for good."""

@@ -1,12 +1,13 @@
 """Names: which are those of folders, and what to say of one that there is not."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from note_rl.support.spelling import nearest
 
 _OF_A_FOLDER: Final = re.compile(r"\w[\w.-]*")
+_MOST_LISTED: Final = 12
 
 
 def is_folder_name(name: str) -> bool:
@@ -26,4 +27,10 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     close = nearest(name, known)
     if close:
         return one_of(close)
-    return f"; there is {', '.join(known)}" if 0 < len(known) <= 12 else ""
+    return some_of(known) if len(known) <= _MOST_LISTED else ""
+
+
+def some_of(known: Sequence[str]) -> str:
+    """`; there is X, Y and Z`, of many names the first ones and how many more; nothing if there are none."""
+    more = f" and {len(known) - _MOST_LISTED} more" if len(known) > _MOST_LISTED else ""
+    return f"; there is {', '.join(known[:_MOST_LISTED])}{more}" if known else ""

@@ -29,6 +29,7 @@ _HARMFUL = re.compile(
     r"\u202a-\u202e\u2066-\u2069"  # turn the direction of what follows
     r"\ud800-\udfff]"  # halves of characters: no file and no database takes them
 )
+_LONG_WORD = re.compile(r"\S{500,}")
 _WITHOUT_A_WORD = "(its own text cannot be had)"
 
 
@@ -72,6 +73,11 @@ def plain(text: str, limit: int, whole: str = "") -> str:
     kept = limit - len(note)
     head = kept // 3
     return printable(text[:head])[:head] + note + printable(text[head - kept :])[head - kept :]
+
+
+def with_short_words(text: str) -> str:
+    """The text with words of no sensible length made shorter: a key of kilobytes must not fill the terminal."""
+    return _LONG_WORD.sub(lambda match: plain(match[0], MAX_NAME), text)
 
 
 def one_line(text: str, limit: int = MAX_REASON, whole: str = "") -> str:

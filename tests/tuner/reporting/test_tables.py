@@ -174,7 +174,7 @@ def test_FinalTable_shows_the_best_first_and_fits() -> None:
     assert rows[3] == ["trial", "6", "60", "0.001", "0.98"]
     assert "no room" not in wide
     interval = str(estimate([20.0, 21.0, 22.0, 23.0, 24.0])).split()[1:]
-    expected = ["default", "22", *interval, "24", "23", "22", "21", "20"]
+    expected = ["default", "22.0", *interval, "24", "23", "22", "21", "20"]
     assert expected in [line.split() for line in wide.splitlines()]
     assert "1 diverged" in wide
     assert "RuntimeError: </script>" in wide

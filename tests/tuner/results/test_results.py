@@ -389,8 +389,8 @@ def test_numbers_are_written_for_people() -> None:
 @pytest.mark.parametrize(
     ("low", "high", "words"),
     [
-        (0.5, 3.0, "the schedule is better, by +2 [+0.5, +3]."),
-        (-3.0, -0.5, "is WORSE, by +2 [-3, -0.5]. Train that one, experiment=static, in place of the schedule."),
+        (0.5, 3.0, "the schedule is better, by +2.0 [+0.5, +3.0]."),
+        (-3.0, -0.5, "is WORSE, by +2.0 [-3.0, -0.5]. Train that one, experiment=static, in place of the schedule."),
         (-0.5, 3.0, "which may be chance. The simpler one is experiment=static."),
         (None, None, "differs from it by +2, on too few seeds to tell."),
     ],

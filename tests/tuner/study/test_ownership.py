@@ -22,7 +22,7 @@ from tuner.errors import UserError
 from tuner.study import StudyListener, StudyStore
 from tuner.study.run_registry import Run
 from tuner.study.storage import store as attributes
-from tuner.study.storage.ownership import OWNER, OwnershipLostError
+from tuner.study.storage.ownership import OWNER, Ownership, OwnershipLostError
 from tuner.study.sweep.study import Sweep, SweepListener, SweepRunner, SweepSampler
 from tuner.trial.system import start_time
 
@@ -150,6 +150,29 @@ def test_one_that_was_taken_over_ends_in_a_line_and_writes_nothing_more(
         assert study is not None
         assert [trial.state.name for trial in study.trials] == ["RUNNING"]
         assert study.user_attrs.get(attributes.SECONDS) == seconds[0]
+
+
+def test_of_two_that_renew_their_marks_at_once_one_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tuner.study.storage.ownership.HEARTBEAT_INTERVAL_S", 0.0)
+    run_study(tmp_path)
+    with StudyStore(journal(tmp_path)) as store, StudyStore(journal(tmp_path)) as other:
+        home = tmp_path / "studies" / "study"
+        first, second = (Ownership(one.require("study"), home, one.file) for one in (store, other))
+        second._mark["host"] = "elsewhere"
+        write = first._write
+
+        def late() -> None:
+            second._write()  # takes the study over behind the look of the first one
+            write()
+
+        with first.lease():
+            monkeypatch.setattr(first, "_write", late)
+            first.heartbeat()
+            monkeypatch.setattr(first, "_write", write)
+            with pytest.raises(OwnershipLostError, match="was taken over by process"):
+                second.heartbeat()
+            assert first.heartbeat()
+            assert owner(tmp_path)["host"] == socket.gethostname()
 
 
 def finish(study: optuna.Study) -> None:

@@ -12,7 +12,15 @@ from tuner.commands.tracebacks import describe_crash
 from tuner.errors import UserError
 from tuner.reporting.markup import tag
 from tuner.support.console import PlainConsole
-from tuner.support.plain_text import describe_error, one_line, plain, printable, printable_copy, traceback_of
+from tuner.support.plain_text import (
+    describe_error,
+    one_line,
+    plain,
+    printable,
+    printable_copy,
+    traceback_of,
+    with_short_words,
+)
 
 HARMFUL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 ANYTHING = st.text(st.characters(codec=None), max_size=2000)
@@ -117,3 +125,13 @@ def test_a_study_is_called_by_what_can_be_shown_and_is_a_folder(tmp_path, name):
     with pytest.raises(UserError, match=r"study\.name="):
         definition(tmp_path, name=name)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_word_of_kilobytes_is_shortened_and_a_path_is_not():
+    path = "/" + "folder/" * 60
+    assert with_short_words(f"no run in {path}") == f"no run in {path}"
+    shortened = with_short_words(f"unknown key {'[' * 35_000}eps; there is eps")
+    assert shortened.startswith("unknown key [[[")
+    assert shortened.endswith("eps; there is eps")
+    assert len(shortened) < 300
+    assert "characters left out" in shortened

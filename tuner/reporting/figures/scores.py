@@ -19,7 +19,6 @@ from tuner.reporting.figures.style import (
 from tuner.reporting.thinning import MOST_LINES, MOST_POINTS, thinned
 from tuner.results.findings import Estimate, Verdict, estimate
 from tuner.results.records import SCREEN, TEST, RunRecord, StudySummary
-from tuner.results.wording import format_number
 from tuner.trial.messages import JsonDict, Outcome
 
 
@@ -93,7 +92,7 @@ def _points(height: int, row: _Row, estimate: Estimate) -> JsonDict:
 def _middle(height: int, row: _Row, estimate: Estimate, side: str) -> JsonDict:
     """The IQM below the points, with its interval if there is one."""
     low, high = estimate.low, estimate.high
-    text = html.escape(str(estimate)) if low is not None else format_number(estimate.iqm)
+    text = html.escape(str(estimate)) if low is not None else estimate.mean
     trace: JsonDict = {
         "type": "scatter",
         "mode": "markers+text",

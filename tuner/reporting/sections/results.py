@@ -55,11 +55,7 @@ def _with_interval(found: object) -> str:
 
 
 def _difference(found: Verdict) -> str:
-    if found.difference is None:
-        return ""
-    low, high = found.difference.low, found.difference.high
-    interval = "" if low is None or high is None else f" [{format_signed(low)}, {format_signed(high)}]"
-    return format_signed(found.difference.iqm) + interval
+    return "" if found.difference is None else found.difference.signed
 
 
 def comparison_section(summary: StudySummary, found: Verdict) -> Html:

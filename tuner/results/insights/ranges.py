@@ -83,7 +83,7 @@ def range_sentences(ablation: Ablation) -> tuple[str, ...]:
     winner = estimate(ablation.steps[-1].scores)
     first = (
         f"A value holds where the winner with it, all else unchanged, scores no more than "
-        f"{format_number(allowed_loss(ablation))} below the winner's {winner} on the same seeds."
+        f"{format_number(allowed_loss(ablation), 3)} below the winner's {winner} on the same seeds."
     )
     return (first, *(_sentence(ablation, found_range(ablation, one), names[one.path]) for one in ablation.ranges))
 
@@ -113,15 +113,8 @@ def _fall(ablation: Ablation, checked: CheckedValue) -> str:
     if not checked.scores:
         return f"{at} it cannot be run"
     lost = loss(ablation, checked.scores)
-    words = f"{at} the score falls by {_positive(lost)}"
+    words = f"{at} the score falls by {lost.lost}"
     return words if lost.is_below_zero else f"{words}, which may be chance"
-
-
-def _positive(lost: Estimate) -> str:
-    """A loss as a positive number: `12 [5, 20]`."""
-    assert lost.low is not None
-    assert lost.high is not None
-    return f"{format_number(-lost.iqm)} [{format_number(-lost.high)}, {format_number(-lost.low)}]"
 
 
 def edge_words(ablation: Ablation, edge: Edge) -> str:

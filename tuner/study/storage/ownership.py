@@ -61,6 +61,12 @@ def refuse_another(
 class Ownership:
     """This process's claim on a study.
 
+    To look at the mark and to renew it are two steps: Optuna's storages set attributes whatever they held, and compare
+    before they set for the state of a waiting trial only. A process that takes the study over between the two, which
+    takes some milliseconds unless this one is halted there, has its mark written over. It finds that out when it
+    begins or when it renews its own mark, after `HEARTBEAT_INTERVAL_S` at most, and ends: one of the two stays. In that
+    time both may start runs; a run that one has finished cannot be finished by the other.
+
     Args:
         study: Of the screening stage.
         folder: Where its runs lie.
