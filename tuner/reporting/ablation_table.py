@@ -38,7 +38,7 @@ class AblationTable:
         heading = Text(f"From the default configuration to {self.ablation.winner}", style="bold")
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, title=heading, title_justify="left")
         table.add_column("step", justify="right", no_wrap=True)
-        table.add_column("change")
+        table.add_column("change", overflow="fold")
         for head in ("score", "gain [95 % interval]", "share"):
             table.add_column(head, justify="right", no_wrap=True)
         if with_effect:

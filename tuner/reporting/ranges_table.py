@@ -21,11 +21,11 @@ class RangesTable:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         heading = Text(f"How far {self.ablation.winner} may move, one parameter at a time", style="bold")
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, title=heading, title_justify="left")
-        table.add_column("parameter")
+        table.add_column("parameter", overflow="fold")
         for head in ("winner", "holds from", "to"):
             table.add_column(head, justify="right", no_wrap=True)
         for head in ("next below [95 % interval]", "next above [95 % interval]"):
-            table.add_column(head, justify="right")
+            table.add_column(head, justify="right", overflow="fold")
         names = short_names(one.path for one in self.ablation.ranges)
         for one in self.ablation.ranges:
             found = found_range(self.ablation, one)

@@ -1,5 +1,6 @@
 """The terminal as commands write to it: values of a configuration, names and paths are shown, but never obeyed."""
 
+import re
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -19,6 +20,16 @@ class PlainConsole(Console):
         super().__init__(highlight=False, **options)
         if options.get("width") is None and not self.is_terminal and not self.is_jupyter:
             self.width = _UNLIMITED
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """As rich does it; what is no terminal gets no blanks at the ends of lines, which pad tables."""
+        if self.width != _UNLIMITED:
+            super().print(*objects, **options)
+            return
+        with self.capture() as shown:
+            super().print(*objects, **options)
+        self.file.write(re.sub(" +\n", "\n", shown.get()))
+        self.file.flush()
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Rich's own way from anything to text; tables and the like come by here with every cell."""

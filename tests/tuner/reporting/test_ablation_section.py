@@ -23,6 +23,7 @@ def around(middle: float) -> tuple[float, ...]:
 
 
 NOTHING = (89.0, 89.0, 91.0, 90.0, 91.0)
+LONG_CHANGES = (Change("optimizer.learning_rate_of_the_critic", 0.0001, 0.00534),)
 FOUND = Ablation(
     "trial 8",
     SEEDS,
@@ -149,6 +150,16 @@ def test_names_and_values_are_text() -> None:
     console = Console(file=io.StringIO(), width=200)
     console.print(AblationTable(replace(FOUND, winner="[red]trial", steps=(step,), left_out=())))
     assert "[red]trial" in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_in_a_narrow_terminal_names_are_folded_and_not_cut() -> None:
+    console = Console(file=io.StringIO(), width=60)
+    named = replace(FOUND, steps=tuple(replace(one, changes=LONG_CHANGES) for one in FOUND.steps))
+    console.print(AblationTable(named))
+    console.print(RangesTable(RANGED))
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert all(len(line) <= 60 for line in text.splitlines())
+    assert "…" not in text
 
 
 @pytest.mark.parametrize("width", [80, 120])

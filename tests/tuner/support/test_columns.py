@@ -49,3 +49,18 @@ def test_a_terminal_has_its_width() -> None:
     terminal = io.StringIO()
     PlainConsole(file=terminal, width=40).print(LONG)
     assert max(map(len, terminal.getvalue().splitlines())) <= 40
+
+
+def test_what_is_no_terminal_gets_no_blanks_at_the_ends_of_lines() -> None:
+    pipe = io.StringIO()
+    table = Table("name", "value")
+    table.add_row("gamma", "0.99")
+    console = PlainConsole(file=pipe)
+    console.print("two ", end="")
+    console.print("words")
+    console.print(table)
+    lines = pipe.getvalue().split("\n")
+    assert all(line == line.rstrip(" ") for line in lines)
+    assert lines[0] == "two words"
+    assert any("gamma" in line and "0.99" in line for line in lines)
+    assert lines[-1] == ""
