@@ -161,7 +161,8 @@ def reported(tmp_path: Path, directions: tuple[Direction, ...], returned: Sequen
         study = store.open("s", "screen", directions=directions)
         begin_or_continue(study, sweep, store.url)
         study.set_user_attr(SWEEP_FOLDER, str(tmp_path))
-        study.set_user_attr(OWNER, {"key": key_of(tmp_path)})
+        mark = {"host": "here", "pid": None, "started": None, "folder": str(tmp_path), "at": 0.0}
+        study.set_user_attr(OWNER, {**mark, "key": key_of(tmp_path)})
         (tmp_path / LOCK_FILE).touch()
         registry = SweepRegistry(study, sweep, SameFolder("job"), tmp_path, total=len(returned))
         for values in returned:
