@@ -5,23 +5,18 @@ import logging
 import optuna
 from optuna.trial import TrialState
 
+from tuner.study.optuna_internals import enqueued_params
 from tuner.study.sampling.vetting import why_not_drawn
 from tuner.study.space.space import Space
 from tuner.study.storage.reading import ENDING_ATTRIBUTE, OUTCOME_ATTRIBUTE, packed_curve
-from tuner.trial.messages import JsonDict, Outcome
+from tuner.trial.messages import Outcome
 
 _log = logging.getLogger(__name__)
 
 
-def enqueued(study: optuna.Study, trial: optuna.Trial) -> JsonDict:
-    """The parameters that a trial was enqueued with; none of one that was sampled."""
-    fixed: JsonDict = study._storage.get_trial_system_attrs(trial._trial_id).get("fixed_params", {})
-    return fixed
-
-
 def admits(study: optuna.Study, trial: optuna.Trial, space: Space) -> bool:
     """Whether a trial can be run as it was enqueued; one that cannot is closed."""
-    wrong = why_not_drawn(space, enqueued(study, trial))
+    wrong = why_not_drawn(space, enqueued_params(study, trial))
     if wrong:
         close(study, trial, f"it was enqueued with {wrong}")
     return not wrong

@@ -17,7 +17,8 @@ from optuna.trial import FrozenTrial, TrialState
 from tuner.results.objective import Timing
 from tuner.results.records import SCREEN, RunRecord
 from tuner.study.definition import LARGEST_NUMBER, Candidate, StudyDefinition
-from tuner.study.enqueued import admits, enqueued
+from tuner.study.enqueued import admits
+from tuner.study.optuna_internals import ask_anew, begin_loop, enqueued_params, handle_of, is_stopped, suggest
 from tuner.study.sampling.vetting import check_values, sound_schedule
 from tuner.study.storage.reading import (
     ATTEMPTS_ATTRIBUTE,
@@ -163,7 +164,7 @@ class RunRegistry(ABC):
         """Runs that an earlier controller has entered and not closed, oldest first."""
         runs = []
         for trial in self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
-            handle = optuna.Trial(self.study, trial._trial_id)
+            handle = handle_of(self.study, trial)
             if self._admits(handle):
                 run = self._run(handle)
                 run.rungs.update(trial.intermediate_values)
@@ -259,8 +260,7 @@ class ScreenRegistry(RunRegistry):
         self._one_more = one_more
         num_trials = definition.settings.num_trials
         self._total = num_trials if num_distinct is None else min(num_trials, num_distinct)
-        # Samplers that know when there is nothing more to try say so in this way, meant for Optuna's own loop.
-        setattr(study, "stop", self._stop)  # noqa: B010 - a method is replaced
+        begin_loop(study)  # samplers that have tried everything stop the study
         self._seed = seed
         self._look_again_at = 0.0
         trials = study.get_trials(deepcopy=False)
@@ -278,16 +278,13 @@ class ScreenRegistry(RunRegistry):
     @property
     def total(self) -> int:
         """Runs there will be: as many as asked for, or as the sampler has different ones."""
-        return max(self._total, self._num_entered)
-
-    def _stop(self) -> None:
-        self._total = self._num_entered
+        return self._num_entered if is_stopped(self.study) else max(self._total, self._num_entered)
 
     def next_run(self) -> Run | None:
         """Samples the next configuration, up to the total."""
-        while self._num_entered < self._total:
+        while self._num_entered < self.total:
             if not self._one_more(self._num_entered):
-                self._stop()
+                self._total = self._num_entered
                 break
             trial = self._ask()
             self._num_entered += 1
@@ -306,17 +303,13 @@ class ScreenRegistry(RunRegistry):
         """
         if time.monotonic() >= self._look_again_at:
             trial = self.study.ask()
-            if not enqueued(self.study, trial):  # none was waiting
+            if not enqueued_params(self.study, trial):  # none was waiting
                 self._look_again_at = time.monotonic() + _LOOK_AGAIN_S
             return trial
-        setattr(self.study, "_pop_waiting_trial_id", lambda: None)  # noqa: B010 - a method is replaced
-        try:
-            return self.study.ask()
-        finally:
-            delattr(self.study, "_pop_waiting_trial_id")
+        return ask_anew(self.study)
 
     def _run(self, trial: optuna.Trial) -> Run:
-        drawn = self._definition.space.draw(trial._suggest)
+        drawn = self._definition.space.draw(suggest(trial))
         values = self._definition.space.values(drawn, self._definition.config)
         label = f"trial {trial.number}"
         if RUN_ATTRIBUTE not in trial.user_attrs:
@@ -376,7 +369,7 @@ class SeedRegistry(RunRegistry):
 
     def _run(self, trial: optuna.Trial) -> Run:
         for name, distribution in _SEED_DISTRIBUTIONS.items():
-            trial._suggest(name, distribution)
+            suggest(trial)(name, distribution)
         about = trial.user_attrs[RUN_ATTRIBUTE]
         attempts = list(trial.user_attrs.get(ATTEMPTS_ATTRIBUTE, []))
         label, seed, values = (about[key] for key in ("label", "seed", "values"))

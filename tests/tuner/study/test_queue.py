@@ -12,7 +12,7 @@ from tests.tuner.sweeper.test_sweep_study import definition as sweep_definition
 from tuner.study import StudyStore, run_registry
 from tuner.study.enqueued import close
 from tuner.study.run_registry import ScreenRegistry
-from tuner.study.sampling.samplers import passing_over_closed
+from tuner.study.sampling.samplers import mend
 from tuner.study.storage.store import quiet_optuna
 from tuner.study.sweep.job_registry import SweepRegistry
 
@@ -118,8 +118,7 @@ def test_no_sampler_minds_one_that_was_closed(name):
     }
     with quiet_optuna():
         study = optuna.create_study(sampler=make[name]())
-        if name == "brute_force":
-            passing_over_closed(study.sampler)
+        mend(study.sampler)
         study.stop = lambda: None  # as those do that have tried everything
         for number in range(4):
             if number == 2:

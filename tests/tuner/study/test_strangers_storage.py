@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import optuna
 import pytest
-from optuna.samplers import CmaEsSampler
+from optuna.samplers import CmaEsSampler, PartialFixedSampler
 from optuna.trial import FrozenTrial, TrialState
 
 from tests.tuner.command_line import CommandLine, files_read_once, tuner
@@ -213,9 +213,9 @@ def searched_by_cma(study: optuna.Study, num_trials: int, **options: Any) -> Cma
     def factory(seed: int) -> CmaEsSampler:
         return CmaEsSampler(seed=seed, warn_independent_sampling=False, **options)
 
-    sampler = make_sampler(factory, 0, len(study.trials), None)
+    study.sampler = seeded = make_sampler(factory, 0, len(study.trials), None)
+    sampler = seeded.inner
     assert isinstance(sampler, CmaEsSampler)
-    study.sampler = sampler
     study.optimize(
         lambda trial: (trial.suggest_float("x", -1, 1) - 0.3) ** 2 + trial.suggest_int("y", -4, 4), num_trials
     )
@@ -253,5 +253,13 @@ def test_the_state_of_cma_runs_nothing(tmp_path: Path, monkeypatch: pytest.Monke
     study.add_trial(newest)
     with pytest.raises(UserError, match=r"names \w+\.mkdir, which is no part of one"):
         searched_by_cma(study, 3)
+    study.sampler = make_sampler(
+        lambda seed: PartialFixedSampler({"y": 2}, CmaEsSampler(seed=seed, warn_independent_sampling=False)),
+        0,
+        12,
+        None,
+    )
+    with pytest.raises(UserError, match=r"names \w+\.mkdir, which is no part of one"):
+        study.optimize(lambda trial: trial.suggest_float("x", -1, 1), 3)
     assert not (tmp_path / "owned").exists()
     assert issubclass(CarefulUnpickler, pickle.Unpickler)

@@ -144,7 +144,7 @@ def test_a_grid_is_run_whole_unless_a_number_is_asked_for(kind: type, asked: int
 def test_samplers_that_cannot_do_it_are_refused() -> None:
     with pytest.raises(UserError, match="knows one objective only"):
         SweepSampler(CmaEsSampler, {"x": None}, num_objectives=2).make(0, 0)
-    assert isinstance(SweepSampler(NSGAIISampler, {"x": None}, num_objectives=2).make(0, 0), NSGAIISampler)
+    assert isinstance(SweepSampler(NSGAIISampler, {"x": None}, num_objectives=2).make(0, 0).inner, NSGAIISampler)
     grid = SweepSampler(optuna.samplers.GridSampler, {"x": [1, 2], "y": ["a", "b", "c"]})
     assert (grid.total(100), grid.total(4)) == (6, 4)
     assert SweepSampler(NSGAIISampler, {"x": [1]}).total(100) == 100

@@ -16,6 +16,7 @@ from tuner.results.records import EVOLVE, RunRecord
 from tuner.study.definition import Candidate, StudyDefinition
 from tuner.study.enqueued import close
 from tuner.study.errors import StudyError
+from tuner.study.optuna_internals import suggest
 from tuner.study.population.breeding import Breeding, Standing, Succession
 from tuner.study.population.gains import TrainedPart
 from tuner.study.population.inheriting import drop_state, inherit
@@ -214,7 +215,7 @@ class PopulationRegistry(RunRegistry):
 
     def _run(self, trial: optuna.Trial) -> Run:
         space, definition = self._definition.space, self._definition
-        drawn = space.draw(trial._suggest)
+        drawn = space.draw(suggest(trial))
         if space.paths and not any(path in trial.user_attrs for path in space.paths):
             carry_values(trial, space.values(drawn, definition.config))
         self._take(self.study.get_trials(deepcopy=False)[trial.number])

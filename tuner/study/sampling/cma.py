@@ -6,11 +6,7 @@ is made of.
 
 import io
 import pickle
-from collections.abc import Sequence
 from typing import Any, Final
-
-from optuna.samplers import CmaEsSampler
-from optuna.trial import FrozenTrial
 
 from tuner.errors import UserError
 
@@ -39,17 +35,10 @@ class CarefulUnpickler(pickle.Unpickler):
         return super().find_class(module, name)
 
 
-def read_carefully(sampler: CmaEsSampler) -> None:
-    """Has a sampler read its state with `CarefulUnpickler`."""
-    prefix = sampler._attr_key_optimizer
+def load_state(content: bytes) -> Any:
+    """The optimizer in a state.
 
-    def restore(completed: Sequence[FrozenTrial]) -> Any:
-        """As `CmaEsSampler._restore_optimizer`: what the newest trial with a state holds."""
-        for trial in reversed(completed):
-            parts = {key: value for key, value in trial.system_attrs.items() if key.startswith(prefix)}
-            if parts:
-                content = bytes.fromhex(sampler._concat_optimizer_attrs(parts))
-                return CarefulUnpickler(io.BytesIO(content)).load()
-        return None
-
-    setattr(sampler, "_restore_optimizer", restore)  # noqa: B010 - a method is replaced
+    Raises:
+        UserError: The state names anything else.
+    """
+    return CarefulUnpickler(io.BytesIO(content)).load()

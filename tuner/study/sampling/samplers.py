@@ -3,20 +3,27 @@
 import importlib.util
 import inspect
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.pruners import BasePruner, HyperbandPruner
 from optuna.samplers import BaseSampler, BruteForceSampler, CmaEsSampler, GridSampler, QMCSampler
-from optuna.samplers._lazy_random_state import LazyRandomState
 from optuna.study import Study
-from optuna.trial import FrozenTrial
+from optuna.trial import FrozenTrial, TrialState
 
 from tuner.errors import UserError
 from tuner.results.protocol import sampler_seed
-from tuner.study.sampling.cma import read_carefully
+from tuner.study.optuna_internals import (
+    min_resource,
+    num_grid_points,
+    pass_over_undrawn,
+    random_states,
+    restore_with,
+    samplers_within,
+)
+from tuner.study.sampling.cma import load_state
 from tuner.study.space.space import Space
 from tuner.study.storage.store import quiet_optuna
 
@@ -48,7 +55,7 @@ def require_packages(kind: str) -> None:
         )
 
 
-def make_sampler(factory: SamplerFactory, study_seed: int, num_trials: int, space: Space | None) -> BaseSampler:
+def make_sampler(factory: SamplerFactory, study_seed: int, num_trials: int, space: Space | None) -> "SeededByTrial":
     """The sampler of a study that has so many trials already.
 
     Made anew for a study that is continued, it must not draw its first points again. Low-discrepancy sequences and
@@ -85,65 +92,71 @@ def make_sampler(factory: SamplerFactory, study_seed: int, num_trials: int, spac
         raise UserError(f"sampler ({getattr(target, '__name__', target)}) cannot be built: {error}") from error
     if not isinstance(sampler, BaseSampler):
         raise UserError(f"sampler builds {type(sampler).__name__}, which is no sampler of Optuna's: choose sampler=tpe")
-    _mend(sampler)
-    return drawing_by_trial(sampler, study_seed)
+    mend(sampler)
+    return SeededByTrial(sampler, study_seed)
 
 
-def _mend(sampler: BaseSampler) -> None:
-    """What some samplers of Optuna's do is not right for us."""
-    if isinstance(sampler, CmaEsSampler):
-        read_carefully(sampler)
-    if isinstance(sampler, BruteForceSampler):
-        passing_over_closed(sampler)
+def mend(sampler: BaseSampler) -> None:
+    """Changes what some samplers of Optuna's do otherwise than a study needs, also within other samplers."""
+    for one in samplers_within(sampler):
+        if isinstance(one, CmaEsSampler):
+            restore_with(one, load_state)
+        if isinstance(one, BruteForceSampler):
+            pass_over_undrawn(one)
 
 
-def passing_over_closed(sampler: BruteForceSampler) -> None:
-    """Has it pass over trials that were closed before anything was drawn: it takes one for all points there are."""
-    populate = sampler._populate_tree
-
-    def populate_tree(tree: Any, trials: list[FrozenTrial], params: dict[str, Any]) -> None:
-        populate(tree, [trial for trial in trials if trial.params or not trial.state.is_finished()], params)
-
-    setattr(sampler, "_populate_tree", populate_tree)  # noqa: B010 - a method is replaced
-
-
-def drawing_by_trial(sampler: BaseSampler, study_seed: int) -> BaseSampler:
-    """The sampler, seeded anew for each trial, and for each parameter that it draws on its own.
+class SeededByTrial(BaseSampler):
+    """A sampler, seeded anew for each trial, and for each parameter that it draws on its own.
 
     What is proposed then follows from the seed, the number of the trial and the results that are known, and not from
     how often and where the study was stopped, be it between two trials or while one was being entered.
+
+    Attributes:
+        inner: Optuna's sampler.
     """
-    states = list(_random_states(sampler))
 
-    def before_trial(study: Study, trial: FrozenTrial) -> None:
-        reseed(trial.number)
-        kind.before_trial(sampler, study, trial)
+    def __init__(self, inner: BaseSampler, study_seed: int) -> None:
+        self.inner = inner
+        self._study_seed = study_seed
+        self._states = random_states(inner)
 
-    def sample_relative(study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]) -> dict[str, Any]:
-        reseed(trial.number)
-        return kind.sample_relative(sampler, study, trial, search_space)
+    def __str__(self) -> str:
+        return str(self.inner)
 
-    def sample_independent(study: Study, trial: FrozenTrial, name: str, distribution: BaseDistribution) -> Any:
-        reseed(trial.number, name)
-        return kind.sample_independent(sampler, study, trial, name, distribution)
+    def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
+        """As the sampler does."""
+        return self.inner.infer_relative_search_space(study, trial)
 
-    def reseed(number: int, name: str = "") -> None:
-        for state in states:
-            state.rng.seed(sampler_seed(study_seed, number, name))
+    def before_trial(self, study: Study, trial: FrozenTrial) -> None:
+        """Seeds, and prepares a trial."""
+        self._reseed(trial.number)
+        self.inner.before_trial(study, trial)
 
-    kind = type(sampler)
-    for method in (before_trial, sample_relative, sample_independent):
-        setattr(sampler, method.__name__, method)
-    return sampler
+    def sample_relative(
+        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        """Seeds, and draws what is drawn together."""
+        self._reseed(trial.number)
+        return self.inner.sample_relative(study, trial, search_space)
 
+    def sample_independent(
+        self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
+    ) -> Any:
+        """Seeds by the parameter, and draws it."""
+        self._reseed(trial.number, param_name)
+        return self.inner.sample_independent(study, trial, param_name, param_distribution)
 
-def _random_states(sampler: BaseSampler) -> Iterator[LazyRandomState]:
-    """Those of Optuna's samplers, and of the samplers within them. One of another make has none, and is left alone."""
-    for value in vars(sampler).values():
-        if isinstance(value, LazyRandomState):
-            yield value
-        elif isinstance(value, BaseSampler):
-            yield from _random_states(value)
+    def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
+        """As the sampler does."""
+        self.inner.after_trial(study, trial, state, values)
+
+    def reseed_rng(self) -> None:
+        """As the sampler does."""
+        self.inner.reseed_rng()
+
+    def _reseed(self, number: int, name: str = "") -> None:
+        for state in self._states:
+            state.seed(sampler_seed(self._study_seed, number, name))
 
 
 def require_objectives(factory: SamplerFactory, num_objectives: int) -> None:
@@ -165,9 +178,8 @@ def require_pruner(made: object) -> BasePruner:
     """
     if not isinstance(made, BasePruner):
         raise UserError(f"pruner builds {type(made).__name__}, which is no pruner of Optuna's: choose pruner=median")
-    lowest = getattr(made, "_min_resource", 1)
-    if isinstance(made, HyperbandPruner) and lowest < 1:  # it would find out at the first report
-        raise UserError(f"pruner.min_resource={lowest} must be at least 1")
+    if isinstance(made, HyperbandPruner) and min_resource(made) < 1:  # it would find out at the first report
+        raise UserError(f"pruner.min_resource={min_resource(made)} must be at least 1")
     return made
 
 
@@ -201,8 +213,10 @@ def grid(space: Space, num_points: int = 3, seed: int | None = None) -> GridSamp
 
 def num_distinct(sampler: BaseSampler, space: Space) -> int | None:
     """How many trials there are before a sampler would repeat itself; None if there is no end to them."""
+    if isinstance(sampler, SeededByTrial):
+        sampler = sampler.inner
     if isinstance(sampler, GridSampler):
-        return len(sampler._all_grids)
+        return num_grid_points(sampler)
     if isinstance(sampler, BruteForceSampler) and not any(parameter.when for parameter in space.parameters):
         return math.prod(len(list(_points(parameter.distribution, 0))) for parameter in space.parameters)
     return None

@@ -18,11 +18,11 @@ import sqlalchemy.exc
 from optuna.exceptions import StorageInternalError
 from optuna.storages import BaseStorage, InMemoryStorage, JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
-from optuna.storages.journal._storage import JournalOperation
 from sqlalchemy import Engine, create_engine, inspect
 from sqlalchemy.engine import make_url
 
 from tuner.errors import UserError
+from tuner.study.optuna_internals import JOURNAL_OPERATIONS
 from tuner.study.storage.connections import DatabaseConnections
 from tuner.study.storage.retries import RetryingStorage, cause_of
 from tuner.study.storage.soundness import check_tables, readable
@@ -346,7 +346,7 @@ def repair_journal(path: Path, log: Callable[[str], None] = lambda message: None
                         "Restore a copy of it, or start a new one with storage.url=journal:///another.journal"
                     )
                 break
-            if operation not in _OPERATIONS:
+            if operation not in JOURNAL_OPERATIONS:
                 raise UserError(
                     f"the journal {path} was written by a newer Optuna: line {number} holds operation {operation}, "
                     f"unknown to Optuna {optuna.__version__}.\npip install -U optuna, or start a new journal with "
@@ -360,9 +360,6 @@ def repair_journal(path: Path, log: Callable[[str], None] = lambda message: None
     with path.open("r+b") as file:
         file.truncate(sound)
     log(f"the last record of {path} was half written and has been cut; the file as it was is {backup}")
-
-
-_OPERATIONS = frozenset(map(int, JournalOperation))
 
 
 def _operation_of(line: bytes) -> int | None:

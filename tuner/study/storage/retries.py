@@ -17,6 +17,7 @@ from optuna.trial import TrialState
 from sqlalchemy.engine import make_url
 
 from tuner.errors import UserError
+from tuner.study.optuna_internals import DATABASE_CALLS
 from tuner.study.storage.connections import DatabaseConnections, GivenUpError
 from tuner.support.files import is_full
 from tuner.support.passwords import hidden
@@ -115,7 +116,7 @@ def with_retries(
 
 
 for _name in (
-    *("_create_new_trial", "_get_best_trial_id", "_get_trials", "_set_trial_param", "create_new_study"),
+    *(*DATABASE_CALLS, "create_new_study"),
     *("get_all_studies", "get_study_directions", "get_study_id_from_name", "get_study_name_from_id"),
     *("get_study_system_attrs", "get_study_user_attrs", "get_trial", "get_trial_id_from_study_id_trial_number"),
     *("set_study_system_attr", "set_study_user_attr", "set_trial_intermediate_value", "set_trial_system_attr"),

@@ -13,11 +13,11 @@ from contextlib import contextmanager
 import optuna
 import sqlalchemy.exc
 from optuna.exceptions import OptunaError
-from optuna.storages._rdb import models
 from optuna.trial import FrozenTrial, TrialState
 
 from tuner.config.kinds import conform
 from tuner.errors import UserError
+from tuner.study.optuna_internals import SCHEMA_VERSION, TABLES
 from tuner.study.storage.retries import cause_of, is_connection_lost
 from tuner.support.files import is_full, parse_json
 from tuner.support.names import is_folder_name
@@ -138,10 +138,10 @@ def check_tables(address: str, connection: sqlite3.Connection) -> None:
         versions = [row[0] for row in connection.execute("SELECT schema_version FROM version_info")]
     except sqlite3.DatabaseError:
         versions = []
-    if versions and versions != [models.SCHEMA_VERSION]:
+    if versions and versions != [SCHEMA_VERSION]:
         return  # another version of Optuna, which says so itself
     is_begun = _holds_nothing(connection)
-    for name, table in models.BaseModel.metadata.tables.items():
+    for name, table in TABLES.items():
         columns = {row[1] for row in connection.execute(f"PRAGMA table_info({name})")}
         if not columns and is_begun:
             continue
@@ -157,7 +157,7 @@ def check_tables(address: str, connection: sqlite3.Connection) -> None:
 def _holds_nothing(connection: sqlite3.Connection) -> bool:
     """Whether no table of Optuna's has a row, but for the version."""
     there = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    ours = there & models.BaseModel.metadata.tables.keys() - {"version_info", "alembic_version"}
+    ours = there & TABLES.keys() - {"version_info", "alembic_version"}
     return not any(connection.execute(f'SELECT 1 FROM "{name}" LIMIT 1').fetchone() for name in ours)
 
 

@@ -73,7 +73,7 @@ class StudyStore(ClosedAtExit):
         self.url = shown(url)
         self._storage: BaseStorage = open_storage(url, log)
         self.file = StorageFile(url, self._storage)
-        self._sound: set[int] = set()
+        self._sound: set[str] = set()
 
     def close(self) -> None:
         """Closes connections; the store cannot be used any more."""
@@ -138,9 +138,9 @@ class StudyStore(ClosedAtExit):
 
     def _check(self, study: optuna.Study) -> None:
         """Sees once to it that a study is sound, if it is one of ours."""
-        if study._study_id not in self._sound and self._is_ours(study):
+        if study.study_name not in self._sound and self._is_ours(study):
             check_study(study, self.url)
-            self._sound.add(study._study_id)
+            self._sound.add(study.study_name)
 
     def _is_ours(self, study: optuna.Study) -> bool:
         with readable(self.url):

@@ -14,6 +14,7 @@ from tuner.results.protocol import robust_worst
 from tuner.results.records import SCREEN, RunRecord
 from tuner.study.definition import StudyDefinition
 from tuner.study.enqueued import admits
+from tuner.study.optuna_internals import begin_loop, suggest
 from tuner.study.run_checks import config_mismatch
 from tuner.study.run_registry import Run, RunEnd, RunRegistry
 from tuner.study.sampling.vetting import inside
@@ -60,7 +61,7 @@ class SweepRegistry(RunRegistry):
         trials = study.get_trials(deepcopy=False)
         self._num_entered = sum(trial.state is not TrialState.WAITING for trial in trials)
         self._subdirs = {trial.user_attrs[RUN_ATTRIBUTE]["subdir"] for trial in trials if _is_complete_entry(trial)}
-        study._thread_local.in_optimize_loop = True  # or samplers that have tried everything raise when they say so
+        begin_loop(study)  # samplers that have tried everything stop the study
 
     @property
     def is_done(self) -> bool:
@@ -80,7 +81,7 @@ class SweepRegistry(RunRegistry):
         return admits(self.study, trial, self._definition.space)
 
     def _run(self, trial: optuna.Trial) -> Run:
-        drawn = {name: trial._suggest(name, distribution) for name, distribution in self._distributions.items()}
+        drawn = {name: suggest(trial)(name, distribution) for name, distribution in self._distributions.items()}
         space = self._definition.space
         values = {parameter.path: parameter.value(drawn[parameter.name], {}) for parameter in space.parameters}
         overrides = self._jobs.overrides(values)  # those in the storage may be anybody's

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import optuna
 from optuna.pruners import BasePruner, NopPruner
-from optuna.samplers import BaseSampler, BruteForceSampler, GridSampler
+from optuna.samplers import BruteForceSampler, GridSampler
 from optuna.study import StudyDirection
 from optuna.trial import TrialState
 
@@ -23,7 +23,7 @@ from tuner.results.records import SCREEN
 from tuner.study.control import LOCK_FILE, Interrupts, sole_controller
 from tuner.study.definition import StudyDefinition
 from tuner.study.dispatch import Dispatcher, Stage
-from tuner.study.sampling.samplers import SamplerFactory, drawing_by_trial, make_sampler, require_objectives
+from tuner.study.sampling.samplers import SamplerFactory, SeededByTrial, make_sampler, require_objectives
 from tuner.study.storage.homes import is_home
 from tuner.study.storage.ownership import OWNER, Ownership, refuse_another
 from tuner.study.storage.reading import OUTCOME_ATTRIBUTE, RUN_ATTRIBUTE
@@ -147,7 +147,7 @@ class SweepSampler:
             return None
         return math.prod(len(points or ()) for points in self.grid.values())
 
-    def make(self, seed: int, num_trials: int) -> BaseSampler:
+    def make(self, seed: int, num_trials: int) -> SeededByTrial:
         """The sampler of a study that has so many trials already.
 
         Raises:
@@ -162,7 +162,7 @@ class SweepSampler:
                     f"give it steps, as in {endless[0]}=range(0,1,0.1), or choose another hydra/sweeper/sampler"
                 )
             if issubclass(kind, GridSampler):
-                return drawing_by_trial(kind(self.grid, seed=seed), seed)  # type: ignore[arg-type]
+                return SeededByTrial(kind(self.grid, seed=seed), seed)  # type: ignore[arg-type]
         require_objectives(self.factory, self.num_objectives)
         try:
             return make_sampler(self.factory, seed, num_trials, None)

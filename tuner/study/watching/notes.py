@@ -11,6 +11,7 @@ import optuna
 
 from tuner.results.records import LATER_STAGES, SCREEN, STAGES, RunRecord, StudySummary
 from tuner.results.verdict import verdict
+from tuner.study.optuna_internals import handle_of
 from tuner.study.storage import store as attributes
 from tuner.study.storage.store import StudyStore, quiet_optuna, study_name
 from tuner.study.summary import home_of, summarise
@@ -96,7 +97,7 @@ def _mark_winners(study: optuna.Study, summary: StudySummary) -> None:
     trials = study.get_trials(deepcopy=False)
     for label, about in {**before, **now}.items():
         text = _winner_note(summary, runs[label]) if label in runs else ""
-        _write_note(optuna.Trial(study, trials[about["trial"]]._trial_id), text)
+        _write_note(handle_of(study, trials[about["trial"]]), text)
 
 
 def _winner_note(summary: StudySummary, run: RunRecord) -> str:
