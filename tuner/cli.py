@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, cast
 
-from hydra._internal.hydra import Hydra
-from hydra._internal.utils import _run_hydra, get_args_parser
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
@@ -29,6 +27,7 @@ from tuner.commands.multirun import Multirun
 from tuner.commands.preflight import Preflight, admit_groups, compose_or_explain
 from tuner.commands.tracebacks import describe_crash
 from tuner.config.composing import conf_folder, config_loader, prepare_hydra
+from tuner.config.hydra_internals import arguments_parser, hydra_of, run_as_main
 from tuner.errors import UserError
 from tuner.support.columns import width_of
 from tuner.support.files import is_full
@@ -211,7 +210,7 @@ def _answered(command: Command, work: Callable[[], int]) -> int:
 
 
 def _dispatch(command: Command, arguments: list[str]) -> int:
-    parser = get_args_parser()
+    parser = arguments_parser()
     options = _options(command, parser, ["--help" if word == "help" else word for word in arguments])
     if options.experimental_rerun is not None:
         raise UserError("--experimental-rerun loads a pickle, which may run anything: use tuner train resume=RUN")
@@ -308,18 +307,18 @@ def _hand_to_hydra(job: HydraJob, options: argparse.Namespace, parser: argparse.
     with _unformatted_errors():
         if options.cfg and not options.config_path:  # by our own loader, as for what is run
             name = options.config_name or job.command.config_name
-            shown = Hydra(task_name=job.command.name, config_loader=config_loader(options.config_dir))
+            shown = hydra_of(job.command.name, config_loader(options.config_dir))
             shown.show_cfg(name, options.overrides, options.cfg, options.package, options.resolve)
             return 0
-        _run_hydra(options, parser, job, config_path=str(conf_folder()), config_name=job.command.config_name)
+        run_as_main(options, parser, job, conf_folder(), job.command.config_name)
     return max(job.statuses, default=0)  # 0: nothing was run, or elsewhere by a launcher
 
 
 def _run_in_hydra(job: HydraJob, options: argparse.Namespace) -> int:
-    """The same for what runs and is checked; `_run_hydra` composes once more, to learn if there are several runs."""
+    """The same for what runs and is checked; `hydra.main` composes once more, to learn if there are several runs."""
     prepare_hydra()
     command = job.command
-    hydra = Hydra(task_name=command.name, config_loader=config_loader(options.config_dir))
+    hydra = hydra_of(command.name, config_loader(options.config_dir))
     run, mode = (hydra.multirun, "MULTIRUN") if options.multirun else (hydra.run, "RUN")
     with _unformatted_errors():
         GlobalHydra.instance().initialize(hydra)
@@ -346,7 +345,7 @@ def _unformatted_errors() -> Iterator[None]:
 
 def _complete(arguments: list[str]) -> int:
     """Shell completion: the script to install, or what may follow in the line being typed (COMP_LINE)."""
-    parser = get_args_parser()
+    parser = arguments_parser()
     options = parser.parse_args(arguments)
     words = os.environ.get("COMP_LINE", "").split(" ")
     if any(word.startswith("query=") for word in options.overrides):

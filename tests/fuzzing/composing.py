@@ -13,20 +13,21 @@ from hydra._internal import config_loader_impl
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.config_repository import CachingConfigRepository
 from hydra._internal.core_plugins.file_config_source import FileConfigSource
-from hydra._internal.defaults_list import DefaultsList
+from hydra._internal.defaults_list import DefaultsList, create_defaults_list
 from hydra.core.default_element import ResultDefault
 from hydra.core.object_type import ObjectType
 from hydra.core.override_parser.types import Override
 from hydra.plugins.config_source import ConfigResult, ConfigSource
 from omegaconf import DictConfig
 
-from tuner.config import composing
+from tuner.config import composing, hydra_internals
 from tuner.config.composing import conf_folder
+from tuner.config.hydra_internals import HydraLoader
 
 _CONF = str(conf_folder())
 _PLAIN = (
     CachingConfigRepository,
-    config_loader_impl.create_defaults_list,
+    hydra_internals.create_defaults_list,
     ConfigLoaderImpl._compose_config_from_defaults_list,
     FileConfigSource.load_config,
 )
@@ -120,7 +121,7 @@ def hydra_alone() -> Iterator[None]:
     with (
         reading_files(),
         mock.patch.object(composing, "ConfigLoader", ConfigLoaderImpl),
-        mock.patch.object(composing, "_choices_to_refer_to", composing._all_choices),
+        mock.patch.object(config_loader_impl, "create_defaults_list", create_defaults_list),
     ):
         yield
 
@@ -132,6 +133,7 @@ def _composing_with(
     with (
         mock.patch.object(config_loader_impl, "CachingConfigRepository", repository),
         mock.patch.object(config_loader_impl, "create_defaults_list", list_defaults),
+        mock.patch.dict(HydraLoader._load_configuration_impl.__globals__, create_defaults_list=list_defaults),
         mock.patch.object(ConfigLoaderImpl, "_compose_config_from_defaults_list", merge),
         mock.patch.object(FileConfigSource, "load_config", load),
     ):

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra.core.config_loader import ConfigLoader
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import ConfigCompositionException, MissingConfigException, OverrideParseException
@@ -22,7 +22,7 @@ from tuner.support.names import one_of
 from tuner.support.passwords import without_password
 
 
-def parse_overrides(overrides: Sequence[str], loader: ConfigLoaderImpl | None = None) -> list[Override]:
+def parse_overrides(overrides: Sequence[str], loader: ConfigLoader | None = None) -> list[Override]:
     """What was typed, read by Hydra's grammar.
 
     Raises:
@@ -39,7 +39,7 @@ def parse_overrides(overrides: Sequence[str], loader: ConfigLoaderImpl | None = 
     return parsed
 
 
-def explain(loader: ConfigLoaderImpl, config_name: str, overrides: Sequence[str], error: Exception) -> UserError:
+def explain(loader: ConfigLoader, config_name: str, overrides: Sequence[str], error: Exception) -> UserError:
     """What the user should be told instead of Hydra's message."""
     if isinstance(error, MissingConfigException) and error.missing_cfg_file == config_name:
         return UserError(f"there is no configuration {config_name}.yaml; leave --config-name out")
@@ -86,9 +86,7 @@ def explain_option(word: str, words: Sequence[str], config_name: str) -> UserErr
     return UserError(f"{option} is no option: settings are written KEY=VALUE{hint or ', and --help lists them'}")
 
 
-def _culprit(
-    loader: ConfigLoaderImpl, config_name: str, overrides: Sequence[str]
-) -> tuple[Override | None, DictConfig]:
+def _culprit(loader: ConfigLoader, config_name: str, overrides: Sequence[str]) -> tuple[Override | None, DictConfig]:
     """The first override that makes the composition fail, and the configuration without it; groups are chosen first."""
     groups = set(loader.list_groups(""))
     parsed = sorted(parse_overrides(overrides, loader), key=lambda override: override.key_or_group not in groups)
@@ -117,7 +115,7 @@ def _explain_removal(key: str, before: DictConfig) -> UserError:
     return UserError(f"~{key} removes nothing: there is no {key}{_names_there(key, before)}")
 
 
-def _explain_choice(loader: ConfigLoaderImpl, culprit: Override, error: MissingConfigException) -> UserError:
+def _explain_choice(loader: ConfigLoader, culprit: Override, error: MissingConfigException) -> UserError:
     group, _, choice = str(error.missing_cfg_file).rpartition("/")
     if group.partition("/")[0] == GROUP:  # ALE/Pong-v5 is no folder of ours
         group, choice = GROUP, str(error.missing_cfg_file).removeprefix(f"{GROUP}/")
@@ -139,7 +137,7 @@ def _explain_choice(loader: ConfigLoaderImpl, culprit: Override, error: MissingC
     return UserError(f"there is no {group or culprit.key_or_group}={choice}{hint}{listed}")
 
 
-def _explain_key(loader: ConfigLoaderImpl, key: str, value: str, before: DictConfig) -> UserError:
+def _explain_key(loader: ConfigLoader, key: str, value: str, before: DictConfig) -> UserError:
     """An override of something that does not exist."""
     parent, _, name = key.rpartition(".")
     target = _node_at(before, f"{parent}._target_") if parent else None
@@ -292,7 +290,7 @@ def paths_of(config: DictConfig, prefix: str = "") -> list[str]:
             continue
         path = f"{prefix}.{name}" if prefix else name
         paths.append(path)
-        if OmegaConf.is_dict(node) and not OmegaConf.is_interpolation(config, name) and not node._is_none():
+        if OmegaConf.is_dict(node) and not OmegaConf.is_interpolation(config, name) and len(node):
             paths.extend(paths_of(node, path))
     return paths
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra.core.config_loader import ConfigLoader
 from omegaconf import DictConfig, OmegaConf
 
 from tuner.commands import Command
@@ -75,7 +75,7 @@ def texts_of(
     return about, texts
 
 
-def _choices(loader: ConfigLoaderImpl, chosen: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _choices(loader: ConfigLoader, chosen: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for group in sorted({*chosen, *(["experiment"] if "agent" in chosen else [])}):
         yield group, ", ".join(sorted(loader.get_group_options(group)))
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.override_parser.types import IntervalSweep, Override, ValueType
 from hydra.errors import HydraException
 from hydra.types import RunMode
@@ -157,7 +156,7 @@ def _is_of_hydra(key: str) -> bool:
     return key.replace("/", ".").partition(".")[0] == "hydra"
 
 
-def compose_or_explain(loader: ConfigLoaderImpl, config_name: str, overrides: Sequence[str]) -> DictConfig:
+def compose_or_explain(loader: ConfigLoader, config_name: str, overrides: Sequence[str]) -> DictConfig:
     """Composes; what Hydra refuses becomes a UserError.
 
     Raises:
@@ -172,7 +171,7 @@ def compose_or_explain(loader: ConfigLoaderImpl, config_name: str, overrides: Se
 
 
 def _check(
-    loader: ConfigLoaderImpl, config_name: str, overrides: Sequence[str], known: frozenset[str], with_run: bool
+    loader: ConfigLoader, config_name: str, overrides: Sequence[str], known: frozenset[str], with_run: bool
 ) -> Preflight:
     from tuner.executors.building import runs_in_this_process
     from tuner.runs import checks
@@ -205,7 +204,7 @@ def _check(
     return Preflight(config, folder, sweep_folder, of_several)
 
 
-def _of_another_agent(loader: ConfigLoaderImpl, config_name: str, overrides: Sequence[str]) -> str:
+def _of_another_agent(loader: ConfigLoader, config_name: str, overrides: Sequence[str]) -> str:
     """What to add to a refusal where an experiment was chosen together with another agent than it is one of."""
     typed = {override.key_or_group: override.value() for override in parse_overrides(overrides, loader)}
     experiment, agent = typed.get("experiment"), typed.get("agent")
@@ -241,7 +240,7 @@ _ONE_ONLY = ("agent", "backend", "executor", "sampler", "pruner", "storage")
 """Groups of which several choices, whose files Hydra would merge, make no sense."""
 
 
-def _refuse_strange_choices(loader: ConfigLoaderImpl, overrides: Sequence[str]) -> None:
+def _refuse_strange_choices(loader: ConfigLoader, overrides: Sequence[str]) -> None:
     """A choice of a group is a name, or a list of names, and {...} are settings; Hydra falls over anything else."""
     groups: list[str] = []  # finding them takes a while, and most values are texts
     for override in parse_overrides(overrides):
@@ -283,7 +282,7 @@ def refuse_primary_of_another(
         )
 
 
-def _without_sweeps(loader: ConfigLoaderImpl, overrides: Sequence[str], multirun: bool) -> Iterator[list[str]]:
+def _without_sweeps(loader: ConfigLoader, overrides: Sequence[str], multirun: bool) -> Iterator[list[str]]:
     """The overrides with the first value of every sweep; then, for each further value, with that one instead."""
     parsed = parse_overrides(overrides, loader)
     sweeps = [str(override.input_line) for override in parsed if override.is_sweep_override()]

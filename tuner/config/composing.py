@@ -5,7 +5,6 @@ run makes of its own. `compose` is the one way to Hydra's composition and leaves
 works inside other Hydra applications.
 """
 
-import copy
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -14,17 +13,13 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from hydra import version as hydra_version
-from hydra._internal import defaults_list
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
-from hydra._internal.config_repository import ConfigRepository
-from hydra._internal.defaults_list import Overrides
-from hydra._internal.utils import create_config_search_path
+from hydra.core.config_loader import ConfigLoader as AnyLoader
 from hydra.core.config_search_path import SearchPathQuery
-from hydra.core.default_element import InputDefault
 from hydra.core.utils import setup_globals
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
+from tuner.config.hydra_internals import search_path_of
 from tuner.config.loading import ConfigLoader
 from tuner.config.signatures import signature_of
 from tuner.errors import UserError, require
@@ -258,34 +253,11 @@ def prepare_hydra() -> None:
     `${cfg_file:FILE,KEY}` is what a file of layers says of an argument of `layered_network`.
     """
     _offer_plugins()
-    ConfigRepository.__deepcopy__ = _with_the_same_sources  # type: ignore[attr-defined]
-    defaults_list._create_interpolation_map = _choices_to_refer_to  # type: ignore[assignment]
     hydra_version.setbase(VERSION_BASE)
     setup_globals()
     OmegaConf.register_new_resolver("either", lambda first, second: second if first is None else first, replace=True)
     OmegaConf.register_new_resolver("cfg_file", _said_by_file, replace=True)
     OmegaConf.register_new_resolver("slug", lambda text: re.sub(r"[^\w.-]+", "-", str(text)).strip("-"), replace=True)
-
-
-def _with_the_same_sources(repository: ConfigRepository, memo: dict[int, Any]) -> ConfigRepository:
-    """Stands for a deep copy, which Hydra makes for every composition and for every question what a group holds.
-
-    It wants to give the copy other sources; with those that are there it would copy all structured configs there are.
-    """
-    del memo
-    copied = copy.copy(repository)
-    copied.sources = list(repository.sources)
-    return copied
-
-
-def _choices_to_refer_to(overrides: Overrides, defaults: list[InputDefault], self_added: bool) -> DictConfig:
-    """Stands for what Hydra makes for each of the files of a composition, and uses where one refers to a choice."""
-    if not any(one.is_interpolation() for one in defaults):
-        return OmegaConf.create()
-    return _all_choices(overrides, defaults, self_added)
-
-
-_all_choices = defaults_list._create_interpolation_map
 
 
 def _said_by_file(file: str | None, key: str) -> object:
@@ -310,7 +282,7 @@ def config_loader(config_dir: str | Path | None = None) -> ConfigLoader:
         UserError: No such folder.
     """
     prepare_hydra()
-    search_path = create_config_search_path(str(conf_folder()))
+    search_path = search_path_of(conf_folder())
     if config_dir is not None:
         folder = Path(config_dir).resolve()
         if not folder.is_dir():
@@ -319,7 +291,7 @@ def config_loader(config_dir: str | Path | None = None) -> ConfigLoader:
     return ConfigLoader(search_path)
 
 
-def compose(loader: ConfigLoaderImpl, config_name: str, overrides: Sequence[str]) -> DictConfig:
+def compose(loader: AnyLoader, config_name: str, overrides: Sequence[str]) -> DictConfig:
     """The composed configuration, with Hydra's own part under `hydra`. Hydra's exceptions pass through."""
     return loader.load_configuration(config_name, list(overrides), run_mode=RunMode.RUN, from_shell=False)
 

@@ -13,14 +13,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
-from hydra._internal.config_repository import IConfigRepository
-from hydra._internal.core_plugins.file_config_source import FileConfigSource
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.default_element import GroupDefault, ResultDefault
 from hydra.plugins.config_source import ConfigResult
 from hydra.types import RunMode
 from omegaconf import DictConfig
+
+from tuner.config.hydra_internals import FolderSource, HydraLoader, IConfigRepository
 
 Version = tuple[str, int, int, int]
 """Path, time of change, size and number of a file: another one where any of what it says may have changed."""
@@ -30,7 +29,7 @@ _read: dict[tuple[str, Version], bytes] = {}
 _merged: dict[tuple[tuple[str, Version | None], ...], bytes] = {}
 
 
-class ConfigLoader(ConfigLoaderImpl):
+class ConfigLoader(HydraLoader):
     """Reads each file once as long as it does not change, and merges the same choices once."""
 
     def __init__(self, config_search_path: ConfigSearchPath) -> None:
@@ -80,15 +79,16 @@ class ConfigLoader(ConfigLoaderImpl):
         named = [one.value for one in defaults if one.override and str(one.group).removeprefix("/") == other]
         return named[-1] if named and isinstance(named[-1], str) else None
 
-    def _compose_config_from_defaults_list(self, defaults: list[ResultDefault], repo: IConfigRepository) -> DictConfig:
-        read = [(default, repo.load_config(str(default.config_path))) for default in defaults]
+    def merged(self, defaults: list[ResultDefault], repository: IConfigRepository) -> DictConfig:
+        """The configuration that is made of some files; of the same files the one that was made before."""
+        read = [(default, repository.load_config(str(default.config_path))) for default in defaults]
         if not all(_is_known(result) for _, result in read):
-            return super()._compose_config_from_defaults_list(defaults, repo)
+            return super().merged(defaults, repository)
         key = tuple((repr(default), getattr(result, "version", None)) for default, result in read)
         if key not in _merged:
             if len(_merged) >= _MOST_MERGED:
                 _merged.clear()
-            _merged[key] = pickle.dumps(super()._compose_config_from_defaults_list(defaults, repo))
+            _merged[key] = pickle.dumps(super().merged(defaults, repository))
         found: DictConfig = pickle.loads(_merged[key])
         return found
 
@@ -109,9 +109,9 @@ class _Result(ConfigResult):
     version: Version | None = None
 
 
-class _Files(FileConfigSource):
+class _Files(FolderSource):
     def load_config(self, config_path: str) -> ConfigResult:
-        file = os.path.realpath(os.path.join(self.path, self._normalize_file_name(config_path)))
+        file = os.path.realpath(self.file_of(config_path))
         try:
             status = os.stat(file)
         except OSError:

@@ -105,7 +105,7 @@ def parse_sweep(
         overrides[name] = override
     swept = {name: override for name, override in overrides.items() if override.is_sweep_override()}
     for name, override in overrides.items():
-        if name not in swept and _holds_sweep(override._value):
+        if name not in swept and _holds_sweep(override.value()):
             raise UserError(
                 f"{override.input_line}: a sweep inside of a list or mapping is not supported; offer whole values: "
                 f"{override.get_key_element()}=choice([1,2],[3,4])"
@@ -172,7 +172,7 @@ def _holds_sweep(value: object) -> bool:
 
 
 def _parameter(name: str, override: Override) -> Parameter:
-    sweep = override._value
+    sweep = override.value()
     assert isinstance(sweep, Sweep)
     line = str(override.input_line)
     others = sorted(sweep.tags - {"log"})

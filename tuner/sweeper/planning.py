@@ -15,6 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from tuner.config.composing import HYDRA_KEYS
+from tuner.config.hydra_internals import BASIC_LAUNCHER
 from tuner.errors import UserError
 from tuner.executors.building import check_executor
 from tuner.executors.local import pickle_function
@@ -34,8 +35,6 @@ from tuner.sweeper.identity import identity_of, is_made_of_time
 from tuner.sweeper.job import HydraApp, SweepJob, as_hydra_config
 from tuner.sweeper.settings import SweepSettings
 from tuner.trial.messages import JsonDict
-
-BASIC_LAUNCHER = "hydra._internal.core_plugins.basic_launcher.BasicLauncher"
 
 _EACH_ONCE = {"_target_": "optuna.samplers.BruteForceSampler"}
 

@@ -16,6 +16,7 @@ from hydra.core.utils import configure_log
 from hydra.errors import CompactHydraException
 
 from tuner.config.composing import plain_choice
+from tuner.config.hydra_internals import MODULES_OF_A_JOB
 from tuner.errors import UserError
 from tuner.executors.base import Executor
 from tuner.executors.building import make_executor
@@ -38,7 +39,7 @@ from tuner.trial.messages import JsonDict
 
 _log = logging.getLogger(__name__)
 
-_PRELOAD = ("numpy", "hydra._internal.hydra", "hydra._internal.core_plugins.basic_launcher", "tuner.sweeper.job")
+_PRELOAD = ("numpy", *MODULES_OF_A_JOB, "tuner.sweeper.job")
 _SAFE_TO_PRELOAD = ("torch", "torch._dynamo", "tensorflow", "keras", "gymnasium", "pandas", "sklearn")
 """Slow to import, and without threads of their own: the fork server may have them if the application does."""
 
