@@ -111,7 +111,10 @@ def _loading_once() -> Callable[[FileConfigSource, str], ConfigResult]:
 @contextmanager
 def reading_files() -> Iterator[None]:
     """Within `remembering_files`: as `tuner` does it."""
-    with _composing_with(*_PLAIN):
+    with (
+        _composing_with(*_PLAIN),
+        mock.patch.object(config_loader_impl, "create_defaults_list", create_defaults_list),
+    ):
         yield
 
 
@@ -121,7 +124,6 @@ def hydra_alone() -> Iterator[None]:
     with (
         reading_files(),
         mock.patch.object(composing, "ConfigLoader", ConfigLoaderImpl),
-        mock.patch.object(config_loader_impl, "create_defaults_list", create_defaults_list),
     ):
         yield
 

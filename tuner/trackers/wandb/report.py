@@ -35,7 +35,8 @@ def publish_report(summary: StudySummary, project: str, entity: str | None = Non
     _require_package("true")
     if not has_key():
         raise UserError("publish=true needs a W&B account: wandb login, or WANDB_API_KEY; report.html needs neither")
-    from tuner.trackers.wandb.sdk import disable_usage_statistics, wandb_errors
+    from tuner.trackers.wandb.sdk import wandb_errors
+    from tuner.trackers.wandb.wandb_internals import disable_usage_statistics
 
     disable_usage_statistics()
     try:

@@ -1,11 +1,11 @@
 """What `wandb` has to be told and may answer: settings of a run, its tables, the errors it raises."""
 
 import logging
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tuner.support.plain_text import printable_copy
 from tuner.trackers.base import Table
+from tuner.trackers.wandb.wandb_internals import lost_service_errors, server_errors
 
 if TYPE_CHECKING:
     import wandb
@@ -46,33 +46,8 @@ def wandb_errors() -> tuple[type[Exception], ...]:
     """What wandb raises when it, its service process, the server, the disk or an argument is at fault."""
     try:
         import wandb
-        from wandb.sdk.lib.service.service_connection import WandbApiFailedError
-        from wandb.sdk.mailbox.mailbox_handle import ServerResponseError
+
+        of_server = server_errors()
     except ImportError:  # it is not installed, or broken
         return (ImportError,)
-    answers = (wandb.Error, WandbApiFailedError, ServerResponseError)
-    return (*answers, OSError, ValueError, TypeError, *lost_service_errors())
-
-
-def lost_service_errors() -> tuple[type[Exception], ...]:
-    """What it raises when its service process has died, or is being ended."""
-    from wandb.sdk.lib.asyncio_manager import AlreadyJoinedError, RunCancelledError
-    from wandb.sdk.lib.service.service_token import WandbServiceConnectionError
-    from wandb.sdk.mailbox import HandleAbandonedError, MailboxClosedError
-
-    return (
-        ConnectionError,
-        WandbServiceConnectionError,
-        HandleAbandonedError,
-        MailboxClosedError,
-        AlreadyJoinedError,
-        RunCancelledError,
-    )
-
-
-def disable_usage_statistics() -> None:
-    """Does not send how wandb itself is used: a server that does not answer would hold up the end of the process."""
-    with suppress(ImportError):  # inner parts of wandb: they may move
-        from wandb.analytics.opentelemetry.opentelemetry_proxy import disable
-
-        disable()
+    return (wandb.Error, *of_server, OSError, ValueError, TypeError, *lost_service_errors())

@@ -28,13 +28,8 @@ from tuner.trackers.wandb.local import (
     run_id_of,
     without_agent,
 )
-from tuner.trackers.wandb.sdk import (
-    disable_usage_statistics,
-    lost_service_errors,
-    run_settings,
-    table_of,
-    wandb_errors,
-)
+from tuner.trackers.wandb.sdk import run_settings, table_of, wandb_errors
+from tuner.trackers.wandb.wandb_internals import disable_usage_statistics, lost_service_errors
 from tuner.trackers.watchdog import kill_at_exit
 from tuner.trial.messages import JsonDict
 

@@ -1,0 +1,43 @@
+"""One test for each private name of wandb: it says what breaks if the name is gone or means something else."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import wandb
+
+from tuner.trackers.wandb.sdk import wandb_errors
+from tuner.trackers.wandb.wandb_internals import lost_service_errors, server_errors
+
+NAMES = ("WandbServiceConnectionError", "HandleAbandonedError", "MailboxClosedError", "AlreadyJoinedError")
+
+
+@pytest.mark.parametrize("name", ["ServerResponseError", "WandbApiFailedError"])
+def test_server_errors(name: str) -> None:
+    """Errors of a server that refuses: without one of them, it ends the study, or a report in a traceback."""
+    (found,) = (one for one in server_errors() if one.__name__ == name)
+    assert not issubclass(found, wandb.Error), "or it needs no name of its own any more"
+    assert found in wandb_errors()
+
+
+@pytest.mark.parametrize("name", [*NAMES, "RunCancelledError"])
+def test_lost_service_errors(name: str) -> None:
+    """Errors of a lost service process: without one of them, a study ends when that process is killed."""
+    (found,) = (one for one in lost_service_errors() if one.__name__ == name)
+    assert issubclass(found, Exception)
+    assert not issubclass(found, (wandb.Error, ConnectionError)), "or it needs no name of its own any more"
+    assert found in wandb_errors()
+
+
+def test_disable_usage_statistics() -> None:
+    """opentelemetry_proxy.disable: without it, a server that does not answer holds up the end of the process."""
+    code = (
+        "from wandb.analytics.opentelemetry import opentelemetry_proxy as proxy\n"
+        "from tuner.trackers.wandb.wandb_internals import disable_usage_statistics\n"
+        "before = dict(vars(proxy))\n"
+        "disable_usage_statistics()\n"
+        "print([name for name, value in vars(proxy).items() if before.get(name) is not value])\n"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], env=os.environ, capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() != "[]", answer.stderr
