@@ -83,14 +83,14 @@ class ExecutorSource(ConfigSource):
 
     def is_config(self, config_path: str) -> bool:
         """Whether there is such a choice."""
-        group, _, name = self._normalize_file_name(config_path).rpartition("/")
-        return self.is_group(group) and (self._folder() / name).is_file()
+        group, _, _ = config_path.rpartition("/")
+        return self.is_group(group) and (self._folder() / _file_name(config_path)).is_file()
 
     def load_config(self, config_path: str) -> ConfigResult:
         """The choice, without what refers to a configuration of ours."""
         if not self.is_config(config_path):
             raise ConfigLoadError(f"Config not found : {config_path}")
-        config = OmegaConf.load(self._folder() / self._normalize_file_name(config_path).rpartition("/")[2])
+        config = OmegaConf.load(self._folder() / _file_name(config_path))
         if isinstance(config, DictConfig) and "backend" in config:
             config["backend"] = "none"
         return ConfigResult(provider=self.provider, path=self.full_path(), config=config, header={"package": None})
@@ -105,6 +105,11 @@ class ExecutorSource(ConfigSource):
         from tuner.config.composing import conf_folder
 
         return conf_folder() / _EXECUTOR
+
+
+def _file_name(config_path: str) -> str:
+    """The file of a choice, which may be named with or without its ending."""
+    return f"{config_path.rpartition('/')[2].removesuffix('.yaml')}.yaml"
 
 
 class ExecutorSearchPath(SearchPathPlugin):
