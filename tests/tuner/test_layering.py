@@ -87,10 +87,10 @@ INTERNALS = {
 TO_MOVE = {
     "note_rl/agents/pytorch/": ("networks",),
     "note_rl/learners/keras/": (
-        *("adjusted", "coordinating", "holders", "learner", "modes", "noise", "onnx_graph", "packing", "variables"),
-        *("workers", "xla"),
+        *("adjusted", "coordinating", "holders", "layers", "learner", "modes", "noise", "onnx_graph", "packing"),
+        *("variables", "workers", "xla"),
     ),
-    "note_rl/learners/pytorch/": ("adam", "modes", "optimizer_step", "tensors"),
+    "note_rl/learners/pytorch/": ("adam", "layers", "modes", "optimizer_step", "tensors"),
     "note_rl/learners/pytorch/recording/": (
         *("compiled", "graph", "guards", "layers", "nodes", "playback", "products", "whole"),
     ),

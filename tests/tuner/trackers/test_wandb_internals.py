@@ -7,7 +7,12 @@ import wandb
 from wandb.analytics.opentelemetry import opentelemetry_proxy
 
 from tuner.trackers.wandb.sdk import wandb_errors
-from tuner.trackers.wandb.wandb_internals import disable_usage_statistics, lost_service_errors, server_errors
+from tuner.trackers.wandb.wandb_internals import (
+    disable_usage_statistics,
+    lost_service_errors,
+    report_as_json,
+    server_errors,
+)
 
 NAMES = ("WandbServiceConnectionError", "HandleAbandonedError", "MailboxClosedError", "AlreadyJoinedError")
 
@@ -34,3 +39,11 @@ def test_disable_usage_statistics(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opentelemetry_proxy, "_disabled", threading.Event())
     disable_usage_statistics()
     assert opentelemetry_proxy._disabled.is_set()
+
+
+def test_report_as_json() -> None:
+    """Report._to_model: without it, a report cannot be written into a file."""
+    import wandb_workspaces.reports.v2 as reports
+
+    title = json.loads(report_as_json(reports.Report(project="p", title="a study")))["displayName"]
+    assert title == "a study"

@@ -9,6 +9,7 @@ from tuner.results.records import StudySummary
 from tuner.results.verdict import verdict
 from tuner.support.files import atomic_write
 from tuner.trackers.wandb.local import has_key
+from tuner.trackers.wandb.wandb_internals import report_as_json
 
 REPORT_FILE: Final = "report_wandb.json"
 
@@ -67,7 +68,7 @@ def write_report(summary: StudySummary, project: str, entity: str | None, folder
     """
     _require_package("file")
     report = build_report(summary, project, entity or "", look_up=False)
-    text = report._to_model().model_dump_json(by_alias=True, exclude_none=True, indent=2)
+    text = report_as_json(report)
     try:
         atomic_write(folder / REPORT_FILE, text + "\n")
     except OSError as error:

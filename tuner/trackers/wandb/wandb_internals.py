@@ -5,6 +5,10 @@
 """
 
 from contextlib import suppress
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from wandb_workspaces.reports.v2 import Report
 
 
 def server_errors() -> tuple[type[Exception], ...]:
@@ -41,3 +45,8 @@ def disable_usage_statistics() -> None:
         from wandb.analytics.opentelemetry.opentelemetry_proxy import disable
 
         disable()
+
+
+def report_as_json(report: "Report") -> str:
+    """Returns a report as W&B keeps it; its library can only send it."""
+    return cast(str, report._to_model().model_dump_json(by_alias=True, exclude_none=True, indent=2))
