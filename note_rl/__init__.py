@@ -8,14 +8,15 @@ Importing this package imports neither framework; the first use of `RL` or `RL_p
 
 from typing import TYPE_CHECKING, Any
 
+from note_rl.support.formats import VERSION
 from note_rl.training.callbacks import LambdaCallback
 
 if TYPE_CHECKING:
     from note_rl.rl import RL
     from note_rl.rl_pytorch import RL_pytorch
 
-__all__ = ["RL", "LambdaCallback", "RL_pytorch"]
-__version__ = "0.1.0"
+__all__ = ["RL", "LambdaCallback", "RL_pytorch", "__version__"]
+__version__ = VERSION
 
 
 def __getattr__(name: str) -> Any:

@@ -167,5 +167,5 @@ class FrameRing(Ring):
         self._oldest_final, self._num_final, _ = (int(number) for number in state["frames/counts"])
         final = state["frames/final"]
         self._final = np.zeros((max(len(final), 16), *self._pending.shape[1:]), self._pending.dtype)
-        if len(final):  # no episode had ended: files of former versions do not know what a frame looks like
+        if len(final):
             self._final[np.arange(self._oldest_final, self._num_final) % len(self._final)] = final

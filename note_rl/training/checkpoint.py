@@ -1,7 +1,7 @@
 """Checkpoints: one file with named arrays and a JSON head. Reading one never runs code.
 
-The file is in safetensors format. Its metadata hold one entry, `note_rl`: JSON with the format version and what is no
-array (counters, random states), and a checksum of the arrays.
+The file is in safetensors format. Its metadata hold one entry, `note_rl`: JSON with who wrote it
+(`note_rl.support.formats`), what is no array (counters, random states), and a checksum of the arrays.
 
 A checkpoint may also be a folder: a file in the same format for each array, written several at a time, and the head in
 `note_rl.json`.
@@ -26,9 +26,9 @@ from safetensors.numpy import load_file, save_file
 
 from note_rl.errors import CheckpointError
 from note_rl.support.files import atomic_folder, atomic_target
+from note_rl.support.formats import WRITTEN_BY, marked, why_unreadable
 from note_rl.types import Array
 
-VERSION = 1
 _KEY = "note_rl"
 _HEAD_FILE, _SUFFIX = "note_rl.json", ".safetensors"  # in a folder
 _MOST_AT_A_TIME = 8
@@ -92,7 +92,7 @@ def _file_of(number: int, name: str) -> str:
 
 
 def _head_of(arrays: Mapping[str, Array], head: Mapping[str, Any]) -> str:
-    return json.dumps({**head, "version": VERSION, "checksum": _checksum(arrays)})
+    return json.dumps(marked({**head, "checksum": _checksum(arrays)}))
 
 
 def is_checkpoint_folder(path: Path) -> bool:
@@ -174,7 +174,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Array], dic
                 "then writes a file that restore_param() reads"
             ) from error
         raise CheckpointError(f"{source} is damaged or no checkpoint: {error}") from error
-    if "checksum" in head and head["checksum"] != _checksum(arrays):
+    if head.get("checksum") != _checksum(arrays):
         raise CheckpointError(f"{source} is damaged: its arrays are not those that were written")
     return arrays, head
 
@@ -208,10 +208,7 @@ def _read_head(metadata: Mapping[str, str], source: Path) -> dict[str, Any]:
         head: dict[str, Any] = json.loads(metadata[_KEY])
     except json.JSONDecodeError as error:
         raise CheckpointError(f"{source} is damaged: its head is no JSON") from error
-    if not isinstance(head, dict) or not isinstance(head.get("version"), int):
-        raise CheckpointError(f"{source} is damaged: its head names no version")
-    if head["version"] > VERSION:
-        raise CheckpointError(
-            f"{source} has format version {head['version']}, this note_rl reads up to {VERSION}: update note_rl"
-        )
+    why = why_unreadable(head.get(WRITTEN_BY) if isinstance(head, dict) else None)
+    if why is not None:
+        raise CheckpointError(f"cannot read the checkpoint {source}: {why}")
     return head

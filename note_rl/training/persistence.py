@@ -116,7 +116,7 @@ class Persistent:
             if self._settings is not None:
                 check_fits(under("trainer", arrays), self._settings, self._known_num_envs())
         with refusing_damage(Path(path)):
-            history = History.from_state(under("history", arrays), float(head.get("seconds", 0.0)))
+            history = History.from_state(under("history", arrays), float(head["seconds"]))
             saving_record = SavingRecord.from_json(head.get("saving"))
         self._take_parameters(arrays)
         if "trainer" not in head:

@@ -59,8 +59,7 @@ def check_whole(arrays: Mapping[str, Array], head: Any, path: Path) -> None:
         scratch = np.random.default_rng(int(head["seed"])).bit_generator
         for name in ("exploration", "sampling"):
             scratch.state = head["random"][name]
-        if "plateau" in head:  # there was none in earlier versions
-            PlateauWatch(None).take(head["plateau"])
+        PlateauWatch(None).take(head["plateau"])
         numbers = [*head["clock"].values(), *head["recent"]]
         _require(all(np.isfinite(number) for number in numbers), "a count is no number")
         num_envs = len(arrays["collector/episode"])

@@ -124,14 +124,12 @@ class TrainingState:
                 "training goes on, but not bit for bit"
             )
         self.clock = Clock(**head["clock"])
-        self.experience.ahead = int(head.get("ahead", 0))
+        self.experience.ahead = int(head["ahead"])
         self.recent.replace(head["recent"])
-        if "plateau" in head:
-            self.plateau.take(head["plateau"])
+        self.plateau.take(head["plateau"])
         self.exploring.bit_generator.state = head["random"]["exploration"]
         self.sampling.bit_generator.state = head["random"]["sampling"]
-        if "adaptive" in head:
-            self.adaptation.take(head["adaptive"])
+        self.adaptation.take(head["adaptive"])
         heads = enumerate(head.get(SHARDS, ()), 1)
         self.shards = [Snapshot(dict(under(f"{SHARDS}/{rank}", arrays)), one) for rank, one in heads]
 

@@ -308,7 +308,7 @@ class Trainer:
         if isinstance(self.learner, Staged) and "stages" in head:
             others, all_groups = map(int, head["stages"])
             self.learner.resume((others, all_groups))
-            now, then = self.learner.matmul, head.get("matmul", self.learner.matmul)
+            now, then = self.learner.matmul, head["matmul"]
             if then != now:
                 _log.warning(
                     "the checkpoint is of a run whose large products of matrices were taken by %s, and now they are by "

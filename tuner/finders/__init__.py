@@ -20,11 +20,7 @@ __all__ = ["FinderPlace", "LRFinder", "OptFinder", "ParallelFinder"]
 _HOMES = {"LRFinder": "lr", "OptFinder": "optimizer", "ParallelFinder": "parallel", "FinderPlace": "study"}
 
 
-_FORMER = {"Workplace": "FinderPlace"}  # names that scripts may still use
-
-
 def __getattr__(name: str) -> Any:
-    name = _FORMER.get(name, name)
     if name in _HOMES:
         return getattr(importlib.import_module(f"tuner.finders.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'tuner.finders' has no attribute {name!r}")

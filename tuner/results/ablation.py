@@ -192,10 +192,10 @@ class Ablation:
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> "Ablation":
         """The ablation that `dataclasses.asdict` made this of, whatever JSON has made of its tuples."""
-        told = {one.name: content[one.name] for one in fields(cls) if one.name in content}
+        told = {one.name: content[one.name] for one in fields(cls)}
         steps = tuple(AblationStep(_changes(one["changes"]), tuple(one["scores"])) for one in told["steps"])
         left_out = tuple(LeftOut(tuple(one["steps"]), tuple(one["scores"])) for one in told["left_out"])
-        ranges = tuple(map(_range, told.get("ranges", ())))
+        ranges = tuple(map(_range, told["ranges"]))
         return cls(
             **{**told, "steps": steps, "left_out": left_out, "skipped": _changes(told["skipped"]), "ranges": ranges}
             | {name: tuple(told[name]) for name in ("seeds", "default")}

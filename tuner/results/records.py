@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import ClassVar, Final
 
+from note_rl.support.formats import marked, split_mark, why_unreadable
 from tuner.results.ablation import Ablation
 from tuner.results.encoding import decoded, encoded, json_lines
 from tuner.results.scales import ScoreScale
@@ -37,8 +38,6 @@ def numbers_among(values: Iterable[Scalar]) -> list[float]:
     """Those of the values that are numbers; true and false are none."""
     return [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
 
-
-FORMAT_VERSION: Final = 1
 
 _FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """As spreadsheets have them; the last four are the wide forms of the first."""
@@ -223,7 +222,7 @@ class StudySummary:
     Attributes:
         name: of the study.
         metric_name: what `RunRecord.value` measures, in words ("mean of area under the curve and final return").
-        metric: what is typed for it, such as "steps_to_475"; empty in sweeps, and in summaries of before.
+        metric: what is typed for it, such as "steps_to_475"; empty in sweeps.
         env_id: of the environment.
         agent: name of the algorithm.
         backend: torch or keras.
@@ -333,7 +332,7 @@ class StudySummary:
 
     def to_json(self) -> str:
         """The summary as JSON text; `from_json` gives an equal summary back. NaN and infinities survive the trip."""
-        content = {"format": FORMAT_VERSION, **encoded(self)}
+        content = marked(encoded(self))
         lines = ",\n".join(f"{json.dumps(key)}: {json_lines(value)}" for key, value in content.items())
         return f"{{\n{lines}\n}}\n"
 
@@ -345,8 +344,10 @@ class StudySummary:
             ValueError: not a summary, or written by a later version.
         """
         content = json.loads(text)
-        if not isinstance(content, dict) or content.pop("format", None) != FORMAT_VERSION:
-            raise ValueError(f"not a study summary of format {FORMAT_VERSION}")
+        mark, content = split_mark(content if isinstance(content, dict) else {})
+        why = why_unreadable(mark)
+        if why is not None:
+            raise ValueError(f"not a study summary that can be read: {why}")
         content = decoded(content)
         runs = tuple(_run_from(run) for run in content.pop("runs"))
         moments = tuple(Importances(**moment) for moment in content.pop("importance_over_time", ()))

@@ -26,8 +26,8 @@ def best_of(folder: Path) -> Path:
     path = folder / BEST_FILE
     if not path.is_file():
         raise UserError(
-            f"{folder} has no {BEST_FILE}: it was not evaluated yet, or trained with checkpoint.best=false or an "
-            "earlier version; the last weights are there with weights=last"
+            f"{folder} has no {BEST_FILE}: it was not evaluated yet, or trained with "
+            "checkpoint.best=false; the last weights are there with weights=last"
         )
     return path
 

@@ -11,6 +11,7 @@ import yaml
 
 from note_rl.errors import NoteRLError
 from note_rl.support.files import atomic_target
+from note_rl.support.formats import marked
 from note_rl.training.checkpoint import read_checkpoint
 from tuner.config.composing import with_section_defaults, without_reference
 from tuner.config.paths import config_difference, get_path, num_values, set_path
@@ -37,6 +38,7 @@ from tuner.trial.folder import (
     read_times,
     torn_bytes,
 )
+from tuner.trial.foreign import unmarked
 from tuner.trial.messages import JsonDict, Outcome
 
 CONFIG_FILE = "config.yaml"
@@ -56,7 +58,7 @@ def begin(folder: Path, config: Mapping[str, Any]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / CONFIG_FILE).open("x") as file:
-            file.write(_to_yaml(config))
+            file.write(_to_yaml(marked(config)))
         remember(config)
     except FileExistsError:
         check_free(folder)
@@ -170,7 +172,10 @@ def _mapping_in(path: Path, parse: Callable[[str], object]) -> JsonDict:
         raise UserError(f"{path} is no configuration: it holds {_MOST_NODES:,} values and more; {_REMEDY}")
     if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
         raise UserError(f"{path} is damaged: it holds no settings; {_REMEDY}")
-    return content
+    try:
+        return unmarked(content)
+    except ValueError as error:
+        raise UserError(f"cannot read {path}: {error}") from error
 
 
 _MOST_BYTES = 10_000_000
@@ -297,7 +302,7 @@ def continue_with(folder: Path, config: JsonDict) -> None:
             for step, value in reports
         ]
         atomic_write(folder / REPORTS_FILE, "".join(f"{line}\n" for line in lines))
-    atomic_write(folder / CONFIG_FILE, _to_yaml(config))
+    atomic_write(folder / CONFIG_FILE, _to_yaml(marked(config)))
     remember(config)
 
 

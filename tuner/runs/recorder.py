@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
+from note_rl.support.formats import marked
 from tuner.errors import UserError
 from tuner.runs.progress import Progress
 from tuner.runs.stopping import StopRequest
@@ -195,7 +196,7 @@ class RunRecorder:
     def _write_result(self, result: Mapping[str, object]) -> None:
         self._stop.over()
         with unbroken():
-            atomic_write(self._info.folder / RESULT_FILE, json.dumps(result, indent=2) + "\n")
+            atomic_write(self._info.folder / RESULT_FILE, json.dumps(marked(result), indent=2) + "\n")
 
 
 class FunctionRecorder(RunRecorder):

@@ -36,7 +36,6 @@ from tuner.study.storage.reading import RUN_ATTRIBUTE, START_ATTRIBUTE, read_rec
 from tuner.study.storage.store import StudyStore, scales_of
 from tuner.study.sweep.job_registry import other_objectives
 from tuner.study.sweep.study import SWEEP_FOLDER, best_jobs, home_of_sweep
-from tuner.support.passwords import hidden
 from tuner.trial.messages import JsonDict
 
 _ON_ONE_SCALE = "mean over environments (0: random policy, 1: good policy)"
@@ -199,7 +198,7 @@ def _shared(study: optuna.Study) -> JsonDict:
         "versions": definition["versions"],
         "seed": definition["seed"],
         "budget": {words: size for words, size in sizes.items() if size is not None},
-        "study_command": hidden(str(facts.get("command", ""))),  # studies of earlier versions may hold a password
+        "study_command": str(facts.get("command", "")),
         "space": {one["path"]: describe_values(one) for one in space},
         "scales": {one["path"]: axis_kind(one) for one in space},
         **{key: str(facts.get(key, "")) for key in ("sampler", "pruner", "code")},
@@ -254,10 +253,9 @@ def _why_nothing_was_pruned(study: optuna.Study, num_complete: int) -> list[str]
         return []
     if not study.user_attrs.get(attributes.FACTS, {}).get("pruner"):
         return ["Nothing was pruned: pruning is off (pruner=none)."]
-    needed = study.user_attrs.get(attributes.SETTINGS, {}).get("min_trials_to_prune")
-    asked = "" if needed is None else f", {needed} are needed"  # studies of before have not kept it
+    needed = study.user_attrs[attributes.SETTINGS]["min_trials_to_prune"]
     few = f"{counted(num_complete, 'complete run')} {'is' if num_complete == 1 else 'are'}"
-    return [f"Nothing was pruned: {few} too few to judge early scores by{asked}."]
+    return [f"Nothing was pruned: {few} too few to judge early scores by, {needed} are needed."]
 
 
 def _starts(study: optuna.Study) -> dict[str, str]:

@@ -15,8 +15,8 @@ from note_rl.support.files import atomic_target
 FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """No space, no quota, a file as large as this process may write."""
 
-_ASIDE = re.compile(r"\..+\.(?P<pid>\d{1,10})(-\w+)?\.aside")
-"""What `note_rl.support.files.atomic_target` calls it; earlier versions left out the token behind the number."""
+_ASIDE = re.compile(r"\..+\.(?P<pid>\d{1,10})-\w+\.aside")
+"""What `note_rl.support.files.atomic_target` calls it."""
 
 
 def parse_json(text: str | bytes) -> Any:

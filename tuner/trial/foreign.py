@@ -11,6 +11,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_origin
 
+from note_rl.support.formats import split_mark, why_unreadable
 from tuner.support.files import parse_json
 from tuner.support.plain_text import printable
 
@@ -46,6 +47,28 @@ def parse_object(text: str | bytes) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise ValueError(f"expected a JSON object, not {text[:200]!r}")
     return content
+
+
+def parse_marked(text: str | bytes) -> dict[str, Any]:
+    """Reads a JSON object of a file of ours, without the mark of who wrote it.
+
+    Raises:
+        ValueError: See `parse_object`; or a later version wrote it, in a format that this one does not know.
+    """
+    return unmarked(parse_object(text))
+
+
+def unmarked(content: dict[str, Any]) -> dict[str, Any]:
+    """Returns what a file of ours holds without the mark of who wrote it; without a mark it is of the first format.
+
+    Raises:
+        ValueError: A later version wrote it, in a format that this one does not know.
+    """
+    mark, rest = split_mark(content)
+    why = None if mark is None else why_unreadable(mark)
+    if why is not None:
+        raise ValueError(why)
+    return rest
 
 
 def build(kind: Callable[..., _T], content: dict[str, Any]) -> _T:

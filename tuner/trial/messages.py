@@ -9,11 +9,12 @@ types it claims, finite numbers, and texts that are short and plain; all else is
 
 import json
 import math
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal, TypeAlias, get_args
 
+from note_rl.support.formats import marked
 from tuner.support.plain_text import MAX_NAME, MAX_REASON, MAX_TRACEBACK, plain
-from tuner.trial.foreign import build, parse_object
+from tuner.trial.foreign import build, parse_marked
 from tuner.trial.outcomes import Outcome as Outcome  # an outcome is among what they say
 
 JsonDict: TypeAlias = dict[str, Any]
@@ -47,14 +48,6 @@ class TrialInterrupted(BaseException):
         self.reason = reason
 
 
-_FORMER_ENTRIES = {
-    "tuner.training:run_trial": "tuner.runs.training:run_trial",
-    "tuner.functions:run_trial": "tuner.runs.functions:run_trial",
-    "tuner.probe:run_probe": "tuner.runs.probe:run_probe",
-}
-"""What trials called that were made before these modules had rooms."""
-
-
 @dataclass(frozen=True)
 class TrialSpec:
     """One run: a configuration, a seed and a stage of a study.
@@ -84,7 +77,7 @@ class TrialSpec:
 
     def to_json(self) -> str:
         """Returns the text of a trial.json."""
-        return json.dumps(asdict(self), indent=2)
+        return json.dumps(marked(asdict(self)), indent=2)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "TrialSpec":
@@ -93,8 +86,7 @@ class TrialSpec:
         Raises:
             ValueError: The text is not a trial's.
         """
-        found = build(cls, parse_object(text))
-        return replace(found, entry=_FORMER_ENTRIES.get(found.entry, found.entry))
+        return build(cls, parse_marked(text))
 
 
 @dataclass(frozen=True)
@@ -130,7 +122,7 @@ class TrialResult:
 
     def to_json(self) -> str:
         """Returns the text of a result.json."""
-        return json.dumps(asdict(self), indent=2)
+        return json.dumps(marked(asdict(self)), indent=2)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "TrialResult":
@@ -139,7 +131,7 @@ class TrialResult:
         Raises:
             ValueError: The text is not a result's.
         """
-        content = parse_object(text)
+        content = parse_marked(text)
         return build(cls, content | {"outcome": Outcome(str(content.get("outcome")))})
 
 

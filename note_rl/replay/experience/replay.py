@@ -223,7 +223,7 @@ class ReplayExperience:
     def set_state(self, state: Mapping[str, Array]) -> None:
         """Takes over a stored pool."""
         self.buffer.set_state(state)
-        self._since_clearing = int(state.get("since_clearing", 0))
+        self._since_clearing = int(state["since_clearing"])
 
 
 def make_parts(settings: ReplaySettings, view: AgentView) -> Parts:

@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from note_rl.errors import CheckpointError
+from note_rl.support.formats import FORMAT, VERSION
 from note_rl.training import checkpoint
 from note_rl.training.checkpoint import read_checkpoint, write_checkpoint
 
@@ -46,7 +48,15 @@ def test_a_truncated_file_is_refused(tmp_path, keep):
     [
         (None, "not written by note_rl"),
         ({"note_rl": "{"}, "damaged"),
-        ({"note_rl": json.dumps({"version": 99})}, "version 99.*update"),
+        (
+            {"note_rl": json.dumps({"written_by": {"note_rl": "0.9.1", "format": 99}})},
+            r"cannot read the checkpoint .*agent: note-rl 0\.9\.1 wrote it in format 99, and this is note-rl "
+            rf"{re.escape(VERSION)}, which reads formats up to {FORMAT}: pip install 'note-rl>=0\.9\.1'",
+        ),
+        (
+            {"note_rl": json.dumps({"written_by": {"note_rl": "$(reboot)", "format": 99}})},
+            r": a later version of note-rl wrote it in format 99.*: pip install -U note-rl$",
+        ),
     ],
 )
 def test_foreign_and_newer_files_are_refused(tmp_path, metadata, message):
@@ -101,11 +111,11 @@ def test_a_single_wrong_bit_is_noticed(tmp_path):
         read_checkpoint(path)
 
 
-@pytest.mark.parametrize("head", ["[1]", "{}", '{"version": "new"}'])
-def test_a_head_without_a_version_is_refused(tmp_path, head):
+@pytest.mark.parametrize("head", ["[1]", "{}", '{"written_by": {"format": "new"}}', '{"written_by": {"format": true}}'])
+def test_a_head_without_a_format_is_refused(tmp_path, head):
     path = tmp_path / "agent"
     save_file(ARRAYS, path, {"note_rl": head})
-    with pytest.raises(CheckpointError, match="names no version"):
+    with pytest.raises(CheckpointError, match="does not name its format"):
         read_checkpoint(path)
 
 

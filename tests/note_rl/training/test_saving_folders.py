@@ -80,8 +80,8 @@ def test_what_is_damaged_or_leads_elsewhere_is_refused(tmp_path):
     one.symlink_to(elsewhere)
     with pytest.raises(CheckpointError, match="model is damaged: its arrays are not those that were written"):
         read_checkpoint(folder)
-    (folder / "note_rl.json").write_text(json.dumps({"version": 99}))
-    with pytest.raises(CheckpointError, match="format version 99"):
+    (folder / "note_rl.json").write_text(json.dumps({"written_by": {"format": 99}}))
+    with pytest.raises(CheckpointError, match="wrote it in format 99"):
         read_checkpoint(folder)
 
 

@@ -111,7 +111,7 @@ def test_importance_moves_over_training() -> None:
 
 def test_a_run_that_ended_early_does_not_end_what_is_known_of_the_others() -> None:
     made = study()
-    short = {"ending": {"curve": [(0.5, -9.0)]}, "outcome": "diverged"}
+    short = {"ending": {"curve": "[[0.5,-9.0]]"}, "outcome": "diverged"}
     distributions = {name: FloatDistribution(0.0, 1.0) for name in SPACE}
     params = dict.fromkeys(SPACE, 0.5)
     made.add_trial(create_trial(params=params, distributions=distributions, value=-9.0, user_attrs=short))

@@ -62,20 +62,20 @@ def dead_pid() -> int:
 
 
 def test_what_dead_processes_were_writing_is_removed_and_nothing_else(tmp_path: Path, dead_pid: int) -> None:
-    dead = (f".result.json.{dead_pid}.aside", f".checkpoint.safetensors.{dead_pid}-a1b2c3.aside")
+    dead = (f".result.json.{dead_pid}-0f.aside", f".checkpoint.safetensors.{dead_pid}-a1b2c3.aside")
     kept = (
-        f".result.json.{os.getpid()}.aside",
-        f".result.json.{os.getppid()}.aside",
+        f".result.json.{os.getpid()}-0f.aside",
+        f".result.json.{os.getppid()}-0f.aside",
         f".notes.{dead_pid}",
-        f"result.json.{dead_pid}.aside",
+        f"result.json.{dead_pid}-0f.aside",
         ".mine.aside",
         "result.json",
     )
     for name in (*dead, *kept):
         (tmp_path / name).touch()
-    (tmp_path / f".folder.{dead_pid}.aside").mkdir()
+    (tmp_path / f".folder.{dead_pid}-0f.aside").mkdir()
     sweep_unfinished(tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {*kept, f".folder.{dead_pid}.aside"}
+    assert {path.name for path in tmp_path.iterdir()} == {*kept, f".folder.{dead_pid}-0f.aside"}
     sweep_unfinished(tmp_path / "missing")
 
 

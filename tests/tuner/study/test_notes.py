@@ -12,7 +12,6 @@ import pytest
 from tests.tuner.studies import ControllerDied, FakeExecutor, journal, run_study
 from tuner.results.verdict import verdict
 from tuner.study import StudyStore, fill_dashboard, fill_in_missing
-from tuner.study.storage.reading import read_records
 
 
 def served(store: StudyStore) -> dict[str, dict[str, Any]]:
@@ -95,23 +94,6 @@ def test_values_stand_in_the_storage_as_they_are_typed_and_the_winner_is_marked(
         summary.winner_label: {"trial": winner, "values": summary.params_of(f"trial {winner}")}
     }
     assert {one["configuration"] for one in tested} >= {"default", f"trial {winner}"}
-
-
-def test_a_study_of_before_is_read_as_it_was(tmp_path: Path) -> None:
-    summary = run_study(tmp_path)
-    former = [trial for trial in _stored(tmp_path) if trial.user_attrs["outcome"] == "complete"]
-    with StudyStore(f"journal:///{tmp_path}/former.journal") as store:
-        study = store.open("study", "screen")
-        for trial in former:
-            run = summary.stage("screen")[trial.number]
-            kept = {
-                "run": {"label": run.label, "seed": run.seed, "values": dict(run.params)},
-                "outcome": "complete",
-                "ending": {"reason": "", "seconds": 1.0, "curve": [list(point) for point in run.curve]},
-            }
-            study.add_trial(optuna.trial.create_trial(value=trial.value, user_attrs=kept))
-        read = read_records(study, "screen", tmp_path / "studies" / "study")
-    assert read == summary.stage("screen")
 
 
 def texts_of(trial: dict[str, Any]) -> dict[str, str]:

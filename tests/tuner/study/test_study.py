@@ -330,8 +330,8 @@ def test_a_study_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
 def test_a_study_of_a_later_version_is_refused(tmp_path: Path) -> None:
     run_study(tmp_path)
     study = stored(tmp_path)
-    study.set_user_attr("definition", {**study.user_attrs["definition"], "format": 99})
-    with pytest.raises(UserError, match="made by a later version of tuner"):
+    study.set_user_attr("definition", {"format": 99, "versions": {"note-rl": "0.9.1"}, "more": 1})
+    with pytest.raises(UserError, match=r"cannot read study study in .*: note-rl 0\.9\.1 wrote it in format 99"):
         run_study(tmp_path)
 
 

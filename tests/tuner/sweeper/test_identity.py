@@ -194,11 +194,3 @@ def test_a_sweep_with_a_name_is_that_study_or_is_refused(store: StudyStore, tmp_
     with pytest.raises(UserError, match=rf"are in {here.folder}: leave study.folder={elsewhere.folder} out"):
         named_study(store, same, elsewhere)
     assert named_study(store, same, replace(elsewhere, by_clock=True)) == same
-
-
-def test_a_study_of_an_earlier_version_that_kept_no_identity_goes_on_by_its_name(
-    store: StudyStore, tmp_path: Path
-) -> None:
-    ran(store, "s", tmp_path, "a", num_jobs=1)
-    now = replace(definition(), config={"code": {"app.py": "a"}, "job": {"x": 1}})
-    assert named_study(store, now, SweepPlace(tmp_path, by_clock=True)).config == {"code": {"app.py": "a"}}

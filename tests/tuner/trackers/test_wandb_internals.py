@@ -1,5 +1,6 @@
 """One test for each private name of wandb: it says what breaks if the name is gone or means something else."""
 
+import json
 import threading
 
 import pytest

@@ -90,7 +90,7 @@ def decisions_from_json(entries: list[JsonDict]) -> tuple[RungDecision, ...]:
             entry["point"],
             entry["fraction"],
             math.nan if entry["agreement"] is None else entry["agreement"],
-            math.nan if entry.get("bound") is None else entry["bound"],  # studies of before have none
+            math.nan if entry["bound"] is None else entry["bound"],
             entry["enabled"],
         )
         for entry in entries

@@ -59,7 +59,7 @@ def carry_values(trial: optuna.Trial, values: JsonDict) -> None:
 
 
 def carried_values(attributes: JsonDict) -> JsonDict:
-    """The values of a trial by config path; those of older studies and of later stages stand with its run."""
+    """The values of a trial by config path; those of later stages stand with its run."""
     known: JsonDict | None = attributes.get(RUN_ATTRIBUTE, {}).get("values")
     return {path: attributes[path] for path in attributes if path not in _OWN_ATTRIBUTES} if known is None else known
 
@@ -70,13 +70,13 @@ def packed_curve(curve: Sequence[tuple[float, float]]) -> str:
 
 
 def curve_of(ending: JsonDict) -> tuple[tuple[float, float], ...]:
-    """The curve kept with a run's end, packed or as older studies have it."""
-    return _unpacked(ending.get("curve", ()))
+    """The curve kept with a run's end; empty before that."""
+    return _unpacked(ending.get("curve", "[]"))
 
 
 def times_of(ending: JsonDict) -> tuple[tuple[float, float], ...]:
     """The seconds of training until each point of the curve, kept with a run's end where an objective goes by them."""
-    return _unpacked(ending.get(TIMES, ()))
+    return _unpacked(ending.get(TIMES, "[]"))
 
 
 def time_limit_of(ending: JsonDict) -> float:
@@ -84,9 +84,8 @@ def time_limit_of(ending: JsonDict) -> float:
     return float(ending.get(TIME_LIMIT, 0.0))
 
 
-def _unpacked(curve: str | Sequence[Sequence[float]]) -> tuple[tuple[float, float], ...]:
-    points = json.loads(curve) if isinstance(curve, str) else curve
-    return tuple((float(step), float(value)) for step, value in points)
+def _unpacked(curve: str) -> tuple[tuple[float, float], ...]:
+    return tuple((float(step), float(value)) for step, value in json.loads(curve))
 
 
 _OUTCOMES = {TrialState.COMPLETE: Outcome.COMPLETE, TrialState.PRUNED: Outcome.PRUNED, TrialState.FAIL: Outcome.CRASHED}
@@ -122,7 +121,7 @@ def record_of(trial: FrozenTrial, stage: str, folder: Path, others: Sequence[str
         params={path: _as_scalar(value) for path, value in carried_values(attributes).items()},
         outcome=outcome,
         value=values[0] if values else None,
-        reason=plain(str(ending.get("reason", "")), MAX_REASON, OUTPUT_FILE),  # studies of before may have anything
+        reason=plain(str(ending.get("reason", "")), MAX_REASON, OUTPUT_FILE),  # a database may come from anybody
         curve=curve,
         times=times_of(ending),
         time_limit=time_limit_of(ending),

@@ -15,6 +15,7 @@ import sqlalchemy.exc
 from optuna.exceptions import OptunaError
 from optuna.trial import FrozenTrial, TrialState
 
+from note_rl.support.formats import why_too_new
 from tuner.config.kinds import conform
 from tuner.errors import UserError
 from tuner.study.optuna_internals import SCHEMA_VERSION, TABLES
@@ -58,7 +59,10 @@ _DEFINITION = {
     "versions": "dict[str, str]",
 }
 _RUNGS = {"decisions": "list[dict[str, Any]]", "num_trials": "int"}
-_DECISION = {"point": "int", "fraction": "float", "agreement": "float | None", "enabled": "bool"}
+_DECISION = {
+    **{"point": "int", "fraction": "float", "enabled": "bool"},
+    **dict.fromkeys(("agreement", "bound"), "float | None"),
+}
 _OWNER = {"host": "str", "pid": "int | None", "folder": "str"}
 _ABLATION = {
     "winner": "str",
@@ -66,6 +70,7 @@ _ABLATION = {
     "default": "list[float]",
     "steps": "list[dict[str, Any]]",
     "left_out": "list[dict[str, Any]]",
+    "ranges": "list[dict[str, Any]]",
     "skipped": "list[dict[str, Any]]",
     "num_runs": "int",
     "num_failed": "int",
@@ -86,12 +91,12 @@ _TRIAL = {
     "environments": "dict[str, dict[str, Any]]",
 }
 _RUN = {"seed": "int"}
-_DESCRIBED = {"label": "str", "values": "dict[str, Any]"}  # of screening runs in older studies only
+_DESCRIBED = {"label": "str", "values": "dict[str, Any]"}
 _RUN_OF_STAGE = {**_RUN, **_DESCRIBED, "config": "dict[str, Any]"}
 _JOB = {**_RUN, **_DESCRIBED, "subdir": "str", "overrides": "list[str]"}
 _ATTEMPT = {"outcome": _AN_OUTCOME, "reason": "str", "seconds": "float"}
-_ENDING = {"reason": "str", "seconds": "float", "curve": "str | list"}
-_TIMED = {"times": "str | list", "time_limit": "float"}
+_ENDING = {"reason": "str", "seconds": "float", "curve": "str"}
+_TIMED = {"times": "str", "time_limit": "float"}
 _PART = {**_ENDING, "outcome": _AN_OUTCOME, "value": "float | None"}
 _PART_BEGUN = {"attempts": "list[dict[str, Any]]"}
 _SCALE = {"random": "float", "good": "float"}
@@ -170,6 +175,7 @@ def check_study(study: optuna.Study, address: str) -> None:
     with readable(address):
         kept, trials = study.user_attrs, study.get_trials(deepcopy=False)
         name, directions = study.study_name, study.directions
+    _check_format(kept.get("definition"), f"study {name} in {address}")
     try:
         _check(kept, _STUDY, required=False)
         if "definition" in kept:
@@ -188,6 +194,14 @@ def check_study(study: optuna.Study, address: str) -> None:
                 _check_trial(trial, run, len(directions), is_stage="/" in name)
     except UserError as error:
         raise _damaged(f"study {name} in {address}", str(error)) from error
+
+
+def _check_format(definition: object, what: str) -> None:
+    """Refuses what a later version wrote, before it is taken for damaged; all else is for `_check_definition`."""
+    if isinstance(definition, dict) and isinstance(definition.get("versions"), dict):
+        why = why_too_new(definition.get("format"), definition["versions"].get("note-rl"))
+        if why is not None:
+            raise UserError(f"cannot read {what}: {why}")
 
 
 @contextmanager
@@ -216,8 +230,7 @@ def _check_ablation(ablation: JsonDict) -> None:
     num_seeds = len(ablation["seeds"])
     if num_seeds < 2 or not ablation["steps"] or any(len(one) != num_seeds for one in scores):
         raise UserError("its ablation has not one score for each seed")
-    _check(ablation, {"ranges": "list[dict[str, Any]]"}, required=False)
-    for one in ablation.get("ranges", ()):
+    for one in ablation["ranges"]:
         _check(one, _RANGE)
         for checked in one["checked"]:
             _check(checked, _CHECKED)
@@ -230,7 +243,6 @@ def _check_trial(trial: FrozenTrial, run: Mapping[str, str], num_objectives: int
     _check(kept, _TRIAL, required=False)
     if "run" in kept or is_stage:
         _check(kept.get("run", {}), run)
-        _check(kept.get("run", {}), _DESCRIBED, required=False)
     parts = kept.get("environments", {})
     for attempt in (*kept.get("attempts", ()), *(one for part in parts.values() for one in part.get("attempts", ()))):
         _check(attempt, _ATTEMPT)
@@ -242,7 +254,7 @@ def _check_trial(trial: FrozenTrial, run: Mapping[str, str], num_objectives: int
         if ending is not None:
             _check(ending, _ENDING)
             _check(ending, _TIMED, required=False)
-            if not (_is_curve(ending["curve"]) and _is_curve(ending.get("times", []))):
+            if not all(_is_curve(ending[key]) for key in ("curve", "times") if key in ending):
                 raise UserError("its curve is not made of points")
     if trial.state is TrialState.COMPLETE and len(trial.values or ()) != num_objectives:
         raise UserError("it has no score")
@@ -251,10 +263,10 @@ def _check_trial(trial: FrozenTrial, run: Mapping[str, str], num_objectives: int
         raise UserError("candidate or seed is missing")
 
 
-def _is_curve(kept: str | list[object]) -> bool:
-    """Whether it is a list of points, packed into a text or as older studies have it."""
+def _is_curve(kept: str) -> bool:
+    """Whether it is a list of points, packed into a text."""
     try:
-        curve = parse_json(kept) if isinstance(kept, str) else kept
+        curve = parse_json(kept)
     except ValueError:
         return False
     return isinstance(curve, list) and all(map(_is_point, curve))

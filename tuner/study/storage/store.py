@@ -16,6 +16,7 @@ from optuna.pruners import BasePruner, NopPruner
 from optuna.samplers import BaseSampler, RandomSampler
 from optuna.storages import BaseStorage, RDBStorage
 
+from note_rl.support.formats import FORMAT
 from tuner.config.composing import with_section_defaults
 from tuner.config.paths import config_difference
 from tuner.errors import UserError
@@ -33,9 +34,6 @@ from tuner.support.names import did_you_mean
 from tuner.support.passwords import shown
 from tuner.support.revision import code_revision
 from tuner.trial.messages import JsonDict
-
-FORMAT = 1
-"""Of what is kept with a study; raised when an older version could not go on with it."""
 
 DEFINITION = "definition"
 SETTINGS = "settings"
@@ -204,10 +202,6 @@ def _check_ours(study: optuna.Study, url: str) -> JsonDict:
             f"the study {study.study_name} in {url} was not made by tuner: "
             "choose another name (study.name=...) or storage.url"
         )
-    if definition["format"] > FORMAT:
-        raise UserError(
-            f"the study {study.study_name} was made by a later version of tuner: upgrade, or choose another study.name"
-        )
     return definition
 
 
@@ -323,7 +317,7 @@ def settings_to_json(definition: StudyDefinition) -> JsonDict:
 
 def _check_continues(before: JsonDict, definition: StudyDefinition) -> None:
     other = f"or begin another study with study.name={definition.name}-2"
-    if before.get("agent", definition.agent) != definition.agent:
+    if before["agent"] != definition.agent:
         raise UserError(
             f"study {definition.name} is one of {before['agent']}, and this is {definition.agent}.\n"
             f"go back to that, {other}"
@@ -335,7 +329,6 @@ def _check_continues(before: JsonDict, definition: StudyDefinition) -> None:
             f"go back to that, {other}"
         )
     now = describe(definition)
-    before = {"over_seeds": "mean", "others": [], **before}  # studies from before there was a choice
     judged = ("seed", "metric", "others", "over_seeds", "evolution")
     before, now = ({"evolution": None, **one, **_plain(one.get("evolution"))} for one in (before, now))
     changed = [f"{key} was {before[key]} and is {now[key]}" for key in judged if before[key] != now[key]]
@@ -365,7 +358,7 @@ def _other_environments(before: JsonDict, now: JsonDict) -> list[str]:
 
 def _plain(evolution: JsonDict | None) -> JsonDict:
     """As it comes back from a storage."""
-    return {} if evolution is None else {"evolution": {"explore": "perturb", **json.loads(json.dumps(evolution))}}
+    return {} if evolution is None else {"evolution": json.loads(json.dumps(evolution))}
 
 
 def _listed(lines: list[str], limit: int = 4) -> str:

@@ -9,7 +9,7 @@ import optuna
 
 from tuner.errors import UserError
 from tuner.study.definition import StudyDefinition
-from tuner.study.storage.store import StudyStore, check_continues, settings_begun_with
+from tuner.study.storage.store import StudyStore, check_continues
 from tuner.study.sweep.study import folder_of_sweep
 
 
@@ -34,9 +34,6 @@ class SweepPlace:
 def named_study(store: StudyStore, definition: StudyDefinition, place: SweepPlace) -> StudyDefinition:
     """The sweep as the study of its name, which somebody gave it.
 
-    Returns:
-        The definition; of a study that an earlier version began, without what that did not write down.
-
     Raises:
         UserError: Its jobs are in another folder than the one asked for.
     """
@@ -48,8 +45,8 @@ def named_study(store: StudyStore, definition: StudyDefinition, place: SweepPlac
             f"the jobs of study {definition.name} are in {folder_of_sweep(study, place.folder)}: leave "
             f"study.folder={place.folder} out, or begin another study with study.name={definition.name}-2"
         )
-    check_continues(study, _as_known_to(study, definition), store.url)
-    return _as_known_to(study, definition)
+    check_continues(study, definition, store.url)
+    return definition
 
 
 def unnamed_study(
@@ -95,8 +92,3 @@ def _family(store: StudyStore, name: str) -> Iterator[tuple[str, optuna.Study]]:
 def _is_open(study: optuna.Study, total: int) -> bool:
     trials = study.get_trials(deepcopy=False)
     return len(trials) < total or not all(trial.state.is_finished() for trial in trials)
-
-
-def _as_known_to(study: optuna.Study, definition: StudyDefinition) -> StudyDefinition:
-    begun_with = settings_begun_with(study)
-    return replace(definition, config={key: value for key, value in definition.config.items() if key in begun_with})
