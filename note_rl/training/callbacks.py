@@ -15,13 +15,51 @@ class Callback:
     Training stops at the end of the running phase (an episode, a rollout, `train_freq` steps), so that nothing is left
     half done. Any object with some of these methods will do as well; hooks may leave out trailing arguments.
 
+    A class that counts, or remembers anything else from one hook to the next, defines `get_state` and `set_state`. Its
+    state then stands in checkpoints, and a resumed run is the undisturbed one for it, too:
+
+        class Count(Callback):
+            num_phases = 0
+
+            def on_phase_end(self, phase, logs):
+                self.num_phases += 1
+
+            def get_state(self):
+                return {"num_phases": self.num_phases}
+
+            def set_state(self, state):
+                self.num_phases = state["num_phases"]
+
     Attributes:
         changes_parameters: Whether hooks may set parameters of the agent by hand. They are then read again before the
             next action; a class that never does so saves that by False.
+        writes_checkpoints: Whether hooks save the agent. They are then called after those of all other callbacks, whose
+            states are so of the same moment as the agent's.
     """
 
     agent: Any = None
     changes_parameters: bool = True
+    writes_checkpoints: bool = False
+
+    def get_state(self) -> Mapping[str, Any]:
+        """Returns what `set_state` needs to go on from here; asked for once when training begins, and at each save().
+
+        Returns:
+            By name, arrays of numbers (any shape), or None, numbers, texts, and lists and dicts of these. It is stored
+            under the name of the class, with a number behind it if several of one class are passed.
+        """
+        return {}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Goes on from a stored state.
+
+        Called when train() begins for the first time after restore(), after `set_agent` and before `on_train_begin`. So
+        it is where training itself goes on: a run that is resumed, a trial that goes on, and a member of a population
+        that continues from a copy of another one, which has the state of the run that was copied.
+
+        Args:
+            state: What `get_state` returned; a number of NumPy comes back as an array [].
+        """
 
     def set_agent(self, agent: Any) -> None:
         """Called once, before training begins."""
@@ -89,13 +127,14 @@ class LambdaCallback(Callback):
 
 
 class Hooks:
-    """Calls the hooks of several callbacks, in order; those that nobody defined cost nothing.
+    """Calls the hooks of several callbacks, in order, those that save last; those that nobody defined cost nothing.
 
     Attributes:
         parameters_may_have_changed: Whether a hook was called that may have set parameters; lowered by the reader.
     """
 
     def __init__(self, callbacks: Sequence[Any], agent: Any) -> None:
+        callbacks = sorted(callbacks, key=lambda one: bool(getattr(one, "writes_checkpoints", False)))
         for callback in callbacks:
             if hasattr(callback, "set_agent"):
                 callback.set_agent(agent)

@@ -11,6 +11,7 @@ from note_rl.errors import CheckpointError
 from note_rl.learners.base import Learner, check_state
 from note_rl.settings import Settings
 from note_rl.support.checking import checked_arguments
+from note_rl.training.callback_states import CALLBACKS, CallbackStates, check_callbacks
 from note_rl.training.checkpoint import read_checkpoint, write_checkpoint
 from note_rl.training.plotting import History
 from note_rl.training.restoring import SHARDS, check_fits, check_whole, refusing_damage, reseeded
@@ -46,6 +47,7 @@ class Persistent:
         self._settings: Settings | None = None
         self._trainer: Trainer | None = None
         self._restored: Snapshot | None = None
+        self._callback_states: CallbackStates | None = None  # of the last train()
         self.reward_moments: dict[str, Array] = {}
         self._history = History()
         self._saving_record = SavingRecord([])
@@ -98,7 +100,8 @@ class Persistent:
     def restore(self, path: str | os.PathLike[str], reseed: int | None = None) -> None:
         """Takes over what save() wrote. Parameters at once, the rest when train() is called next.
 
-        What set() was told by then must fit; what only train() or a later set() says is compared by train().
+        What set() was told by then must fit; what only train() or a later set() says is compared by train(), which also
+        gives callbacks their states (`note_rl.training.callbacks.Callback.get_state`).
 
         Args:
             path: The file.
@@ -116,15 +119,16 @@ class Persistent:
             if self._settings is not None:
                 check_fits(under("trainer", arrays), self._settings, self._known_num_envs())
         with refusing_damage(Path(path)):
-            history = History.from_state(under("history", arrays), float(head["seconds"]))
+            history = History.from_state(under("history", arrays), float(head.get("seconds", 0.0)))
             saving_record = SavingRecord.from_json(head.get("saving"))
+            check_callbacks(head.get(CALLBACKS, {}))
         self._take_parameters(arrays)
         if "trainer" not in head:
             _log.warning("%s holds parameters only: counts, optimizer and replay pool start anew", path)
         if self._trainer is not None:
             self._trainer.close()
             self._trainer = None
-        self._history, self._saving_record = history, saving_record
+        self._history, self._saving_record, self._callback_states = history, saving_record, None
         if reseed is not None and "trainer" in head:
             head = {**head, "trainer": reseeded(head["trainer"], reseed)}
         self._restored = Snapshot(arrays, head) if "trainer" in head else None
@@ -171,15 +175,18 @@ class Persistent:
             if normaliser is not None:
                 arrays.update(nested(_REWARDS, normaliser.moments.get_state()))
             return Snapshot(arrays, head)
-        head["saving"] = self._saving_record.to_json()
+        head |= {"saving": self._saving_record.to_json(), CALLBACKS: {}}
         head["seconds"] = self._history.seconds
         arrays.update(nested("history", self._history.get_state()))
         if self._trainer is not None:
             trainer_arrays, head["trainer"] = self._trainer.get_state(options.with_experience)
             arrays.update(nested("trainer", trainer_arrays))
+            if self._callback_states is not None:
+                of_callbacks, head[CALLBACKS] = self._callback_states.get_state()
+                arrays.update(of_callbacks)
         elif self._restored is not None:  # restored, not trained since: what was restored goes on
             arrays.update({name: values for name, values in self._restored.arrays.items() if _waits(name)})
-            head["trainer"] = self._restored.head["trainer"]
+            head |= {name: self._restored.head[name] for name in ("trainer", CALLBACKS) if name in self._restored.head}
         return Snapshot(arrays, head)
 
     def _take_over_restored(self, trainer: Trainer) -> None:
@@ -209,7 +216,7 @@ class Persistent:
 
 def _waits(name: str) -> bool:
     """Whether an array of a restored file is not taken over before train() is called."""
-    return name.startswith(("learner/", "trainer/")) and not name.startswith(_PARAMETERS)
+    return name.startswith(("learner/", "trainer/", f"{CALLBACKS}/")) and not name.startswith(_PARAMETERS)
 
 
 def restore_param(path: str | os.PathLike[str]) -> dict[str, Array]:

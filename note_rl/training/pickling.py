@@ -23,7 +23,7 @@ from note_rl.learners.base import check_state
 from note_rl.optimizers.recipe import recipes_of
 from note_rl.training.saving import SavingOptions, Snapshot
 
-_MADE_ANEW = ("_learner", "_trainer", "_restored", "_measured", "_adapted", "_predictor")
+_MADE_ANEW = ("_learner", "_trainer", "_restored", "_measured", "_adapted", "_predictor", "_callback_states")
 
 
 class _OfTheFramework(Exception):  # noqa: N818 (a finding, not an error)

@@ -159,6 +159,7 @@ class Saver(Callback):
     """
 
     changes_parameters = False
+    writes_checkpoints = True
 
     def __init__(
         self,

@@ -18,6 +18,7 @@ from note_rl.learners.peers import Alone
 from note_rl.settings import Budget, ReplaySettings, RolloutSettings, Settings
 from note_rl.settings.distributed import Feeding
 from note_rl.support.checking import Count, checked_arguments
+from note_rl.training.callback_states import CallbackStates
 from note_rl.training.callbacks import Hooks
 from note_rl.training.distributing import Leader, Ranks, follow
 from note_rl.training.feeding import Feed
@@ -108,10 +109,15 @@ class Trainable(Declared, Persistent):
                 in_background=options.parallel_training_and_save,
                 as_folder=options.parallel_dump,
             )
+            restored = self._restored
             trainer = self._ready_trainer(optimizer, options)
             progress = ProgressLines(budget, 10 if options.p is None else options.p)
             with self._saving(saving, trainer) as savers:
-                hooks = Hooks([*callbacks, *options.callbacks, progress, *savers], self)
+                told = [*callbacks, *options.callbacks]
+                hooks = Hooks([*told, progress, *savers], self)
+                self._callback_states = CallbackStates(told)
+                if restored is not None:
+                    self._callback_states.set_state(restored.arrays, restored.head)
                 return trainer.run(budget, hooks, self._history, options.num_store)
 
     def _train_as_one_of(  # noqa: PLR0913

@@ -200,6 +200,7 @@ class EvaluationGrid(Callback):
     """
 
     changes_parameters = False
+    writes_checkpoints = True
 
     def __init__(
         self, run: BuiltRun, checkpoint: Checkpoint, best: BestWeights, places: EvaluationPlaces, reporter: Reporter
