@@ -7,19 +7,37 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 
 from note_rl.environments.normalise import ObservationNormaliser
-from note_rl.types import Array, FloatArray
+from note_rl.learners.declarations import is_recurrent
+from note_rl.learners.recurrence import RecurrentState
+from note_rl.types import Array, BoolArray, FloatArray
 
 Act = Callable[[Array], FloatArray]
+Answers = Callable[[Array, BoolArray], FloatArray]
+"""(observations [E, *obs], which are the first of their episode [E]) -> answers [E, ...]."""
 
 
 class ActingLearner(Protocol):
     """The part of a `Learner` that acting needs."""
 
-    def act(self, obs: Array) -> FloatArray:
-        """Answers [E, ...] of the agent to observations [E, *obs]."""
+    def act(
+        self, obs: Array, state: RecurrentState | None = None, episode_start: BoolArray | None = None
+    ) -> FloatArray:
+        """Answers [E, ...] of the agent to observations [E, *obs]; see `note_rl.learners.base.Learner.act`."""
 
     def act_one(self, obs: Array, agent_index: int) -> FloatArray:
         """Answers [E, ...] of one agent among several."""
+
+
+def answers_of(act: Act, state: RecurrentState) -> Answers:
+    """Returns how to ask for answers, given which observations begin an episode.
+
+    Args:
+        act: A `PolicyRunner`, or any function.
+        state: Of the environments, which is kept here from step to step if the agent is recurrent.
+    """
+    if isinstance(act, PolicyRunner) and act.is_recurrent:
+        return lambda obs, starts: act(obs, state, starts)
+    return lambda obs, starts: act(obs)
 
 
 SomeLearner = TypeVar("SomeLearner", bound=ActingLearner)
@@ -36,9 +54,22 @@ class PolicyRunner(Generic[SomeLearner]):
     normaliser: ObservationNormaliser
     multi_agent: bool = False
 
-    def __call__(self, obs: Array) -> FloatArray:
-        """The answers."""
+    @property
+    def is_recurrent(self) -> bool:
+        """Whether answers depend on a state, which then comes with each call."""
+        return is_recurrent(type(getattr(self.learner, "agent", None)))
+
+    def __call__(
+        self, obs: Array, state: RecurrentState | None = None, episode_start: BoolArray | None = None
+    ) -> FloatArray:
+        """The answers.
+
+        Args:
+            obs: What the environments show. [E, *obs]
+            state: Of a recurrent agent; changed here. See `note_rl.learners.declarations.Declared.initial_state`.
+            episode_start: Which observations are the first of their episode. [E]
+        """
         seen = self.normaliser(obs)
         if not self.multi_agent:
-            return self.learner.act(seen)
+            return self.learner.act(seen) if state is None else self.learner.act(seen, state, episode_start)
         return np.stack([self.learner.act_one(seen[:, i], i) for i in range(seen.shape[1])], axis=1)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from note_rl.collect.acting import Act
+from note_rl.collect.acting import Act, answers_of
 from note_rl.collect.base import Collecting
 from note_rl.collect.contract import check_allowed, check_answers
 from note_rl.collect.rows import Rows
@@ -12,6 +12,7 @@ from note_rl.environments import Environments
 from note_rl.environments.frames import FrameStack
 from note_rl.environments.observations import all_finite, check_finite, check_return
 from note_rl.errors import CheckpointError
+from note_rl.learners.recurrence import RecurrentState
 from note_rl.policy import Policy
 from note_rl.settings import Settings
 from note_rl.types import Array, Episode, FloatArray, Steps, nested, under
@@ -45,6 +46,7 @@ class Collector(Collecting):
         policy.bind(envs.action_space, len(envs))
         self._frames = FrameStack(frame_stack)
         self._keep_answers = keep_answers
+        self._recurrent = RecurrentState()
         self._rows = Rows(len(envs))
         self._starts = np.ones(len(envs), np.bool_)  # where the next step is the first of an episode
         self._return = np.zeros(len(envs))
@@ -69,9 +71,10 @@ class Collector(Collecting):
             The steps taken [T, E] and the episodes that ended in them, in order.
         """
         rows, envs, policy = self._rows, self.envs, self.policy
+        answers_to = answers_of(act, self._recurrent)
         episodes: list[Episode] = []
         while len(rows) < num_steps if num_steps is not None else not (episodes and len(rows)):
-            scores = act(self._frames.show(envs.obs, self._starts))
+            scores = answers_to(self._frames.show(envs.obs, self._starts), self._starts)
             if not self._answers_seen:
                 check_answers(scores, self.num_envs, policy, envs.action_space)
                 self._answers_seen = True
@@ -133,6 +136,7 @@ class Collector(Collecting):
             "starts": self._starts,
             **nested("policy", self.policy.get_state()),
             **nested("frames", self._frames.get_state()),
+            **nested("recurrent", self._recurrent.arrays or {}),
             **self.envs.get_state(),
         }
 
@@ -150,6 +154,7 @@ class Collector(Collecting):
         self._frames.set_state(under("frames", state))
         exact = self.envs.set_state(state)
         num_envs = len(self.envs)
+        self._recurrent = RecurrentState((exact and under("recurrent", state)) or None)
         self._return = np.array(state["return"]) if exact else np.zeros(num_envs)
         self._length = np.array(state["length"]) if exact else np.zeros(num_envs, np.int64)
         self._starts = np.array(state["starts"]) if exact else np.ones(num_envs, np.bool_)

@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 
 from note_rl.errors import AgentContractError, SettingsError, about_shapes
-from note_rl.learners.declarations import has_loss, updates_itself
+from note_rl.learners.declarations import has_loss, is_recurrent, updates_itself
 from note_rl.learners.own_updates import check_own_update
 from note_rl.policy import Policy
 from note_rl.types import Array, BoolArray, FloatArray
@@ -71,7 +71,12 @@ def check_calls(agent: Any, names: Collection[str], several: bool) -> None:
         method, calls = getattr(agent, name, None), _CALLS[name]
         if not callable(method):
             continue
-        calls = (("s", "i"),) if several and name == "action" else calls
+        if name == "action" and is_recurrent(type(agent)):
+            if several:
+                raise AgentContractError(f"{type(agent).__name__} has a state (initial_state), which is for one agent")
+            calls = (("s", "state"),)
+        elif name == "action" and several:
+            calls = (("s", "i"),)
         try:
             signature = inspect.signature(method)
         except (ValueError, TypeError):  # some that are not written in Python do not tell

@@ -7,17 +7,18 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
+from note_rl.collect.acting import Act, answers_of
 from note_rl.collect.contract import check_answers
 from note_rl.environments import Environments, EnvLike, VectorEnvironment, as_factory, flat_observations, for_evaluation
 from note_rl.environments.frames import FrameStack
 from note_rl.environments.long_episodes import limited
 from note_rl.environments.observations import check_finite, check_return
+from note_rl.learners.recurrence import RecurrentState
 from note_rl.policy import Policy, default_policy
 from note_rl.seeding import generator
 from note_rl.support.checking import checked
 from note_rl.types import Array, BoolArray, Evaluation, FloatArray
 
-Act = Callable[[Array], FloatArray]
 # (what E environments show [E, *obs], whether it is the first of an episode [E]) -> actions [E] or [E, A]; where they
 # tell which actions they allow, and it takes a third argument: also that, [E, A]
 Choose = Callable[..., Array]
@@ -40,10 +41,12 @@ class Greedy:
     Attributes:
         policy: What chooses.
         frame_stack: Frames shown together.
+        state: Of a recurrent agent, from one call to the next.
     """
 
     def __init__(self, act: Act, policy: Policy | None, action_space: Any, frame_stack: int = 1) -> None:
-        self._act = act
+        self.state = RecurrentState()
+        self._answers_to = answers_of(act, self.state)
         self.policy = default_policy(action_space) if policy is None else policy
         self.policy.use_space(action_space)
         self._action_space = action_space
@@ -59,7 +62,7 @@ class Greedy:
             starts: Whether that is the first observation of an episode. [E]
             action_mask: Which actions are allowed there; None: all. [E, A]
         """
-        answers = self._act(self._frames.show(obs, starts))
+        answers = self._answers_to(self._frames.show(obs, starts), starts)
         if not self._answers_seen:
             check_answers(answers, len(obs), self.policy, self._action_space)
             self._answers_seen = True

@@ -1,6 +1,7 @@
 """A trained agent as one uses it: observations in, actions out."""
 
 import copy
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
@@ -9,12 +10,14 @@ from gymnasium import spaces
 from gymnasium.vector.utils import batch_space, iterate
 
 from note_rl.adaptive.scheduled import ScheduledValues, owners
-from note_rl.collect.acting import PolicyRunner
-from note_rl.collect.evaluation import Choose
+from note_rl.collect.acting import PolicyRunner, answers_of
+from note_rl.collect.evaluation import Greedy
 from note_rl.environments import Env, as_the_space_has_it, flat_observations
 from note_rl.environments.frames import FrameStack
 from note_rl.environments.observations import ObservationReader, check_finite
 from note_rl.errors import EnvironmentMismatchError
+from note_rl.learners.declarations import is_recurrent
+from note_rl.learners.recurrence import RecurrentState, State, check_given
 from note_rl.policy import exploration
 from note_rl.types import Array, BoolArray
 
@@ -26,6 +29,9 @@ class Exploring:
         agent: Whose policy is copied.
         action_space: Of one environment.
         rng: Of exploration.
+
+    Attributes:
+        state: Of a recurrent agent, from one call to the next.
     """
 
     def __init__(self, agent: Any, action_space: Any, rng: np.random.Generator) -> None:
@@ -33,7 +39,9 @@ class Exploring:
         self._agent, self._action_space, self._rng = agent, action_space, rng
         self._policy = copy.deepcopy(exploration(settings.policy, None, per_agent=settings.multi_agent))
         agent.learner.actor.parameters_changed()  # by anybody, since it acted last
-        self._act = PolicyRunner(agent.learner, agent.obs_normaliser, settings.multi_agent)
+        self.state = RecurrentState()
+        act = PolicyRunner(agent.learner, agent.obs_normaliser, settings.multi_agent)
+        self._answers_to = answers_of(act, self.state)
         self._frames = FrameStack(settings.experience.frame_stack)
         self._is_bound = False
 
@@ -42,7 +50,7 @@ class Exploring:
         if not self._is_bound:
             self._bind(len(obs))
         self._policy.reset(np.flatnonzero(starts))
-        answers = self._act(self._frames.show(obs, starts))
+        answers = self._answers_to(self._frames.show(obs, starts), starts)
         if action_mask is not None:
             answers = self._policy.masked(answers, action_mask)
         return self._policy.for_env(self._policy.select(answers, self._rng))
@@ -77,20 +85,23 @@ class Predictor:
         self._agent, self._rng = agent, rng
         self._name = "the environment" if env.spec is None else env.spec.id
         self._flat = flat_observations(env)
-        self._acting: dict[bool, Choose] = {}  # by whether without exploration
+        self._acting: dict[bool, Greedy | Exploring] = {}  # by whether without exploration
         self._num = 0  # observations in the last call
+        self._is_recurrent = is_recurrent(type(agent))
 
     def __call__(
         self,
         observation: Any,
+        state: Mapping[str, Array] | None,
         episode_start: Array | bool | None,
         deterministic: bool,
         action_masks: Array | None = None,
-    ) -> Array:
-        """Actions for one observation, or for several stacked along a first axis.
+    ) -> tuple[Array, State | None]:
+        """Actions for one observation, or for several stacked along a first axis, and the state behind them.
 
         Args:
             observation: Of `observation_space`, or [E, ...] of E of them.
+            state: Of a recurrent agent, as the last call has returned it; None: episodes begin.
             episode_start: Which are the first of their episode, one or [E]; None: the first call begins one, later
                 ones go on with it.
             deterministic: Without exploration; False: exploring as at the end of training.
@@ -98,6 +109,7 @@ class Predictor:
 
         Raises:
             EnvironmentMismatchError: Observations of another shape.
+            SettingsError: A state of another shape.
         """
         obs, is_single = self._batch(observation)
         check_finite(self._name, obs)
@@ -109,16 +121,21 @@ class Predictor:
         told = not began if episode_start is None else episode_start
         starts = np.broadcast_to(np.asarray(told, np.bool_), (len(obs),)).copy()
         masks = () if action_masks is None else (np.asarray(action_masks, np.bool_).reshape(len(obs), -1),)
-        actions = self._acting[deterministic](obs, starts, *masks)
-        actions = as_the_space_has_it(actions, self.action_space)
+        acting = self._acting[deterministic]
+        if self._is_recurrent:
+            if state is not None:
+                check_given(self._agent, len(obs), state)
+            acting.state.arrays = None if state is None else dict(state)
+            starts &= episode_start is not None or state is None
+        actions = as_the_space_has_it(acting(obs, starts, *masks), self.action_space)
         if not is_single:
-            return actions
+            return actions, acting.state.arrays
         action: Array = actions[0, ...] if isinstance(self.action_space, spaces.Box) else actions[0]
-        return action
+        return action, acting.state.arrays
 
-    def _choosing(self, deterministic: bool) -> Choose:
+    def _choosing(self, deterministic: bool) -> "Greedy | Exploring":
         if deterministic:
-            greedy: Choose = self._agent.greedy_in(self.action_space)
+            greedy: Greedy = self._agent.greedy_in(self.action_space)
             return greedy
         return Exploring(self._agent, self.action_space, self._rng)
 

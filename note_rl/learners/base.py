@@ -14,7 +14,8 @@ from note_rl.learners.exporting import ExportedPolicy, RunExported
 from note_rl.learners.gradient_noise import NoiseMoments
 from note_rl.learners.numpy_policy import Actor
 from note_rl.learners.peers import Peers
-from note_rl.types import TRANSITION_COLUMNS, Array, FloatArray, Sample, Update
+from note_rl.learners.recurrence import RecurrentState
+from note_rl.types import TRANSITION_COLUMNS, Array, BoolArray, FloatArray, Sample, Update
 
 
 class TakesSteps(Protocol):
@@ -61,8 +62,17 @@ class Learner(Protocol):
 
     actor: Actor
 
-    def act(self, obs: Array) -> FloatArray:
-        """Returns answers [E, ...] of the agent to observations [E, *obs], without gradients."""
+    def act(
+        self, obs: Array, state: RecurrentState | None = None, episode_start: BoolArray | None = None
+    ) -> FloatArray:
+        """Returns answers [E, ...] of the agent to observations [E, *obs], without gradients.
+
+        Args:
+            obs: Observations. [E, *obs]
+            state: Of a recurrent agent (`Declared.initial_state`): where its state is found, and kept behind this step.
+                None: all episodes begin, and the state is forgotten. Other agents leave it as it is.
+            episode_start: Which observations are the first of their episode; None: none, but where `state` is new. [E]
+        """
 
     def act_one(self, obs: Array, agent_index: int) -> FloatArray:
         """Returns answers [E, ...] of one agent among several, action(s, i), to its observations [E, *obs]."""

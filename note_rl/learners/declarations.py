@@ -15,7 +15,7 @@ from note_rl.environments import Env, bounded_actions, num_discrete_actions
 from note_rl.errors import AgentContractError
 from note_rl.policy import Policy
 from note_rl.settings import ReplaySettings, RolloutSettings, SequenceSettings, Settings
-from note_rl.types import ACTION_MASK, BEHAVIOUR, NEXT_ACTION_MASK
+from note_rl.types import ACTION_MASK, BEHAVIOUR, NEXT_ACTION_MASK, Array
 
 ActionKind = Literal["discrete", "multi_discrete", "multi_binary", "continuous", "bounded"]
 Framework = Literal["keras", "torch", "none"]
@@ -70,6 +70,36 @@ class Declared:
     action_mask: Any = None
     next_action_mask: Any = None
 
+    def initial_state(self, num_envs: int) -> Mapping[str, Array]:
+        """Returns the state in which episodes begin. An agent that defines this method is recurrent.
+
+        Its action() then takes a second argument and returns a pair:
+
+            def action(self, s, state):  # s [B, *obs]; state: tensors [B, ...] by name
+                hidden = self.cell(s, state["hidden"])
+                return self.head(hidden), {"hidden": hidden}  # answers [B, ...], and the state behind them
+
+        The state behind a step has the names and shapes of the one before it. Who keeps it, one row for each
+        environment, and who says which observations begin an episode:
+
+        - in training the collector, in this process or in a worker process, each for its own environments; it stands
+          in checkpoints, so that a resumed run goes on within episodes. Rows are those of this method in the first step
+          of an episode, in every autoreset mode of a vector environment: where one begins an episode in a step of its
+          own, the row begins anew behind that step, and rows of other environments stay as they are;
+        - in evaluations and films `note_rl.collect.evaluation.Greedy`, made anew for each;
+        - the caller of `predict(obs, state, episode_start)`, to whom it is returned as NumPy arrays.
+
+        Not there yet: states are not stored with the steps. `__call__` and `value` see observations alone.
+
+        Args:
+            num_envs: B, the number of rows.
+
+        Returns:
+            NumPy arrays [B, ...] by name; empty: the agent has no state.
+        """
+        del num_envs
+        return {}
+
     def __init_subclass__(cls, **keywords: Any) -> None:
         """Refuses declarations that mean nothing (AgentContractError)."""
         super().__init_subclass__(**keywords)
@@ -79,6 +109,12 @@ class Declared:
         if vars(cls).get("action_kinds") is not None:
             _check_names(cls, "action_kinds", get_args(ActionKind))
         _check_names(cls, "batch_attributes", tuple(BATCH_ATTRIBUTES))
+
+
+def is_recurrent(kind: type) -> bool:
+    """Whether agents of a class answer by a state, too; see `Declared.initial_state`."""
+    method = getattr(kind, "initial_state", None)
+    return method is not None and method is not Declared.initial_state
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from note_rl.environments.multi_agent import joint_environments
 from note_rl.errors import SettingsError
 from note_rl.learners.exporting import ExportedPolicy, ExportFormat
 from note_rl.learners.priorities import PrioritizedReplay
+from note_rl.learners.recurrence import refuse_recurrent
 from note_rl.learners.reports import Reports
 from note_rl.policy import Policy, exploration
 from note_rl.settings.set_arguments import settings_from_set, with_defaults, with_former
@@ -149,29 +150,30 @@ class Agent(Trainable, Rebuildable, Counted, Adjustable, Pictured):
     def predict(
         self,
         observation: Any,
-        state: None = None,
+        state: Mapping[str, Array] | None = None,
         episode_start: Array | bool | None = None,
         deterministic: bool = True,
         action_masks: Array | None = None,
-    ) -> tuple[Array, None]:
+    ) -> tuple[Array, dict[str, Array] | None]:
         """Actions for one observation, or for several stacked along a first axis; the form is Stable-Baselines3's.
 
         Args:
             observation: As `env` shows it, or [E, ...] of E of them.
-            state: There is none; only for the form of the call.
-            episode_start: Whether an observation is the first of its episode, one or [E]. Only an agent that is shown
-                several frames together needs it; None: the first call begins an episode, later ones go on with it.
+            state: Of a recurrent agent (`note_rl.learners.declarations.Declared.initial_state`): what the last call
+                returned, arrays [E, ...] by name; None: episodes begin. Other agents have none.
+            episode_start: Whether an observation is the first of its episode, one or [E], so that nothing is remembered
+                from before it. Only a recurrent agent, or one that is shown several frames together, needs it; None:
+                the first call (of a recurrent agent: one without a state) begins an episode, others go on with it.
             deterministic: Without exploration, as agents are evaluated; False: exploring as at the end of training.
             action_masks: Which actions are allowed, [A] or [E, A]; None: all.
 
         Returns:
-            An action, or [E, ...] actions, as `env.step` takes them; and None.
+            An action, or [E, ...] actions, as `env.step` takes them; and the state, None of an agent without one.
 
         Raises:
             EnvironmentMismatchError: Observations of another shape.
             SettingsError: Several agents act, or exploration is asked for before set() was told any.
         """
-        del state
         if self._multi_agent:
             raise SettingsError("predict() is for one agent, and several act in this environment: use greedy_in()")
         purpose = (self.env, self.evaluation_env, self._settings)
@@ -179,7 +181,7 @@ class Agent(Trainable, Rebuildable, Counted, Adjustable, Pictured):
             env = as_factory(self._env_to_evaluate_in())()
             self._predictor = (purpose, Predictor(self, env, np.random.default_rng()))
             env.close()
-        return self._predictor[1](observation, episode_start, deterministic, action_masks), None
+        return self._predictor[1](observation, state, episode_start, deterministic, action_masks)
 
     @checked_arguments(format=OneOf(get_args(ExportFormat)))
     def export(
@@ -213,6 +215,7 @@ class Agent(Trainable, Rebuildable, Counted, Adjustable, Pictured):
         check_calls(self, ("action",), self._multi_agent)
         if self._multi_agent:
             raise SettingsError("export() writes the policy of one agent, and several act in this environment")
+        refuse_recurrent(self, "export() writes a policy that answers by an observation alone")
         return export_policy(self, self._env_to_evaluate_in(), Path(path), format, about or {})
 
     def _env_to_evaluate_in(self) -> Any:

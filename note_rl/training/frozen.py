@@ -109,7 +109,7 @@ class FrozenData:
 
     def _log_prob(self) -> FloatArray | None:
         """log-probabilities [n] of the actions in the fixed minibatches."""
-        if self._trainer.settings.multi_agent:
+        if self._trainer.settings.multi_agent or self._act.is_recurrent:  # states are not kept with the steps
             return None
         obs = np.concatenate([_rows(sample, sample.obs) for sample in self._held_out])
         action = np.concatenate([_rows(sample, sample.action) for sample in self._held_out])

@@ -1,5 +1,6 @@
 """A trained run as one uses it: observations in, actions out."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
@@ -53,29 +54,30 @@ class Player:
     def predict(
         self,
         observation: Any,
-        state: None = None,
+        state: Mapping[str, Array] | None = None,
         episode_start: Array | bool | None = None,
         deterministic: bool = True,
         action_masks: Array | None = None,
-    ) -> tuple[Array, None]:
+    ) -> tuple[Array, dict[str, Array] | None]:
         """Actions for one observation, or for several stacked along a first axis; as `note_rl.RL.predict`.
 
         Args:
             observation: Of `observation_space`, or [E, ...] of E of them.
-            state: There is none; only for the form of the call.
-            episode_start: Whether an observation is the first of its episode, one or [E]. Only an agent that is shown
-                several frames together needs it; None: the first call begins an episode, later ones go on with it.
+            state: Of a recurrent agent (`note_rl.learners.declarations.Declared.initial_state`): what the last call
+                returned, arrays [E, ...] by name; None: episodes begin. Other agents have none.
+            episode_start: Whether an observation is the first of its episode, one or [E], so that nothing is remembered
+                from before it. Only a recurrent agent, or one that is shown several frames together, needs it; None:
+                the first call (of a recurrent agent: one without a state) begins an episode, others go on with it.
             deterministic: Without exploration, as agents are evaluated; False: exploring as at the end of training.
             action_masks: Which actions are allowed, [A] or [E, A], True where they are; None: all.
 
         Returns:
-            An action, or [E, ...] actions, as `env.step` takes them; and None.
+            An action, or [E, ...] actions, as `env.step` takes them; and the state, None of an agent without one.
 
         Raises:
             UserError: Observations of another shape.
         """
-        del state
         try:
-            return self._predict(observation, episode_start, deterministic, action_masks), None
+            return self._predict(observation, state, episode_start, deterministic, action_masks)
         except EnvironmentMismatchError as error:
             raise UserError(str(error)) from error

@@ -21,9 +21,10 @@ from note_rl.environments.normalise import ObservationNormaliser
 from note_rl.errors import AgentContractError
 from note_rl.learners.base import Learner
 from note_rl.learners.numpy_policy import DenseLayer, NumpyPolicy
+from note_rl.learners.recurrence import RecurrentState
 from note_rl.policy import Policy, PolicyPerEnvironment
 from note_rl.seeding import generator, integer, seed_everything
-from note_rl.types import Array, FloatArray, nested, under
+from note_rl.types import Array, BoolArray, FloatArray, nested, under
 
 _PARAMETERS = "agent/"  # begins the names of parameters in a learner's state
 
@@ -143,7 +144,10 @@ class _Mirrored:
             for number, activation in enumerate(activations)
         ]
 
-    def act(self, obs: Array) -> FloatArray:
+    def act(
+        self, obs: Array, state: RecurrentState | None = None, episode_start: BoolArray | None = None
+    ) -> FloatArray:
+        del state, episode_start  # no layers alone are recurrent
         return self._answer(obs, None)
 
     def act_one(self, obs: Array, agent_index: int) -> FloatArray:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 from note_rl.errors import AgentContractError, SettingsError
 from note_rl.learners.adjustable import LEARNING_RATE, OptimizerNumbers, minibatch_in_parts
@@ -20,7 +21,7 @@ from note_rl.learners.base import (
     sample_columns,
 )
 from note_rl.learners.checks import NORMALISED_APART, SamplesApart, check_is_a_mean, check_samples_apart
-from note_rl.learners.declarations import updates_itself
+from note_rl.learners.declarations import is_recurrent, updates_itself
 from note_rl.learners.exporting import ExportedPolicy, RunExported
 from note_rl.learners.gradient_noise import NoiseMoments
 from note_rl.learners.keras.adjusted import Optimizers, numbers_of, with_learning_rates
@@ -48,9 +49,10 @@ from note_rl.learners.losses import Losses
 from note_rl.learners.numpy_policy import Actor
 from note_rl.learners.own_updates import OwnUpdate
 from note_rl.learners.peers import Peers
+from note_rl.learners.recurrence import RecurrentState, State, pair_of
 from note_rl.learners.targets import update_copies
 from note_rl.settings import Settings
-from note_rl.types import Array, FloatArray, Sample, Update
+from note_rl.types import Array, BoolArray, FloatArray, Sample, Update
 
 
 class KerasLearner:
@@ -62,6 +64,7 @@ class KerasLearner:
 
     def __init__(self, agent: Any) -> None:
         self.agent = agent
+        self._is_recurrent = is_recurrent(type(agent))
         self.groups: list[list[Any]] = parameter_groups(agent.param)
         self.actor = Actor(agent, self._framework_act, mirrored=True, reading=self._reader)
         self._readers: list[ReadTogether[Any]] = []
@@ -146,9 +149,13 @@ class KerasLearner:
         update = OwnUpdate(self.agent, len(self.groups), TensorFlowArithmetic())
         return OwnUpdateStep(update, self._losses, optimizers, max_grad_norm)
 
-    def act(self, obs: Array) -> FloatArray:
-        """Returns scores of the actions for observations [E, *obs]."""
-        return self.actor(obs)
+    def act(
+        self, obs: Array, state: RecurrentState | None = None, episode_start: BoolArray | None = None
+    ) -> FloatArray:
+        """Returns scores of the actions for observations [E, *obs]; see `Learner.act`."""
+        if not self._is_recurrent:
+            return self.actor(obs)
+        return (state or RecurrentState()).answer(self.agent, obs, episode_start, self._framework_act_from)
 
     def act_one(self, obs: Array, agent_index: int) -> FloatArray:
         """Returns the scores of one agent among several; see `act`."""
@@ -156,6 +163,12 @@ class KerasLearner:
 
     def _framework_act(self, obs: Array, index: int | None = None) -> FloatArray:
         return self._call("action", [obs], *([] if index is None else [index]))
+
+    def _framework_act_from(self, obs: Array, before: State) -> tuple[FloatArray, State]:
+        tensors = {name: tf.convert_to_tensor(values) for name, values in before.items()}
+        with self._modes.evaluating():
+            answers, after = pair_of(self.agent.action(tf.convert_to_tensor(obs), tensors), self.agent)
+        return as_array(answers), {name: as_array(tensor) for name, tensor in after.items()}
 
     def value(self, obs: Array) -> FloatArray:
         """Returns what the agent expects to gain, [N], from observations [N, *obs]."""

@@ -24,7 +24,7 @@ from note_rl.learners.base import (
     temporary_attributes,
 )
 from note_rl.learners.checks import NORMALISED_APART, SamplesApart, check_is_a_mean, check_samples_apart
-from note_rl.learners.declarations import updates_itself
+from note_rl.learners.declarations import is_recurrent, updates_itself
 from note_rl.learners.exporting import ExportedPolicy, RunExported
 from note_rl.learners.gradient_noise import NoiseMoments
 from note_rl.learners.losses import Losses, batch_attributes
@@ -55,9 +55,10 @@ from note_rl.learners.pytorch.tensors import (
     set_random_state,
     stacked,
 )
+from note_rl.learners.recurrence import RecurrentState, State, pair_of
 from note_rl.learners.targets import update_copies
 from note_rl.settings import Settings
-from note_rl.types import Array, FloatArray, Sample, Update
+from note_rl.types import Array, BoolArray, FloatArray, Sample, Update
 
 _log = logging.getLogger(__name__)
 
@@ -72,6 +73,7 @@ class PyTorchLearner:
 
     def __init__(self, agent: Any) -> None:
         self.agent = agent
+        self._is_recurrent = is_recurrent(type(agent))
         self.groups: list[list[Tensor]] = parameter_groups(agent.param)
         self.device = self.groups[0][0].device
         self.actor = Actor(agent, self._framework_act, mirrored=self.device.type == "cpu")
@@ -90,9 +92,13 @@ class PyTorchLearner:
         update = OwnUpdate(self.agent, len(self.groups), TorchArithmetic(self.device))
         return OwnUpdates(self.agent, update, [parameter for group in self.groups for parameter in group])
 
-    def act(self, obs: Array) -> FloatArray:
-        """Returns scores of the actions for observations [E, *obs]."""
-        return self.actor(obs)
+    def act(
+        self, obs: Array, state: RecurrentState | None = None, episode_start: BoolArray | None = None
+    ) -> FloatArray:
+        """Returns scores of the actions for observations [E, *obs]; see `Learner.act`."""
+        if not self._is_recurrent:
+            return self.actor(obs)
+        return (state or RecurrentState()).answer(self.agent, obs, episode_start, self._framework_act_from)
 
     def act_one(self, obs: Array, agent_index: int) -> FloatArray:
         """Returns the scores of one agent among several; see `act`."""
@@ -100,6 +106,12 @@ class PyTorchLearner:
 
     def _framework_act(self, obs: Array, index: int | None = None) -> FloatArray:
         return self._evaluate(self.agent.action, [obs], *([] if index is None else [index]))
+
+    def _framework_act_from(self, obs: Array, before: State) -> tuple[FloatArray, State]:
+        tensors = {name: as_tensor(values, self.device) for name, values in before.items()}
+        with torch.inference_mode(), self._modes.evaluating():
+            answers, after = pair_of(self.agent.action(as_tensor(obs, self.device), tensors), self.agent)
+        return answers.cpu().numpy(), {name: tensor.cpu().numpy() for name, tensor in after.items()}
 
     def value(self, obs: Array) -> FloatArray:
         """Returns what the agent expects to gain, [N], from observations [N, *obs]."""

@@ -1,0 +1,104 @@
+"""What an agent remembers from one step to the next while it acts; `Declared.initial_state` is the contract."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from note_rl.errors import AgentContractError, SettingsError
+from note_rl.learners.declarations import is_recurrent
+from note_rl.types import Array, BoolArray, FloatArray
+
+State: TypeAlias = dict[str, Array]
+"""By name, arrays [E, ...] with one row for each environment, after the answers to E observations."""
+AnswerFrom = Callable[[Array, State], tuple[FloatArray, Mapping[str, Array]]]
+"""(observations [E, *obs], the state before them) -> answers [E, ...], the state behind them."""
+
+
+class RecurrentState:
+    """The state of the episodes that are played side by side; whoever steps the environments keeps one.
+
+    Args:
+        arrays: [E, ...] by name; None: all episodes begin.
+
+    Attributes:
+        arrays: After the last answers, [E, ...] by name; None before the first, and of an agent without a state.
+    """
+
+    def __init__(self, arrays: Mapping[str, Array] | None = None) -> None:
+        self.arrays: State | None = None if arrays is None else dict(arrays)
+
+    def answer(self, agent: Any, obs: Array, starts: BoolArray | None, answer: AnswerFrom) -> FloatArray:
+        """Returns answers [E, ...], and keeps the state behind them.
+
+        Args:
+            agent: Who answers.
+            obs: Observations. [E, *obs]
+            starts: Which are the first of their episode: their rows are those of `initial_state`. None: none is, but
+                before the first answer all are. [E]
+            answer: Asks the agent.
+
+        Raises:
+            AgentContractError: The agent's states are not alike from step to step.
+        """
+        before = self._before(agent, len(obs), starts)
+        answers, after = answer(obs, before)
+        self.arrays = _checked(after, before, f"{type(agent).__name__}.action() returned")
+        return answers
+
+    def _before(self, agent: Any, num: int, starts: BoolArray | None) -> State:
+        if self.arrays is not None and (starts is None or True not in starts.tolist()):
+            return self.arrays
+        initial = {name: np.asarray(values) for name, values in agent.initial_state(num).items()}
+        if not initial or any(values.shape[:1] != (num,) for values in initial.values()):
+            raise AgentContractError(
+                f"{type(agent).__name__}.initial_state({num}) must give arrays with {num} rows by name, such as "
+                f"{{'h': zeros of [{num}, 64]}}; got {_shown(initial)}"
+            )
+        if self.arrays is None or starts is None:
+            return initial
+        arrays = self.arrays
+        return {name: np.where(_of_rank(starts, arrays[name]), initial[name], arrays[name]) for name in initial}
+
+
+def check_given(agent: Any, num: int, state: object) -> None:
+    """Refuses what is no state of this agent for so many environments (SettingsError)."""
+    initial = agent.initial_state(num)
+    alike = isinstance(state, Mapping) and state.keys() == initial.keys()
+    if not alike or any(np.shape(state[name]) != np.shape(initial[name]) for name in initial):  # type: ignore[index]
+        given = _shown(state) if isinstance(state, Mapping) else f"{state!r:.100}"
+        raise SettingsError(
+            f"state must be what the last call of predict() returned for {num} observations, {_shown(initial)}, or "
+            f"None where episodes begin; got {given}"
+        )
+
+
+def refuse_recurrent(agent: Any, what: str) -> None:
+    """Refuses what takes an agent's answers to depend on observations alone (SettingsError)."""
+    if is_recurrent(type(agent)):
+        raise SettingsError(f"{what}, and {type(agent).__name__} has a state (initial_state)")
+
+
+def _checked(after: Mapping[str, Array], before: State, what: str) -> State:
+    given = {name: np.asarray(values) for name, values in after.items()}
+    if {name: one.shape for name, one in given.items()} != {name: one.shape for name, one in before.items()}:
+        raise AgentContractError(f"{what} the state {_shown(given)} behind one of {_shown(before)}: both must be alike")
+    return given
+
+
+def _of_rank(starts: BoolArray, values: Array) -> Array:
+    return starts.reshape(-1, *(1,) * (values.ndim - 1))
+
+
+def _shown(state: Mapping[Any, Any]) -> str:
+    return "{" + ", ".join(f"{name}: {list(np.shape(values))}" for name, values in state.items()) + "}"
+
+
+def pair_of(output: Any, agent: Any) -> tuple[Any, Mapping[str, Any]]:
+    """Returns what action(s, state) gave, as answers and state (AgentContractError: it is something else)."""
+    if isinstance(output, tuple) and len(output) == 2 and isinstance(output[1], Mapping):
+        return output[0], output[1]
+    raise AgentContractError(
+        f"{type(agent).__name__}.action(s, state) must return a pair, its answers and the next state by name, as the "
+        f"class has an initial_state(); it returned {type(output).__name__}"
+    )
