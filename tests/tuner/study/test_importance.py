@@ -1,5 +1,6 @@
 """Importances, what chance alone would have made of them, and how they change over training."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +33,7 @@ def study(num_trials: int = 60, direction: str = "maximize") -> optuna.Study:
                 params=params,
                 distributions={name: FloatDistribution(0.0, 1.0) for name in params},
                 value=sign * curve[-1][1],
-                user_attrs={"ending": {"curve": curve}, "outcome": "complete"},
+                user_attrs={"ending": {"curve": json.dumps(curve)}, "outcome": "complete"},
             )
         )
     return made
