@@ -46,5 +46,5 @@ def test_report_as_json() -> None:
     """Report._to_model: without it, a report cannot be written into a file."""
     import wandb_workspaces.reports.v2 as reports
 
-    title = json.loads(report_as_json(reports.Report(project="p", title="a study")))["displayName"]
+    title = json.loads(report_as_json(reports.Report(project="p", entity="", title="a study")))["displayName"]
     assert title == "a study"
