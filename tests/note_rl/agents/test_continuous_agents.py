@@ -124,7 +124,7 @@ def test_ddpg_losses(framework):
 
 def test_td3_losses(framework):
     agent = make(framework, "TD3", target_noise=0.4, noise_clip=0.5)
-    batch = sample(agent)
+    batch = sample(agent, sync=True)  # a step in which the actor learns, too
     s, a, r, next_s, discount = columns(batch)
     noise = np.clip(0.4 * batch.extras["next_noise"][0], -0.5, 0.5)
     assert (np.abs(noise) == 0.5).any()
