@@ -1,6 +1,7 @@
 """What a loss reads besides tensors is followed, or refused by name and evaluated eagerly; to the last bit."""
 
 import functools
+import gc
 import logging
 import math
 import random
@@ -19,6 +20,7 @@ from note_rl.seeding import seed_everything
 from tests.note_rl.learners.test_pytorch_traced import Custom, assert_same_state, learner_of, minibatches
 
 SCALE = 1.0
+collections = 0
 TABLE = {"scale": [1.0]}
 NETWORK = nn.Linear(4, 1)
 SPACE = types.SimpleNamespace(scale=1.0)
@@ -182,6 +184,26 @@ def test_what_stays_is_recorded_once():
     traced = learned(loss, change, "auto")
     assert traced.num_traces == 1
     assert_same_state(learned(loss, change, False), traced, rtol=0)
+
+
+def test_what_garbage_collection_runs_is_not_what_a_loss_does(monkeypatch):
+    monkeypatch.setitem(globals(), "collections", 0)
+    threshold = gc.get_threshold()
+    gc.callbacks.append(count_collections)
+    gc.set_threshold(1)
+    try:
+        traced = learned(lambda agent, s, r: (s @ agent.w - r).square(), lambda agent: None, "auto")
+    finally:
+        gc.set_threshold(*threshold)
+        gc.callbacks.remove(count_collections)
+    assert collections > 0
+    assert traced.num_traces == 1
+    assert not traced._steps.traces.given_up
+
+
+def count_collections(phase, info):
+    global collections
+    collections += 1
 
 
 def counting(agent, s, r):

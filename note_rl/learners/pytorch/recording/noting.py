@@ -21,6 +21,7 @@ from torch.overrides import TorchFunctionMode
 
 from note_rl.learners.pytorch.recording.forms import ABSENT
 from note_rl.learners.reads import reads_of
+from note_rl.support.garbage import no_garbage_collection
 
 _KNOWN = {"torch", "numpy", "note_rl", *sys.stdlib_module_names}  # nothing that changes is read by what is in these
 _OUT_OF_TENSORS: dict[Any, str] = {
@@ -73,7 +74,7 @@ def noted(agent: Any, layers: Sequence[nn.Module]) -> Iterator[list[Lookup]]:
     places: list[Lookup] = []
     functions = _Functions({kind.__module__.partition(".")[0] for owner in owners for kind in type(owner).__mro__})
     before = _drawn()
-    with reads_of(owners) as names, functions.noted(), _NothingRead():
+    with no_garbage_collection(), reads_of(owners) as names, functions.noted(), _NothingRead():
         yield places
     if _drawn() != before:
         raise ValueError("it draws random numbers from elsewhere than torch")
