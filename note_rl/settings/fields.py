@@ -10,6 +10,7 @@ import dataclasses
 import inspect
 import re
 import textwrap
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -29,6 +30,8 @@ class Field:
         kind: What it must be; None: checked where it is used, or an object of a class.
         default: Where nothing is said.
         text: What it is, in a sentence or two.
+        effect: Which way it works, in a clause such as "higher: more exploration"; "": the text says it.
+        typical: The usual range, such as "0.9 to 0.999"; "": there is none.
         part: The class that holds it.
     """
 
@@ -37,6 +40,8 @@ class Field:
     kind: Kind | None = None
     default: Any = None
     text: str
+    effect: str = ""
+    typical: str = ""
     part: str = ""
 
     @property
@@ -52,6 +57,12 @@ class Field:
         meaning = re.search(r"None: ([^;.:]+)", self.text) if self.default is None else None
         return meaning[1] if meaning else str(self.default)
 
+    @property
+    def in_words(self) -> str:
+        """Its text, which way it works, and the typical range."""
+        effect = self.effect and f"{self.effect[0].upper()}{self.effect[1:]}."
+        return " ".join(filter(None, (self.text, effect, self.typical and f"Usually {self.typical}.")))
+
 
 @dataclass(frozen=True)
 class _Said:
@@ -59,24 +70,41 @@ class _Said:
 
     kind: Kind | None
     text: str
-    manual: str | None
-    refused_as: str
+    manual: str | None = ""
+    refused_as: str = ""
+    effect: str = ""
+    typical: str = ""
 
 
-def setting(default: Any, kind: Kind | None = None, *, text: str, manual: str | None = "", refused_as: str = "") -> Any:
-    """A field of a settings dataclass.
+def setting(
+    default: Any = dataclasses.MISSING,
+    kind: Kind | None = None,
+    *,
+    text: str = "",
+    effect: str = "",
+    typical: str = "",
+    manual: str | None = "",
+    refused_as: str = "",
+    init: bool = True,
+    kw_only: Any = dataclasses.MISSING,
+) -> Any:
+    """A field of a settings dataclass, or of the declaration of an agent (`note_rl.agents.declaration`).
 
     Args:
-        default: Where nothing is said; a class stands for a new object of it.
+        default: Where nothing is said; a class stands for a new object of it; missing: it must be given.
         kind: What it must be.
-        text: What it is.
+        text: What it is, in a sentence or two.
+        effect: Which way it works, in a clause such as "higher: more exploration".
+        typical: The usual range, such as "0.9 to 0.999".
         manual: The argument of set() or train() that gives it; "": the field's own name; None: there is none.
         refused_as: What a refusal calls it; "": the field's own name.
+        init: Whether the constructor takes it; False: it keeps its default.
+        kw_only: Whether it is given by name only; missing: as the class says.
     """
-    metadata = {_KEY: _Said(kind, text, manual, refused_as)}
+    metadata = {_KEY: _Said(kind, text, manual, refused_as, effect, typical)}
     if isinstance(default, type):
-        return dataclasses.field(default_factory=default, metadata=metadata)
-    return dataclasses.field(default=default, metadata=metadata)
+        return dataclasses.field(default_factory=default, metadata=metadata, init=init, kw_only=kw_only)
+    return dataclasses.field(default=default, metadata=metadata, init=init, kw_only=kw_only)
 
 
 def like(settings: type, name: str) -> Any:
@@ -87,17 +115,30 @@ def like(settings: type, name: str) -> Any:
 
 def fields_of(settings: type) -> tuple[Field, ...]:
     """The settings that a dataclass holds, in their order."""
-    return tuple(
-        Field(
-            name=one.name,
-            manual_name=one.name if said.manual == "" else said.manual,
-            kind=said.kind,
-            default=one.default if one.default_factory is dataclasses.MISSING else one.default_factory(),
-            text=said.text,
-            part=settings.__name__,
-        )
-        for one in dataclasses.fields(settings)
-        if (said := one.metadata.get(_KEY)) is not None
+    known = (field_of(one, one.name, settings.__name__) for one in dataclasses.fields(settings))
+    return tuple(one for one in known if one is not None)
+
+
+def field_of(given: "dataclasses.Field[Any]", name: str, part: str) -> Field | None:
+    """What setting() was told of a field; None: it was not asked.
+
+    Args:
+        given: What it gave.
+        name: Of the field.
+        part: Of its class.
+    """
+    said: _Said | None = given.metadata.get(_KEY)
+    if said is None:
+        return None
+    return Field(
+        name=name,
+        manual_name=name if said.manual == "" else said.manual,
+        kind=said.kind,
+        default=given.default if given.default_factory is dataclasses.MISSING else given.default_factory(),
+        text=said.text,
+        effect=said.effect,
+        typical=said.typical,
+        part=part,
     )
 
 
@@ -115,8 +156,13 @@ def check_fields(settings: Any) -> None:
 
 def documented(settings: type[_C]) -> type[_C]:
     """Adds the texts of its fields to the docstring of a dataclass."""
-    lines = (f"    {one.name}: {one.text}" for one in fields_of(settings))
-    texts = "\n".join(textwrap.fill(line, 120, subsequent_indent=" " * 8) for line in lines)
-    summary = inspect.cleandoc(str(settings.__doc__))
-    settings.__doc__ = f"{summary}\n{texts}" if "Attributes:" in summary else f"{summary}\n\nAttributes:\n{texts}"
+    settings.__doc__ = with_texts(str(settings.__doc__), "Attributes", fields_of(settings))
     return settings
+
+
+def with_texts(doc: str, section: str, fields: Iterable[Field]) -> str:
+    """A docstring with what is known of these fields at the end of a section, which is begun where it is not there."""
+    lines = (f"    {one.name}: {one.in_words}" for one in fields)
+    texts = "\n".join(textwrap.fill(line, 120, subsequent_indent=" " * 8) for line in lines)
+    summary = inspect.cleandoc(doc)
+    return f"{summary}\n{texts}" if f"{section}:" in summary else f"{summary}\n\n{section}:\n{texts}"

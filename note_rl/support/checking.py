@@ -64,39 +64,45 @@ class Count:
 
 @dataclass(frozen=True)
 class Number:
-    """A finite number between two others, of which the lower one may be left out of the range.
+    """A finite number between two others, each of which may be left out of the range.
 
     Attributes:
         lowest, highest: The range.
         above: Whether `lowest` itself is out of range.
+        below: Whether `highest` itself is.
         hint: What else a refusal says.
     """
 
     lowest: float = -math.inf
     highest: float = math.inf
     above: bool = False
+    below: bool = False
     hint: str = ""
 
     @property
     def range(self) -> str:
         """From where to where."""
         if math.isfinite(self.highest):
-            return f"{'above' if self.above else 'from'} {self.lowest:g} to {self.highest:g}"
+            start, end = ("above" if self.above else "from"), ("below " if self.below else "")
+            return f"{start} {self.lowest:g} to {end}{self.highest:g}"
         return self._lower_end() if math.isfinite(self.lowest) else "any number"
 
     def __call__(self, name: str, value: Any) -> float:
         """The number, as a plain one."""
         if not _is_number(value) or not math.isfinite(value):
             raise SettingsError(f"{name} must be a finite number, got {value!r}{self.hint}")
-        if not self.lowest <= value <= self.highest or (self.above and value == self.lowest):
+        at_an_end = (self.above and value == self.lowest) or (self.below and value == self.highest)
+        if at_an_end or not self.lowest <= value <= self.highest:
             raise SettingsError(f"{name} must {self._demand()}, got {value}{self.hint}")
         plain: float = value.item() if isinstance(value, np.generic) else value
         return plain
 
     def _demand(self) -> str:
-        if math.isfinite(self.highest):
+        if not math.isfinite(self.highest):
+            return f"be {self._lower_end()}"
+        if not self.above and not self.below:
             return f"lie between {self.lowest:g} and {self.highest:g}"
-        return f"be {self._lower_end()}"
+        return f"be {self._lower_end()} and {'below' if self.below else 'at most'} {self.highest:g}"
 
     def _lower_end(self) -> str:
         return f"{'above' if self.above else 'at least'} {self.lowest:g}"
@@ -213,7 +219,19 @@ def file_name(name: str, value: Any) -> Any:
     return value
 
 
+@described("a whole number, at least 1, or several")
+def widths(name: str, value: Any) -> int | tuple[int, ...]:
+    """The width of layers, or that of each of them."""
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        return tuple(Count()(name, one) for one in value)
+    return Count()(name, value)
+
+
 SHARE = Number(0.0, 1.0)
+SHARE_ABOVE_0 = Number(0.0, 1.0, above=True)
+SHARE_BELOW_1 = Number(0.0, 1.0, below=True)
+POSITIVE = Number(0.0, above=True)
+NOT_NEGATIVE = Number(0.0)
 # Of arguments of methods, and of options, that are no settings.
 KINDS: dict[str, Kind] = {
     **dict.fromkeys(("num_episodes", "max_steps", "min_exp_per_proc", "save_freq", "max_save_files"), Count()),

@@ -139,13 +139,21 @@ def takes_as_ours(target: str, name: str) -> bool:
 _OURS = "note_rl."
 
 
-def _classes(module: Module, node: ast.stmt) -> Iterator[tuple[Module, ast.ClassDef]]:
-    """A class and its base classes, nearest first, as far as their source is in sight."""
+def _classes(module: Module, node: ast.stmt) -> list[tuple[Module, ast.ClassDef]]:
+    """A class and its base classes in the order in which Python looks, as far as their source is in sight."""
+    found = {
+        (one_module.name, one.name): (one_module, one) for one_module, one in reversed([*_downwards(module, node)])
+    }
+    return list(reversed(found.values()))
+
+
+def _downwards(module: Module, node: ast.stmt) -> Iterator[tuple[Module, ast.ClassDef]]:
+    """Each base class and what is behind it before the next one; the last of several places is where Python looks."""
     if isinstance(node, ast.ClassDef):
         yield module, node
         for base in node.bases:
             located = locate(_path_of(module, base))
-            yield from () if located is None else _classes(*located)
+            yield from () if located is None else _downwards(*located)
 
 
 def _path_of(module: Module, base: ast.expr) -> str:
@@ -209,16 +217,18 @@ def _of_function(module: Module, node: ast.FunctionDef, target: str, skip_first:
 
 
 def _of_class(module: Module, node: ast.ClassDef, target: str) -> Signature | None:
+    if "dataclass_transform" in map(last_name, node.decorator_list):
+        return Signature(target)  # the constructors of its subclasses are made of their fields
     for name in ("__init__", "__new__"):
         for statement in node.body:
             if isinstance(statement, ast.FunctionDef) and statement.name == name:
                 return _of_function(module, statement, target, skip_first=True)
     inherited = _of_bases(module, node, target)
-    if not any(last_name(decorator) == "dataclass" for decorator in node.decorator_list):
-        return inherited
     if inherited is None:
         return None
-    return Signature(target, {**inherited.parameters, **_fields(module, node)}, inherited.is_open)
+    if "dataclass" in map(last_name, node.decorator_list):
+        return Signature(target, {**inherited.parameters, **_fields(module, node)}, inherited.is_open)
+    return Signature(target, _with_declared(module, node, inherited.parameters), inherited.is_open)
 
 
 def _of_bases(module: Module, node: ast.ClassDef, target: str) -> Signature | None:
@@ -251,7 +261,27 @@ def _fields(module: Module, node: ast.ClassDef) -> dict[str, Argument]:
     return fields
 
 
+def _with_declared(module: Module, node: ast.ClassDef, inherited: Mapping[str, Argument]) -> dict[str, Argument]:
+    """The arguments of an agent with those that its body declares, see `note_rl.agents.declaration`."""
+    arguments = dict(inherited)
+    for statement in node.body:
+        if not isinstance(statement, ast.AnnAssign) or not isinstance(statement.target, ast.Name):
+            continue
+        name, value = statement.target.id, statement.value
+        if not isinstance(value, ast.Call) or last_name(value) != "setting":
+            continue  # another default, or no setting
+        given = {one.arg: one.value for one in value.keywords}
+        if ast.unparse(given.get("init", ast.Constant(True))) == "False":
+            arguments.pop(name, None)
+        else:
+            required = not value.args and "default" not in given
+            arguments[name] = Argument(_annotation(module, statement.annotation), required)
+    return arguments
+
+
 def _annotation(module: Module, node: ast.expr | None) -> str | None:
+    if isinstance(node, ast.Subscript) and last_name(node) == "InitVar":
+        node = node.slice
     return (
         None if node is None else ast.unparse(_WithoutAliases(module).visit(ast.parse(ast.unparse(node), mode="eval")))
     )

@@ -93,6 +93,18 @@ class MLP(keras.Sequential):  # type: ignore[misc]  # Keras ships no types
         ]
 
 
+def mlp(hidden_size: int | Sequence[int], activation: Activation = "relu", num_layers: int = 2) -> MakeNetwork:
+    """A maker of perceptrons.
+
+    Args:
+        hidden_size: Widths of the hidden layers; a single number: that of each.
+        activation: See `MLP`.
+        num_layers: How many a single number means.
+    """
+    widths = (hidden_size,) * num_layers if isinstance(hidden_size, int) else hidden_size
+    return lambda input_shape, num_outputs: MLP(input_shape, num_outputs, widths, activation)
+
+
 class CNN(keras.Model):  # type: ignore[misc]
     """The convolutional network of Mnih et al. 2015 for images of 36 pixels or more a side.
 

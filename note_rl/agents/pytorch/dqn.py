@@ -1,64 +1,27 @@
 """Deep Q-network in PyTorch (Mnih et al. 2015, https://doi.org/10.1038/nature14236)."""
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor, nn
 
+from note_rl.agents.declaration import Given
+from note_rl.agents.dqn import DQNSettings
 from note_rl.agents.pytorch.choices import where_allowed
-from note_rl.agents.pytorch.networks import MLP, MakeNetwork, soft_update
+from note_rl.agents.pytorch.networks import mlp, soft_update
 from note_rl.agents.spaces import discrete_spaces
-from note_rl.environments import EnvLike
 from note_rl.learners.numpy_policy import DenseLayer, dense_layers_of
 from note_rl.rl_pytorch import RL_pytorch
 
 
-class DQN(RL_pytorch):
-    """Q-learning with a replay pool and a target network, for discrete actions.
-
-    Plain, n-step or prioritized is a matter of the replay: targets use `self.discount`, and every loss hands its TD
-    errors over.
-
-    Args:
-        state_dim: Length of an observation; None: read from the environment, as action_dim.
-        hidden_size: Width of the hidden layers, one number or one per layer; a single number means two layers.
-        action_dim: Number of actions.
-        env: Environment, id, list or factory.
-        network: Makes a network from (observation shape, number of outputs); None: an `MLP` of `hidden_size`.
-        gamma: Discount of one step.
-        tau: Share of the online parameters taken over at each target update; 1 copies.
-        frame_stack: Frames that the agent is shown together, as in set().
-        device: Where the networks live.
-    """
-
-    on_policy = False
-    action_kinds = ("discrete",)
+class DQN(DQNSettings, RL_pytorch):
     reads_triplets = False
     traceable = True
 
-    def __init__(
-        self,
-        state_dim: int | None = None,
-        hidden_size: int | Sequence[int] = (64, 64),
-        action_dim: int | None = None,
-        *,
-        env: EnvLike = "CartPole-v1",
-        network: MakeNetwork | None = None,
-        gamma: float = 0.99,
-        tau: float = 1.0,
-        frame_stack: int = 1,
-        device: str = "cpu",
-    ) -> None:
-        super().__init__()
-        spaces = discrete_spaces(env, type(self).__name__, state_dim, action_dim, frame_stack)
-        hidden = (hidden_size, hidden_size) if isinstance(hidden_size, int) else hidden_size
-        make = network or (lambda shape, outputs: MLP(shape, outputs, hidden))
-        self.env = env
-        self.gamma = gamma
-        self.tau = tau
-        self.frame_stack = frame_stack
-        self.q_net = make(spaces.obs_shape, spaces.num_actions).to(device)
-        self.target_q_net = make(spaces.obs_shape, spaces.num_actions).to(device).requires_grad_(False)
+    def make_networks(self, given: Given) -> None:
+        """The online network, and a copy for targets."""
+        spaces = discrete_spaces(self.env, type(self).__name__, given.state_dim, given.action_dim, self.frame_stack)
+        make = given.network or mlp(given.hidden_size)
+        self.q_net = make(spaces.obs_shape, spaces.num_actions).to(given.device)
+        self.target_q_net = make(spaces.obs_shape, spaces.num_actions).to(given.device).requires_grad_(False)
         soft_update(self.target_q_net, self.q_net, 1.0)
         self.param = list(self.q_net.parameters())
         self.discount: Tensor

@@ -1,0 +1,90 @@
+"""What several algorithms share: the settings here, networks and distributions in `torch/` and `keras/`."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import InitVar
+from typing import Any
+
+from note_rl.agents.declaration import AgentSettings
+from note_rl.environments import EnvLike
+from note_rl.settings.fields import setting
+from note_rl.support.checking import SHARE, SHARE_ABOVE_0, Count, widths
+
+MakeNetwork = Callable[[tuple[int, ...], int], Any]
+
+
+class CommonSettings(AgentSettings):
+    """Of every algorithm."""
+
+    env: EnvLike = setting(default="CartPole-v1", text="Environment, id, list or factory.")
+    network: InitVar[MakeNetwork | None] = setting(
+        default=None, text="Makes a network from (input shape, number of outputs); None: an `MLP` of `hidden_size`."
+    )
+    gamma: float = setting(
+        default=0.99,
+        kind=SHARE,
+        text="Discount of one step: what a reward is worth one step later.",
+        effect="higher: rewards count from farther ahead, and values are harder to learn",
+        typical="0.9 to 0.999",
+    )
+    device: InitVar[str] = setting(default="cpu", text="Where the networks live, as the framework names it.")
+
+
+class FrameSettings(CommonSettings):
+    """Of algorithms whose networks may see several frames together."""
+
+    frame_stack: int = setting(
+        default=1,
+        kind=Count(),
+        text="Frames that are shown together; the same as in set().",
+        effect="higher: velocities can be seen, and networks are larger",
+        typical="1 to 4",
+    )
+
+
+class SizedSettings(FrameSettings):
+    """Of algorithms that can be made from the sizes of observations and actions alone."""
+
+    state_dim: InitVar[int | None] = setting(
+        default=None,
+        kind=Count(),
+        text="Length of an observation; None: read from the environment, as action_dim.",
+        kw_only=False,
+    )
+    hidden_size: InitVar[int | Sequence[int]] = setting(
+        default=(64, 64),
+        kind=widths,
+        text="Width of the hidden layers, one number or one per layer; a single number means two layers.",
+        effect="higher: richer functions, slower steps",
+        typical="32 to 512",
+        kw_only=False,
+    )
+    action_dim: InitVar[int | None] = setting(
+        default=None, kind=Count(), text="Number of actions to choose one of.", kw_only=False
+    )
+
+
+class BoundedSettings(FrameSettings):
+    """Of actor-critic algorithms for actions that are numbers within bounds."""
+
+    on_policy = False
+    action_kinds = ("bounded",)
+
+    hidden_size: InitVar[int | Sequence[int]] = setting(
+        default=(400, 300),
+        kind=widths,
+        text="Width of the hidden layers, one number or one per layer; a single number means two layers.",
+        effect="higher: richer functions, slower steps",
+        typical="64 to 512",
+        kw_only=False,
+    )
+    env: EnvLike = "Pendulum-v1"
+    critic_network: InitVar[MakeNetwork | None] = setting(
+        default=None, text="The same for the critic; None: as `network`."
+    )
+    tau: float = setting(
+        default=0.005,
+        kind=SHARE_ABOVE_0,
+        text="Share of the online parameters taken over at each target update.",
+        effect="higher: targets follow faster, and less steadily",
+        typical="0.001 to 0.05",
+    )
