@@ -3,99 +3,31 @@
 Equations and algorithms are those of https://arxiv.org/abs/1611.01224.
 """
 
-from collections.abc import Sequence
-from types import MappingProxyType
-from typing import ClassVar
-
 import keras
 import tensorflow as tf
 
+from note_rl.agents.acer import ACERSettings
+from note_rl.agents.declaration import Given
 from note_rl.agents.keras.choices import where_allowed
 from note_rl.agents.keras.distributions import at_action
 from note_rl.agents.keras.encoded import EncodedNetwork
 from note_rl.agents.keras.layered import LayeredNetwork
-from note_rl.agents.keras.networks import MLP, MakeNetwork, soft_update
+from note_rl.agents.keras.networks import MLP, mlp, soft_update
 from note_rl.agents.spaces import discrete_spaces
-from note_rl.environments import EnvLike
 from note_rl.learners.keras.modes import evaluating
 from note_rl.learners.numpy_policy import DenseLayer, dense_layers_of
 from note_rl.policy import Policy, SoftmaxPolicy
 from note_rl.rl import RL
 
 
-class ACER(RL):
-    """A policy and its action values, learned from each rollout as it is taken and from sequences of older ones.
-
-    set() begins with rollouts of 20 steps, about 4 gradient steps on the pool after each, and gradients up to a norm
-    of 10. Acts with `SoftmaxPolicy`.
-
-    Args:
-        state_dim: Length of an observation; None: read from the environment, as action_dim.
-        hidden_size: Width of the hidden layers, one number or one per layer; a single number means two layers.
-        action_dim: Number of actions.
-        env: Environment, id, list or factory.
-        network: Makes a network from (observation shape, number of outputs); None: a tanh `MLP` of `hidden_size`.
-        gamma: Discount of one step.
-        entropy_coef: Weight of the entropy bonus.
-        value_coef: Weight of the value loss.
-        ema_alpha: Share of the average policy that stays in each gradient step.
-        importance_c: Where importance weights of the policy gradient are truncated; what is cut off is made up for by
-            action values.
-        trust_region: Whether the policy is kept near the average policy.
-        delta: How far it may go in one step, along the gradient of the KL divergence.
-        epsilon: Added to probabilities that are divided by.
-        frame_stack: Frames that are shown together; the same as in set().
-        device: Where the networks live, as TensorFlow names it.
-    """
-
-    action_kinds = ("discrete",)
-    batch_attributes: ClassVar[tuple[str, ...]] = ("ended", "behaviour", "discount")
-    set_defaults = MappingProxyType(
-        {
-            "sequences": True,
-            "sequence_length": 20,
-            "replay_ratio": 4.0,
-            "pool_size": 50_000,
-            "learning_starts": 1_000,
-            "max_grad_norm": 10.0,
-        }
-    )
+class ACER(ACERSettings, RL):
     reads_triplets = False
 
-    def __init__(
-        self,
-        state_dim: int | None = None,
-        hidden_size: int | Sequence[int] = (64, 64),
-        action_dim: int | None = None,
-        *,
-        env: EnvLike = "CartPole-v1",
-        network: MakeNetwork | None = None,
-        gamma: float = 0.99,
-        entropy_coef: float = 0.01,
-        value_coef: float = 0.5,
-        ema_alpha: float = 0.99,
-        importance_c: float = 10.0,
-        trust_region: bool = True,
-        delta: float = 1.0,
-        epsilon: float = 1e-6,
-        frame_stack: int = 1,
-        device: str = "cpu",
-    ) -> None:
-        super().__init__()
-        spaces = discrete_spaces(env, type(self).__name__, state_dim, action_dim, frame_stack)
-        hidden = (hidden_size, hidden_size) if isinstance(hidden_size, int) else hidden_size
-        make = network or (lambda shape, outputs: MLP(shape, outputs, hidden, activation="tanh"))
-        self.env = env
-        self.gamma = gamma
-        self.entropy_coef = entropy_coef
-        self.value_coef = value_coef
-        self.ema_alpha = ema_alpha
-        self.importance_c = importance_c
-        self.trust_region = trust_region
-        self.delta = delta
-        self.epsilon = epsilon
-        self.frame_stack = frame_stack
-        with tf.device(device):
+    def make_networks(self, given: Given) -> None:
+        """The policy, its average and the action values."""
+        spaces = discrete_spaces(self.env, type(self).__name__, given.state_dim, given.action_dim, self.frame_stack)
+        make = given.network or mlp(given.hidden_size, "tanh")
+        with tf.device(given.device):
             self.actor = make(spaces.obs_shape, spaces.num_actions)
             self.critic = make(spaces.obs_shape, spaces.num_actions)
             self.average_actor = make(spaces.obs_shape, spaces.num_actions)

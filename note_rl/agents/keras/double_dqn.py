@@ -2,18 +2,14 @@
 
 import tensorflow as tf
 
+from note_rl.agents.double_dqn import DoubleDQNSettings
 from note_rl.agents.keras.choices import where_allowed
 from note_rl.agents.keras.distributions import at_action
 from note_rl.agents.keras.dqn import DQN
 from note_rl.learners.keras.modes import evaluating
 
 
-class DoubleDQN(DQN):
-    """DQN whose online network chooses the next action and whose target network says what it is worth.
-
-    One network doing both takes the largest of several estimates, which is too large on average.
-    """
-
+class DoubleDQN(DoubleDQNSettings, DQN):
     def next_value(self, next_s: tf.Tensor) -> tf.Tensor:
         """Q_target(s', argmax_a Q(s', a)) [B] (the target of the paper's section on Double DQN)."""
         with evaluating():

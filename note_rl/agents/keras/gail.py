@@ -1,83 +1,27 @@
 """Generative adversarial imitation learning in Keras (Ho & Ermon 2016, https://arxiv.org/abs/1606.03476)."""
 
 import math
-from collections.abc import Sequence
 from itertools import chain
 
 import tensorflow as tf
 
-from note_rl.agents.keras.networks import MLP, MakeNetwork, as_numbers
+from note_rl.agents.declaration import Given
+from note_rl.agents.gail import GAILSettings
+from note_rl.agents.keras.networks import as_numbers, mlp
 from note_rl.agents.keras.ppo import PPO
 from note_rl.agents.spaces import any_spaces, num_outputs
-from note_rl.environments import EnvLike
 
 
-class GAIL(PPO):
-    """PPO whose reward is how much a discriminator takes the agent for the expert.
-
-    Train with `IRL=True, PPO=True, expert=..., normalise_obs=True`: the environment's reward is then seen in the logs
-    only. The reward is the log-odds of the discriminator, log D - log(1 - D) (Fu et al. 2018,
-    https://arxiv.org/abs/1710.11248, section 6): -log(1 - D) of the first paper is positive whatever the agent does and
-    so pays for every step survived, which solves CartPole without any expert. Its gradient is kept small at the
-    samples (Mescheder et al. 2018, https://arxiv.org/abs/1801.04406, eqs. 9 and 10), or it soon knows each expert
-    state by heart and says nothing of what lies between.
-
-    Args:
-        gradient_penalty: Weight of the squared gradient of the discriminator at the samples of either side.
-        discriminator_size: Width of the discriminator's hidden layers, one number or one per layer.
-        state_dim, hidden_size, action_dim, env, network, critic_network, gamma, gae_lambda, clip, clip_value,
-            entropy_coef, value_coef, normalise_advantage, initial_log_std, frame_stack, device: As for `PPO`.
-    """
-
-    batch_attributes = ("log_prob_old", "advantage", "return_", "value_old", "expert_obs", "expert_action")
+class GAIL(GAILSettings, PPO):
     reads_triplets = False
 
-    def __init__(
-        self,
-        state_dim: int | None = None,
-        hidden_size: int | Sequence[int] = (64, 64),
-        action_dim: int | None = None,
-        *,
-        discriminator_size: int | Sequence[int] = (64, 64),
-        gradient_penalty: float = 1.0,
-        env: EnvLike = "CartPole-v1",
-        network: MakeNetwork | None = None,
-        critic_network: MakeNetwork | None = None,
-        gamma: float = 0.99,
-        gae_lambda: float = 0.95,
-        clip: float = 0.2,
-        clip_value: float | None = None,
-        entropy_coef: float = 0.0,
-        value_coef: float = 0.5,
-        normalise_advantage: bool = True,
-        initial_log_std: float = 0.0,
-        frame_stack: int = 1,
-        device: str = "cpu",
-    ) -> None:
-        super().__init__(
-            state_dim,
-            hidden_size,
-            action_dim,
-            env=env,
-            network=network,
-            critic_network=critic_network,
-            gamma=gamma,
-            gae_lambda=gae_lambda,
-            clip=clip,
-            clip_value=clip_value,
-            entropy_coef=entropy_coef,
-            value_coef=value_coef,
-            normalise_advantage=normalise_advantage,
-            initial_log_std=initial_log_std,
-            frame_stack=frame_stack,
-            device=device,
-        )
-        spaces = any_spaces(env, "GAIL", state_dim, action_dim, frame_stack)
-        self.gradient_penalty = gradient_penalty
-        size = discriminator_size
+    def make_networks(self, given: Given) -> None:
+        """As `PPO`, and the discriminator."""
+        super().make_networks(given)
+        spaces = any_spaces(self.env, "GAIL", given.state_dim, given.action_dim, self.frame_stack)
         num_inputs = math.prod(spaces.obs_shape) + num_outputs(spaces)
-        with tf.device(device):
-            self.discriminator = MLP((num_inputs,), 1, (size, size) if isinstance(size, int) else size, "tanh")
+        with tf.device(given.device):
+            self.discriminator = mlp(given.discriminator_size, "tanh")((num_inputs,), 1)
         self.param = [list(chain(*self.param)), self.discriminator.trainable_variables]
         self.expert_obs: tf.Tensor
         self.expert_action: tf.Tensor

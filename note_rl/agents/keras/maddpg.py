@@ -1,89 +1,47 @@
 """Multi-agent deep deterministic policy gradient in Keras (Lowe et al. 2017, https://arxiv.org/abs/1706.02275)."""
 
-from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
 import keras
 import tensorflow as tf
 
+from note_rl.agents.declaration import Given
 from note_rl.agents.joint_spaces import joint_spaces
-from note_rl.agents.keras.networks import MLP, MakeNetwork, soft_update
+from note_rl.agents.keras.networks import MakeNetwork, mlp, soft_update
+from note_rl.agents.maddpg import MADDPGSettings
 from note_rl.learners.keras.modes import evaluating
 from note_rl.rl import RL
 
 _FORBIDDEN = -1e9  # logit of an action that an agent does not have
 
 
-class MADDPG(RL):
-    """An actor per agent that sees what the agent sees, and a critic per agent that sees all agents.
-
-    Actions are discrete (explore with `SoftmaxPolicy`: action() gives probabilities) or numbers within bounds (explore
-    with noise). Where the paper differentiates through a Gumbel-softmax sample of discrete actions, the expectation
-    over the agent's own actions is taken exactly; the others act as their actors say now.
-
-    `param` holds one group per actor and one per critic, in this order, each trained by its own loss: give one
-    optimizer per group, or one for all.
-
-    Args:
-        hidden_size: Width of the hidden layers, one number or one per layer; a single number means two layers.
-        env: A PettingZoo parallel environment or a list-style one, a list of such or a factory.
-        network: Makes a network from (input shape, number of outputs); None: an `MLP` of `hidden_size`.
-        critic_network: The same for the critic; None: as `network`.
-        gamma: Discount of one step.
-        tau: Share of the online parameters taken over at each target update.
-        entropy_coef: Weight of the entropy bonus of discrete actors.
-        centralised: Whether critics see all agents; False makes independent DDPG of it.
-        grouped: Two groups only, all actors and all critics, for two optimizers.
-        device: Where the networks live, as TensorFlow names it.
-    """
-
-    on_policy = False
+class MADDPG(MADDPGSettings, RL):
     reads_triplets = False
 
-    def __init__(
-        self,
-        hidden_size: int | Sequence[int] = (64, 64),
-        *,
-        env: Any,
-        network: MakeNetwork | None = None,
-        critic_network: MakeNetwork | None = None,
-        gamma: float = 0.95,
-        tau: float = 0.01,
-        entropy_coef: float = 0.01,
-        centralised: bool = True,
-        grouped: bool = False,
-        device: str = "cpu",
-    ) -> None:
-        super().__init__()
-        spaces = joint_spaces(env, "MADDPG")
-        hidden = (hidden_size, hidden_size) if isinstance(hidden_size, int) else hidden_size
-        make = network or (lambda shape, outputs: MLP(shape, outputs, hidden))
-        make_critic = critic_network or make
-        self.env = env
-        self.gamma = gamma
-        self.tau = tau
-        self.entropy_coef = entropy_coef
-        self.centralised = centralised
-        self.grouped = grouped
+    def make_networks(self, given: Given) -> None:
+        """An actor and a critic per agent, and a copy of each for targets."""
+        spaces = joint_spaces(self.env, "MADDPG")
+        make = given.network or mlp(given.hidden_size)
+        make_critic = given.critic_network or make
         self.num_agents = spaces.num_agents
         self.action_size = spaces.action_size
         self.spaces = spaces
         self.discrete = spaces.allowed is not None
-        seen = spaces.num_agents if centralised else 1
+        seen = spaces.num_agents if self.centralised else 1
         critic_shape = (seen * (spaces.obs_size + spaces.action_size),)
 
         def networks(make: MakeNetwork, shape: tuple[int, ...], outputs: int) -> list[keras.Model]:
             return [make(shape, outputs) for _ in range(spaces.num_agents)]
 
-        with tf.device(device):
+        with tf.device(given.device):
             self.actors = networks(make, (spaces.obs_size,), spaces.action_size)
             self.critics = networks(make_critic, critic_shape, 1)
             self.target_actors = networks(make, (spaces.obs_size,), spaces.action_size)
             self.target_critics = networks(make_critic, critic_shape, 1)
         self._move_targets(1.0)
         groups = [net.trainable_variables for net in (*self.actors, *self.critics)]
-        self.param = [list(chain(*half)) for half in _halves(groups)] if grouped else groups
+        self.param = [list(chain(*half)) for half in _halves(groups)] if self.grouped else groups
         self.discount: tf.Tensor
 
     def action(self, s: tf.Tensor, i: int) -> tf.Tensor:

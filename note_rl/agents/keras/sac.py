@@ -1,13 +1,13 @@
 """Soft actor-critic in Keras (Haarnoja et al. 2018, https://arxiv.org/abs/1812.05905)."""
 
 import math
-from collections.abc import Sequence
 
 import tensorflow as tf
 
-from note_rl.agents.keras.networks import MLP, MakeNetwork, QNetwork, soft_update
+from note_rl.agents.declaration import Given
+from note_rl.agents.keras.networks import QNetwork, mlp, soft_update
+from note_rl.agents.sac import SACSettings
 from note_rl.agents.spaces import continuous_spaces
-from note_rl.environments import EnvLike
 from note_rl.learners.keras.modes import evaluating
 from note_rl.learners.numpy_policy import DenseLayer, dense_layers_of
 from note_rl.policy import Policy, SquashedGaussianPolicy
@@ -15,65 +15,29 @@ from note_rl.policy.continuous import LOG_STD_RANGE
 from note_rl.rl import RL
 
 
-class SAC(RL):
-    """Maximises return and entropy, for actions that are numbers within bounds; acts with `SquashedGaussianPolicy`.
-
-    Args:
-        hidden_size: Width of the hidden layers, one number or one per layer; a single number means two layers.
-        env: Environment, id, list or factory.
-        network: Makes a network from (input shape, number of outputs); None: an `MLP` of `hidden_size`.
-        critic_network: The same for the critic; None: as `network`.
-        gamma: Discount of one step.
-        tau: Share of the online parameters taken over at each target update.
-        alpha: Weight of the entropy; None: learned so that the entropy comes to `target_entropy`.
-        target_entropy: None: -1 per number of the action (section 7, appendix D), measured in [-1, 1].
-        frame_stack: Frames that are shown together; the same as in set().
-        device: Where the networks live, as TensorFlow names it.
-    """
-
-    on_policy = False
-    action_kinds = ("bounded",)
+class SAC(SACSettings, RL):
     reads_triplets = False
 
-    def __init__(
-        self,
-        hidden_size: int | Sequence[int] = (256, 256),
-        *,
-        env: EnvLike = "Pendulum-v1",
-        network: MakeNetwork | None = None,
-        critic_network: MakeNetwork | None = None,
-        gamma: float = 0.99,
-        tau: float = 0.005,
-        alpha: float | None = None,
-        target_entropy: float | None = None,
-        frame_stack: int = 1,
-        device: str = "cpu",
-    ) -> None:
-        super().__init__()
-        spaces = continuous_spaces(env, "SAC", frame_stack)
-        hidden = (hidden_size, hidden_size) if isinstance(hidden_size, int) else hidden_size
-        make = network or (lambda shape, outputs: MLP(shape, outputs, hidden))
-        make_critic = critic_network or make
-        self.env = env
-        self.gamma = gamma
-        self.tau = tau
-        self.alpha = alpha
-        self.target_entropy = target_entropy
-        self.entropy_wanted = -float(spaces.action_size) if target_entropy is None else target_entropy
-        self.frame_stack = frame_stack
+    def make_networks(self, given: Given) -> None:
+        """An actor, two critics with a copy of each for targets, and the weight of the entropy."""
+        spaces = continuous_spaces(self.env, "SAC", self.frame_stack)
+        make = given.network or mlp(given.hidden_size)
+        make_critic = given.critic_network or make
+        self.entropy_wanted = -float(spaces.action_size) if self.target_entropy is None else self.target_entropy
         self.centre = spaces.centre
         self.scale = spaces.scale
-        with tf.device(device):
+        start = math.log(1.0 if self.alpha is None else self.alpha)
+        with tf.device(given.device):
             self.actor = make(spaces.obs_shape, 2 * spaces.action_size)
             self.critic_1, self.target_critic_1 = QNetwork(make_critic, spaces), QNetwork(make_critic, spaces)
             self.critic_2, self.target_critic_2 = QNetwork(make_critic, spaces), QNetwork(make_critic, spaces)
-            self.log_alpha = tf.Variable([math.log(1.0 if alpha is None else alpha)], trainable=alpha is None)
+            self.log_alpha = tf.Variable([start], trainable=self.alpha is None)
         self._move_targets(1.0)
         self.param = [
             self.actor.trainable_variables,
             [*self.critic_1.trainable_variables, *self.critic_2.trainable_variables],
         ]
-        if alpha is None:
+        if self.alpha is None:
             self.param.append([self.log_alpha])
         self.normal_inputs = {"noise": (spaces.action_size,), "next_noise": (spaces.action_size,)}
         self.noise: tf.Tensor

@@ -1,61 +1,29 @@
 """Deep deterministic policy gradient in PyTorch (Lillicrap et al. 2016, https://arxiv.org/abs/1509.02971)."""
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
-from note_rl.agents.pytorch.networks import MLP, MakeNetwork, QNetwork, TanhActor, soft_update
+from note_rl.agents.ddpg import DDPGSettings
+from note_rl.agents.declaration import Given
+from note_rl.agents.pytorch.networks import QNetwork, TanhActor, mlp, soft_update
 from note_rl.agents.spaces import continuous_spaces
-from note_rl.environments import EnvLike
 from note_rl.learners.numpy_policy import DenseLayer
 from note_rl.rl_pytorch import RL_pytorch
 
 
-class DDPG(RL_pytorch):
-    """An actor that climbs the critic's values, for actions that are numbers within bounds.
-
-    Args:
-        hidden_size: Width of the hidden layers, one number or one per layer; a single number means two layers.
-        env: Environment, id, list or factory.
-        network: Makes a network from (input shape, number of outputs); None: an `MLP` of `hidden_size`.
-        critic_network: The same for the critic; None: as `network`.
-        gamma: Discount of one step.
-        tau: Share of the online parameters taken over at each target update.
-        frame_stack: Frames that are shown together; the same as in set().
-        device: Where the networks live.
-    """
-
-    on_policy = False
-    action_kinds = ("bounded",)
+class DDPG(DDPGSettings, RL_pytorch):
     reads_triplets = False
     traceable = True
 
-    def __init__(
-        self,
-        hidden_size: int | Sequence[int] = (400, 300),
-        *,
-        env: EnvLike = "Pendulum-v1",
-        network: MakeNetwork | None = None,
-        critic_network: MakeNetwork | None = None,
-        gamma: float = 0.99,
-        tau: float = 0.005,
-        frame_stack: int = 1,
-        device: str = "cpu",
-    ) -> None:
-        super().__init__()
-        spaces = continuous_spaces(env, "DDPG", frame_stack)
-        hidden = (hidden_size, hidden_size) if isinstance(hidden_size, int) else hidden_size
-        make = network or (lambda shape, outputs: MLP(shape, outputs, hidden))
-        make_critic = critic_network or make
-        self.env = env
-        self.gamma = gamma
-        self.tau = tau
-        self.frame_stack = frame_stack
-        self.actor = TanhActor(make, spaces).to(device)
-        self.critic = QNetwork(make_critic, spaces).to(device)
-        self.target_actor = TanhActor(make, spaces).to(device).requires_grad_(False)
-        self.target_critic = QNetwork(make_critic, spaces).to(device).requires_grad_(False)
+    def make_networks(self, given: Given) -> None:
+        """The online networks, and a copy of each for targets."""
+        spaces = continuous_spaces(self.env, "DDPG", self.frame_stack)
+        make = given.network or mlp(given.hidden_size)
+        make_critic = given.critic_network or make
+        self.actor = TanhActor(make, spaces).to(given.device)
+        self.critic = QNetwork(make_critic, spaces).to(given.device)
+        self.target_actor = TanhActor(make, spaces).to(given.device).requires_grad_(False)
+        self.target_critic = QNetwork(make_critic, spaces).to(given.device).requires_grad_(False)
         soft_update(self.target_actor, self.actor, 1.0)
         soft_update(self.target_critic, self.critic, 1.0)
         self.param = [list(self.actor.parameters()), list(self.critic.parameters())]

@@ -2,17 +2,13 @@
 
 from torch import Tensor
 
+from note_rl.agents.double_dqn import DoubleDQNSettings
 from note_rl.agents.pytorch.choices import where_allowed
 from note_rl.agents.pytorch.dqn import DQN
 from note_rl.agents.pytorch.networks import evaluating
 
 
-class DoubleDQN(DQN):
-    """DQN whose online network chooses the next action and whose target network says what it is worth.
-
-    One network doing both takes the largest of several estimates, which is too large on average.
-    """
-
+class DoubleDQN(DoubleDQNSettings, DQN):
     traceable = True
 
     def next_value(self, next_s: Tensor) -> Tensor:

@@ -1,13 +1,12 @@
 """Dueling DQN in PyTorch (Wang et al. 2016, https://arxiv.org/abs/1511.06581)."""
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor, nn
 
+from note_rl.agents.declaration import Given
+from note_rl.agents.dueling_dqn import DuelingDQNSettings
 from note_rl.agents.pytorch.dqn import DQN
-from note_rl.agents.pytorch.networks import MLP, MakeNetwork
-from note_rl.environments import EnvLike
+from note_rl.agents.pytorch.networks import MakeNetwork, mlp
 from note_rl.learners.numpy_policy import DenseLayer, dense_layers_of
 
 
@@ -51,46 +50,10 @@ def dueling(make: MakeNetwork, stream_size: int = 64) -> MakeNetwork:
     return lambda shape, num_actions: DuelingNetwork(make(shape, 2 * stream_size), stream_size, num_actions)
 
 
-class DuelingDQN(DQN):
-    """DQN whose network estimates the value of a state and the advantage of each action apart.
-
-    The value is learned from every transition, whichever action it took. With DoubleDQN:
-    `DoubleDQN(network=dueling(MLP))`.
-
-    Args:
-        network: Makes what both streams share from (observation shape, number of outputs); None: an `MLP`.
-        stream_size: Width of the hidden layer of each stream.
-        state_dim, hidden_size, action_dim, env, gamma, tau, frame_stack, device: As for `DQN`.
-    """
-
-    num_output_layers = 2
+class DuelingDQN(DuelingDQNSettings, DQN):
     traceable = True
 
-    def __init__(
-        self,
-        state_dim: int | None = None,
-        hidden_size: int | Sequence[int] = (64,),
-        action_dim: int | None = None,
-        *,
-        env: EnvLike = "CartPole-v1",
-        network: MakeNetwork | None = None,
-        stream_size: int = 64,
-        gamma: float = 0.99,
-        tau: float = 1.0,
-        frame_stack: int = 1,
-        device: str = "cpu",
-    ) -> None:
-        hidden = (hidden_size,) if isinstance(hidden_size, int) else hidden_size
-        shared = network or (lambda shape, outputs: MLP(shape, outputs, hidden))
-        super().__init__(
-            state_dim,
-            hidden,
-            action_dim,
-            env=env,
-            network=dueling(shared, stream_size),
-            gamma=gamma,
-            tau=tau,
-            frame_stack=frame_stack,
-            device=device,
-        )
-        self.stream_size = stream_size
+    def make_networks(self, given: Given) -> None:
+        """As `DQN`, of dueling networks."""
+        shared = given.network or mlp(given.hidden_size, num_layers=1)
+        super().make_networks(Given(**{**vars(given), "network": dueling(shared, self.stream_size)}))

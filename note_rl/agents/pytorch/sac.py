@@ -1,79 +1,43 @@
 """Soft actor-critic in PyTorch (Haarnoja et al. 2018, https://arxiv.org/abs/1812.05905)."""
 
 import math
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from note_rl.agents.pytorch.networks import MLP, MakeNetwork, QNetwork, evaluating, soft_update
+from note_rl.agents.declaration import Given
+from note_rl.agents.pytorch.networks import QNetwork, evaluating, mlp, soft_update
+from note_rl.agents.sac import SACSettings
 from note_rl.agents.spaces import continuous_spaces
-from note_rl.environments import EnvLike
 from note_rl.learners.numpy_policy import DenseLayer, dense_layers_of
 from note_rl.policy import Policy, SquashedGaussianPolicy
 from note_rl.policy.continuous import LOG_STD_RANGE
 from note_rl.rl_pytorch import RL_pytorch
 
 
-class SAC(RL_pytorch):
-    """Maximises return and entropy, for actions that are numbers within bounds; acts with `SquashedGaussianPolicy`.
-
-    Args:
-        hidden_size: Width of the hidden layers, one number or one per layer; a single number means two layers.
-        env: Environment, id, list or factory.
-        network: Makes a network from (input shape, number of outputs); None: an `MLP` of `hidden_size`.
-        critic_network: The same for the critic; None: as `network`.
-        gamma: Discount of one step.
-        tau: Share of the online parameters taken over at each target update.
-        alpha: Weight of the entropy; None: learned so that the entropy comes to `target_entropy`.
-        target_entropy: None: -1 per number of the action (section 7, appendix D), measured in [-1, 1].
-        frame_stack: Frames that are shown together; the same as in set().
-        device: Where the networks live.
-    """
-
-    on_policy = False
-    action_kinds = ("bounded",)
+class SAC(SACSettings, RL_pytorch):
     reads_triplets = False
     traceable = True
 
-    def __init__(
-        self,
-        hidden_size: int | Sequence[int] = (256, 256),
-        *,
-        env: EnvLike = "Pendulum-v1",
-        network: MakeNetwork | None = None,
-        critic_network: MakeNetwork | None = None,
-        gamma: float = 0.99,
-        tau: float = 0.005,
-        alpha: float | None = None,
-        target_entropy: float | None = None,
-        frame_stack: int = 1,
-        device: str = "cpu",
-    ) -> None:
-        super().__init__()
-        spaces = continuous_spaces(env, "SAC", frame_stack)
-        hidden = (hidden_size, hidden_size) if isinstance(hidden_size, int) else hidden_size
-        make = network or (lambda shape, outputs: MLP(shape, outputs, hidden))
-        make_critic = critic_network or make
-        self.env = env
-        self.gamma = gamma
-        self.tau = tau
-        self.alpha = alpha
-        self.target_entropy = target_entropy
-        self.entropy_wanted = -float(spaces.action_size) if target_entropy is None else target_entropy
-        self.frame_stack = frame_stack
-        self.centre = torch.from_numpy(spaces.centre).to(device)
-        self.scale = torch.from_numpy(spaces.scale).to(device)
-        self.actor = make(spaces.obs_shape, 2 * spaces.action_size).to(device)
-        self.critic_1 = QNetwork(make_critic, spaces).to(device)
-        self.critic_2 = QNetwork(make_critic, spaces).to(device)
-        self.target_critic_1 = QNetwork(make_critic, spaces).to(device).requires_grad_(False)
-        self.target_critic_2 = QNetwork(make_critic, spaces).to(device).requires_grad_(False)
+    def make_networks(self, given: Given) -> None:
+        """An actor, two critics with a copy of each for targets, and the weight of the entropy."""
+        spaces = continuous_spaces(self.env, "SAC", self.frame_stack)
+        make = given.network or mlp(given.hidden_size)
+        make_critic = given.critic_network or make
+        self.entropy_wanted = -float(spaces.action_size) if self.target_entropy is None else self.target_entropy
+        self.centre = torch.from_numpy(spaces.centre).to(given.device)
+        self.scale = torch.from_numpy(spaces.scale).to(given.device)
+        self.actor = make(spaces.obs_shape, 2 * spaces.action_size).to(given.device)
+        self.critic_1 = QNetwork(make_critic, spaces).to(given.device)
+        self.critic_2 = QNetwork(make_critic, spaces).to(given.device)
+        self.target_critic_1 = QNetwork(make_critic, spaces).to(given.device).requires_grad_(False)
+        self.target_critic_2 = QNetwork(make_critic, spaces).to(given.device).requires_grad_(False)
         self._move_targets(1.0)
-        self.log_alpha = torch.full((1,), math.log(1.0 if alpha is None else alpha), device=device)
+        start = math.log(1.0 if self.alpha is None else self.alpha)
+        self.log_alpha = torch.full((1,), start, device=given.device)
         self.param = [list(self.actor.parameters()), [*self.critic_1.parameters(), *self.critic_2.parameters()]]
-        if alpha is None:
+        if self.alpha is None:
             self.param.append([self.log_alpha.requires_grad_()])
         self.normal_inputs = {"noise": (spaces.action_size,), "next_noise": (spaces.action_size,)}
         self.noise: Tensor

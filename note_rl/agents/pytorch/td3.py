@@ -1,74 +1,31 @@
 """Twin delayed deep deterministic policy gradient in PyTorch (Fujimoto et al. 2018, https://arxiv.org/abs/1802.09477)."""
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
-from note_rl.agents.pytorch.networks import MLP, MakeNetwork, QNetwork, TanhActor, soft_update
+from note_rl.agents.declaration import Given
+from note_rl.agents.pytorch.networks import QNetwork, TanhActor, mlp, soft_update
 from note_rl.agents.spaces import continuous_spaces
-from note_rl.environments import EnvLike
+from note_rl.agents.td3 import TD3Settings
 from note_rl.learners.numpy_policy import DenseLayer
 from note_rl.rl_pytorch import RL_pytorch
 
 
-class TD3(RL_pytorch):
-    """`DDPG` with the smaller of two critics' values, smoothed targets and a delayed actor.
-
-    The actor learns only in the gradient steps after which targets are updated: every 2, which is the delay of the
-    paper, unless set() is given another `update_batches`.
-
-    Args:
-        hidden_size: Width of the hidden layers, one number or one per layer; a single number means two layers.
-        env: Environment, id, list or factory.
-        network: Makes a network from (input shape, number of outputs); None: an `MLP` of `hidden_size`.
-        critic_network: The same for the critic; None: as `network`.
-        gamma: Discount of one step.
-        tau: Share of the online parameters taken over at each target update.
-        target_noise: Deviation of the noise on the target's action, in units of half the action's range.
-        noise_clip: Where that noise is cut.
-        frame_stack: Frames that are shown together; the same as in set().
-        device: Where the networks live.
-    """
-
-    on_policy = False
-    action_kinds = ("bounded",)
+class TD3(TD3Settings, RL_pytorch):
     reads_triplets = False
-    groups_at_sync = (0,)
-    default_update_batches = 2
     traceable = True
 
-    def __init__(
-        self,
-        hidden_size: int | Sequence[int] = (400, 300),
-        *,
-        env: EnvLike = "Pendulum-v1",
-        network: MakeNetwork | None = None,
-        critic_network: MakeNetwork | None = None,
-        gamma: float = 0.99,
-        tau: float = 0.005,
-        target_noise: float = 0.2,
-        noise_clip: float = 0.5,
-        frame_stack: int = 1,
-        device: str = "cpu",
-    ) -> None:
-        super().__init__()
-        spaces = continuous_spaces(env, "TD3", frame_stack)
-        hidden = (hidden_size, hidden_size) if isinstance(hidden_size, int) else hidden_size
-        make = network or (lambda shape, outputs: MLP(shape, outputs, hidden))
-        make_critic = critic_network or make
-        self.env = env
-        self.gamma = gamma
-        self.tau = tau
-        self.target_noise = target_noise
-        self.noise_clip = noise_clip
-        self.frame_stack = frame_stack
-        self.actor = TanhActor(make, spaces).to(device)
-        self.critic_1 = QNetwork(make_critic, spaces).to(device)
-        self.critic_2 = QNetwork(make_critic, spaces).to(device)
-        self.target_actor = TanhActor(make, spaces).to(device).requires_grad_(False)
-        self.target_critic_1 = QNetwork(make_critic, spaces).to(device).requires_grad_(False)
-        self.target_critic_2 = QNetwork(make_critic, spaces).to(device).requires_grad_(False)
+    def make_networks(self, given: Given) -> None:
+        """The online networks, and a copy of each for targets."""
+        spaces = continuous_spaces(self.env, "TD3", self.frame_stack)
+        make = given.network or mlp(given.hidden_size)
+        make_critic = given.critic_network or make
+        self.actor = TanhActor(make, spaces).to(given.device)
+        self.critic_1 = QNetwork(make_critic, spaces).to(given.device)
+        self.critic_2 = QNetwork(make_critic, spaces).to(given.device)
+        self.target_actor = TanhActor(make, spaces).to(given.device).requires_grad_(False)
+        self.target_critic_1 = QNetwork(make_critic, spaces).to(given.device).requires_grad_(False)
+        self.target_critic_2 = QNetwork(make_critic, spaces).to(given.device).requires_grad_(False)
         self._move_targets(1.0)
         self.param = [
             list(self.actor.parameters()),

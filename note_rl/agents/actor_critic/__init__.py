@@ -1,0 +1,62 @@
+"""What algorithms have in common that learn a policy and its value from rollouts."""
+
+from dataclasses import InitVar
+
+from note_rl.agents.shared import MakeNetwork, SizedSettings
+from note_rl.settings.fields import setting
+from note_rl.support.checking import NOT_NEGATIVE, SHARE, Number, flag
+
+
+class ActorCriticSettings(SizedSettings):
+    """A policy and its value, for actions of all kinds. A subclass gives the loss.
+
+    They are two networks, or the two heads of one (`layered_network` with shared=True).
+
+    Acts with `SoftmaxPolicy` where it chooses, with `GaussianPolicy` where actions are numbers.
+    """
+
+    on_policy = True
+    action_kinds = ("discrete", "multi_discrete", "multi_binary", "continuous")
+    has_value_network = True
+
+    network: InitVar[MakeNetwork | None] = setting(
+        default=None,
+        text="Makes a network from (observation shape, number of outputs); None: a tanh `MLP` of `hidden_size`.",
+    )
+    critic_network: InitVar[MakeNetwork | None] = setting(
+        default=None, text="The same for the value; None: as `network`."
+    )
+    gae_lambda: float = setting(
+        default=0.95,
+        kind=SHARE,
+        text="Weight of long against short returns in the advantage; 1: whole returns.",
+        effect="higher: less bias, more variance",
+        typical="0.9 to 1",
+    )
+    entropy_coef: float = setting(
+        default=0.0,
+        kind=NOT_NEGATIVE,
+        text="Weight of the entropy bonus.",
+        effect="higher: more exploration",
+        typical="0 to 0.05",
+    )
+    value_coef: float = setting(
+        default=0.5,
+        kind=NOT_NEGATIVE,
+        text="Weight of the value loss.",
+        effect="higher: layers that policy and value share serve the value more",
+        typical="0.25 to 1",
+    )
+    normalise_advantage: bool = setting(
+        default=True,
+        kind=flag,
+        text="Whether advantages get mean 0 and deviation 1 over the rollout.",
+        effect="with it, the size of rewards does not change the size of steps",
+    )
+    initial_log_std: float = setting(
+        default=0.0,
+        kind=Number(),
+        text="Log deviation of continuous actions at the start; it is learned, the same for all states.",
+        effect="higher: wider exploration at the start",
+        typical="-2 to 0",
+    )

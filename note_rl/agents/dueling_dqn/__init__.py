@@ -1,0 +1,39 @@
+"""Dueling DQN (Wang et al. 2016, https://arxiv.org/abs/1511.06581)."""
+
+from collections.abc import Sequence
+from dataclasses import InitVar
+
+from note_rl.agents.dqn import DQNSettings
+from note_rl.agents.shared import MakeNetwork
+from note_rl.settings.fields import setting
+from note_rl.support.checking import Count, widths
+
+
+class DuelingDQNSettings(DQNSettings):
+    """DQN whose network estimates the value of a state and the advantage of each action apart.
+
+    The value is learned from every transition, whichever action it took. With DoubleDQN:
+    `DoubleDQN(network=dueling(MLP))`.
+    """
+
+    num_output_layers = 2
+
+    hidden_size: InitVar[int | Sequence[int]] = setting(
+        default=(64,),
+        kind=widths,
+        text="Width of the hidden layers before the streams, one number or one per layer; a single number means one.",
+        effect="higher: richer functions, slower steps",
+        typical="32 to 512",
+        kw_only=False,
+    )
+    network: InitVar[MakeNetwork | None] = setting(
+        default=None,
+        text="Makes what both streams share from (observation shape, number of outputs); None: an `MLP`.",
+    )
+    stream_size: int = setting(
+        default=64,
+        kind=Count(),
+        text="Width of the hidden layer of each stream.",
+        effect="higher: richer functions, slower steps",
+        typical="32 to 512",
+    )
