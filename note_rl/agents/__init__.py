@@ -1,1 +1,1 @@
-"""The built-in algorithms, one readable file per algorithm and framework."""
+"""The built-in algorithms, a folder for each: what it takes, and the agent in each framework."""

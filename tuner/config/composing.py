@@ -263,7 +263,7 @@ def prepare_hydra() -> None:
 def _said_by_file(file: str | None, key: str) -> object:
     if file is None:
         raise UserError("network=cfg reads its layers from a file: add network.file=model.cfg")
-    from note_rl.agents.cfg_files import read_cfg  # which imports Gymnasium, for which nobody waits without need
+    from note_rl.agents.shared.cfg_files import read_cfg  # which imports Gymnasium, for which nobody waits without need
 
     return read_cfg(str(file))[key]
 

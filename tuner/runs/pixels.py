@@ -4,9 +4,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from note_rl.agents.architecture import Architecture
-from note_rl.agents.encoders import encoded_plan
-from note_rl.agents.spaces import image_shape, looks_like_an_image
+from note_rl.agents.shared.architecture import Architecture
+from note_rl.agents.shared.encoders import encoded_plan
+from note_rl.agents.shared.spaces import image_shape, looks_like_an_image
 from note_rl.environments.frames import stacked_shape
 from note_rl.environments.packing import observed_shape
 from note_rl.errors import SettingsError

@@ -1,17 +1,17 @@
 """Agents in Keras."""
 
-from note_rl.agents.keras.a2c import A2C
-from note_rl.agents.keras.acer import ACER
-from note_rl.agents.keras.bc import BC
-from note_rl.agents.keras.ddpg import DDPG
-from note_rl.agents.keras.double_dqn import DoubleDQN
-from note_rl.agents.keras.dqn import DQN
-from note_rl.agents.keras.dueling_dqn import DuelingDQN
-from note_rl.agents.keras.gail import GAIL
-from note_rl.agents.keras.maddpg import MADDPG
-from note_rl.agents.keras.ppo import PPO
-from note_rl.agents.keras.sac import SAC
-from note_rl.agents.keras.td3 import TD3
-from note_rl.agents.keras.trpo import TRPO
+from note_rl.agents.a2c.keras import A2C
+from note_rl.agents.acer.keras import ACER
+from note_rl.agents.bc.keras import BC
+from note_rl.agents.ddpg.keras import DDPG
+from note_rl.agents.double_dqn.keras import DoubleDQN
+from note_rl.agents.dqn.keras import DQN
+from note_rl.agents.dueling_dqn.keras import DuelingDQN
+from note_rl.agents.gail.keras import GAIL
+from note_rl.agents.maddpg.keras import MADDPG
+from note_rl.agents.ppo.keras import PPO
+from note_rl.agents.sac.keras import SAC
+from note_rl.agents.td3.keras import TD3
+from note_rl.agents.trpo.keras import TRPO
 
 __all__ = ["A2C", "ACER", "BC", "DDPG", "DQN", "GAIL", "MADDPG", "PPO", "SAC", "TD3", "TRPO", "DoubleDQN", "DuelingDQN"]

@@ -1,17 +1,17 @@
 """Agents in PyTorch."""
 
-from note_rl.agents.pytorch.a2c import A2C
-from note_rl.agents.pytorch.acer import ACER
-from note_rl.agents.pytorch.bc import BC
-from note_rl.agents.pytorch.ddpg import DDPG
-from note_rl.agents.pytorch.double_dqn import DoubleDQN
-from note_rl.agents.pytorch.dqn import DQN
-from note_rl.agents.pytorch.dueling_dqn import DuelingDQN
-from note_rl.agents.pytorch.gail import GAIL
-from note_rl.agents.pytorch.maddpg import MADDPG
-from note_rl.agents.pytorch.ppo import PPO
-from note_rl.agents.pytorch.sac import SAC
-from note_rl.agents.pytorch.td3 import TD3
-from note_rl.agents.pytorch.trpo import TRPO
+from note_rl.agents.a2c.torch import A2C
+from note_rl.agents.acer.torch import ACER
+from note_rl.agents.bc.torch import BC
+from note_rl.agents.ddpg.torch import DDPG
+from note_rl.agents.double_dqn.torch import DoubleDQN
+from note_rl.agents.dqn.torch import DQN
+from note_rl.agents.dueling_dqn.torch import DuelingDQN
+from note_rl.agents.gail.torch import GAIL
+from note_rl.agents.maddpg.torch import MADDPG
+from note_rl.agents.ppo.torch import PPO
+from note_rl.agents.sac.torch import SAC
+from note_rl.agents.td3.torch import TD3
+from note_rl.agents.trpo.torch import TRPO
 
 __all__ = ["A2C", "ACER", "BC", "DDPG", "DQN", "GAIL", "MADDPG", "PPO", "SAC", "TD3", "TRPO", "DoubleDQN", "DuelingDQN"]

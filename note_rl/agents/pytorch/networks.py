@@ -1,220 +1,27 @@
-"""Networks in PyTorch."""
+"""What stands in `note_rl.agents.shared.torch.networks`, under the path that configurations and manuals name."""
 
-import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from itertools import pairwise
-from typing import Any, cast
+from note_rl.agents.shared.torch.networks import (
+    CNN,
+    MLP,
+    MakeNetwork,
+    QNetwork,
+    TanhActor,
+    as_numbers,
+    evaluating,
+    indicators,
+    mlp,
+    soft_update,
+)
 
-import torch
-from torch import Tensor, nn
-
-from note_rl.agents.spaces import ContinuousSpaces, image_shape, say_if_pixels
-from note_rl.environments.frames import channels_first
-from note_rl.environments.packing import shape_with_action
-from note_rl.errors import SettingsError
-from note_rl.learners.numpy_policy import DenseLayer, dense_layers_of, scaled_tanh
-from note_rl.types import Activation
-
-ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "elu": nn.ELU, "silu": nn.SiLU}
-
-MakeNetwork = Callable[[tuple[int, ...], int], nn.Module]
-
-
-def as_numbers(x: Tensor) -> Tensor:
-    """What networks take: bytes of images as 0 to 1, whole numbers as they are, all in single precision."""
-    return x.float() / 255.0 if x.dtype == torch.uint8 else x.float()
-
-
-class MLP(nn.Module):
-    """A multilayer perceptron over flattened observations, with a linear last layer.
-
-    Weights and biases start uniform in +-1/sqrt(fan in), which keeps first values small, as Q-learning needs.
-
-    Args:
-        input_shape: Shape of one observation.
-        num_outputs: Width of the last layer.
-        hidden_sizes: Widths of the layers between.
-        activation: relu, tanh, elu or silu.
-    """
-
-    def __init__(
-        self,
-        input_shape: tuple[int, ...],
-        num_outputs: int,
-        hidden_sizes: Sequence[int] = (64, 64),
-        activation: Activation = "relu",
-    ) -> None:
-        super().__init__()
-        if activation not in ACTIVATIONS:
-            raise SettingsError(f"unknown activation {activation!r}; known are {', '.join(ACTIVATIONS)}")
-        say_if_pixels(input_shape)
-        self.activation = activation
-        sizes = [math.prod(input_shape), *hidden_sizes, num_outputs]
-        self.linears = [nn.Linear(i, o) for i, o in pairwise(sizes)]
-        self.layers = nn.ModuleList(self.linears)  # registers the parameters
-        self.act = ACTIVATIONS[activation]()
-        self._viewed: tuple[list[Any], list[DenseLayer]] = ([], [])  # where weights lie, and what was read there
-
-    def forward(self, x: Tensor) -> Tensor:
-        """[B, *input_shape] -> [B, num_outputs]."""
-        x = as_numbers(x).flatten(1)
-        for linear in self.linears[:-1]:
-            x = self.act(linear(x))
-        return cast(Tensor, self.linears[-1](x))
-
-    def start_orthogonal(self, output_gain: float) -> None:
-        """Orthogonal weights of gain sqrt(2), the last layer's of `output_gain`, and biases 0, as PPO starts.
-
-        A small gain makes a policy start out nearly uniform (Andrychowicz et al. 2021, section 3.2).
-        """
-        for linear in self.linears:
-            nn.init.orthogonal_(linear.weight, output_gain if linear is self.linears[-1] else math.sqrt(2))
-            nn.init.zeros_(linear.bias)
-
-    def dense_layers(self) -> list[DenseLayer]:
-        """Views of the weights on the CPU, in the form that acting in NumPy takes; they follow what is learned."""
-        weights = [(linear.weight, linear.bias) for linear in self.linears]  # a parametrized one is made anew each time
-        read = [self.activation, *((weight.data_ptr(), bias.data_ptr()) for weight, bias in weights)]
-        if self._viewed[0] != read:
-            activations = [self.activation] * (len(weights) - 1) + ["linear"]
-            layers: list[DenseLayer] = [
-                (weight.detach().numpy().T, bias.detach().numpy(), activation)
-                for (weight, bias), activation in zip(weights, activations, strict=True)
-            ]
-            self._viewed = read, layers
-        return self._viewed[1]
-
-    def __getstate__(self) -> dict[str, Any]:
-        """For copies, which may come to lie where the original did in another process, and share no memory with it."""
-        return {**vars(self), "_viewed": ([], [])}
-
-
-def mlp(hidden_size: int | Sequence[int], activation: Activation = "relu", num_layers: int = 2) -> MakeNetwork:
-    """A maker of perceptrons.
-
-    Args:
-        hidden_size: Widths of the hidden layers; a single number: that of each.
-        activation: See `MLP`.
-        num_layers: How many a single number means.
-    """
-    widths = (hidden_size,) * num_layers if isinstance(hidden_size, int) else hidden_size
-    return lambda input_shape, num_outputs: MLP(input_shape, num_outputs, widths, activation)
-
-
-class CNN(nn.Module):
-    """The convolutional network of Mnih et al. 2015 for images of 36 pixels or more a side.
-
-    Args:
-        input_shape: Shape of one observation, [H, W], [H, W, C] or [C, H, W].
-        num_outputs: Width of the last layer.
-        hidden_sizes: Widths of the layers between the convolutions and the last one.
-    """
-
-    def __init__(self, input_shape: tuple[int, ...], num_outputs: int, hidden_sizes: Sequence[int] = (512,)) -> None:
-        super().__init__()
-        height, width, channels = image_shape(input_shape)
-        self.channels_first = channels_first(input_shape)
-        self.convolutions = nn.Sequential(
-            *(nn.Conv2d(channels, 32, 8, 4), nn.ReLU()),
-            *(nn.Conv2d(32, 64, 4, 2), nn.ReLU()),
-            *(nn.Conv2d(64, 64, 3, 1), nn.ReLU(), nn.Flatten()),
-        )
-        with torch.no_grad():
-            num_features = self.convolutions(torch.zeros(1, channels, height, width)).shape[1]
-        self.head = MLP((num_features,), num_outputs, hidden_sizes)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """[B, *input_shape] -> [B, num_outputs]."""
-        x = as_numbers(x if x.ndim == 4 else x[..., None])
-        image = x if self.channels_first else x.permute(0, 3, 1, 2)
-        return cast(Tensor, self.head(self.convolutions(image).relu()))
-
-
-class TanhActor(nn.Module):
-    """A network whose outputs are brought between the bounds of the action by tanh: [B, *obs] -> [B, A]."""
-
-    def __init__(self, make: MakeNetwork, spaces: ContinuousSpaces) -> None:
-        super().__init__()
-        self.net = make(spaces.obs_shape, spaces.action_size)
-        self.centre: Tensor
-        self.scale: Tensor
-        self.register_buffer("centre", torch.from_numpy(spaces.centre))
-        self.register_buffer("scale", torch.from_numpy(spaces.scale))
-
-    def forward(self, s: Tensor) -> Tensor:
-        """Actions [B, A]."""
-        return cast(Tensor, self.centre + self.scale * self.net(s).tanh())
-
-    def dense_layers(self) -> list[DenseLayer] | None:
-        """For acting in NumPy, if the network consists of dense layers."""
-        return dense_layers_of(self.net, scaled_tanh(self.centre.numpy(), self.scale.numpy()))
-
-
-class QNetwork(nn.Module):
-    """Q(s, a) [B]: the action, brought to [-1, 1], joins a flat observation, or what is seen in an image.
-
-    Encoders of an observation that was a dictionary leave the action as it is; see `shape_with_action`.
-
-    Args:
-        make: Makes the network from (input shape, number of outputs). Of images, it makes one with
-            `num_features` outputs and an `MLP` goes on from there.
-        spaces: Of observations and actions.
-        num_features: Numbers that an image is summed up in.
-    """
-
-    def __init__(self, make: MakeNetwork, spaces: ContinuousSpaces, num_features: int = 64) -> None:
-        super().__init__()
-        self.centre: Tensor
-        self.scale: Tensor
-        self.register_buffer("centre", torch.from_numpy(spaces.centre))
-        self.register_buffer("scale", torch.from_numpy(spaces.unit))
-        flat = len(spaces.obs_shape) == 1
-        self.encoder: nn.Module = nn.Identity() if flat else make(spaces.obs_shape, num_features)
-        inputs = shape_with_action(spaces.obs_shape if flat else (num_features,), spaces.action_size)
-        self.net = make(inputs, 1) if flat else MLP(inputs, 1)
-
-    def forward(self, s: Tensor, a: Tensor) -> Tensor:
-        """Values [B] of actions [B, A] in states [B, *obs]."""
-        both = torch.cat([self.encoder(s), (a - self.centre) / self.scale], dim=1)
-        return cast(Tensor, self.net(both).squeeze(1))
-
-
-def indicators(chosen: Tensor, size: int) -> Tensor:
-    """1 where the index points, else 0: [...] -> [..., size]. Unlike `one_hot` it asks no tensor for its numbers."""
-    return torch.eye(size, device=chosen.device)[chosen.long()]
-
-
-def soft_update(target: nn.Module, online: nn.Module, tau: float) -> None:
-    """Moves target <- target + tau * (online - target); tau = 1 copies (Lillicrap et al. 2016, section 3).
-
-    Running statistics, as those of batch normalisation, are copied: they follow the data, not the gradient.
-    """
-    (mine, my_buffers), (theirs, their_buffers) = _parameters_and_buffers(target), _parameters_and_buffers(online)
-    with torch.no_grad():
-        torch._foreach_lerp_(mine, theirs, tau)
-        if my_buffers:
-            torch._foreach_copy_(my_buffers, their_buffers)
-
-
-def _parameters_and_buffers(network: nn.Module) -> tuple[list[Tensor], list[Tensor]]:
-    """Each once, in one walk, as this is done after every gradient step."""
-    parameters: dict[int, Tensor] = {}
-    buffers: dict[int, Tensor] = {}
-    for layer in network.modules():
-        parameters.update((id(one), one) for one in layer._parameters.values() if one is not None)
-        buffers.update((id(one), one) for one in layer._buffers.values() if one is not None)
-    return list(parameters.values()), list(buffers.values())
-
-
-@contextmanager
-def evaluating(*networks: nn.Module) -> Iterator[None]:
-    """Networks in eval mode while they say what to aim at, within a loss that trains them."""
-    before = [(layer, layer.training) for network in networks for layer in network.modules()]
-    for layer, _ in before:
-        layer.training = False
-    try:
-        yield
-    finally:
-        for layer, training in before:
-            layer.training = training
+__all__ = [
+    "CNN",
+    "MLP",
+    "MakeNetwork",
+    "QNetwork",
+    "TanhActor",
+    "as_numbers",
+    "evaluating",
+    "indicators",
+    "mlp",
+    "soft_update",
+]

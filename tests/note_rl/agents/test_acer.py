@@ -332,7 +332,7 @@ def test_continuous_actions_are_refused():
 def test_images_are_read_step_by_step():
     import torch
 
-    from note_rl.agents.pytorch.networks import CNN
+    from note_rl.agents.shared.torch.networks import CNN
 
     agent = Framework("pytorch").agents.ACER(env=Images, network=CNN)
     sample = sequences(num_sequences=2, num_steps=3)

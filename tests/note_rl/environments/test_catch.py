@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from note_rl.agents.pytorch import DQN
-from note_rl.agents.pytorch.networks import CNN
+from note_rl.agents.shared.torch.networks import CNN
 from note_rl.environments import EnvFactory
 from note_rl.environments.training_only import LifeLoss, SignOfReward
 from note_rl.examples.catch import Catch

@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from note_rl import RL
-from note_rl.agents.keras.networks import soft_update
+from note_rl.agents.shared.keras.networks import soft_update
 from note_rl.seeding import seed_everything
 from tests.note_rl.samples import sample
 

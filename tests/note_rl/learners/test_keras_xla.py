@@ -11,7 +11,7 @@ from tensorflow.python.eager.polymorphic_function import autograph_util
 
 from note_rl import RL, errors
 from note_rl.agents.keras import DQN
-from note_rl.agents.keras.networks import CNN, MLP
+from note_rl.agents.shared.keras.networks import CNN, MLP
 from note_rl.learners.keras.xla import Compilation
 from note_rl.types import Sample
 from tests.note_rl.environments.test_images import Picture

@@ -12,7 +12,7 @@ from note_rl.policy.noise import OrnsteinUhlenbeckProcess
 from note_rl.seeding import seed_everything
 from note_rl.training.callbacks import LambdaCallback
 from note_rl.training.checkpoint import read_checkpoint
-from tests.note_rl.agents.test_several_choices import dials
+from tests.note_rl.agents.shared.test_several_choices import dials
 from tests.note_rl.environments.test_action_masks import Places
 from tests.note_rl.frameworks import frameworks
 

@@ -15,7 +15,7 @@ from tuner.runs.build import build_run
 
 SHORT = tuple(word for word in SMALL if not word.startswith("network."))
 PPO = (*SHORT, *SMALL_AGENTS["ppo"])
-MANUAL = Path(__file__).parents[2] / "note_rl" / "agents" / "model.cfg"
+MANUAL = Path(__file__).parents[2] / "note_rl" / "agents" / "shared" / "model.cfg"
 
 
 def config_of(tuner: CommandLine, *words: str) -> dict[str, Any]:

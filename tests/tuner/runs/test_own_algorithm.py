@@ -13,7 +13,7 @@ ALGORITHM = """
 import torch
 
 from note_rl import RL_pytorch
-from note_rl.agents.spaces import discrete_spaces
+from note_rl.agents.shared.spaces import discrete_spaces
 
 
 class ActorCritic(RL_pytorch):

@@ -1,0 +1,103 @@
+"""What agents have in common that learn a policy and its value from rollouts, in Keras."""
+
+import math
+
+import tensorflow as tf
+
+from note_rl.agents.actor_critic import ActorCriticSettings
+from note_rl.agents.declaration import Given
+from note_rl.agents.shared.keras.choices import choice_of, where_allowed
+from note_rl.agents.shared.keras.distributions import DiagonalGaussian, Distribution
+from note_rl.agents.shared.keras.encoded import EncodedNetwork
+from note_rl.agents.shared.keras.layered import LayeredNetwork, have_one_trunk, policy_and_value, through_one_trunk
+from note_rl.agents.shared.keras.networks import MLP, mlp
+from note_rl.agents.shared.spaces import any_spaces, num_outputs
+from note_rl.learners.numpy_policy import DenseLayer, dense_layers_of, with_constant_outputs
+from note_rl.policy import GaussianPolicy, Policy, SoftmaxPolicy
+from note_rl.rl import RL
+
+_LOG_ROOT_2PI = 0.5 * math.log(2.0 * math.pi)
+
+
+class ActorCritic(ActorCriticSettings, RL):
+    reads_triplets = False
+
+    def make_networks(self, given: Given) -> None:
+        """A policy and its value, each a network or a head on one trunk."""
+        spaces = any_spaces(self.env, type(self).__name__, given.state_dim, given.action_dim, self.frame_stack)
+        make = given.network or mlp(given.hidden_size, "tanh")
+        self.choice = choice_of(spaces)  # None: actions are numbers
+        with tf.device(given.device):
+            self.actor, self.critic = policy_and_value(
+                make, given.critic_network, spaces.obs_shape, num_outputs(spaces)
+            )
+            start = [self.initial_log_std] * num_outputs(spaces)
+            self.log_std = tf.Variable(start, dtype=tf.float32) if self.choice is None else None
+        for net, output_gain in ((self.actor, 0.01), (self.critic, 1.0)):
+            if isinstance(net, MLP | LayeredNetwork | EncodedNetwork):
+                net.start_orthogonal(output_gain)
+        self.one_trunk = have_one_trunk(self.actor, self.critic)
+        self.param = [list(self.actor.trainable_variables), list(self.critic.trainable_variables)]
+        if self.one_trunk:  # one group, with each variable once
+            self.param = [[*self.actor.trainable_variables, *self.critic.head.trainable_variables]]
+        if self.log_std is not None:
+            self.param[0].append(self.log_std)
+        self.advantage: tf.Tensor
+        self.return_: tf.Tensor
+        self.log_prob_old: tf.Tensor
+        self.value_old: tf.Tensor
+
+    def action(self, s: tf.Tensor) -> tf.Tensor:
+        """Probabilities [B, A], those of several choices in a row, or of numbers means and log deviations [B, 2A]."""
+        outputs = self.actor(s)
+        if self.choice is not None:
+            return self.choice.answers(outputs)
+        return tf.concat([outputs, tf.zeros_like(outputs) + self.log_std], axis=-1)
+
+    def value(self, s: tf.Tensor) -> tf.Tensor:
+        """V(s) [B]."""
+        return self.critic(s)[:, 0]
+
+    def distribution(self, s: tf.Tensor, action_mask: tf.Tensor | None = None) -> Distribution:
+        """pi(.|s), for each state of a batch; of the allowed actions, where a mask [B, A] is given."""
+        outputs: tf.Tensor = self.actor(s)
+        if self.choice is not None:
+            return self.choice.distribution(where_allowed(outputs, action_mask))
+        assert self.log_std is not None
+        return DiagonalGaussian(outputs, tf.identity(self.log_std))
+
+    def log_prob_and_entropy(
+        self, s: tf.Tensor, a: tf.Tensor, action_mask: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Log-probability of a in s [B], and the entropy of pi(.|s), [B] or the same number for all states."""
+        mask = self.action_mask if action_mask is None else action_mask  # the first is there in a loss, not in update()
+        return self._log_prob_and_entropy(self.actor(s), a, mask)
+
+    def log_prob_entropy_and_value(self, s: tf.Tensor, a: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Both, and V(s) [B]; a trunk of policy and value is passed through once."""
+        if not self.one_trunk:
+            return (*self.log_prob_and_entropy(s, a), self.value(s))
+        outputs, v = through_one_trunk(self.actor, self.critic, s)
+        return (*self._log_prob_and_entropy(outputs, a, self.action_mask), v[:, 0])
+
+    def _log_prob_and_entropy(
+        self, outputs: tf.Tensor, a: tf.Tensor, mask: tf.Tensor | None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        if self.choice is not None:
+            policy = self.choice.distribution(where_allowed(outputs, mask))
+            return policy.log_prob(a), policy.entropy()
+        assert self.log_std is not None
+        distance = (a - outputs) * tf.exp(-self.log_std)
+        log_normal = -0.5 * tf.square(distance) - self.log_std - _LOG_ROOT_2PI  # [B, A]
+        return tf.reduce_sum(log_normal, axis=-1), tf.reduce_sum(self.log_std + _LOG_ROOT_2PI + 0.5)
+
+    def default_policy(self) -> Policy:
+        """Until set() says otherwise."""
+        return GaussianPolicy() if self.choice is None else SoftmaxPolicy()
+
+    def acting_layers(self) -> list[DenseLayer] | None:
+        """The actor's layers, if it consists of dense ones."""
+        layers = dense_layers_of(self.actor, None if self.choice is None else self.choice.activation)
+        if layers is None or self.log_std is None:
+            return layers
+        return with_constant_outputs(layers, self.log_std.numpy())

@@ -1,0 +1,209 @@
+"""Networks from lists of layers, in Keras; what the lists may hold is said in `note_rl.agents.shared.layers`."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from note_rl.agents.shared.architecture import Architecture, NetworkPlan, Placed, begin, uniform_bound, weighted
+from note_rl.agents.shared.keras.networks import MakeNetwork, as_numbers
+from note_rl.agents.shared.layers import Activate, Conv, Dense, Dropout, Flatten, Layer, Norm, Pool, Shape
+from note_rl.errors import SettingsError
+from note_rl.learners.keras.variables import as_array
+from note_rl.learners.numpy_policy import DenseLayer
+
+_EPSILON = 1e-5  # of normalisations, and how much of the running statistics each batch leaves: PyTorch's
+_MOMENTUM = 0.9
+_WITH_WEIGHTS = (keras.layers.Conv2D, keras.layers.Dense)
+
+
+class LayeredNetwork(keras.Model):  # type: ignore[misc]  # Keras ships no types
+    """The trunk and the head of an architecture.
+
+    Args:
+        plan: The layers.
+        beside: Another network, whose trunk this one shares; None: it has its own.
+    """
+
+    def __init__(self, plan: NetworkPlan, beside: Self | None = None) -> None:
+        super().__init__()
+        self.plan = plan
+        self.trunk: keras.Sequential = _stacked(plan.trunk) if beside is None else beside.trunk
+        self.head = _stacked(plan.head)
+        self._borrows = beside is not None
+        self._draw(output_gain=1.0, orthogonal=False)
+        self.built = True
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        """[B, *obs_shape] -> [B, num_outputs]."""
+        return self.head(self.features(x))
+
+    def features(self, x: tf.Tensor) -> tf.Tensor:
+        """What the trunk makes of observations, [B, ...]."""
+        x = as_numbers(x if len(x.shape) > len(self.plan.input_shape) else x[..., None])
+        return self.trunk(tf.transpose(x, (0, 2, 3, 1)) if self.plan.turns_images else x)
+
+    def value_network(self) -> "LayeredNetwork":
+        """A network with one output for the value of what this one chooses, on its trunk if that is shared."""
+        return LayeredNetwork(self.plan.of_value(), self if self.plan.architecture.shared else None)
+
+    def start_orthogonal(self, output_gain: float) -> None:
+        """Draws weights anew: orthogonal where no initializer is named.
+
+        Args:
+            output_gain: Of the last layer, where that is orthogonal and names no gain itself.
+        """
+        self._draw(output_gain, orthogonal=True)
+
+    def _draw(self, output_gain: float, orthogonal: bool) -> None:
+        """A trunk that is another network's is left as it is."""
+        for module, layer in self._weighted():
+            if not (self._borrows and module in self.trunk.layers):
+                is_last = layer is self.plan.head[-1].layer
+                _begin(module, *begin(layer, output_gain if is_last else None, orthogonal))
+
+    def _weighted(self) -> list[tuple[Any, Conv | Dense]]:
+        modules = [module for module in (*self.trunk.layers, *self.head.layers) if isinstance(module, _WITH_WEIGHTS)]
+        return list(zip(modules, weighted((*self.plan.trunk, *self.plan.head)), strict=True))
+
+    def dense_layers(self) -> list[DenseLayer] | None:
+        """Copies of the weights, for acting in NumPy, if there is nothing but dense layers."""
+        if not self.plan.is_dense:
+            return None
+        return [
+            (as_array(module.kernel), as_array(module.bias), str(layer.activation))
+            for module, layer in self._weighted()
+        ]
+
+
+def layered_network(
+    input_shape: Shape,
+    num_outputs: int,
+    layers: Sequence[Any] = (),
+    *,
+    hidden_sizes: Sequence[int] = (),
+    activation: str = "relu",
+    initializer: str | None = None,
+    gain: float | None = None,
+    head: Mapping[str, Any] | None = None,
+    value_head: Mapping[str, Any] | None = None,
+    shared: bool = False,
+    file: str | None = None,
+) -> LayeredNetwork:
+    """Makes a network of a list of layers.
+
+    Args:
+        input_shape: Shape of one observation, images [H, W], [H, W, C] or [C, H, W].
+        num_outputs: Width of the last layer.
+        layers: Of the trunk, as `note_rl.agents.shared.layers` says.
+        hidden_sizes: Widths of dense layers behind those, where these have no dense ones.
+        activation: Of conv and dense layers that name none.
+        initializer: Of those that name none; None: orthogonal where the agent begins so (PPO, A2C), else uniform.
+        gain: Factor of their weights; None: sqrt(2) where they are orthogonal, else 1.
+        head: What follows the trunk, {layers: [...], initializer: ..., gain: ...}; the last two: of the output layer.
+        value_head: That of the value, of agents that have one; None: as `head`, but for its gain.
+        shared: Whether policy and value have one trunk.
+        file: Where all of this was read, for information; see `note_rl.agents.shared.cfg_files.read_cfg`.
+
+    Raises:
+        SettingsError: A layer that is unknown or lacks something, a value out of range, sizes that do not fit.
+    """
+    architecture = Architecture(layers, hidden_sizes, activation, initializer, gain, head, value_head, shared)
+    return LayeredNetwork(architecture.plan(input_shape, num_outputs))
+
+
+def policy_and_value(
+    make: MakeNetwork, make_critic: MakeNetwork | None, obs_shape: Shape, num_outputs: int
+) -> tuple[keras.Model, keras.Model]:
+    """Makes the networks of a policy and of its value, which may have one trunk.
+
+    Args:
+        make: Makes that of the policy.
+        make_critic: Makes that of the value; None: it is as the policy's.
+        obs_shape: Of one observation.
+        num_outputs: Of the policy.
+
+    Raises:
+        SettingsError: The value is to have a network of its own, and the policy's trunk as well.
+    """
+    policy = make(obs_shape, num_outputs)
+    layered = policy if isinstance(policy, LayeredNetwork) else None
+    if make_critic is None:
+        return policy, make(obs_shape, 1) if layered is None else layered.value_network()
+    if layered is not None and layered.plan.architecture.shared:
+        raise SettingsError("shared=True gives the value the trunk of the policy, and critic_network another one: "
+                            "leave one of them out")  # fmt: skip
+    return policy, make_critic(obs_shape, 1)
+
+
+def have_one_trunk(policy: keras.Model, value: keras.Model) -> bool:
+    """Whether both make their outputs of the same features."""
+    return isinstance(policy, LayeredNetwork) and policy.trunk is getattr(value, "trunk", None)
+
+
+def through_one_trunk(policy: keras.Model, value: keras.Model, s: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """The outputs of both networks for observations [B, *obs_shape], in one pass through the trunk that they have."""
+    assert isinstance(policy, LayeredNetwork)
+    assert isinstance(value, LayeredNetwork)
+    seen = policy.features(s)
+    return policy.head(seen), value.head(seen)
+
+
+def _stacked(placed: Sequence[Placed]) -> keras.Sequential:
+    made = [_MAKERS[type(one.layer)](one.layer, one.input_shape) for one in placed]
+    return keras.Sequential([keras.Input(placed[0].input_shape), *made])
+
+
+def _conv(layer: Conv, shape: Shape) -> Any:
+    return keras.layers.Conv2D(
+        layer.filters,
+        layer.size,
+        layer.stride,
+        layer.padding,
+        activation=layer.activation,
+        kernel_initializer="zeros",  # they are drawn by `_begin`
+    )
+
+
+def _pool(layer: Pool, shape: Shape) -> Any:
+    kind = keras.layers.MaxPooling2D if layer.kind == "max" else keras.layers.AveragePooling2D
+    return kind(layer.size, layer.steps)
+
+
+def _dense(layer: Dense, shape: Shape) -> Any:
+    return keras.layers.Dense(layer.units, layer.activation, kernel_initializer="zeros")
+
+
+def _norm(layer: Norm, shape: Shape) -> Any:
+    if layer.kind == "batch":
+        return keras.layers.BatchNormalization(momentum=_MOMENTUM, epsilon=_EPSILON)
+    if len(shape) == 1:
+        return keras.layers.LayerNormalization(epsilon=_EPSILON)
+    return keras.layers.GroupNormalization(1, epsilon=_EPSILON)
+
+
+_MAKERS: Mapping[type[Layer], Callable[[Any, Shape], Any]] = {
+    Conv: _conv,
+    Pool: _pool,
+    Flatten: lambda layer, shape: keras.layers.Flatten(),
+    Dense: _dense,
+    Norm: _norm,
+    Dropout: lambda layer, shape: keras.layers.Dropout(layer.rate),
+    Activate: lambda layer, shape: keras.layers.Activation(layer.function),
+}
+
+
+def _begin(module: Any, initializer: str, gain: float) -> None:
+    """Draws the weights; biases start at 0, or with `uniform` weights within their bounds."""
+    shape = module.kernel.shape  # [..., in, out]
+    if initializer == "orthogonal":
+        module.kernel.assign(keras.initializers.Orthogonal(gain)(shape))
+        module.bias.assign(module.bias * 0.0)
+        return
+    window = int(np.prod(shape[:-2]))
+    bound = uniform_bound(initializer, gain, window * shape[-2], window * shape[-1])
+    drawn = keras.initializers.RandomUniform(-bound, bound)
+    module.kernel.assign(drawn(shape))
+    module.bias.assign(drawn(module.bias.shape) if initializer == "uniform" else module.bias * 0.0)

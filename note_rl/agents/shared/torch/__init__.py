@@ -1,0 +1,1 @@
+"""Networks, policies and mathematics that several algorithms share, in PyTorch."""

@@ -1,0 +1,213 @@
+"""Networks from lists of layers, in PyTorch; what the lists may hold is said in `note_rl.agents.shared.layers`."""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
+from typing import Any, Self, cast
+
+from torch import Tensor, nn
+
+from note_rl.agents.shared.architecture import Architecture, NetworkPlan, Placed, begin, uniform_bound, weighted
+from note_rl.agents.shared.layers import Activate, Conv, Dense, Dropout, Flatten, Layer, Norm, Pool, Shape
+from note_rl.agents.shared.torch.networks import ACTIVATIONS, MakeNetwork, as_numbers
+from note_rl.errors import SettingsError
+from note_rl.learners.numpy_policy import DenseLayer
+
+_EPSILON = 1e-5  # of normalisations; Keras begins with another one
+
+Weighted = nn.Conv2d | nn.Linear
+
+
+class LayeredNetwork(nn.Module):
+    """The trunk and the head of an architecture.
+
+    Images are channels last where they are flattened: weights mean the same in both frameworks.
+
+    Args:
+        plan: The layers.
+        beside: Another network, whose trunk this one shares; None: it has its own.
+    """
+
+    def __init__(self, plan: NetworkPlan, beside: Self | None = None) -> None:
+        super().__init__()
+        self.plan = plan
+        self.trunk: nn.Sequential = _stacked(plan.trunk) if beside is None else beside.trunk
+        self.head = _stacked(plan.head)
+        self._borrows = beside is not None
+        self._draw(output_gain=1.0, orthogonal=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, *obs_shape] -> [B, num_outputs]."""
+        return cast(Tensor, self.head(self.features(x)))
+
+    def features(self, x: Tensor) -> Tensor:
+        """What the trunk makes of observations, [B, ...]."""
+        x = as_numbers(x if x.ndim > len(self.plan.input_shape) else x[..., None])
+        return cast(Tensor, self.trunk(x.permute(0, 3, 1, 2) if x.ndim == 4 and not self.plan.turns_images else x))
+
+    def value_network(self) -> "LayeredNetwork":
+        """A network with one output for the value of what this one chooses, on its trunk if that is shared."""
+        return LayeredNetwork(self.plan.of_value(), self if self.plan.architecture.shared else None)
+
+    def start_orthogonal(self, output_gain: float) -> None:
+        """Draws weights anew: orthogonal where no initializer is named.
+
+        Args:
+            output_gain: Of the last layer, where that is orthogonal and names no gain itself.
+        """
+        self._draw(output_gain, orthogonal=True)
+
+    def _draw(self, output_gain: float, orthogonal: bool) -> None:
+        """A trunk that is another network's is left as it is."""
+        for module, layer in self._weighted():
+            if not (self._borrows and module in self.trunk):
+                is_last = layer is self.plan.head[-1].layer
+                _begin(module, *begin(layer, output_gain if is_last else None, orthogonal))
+
+    def _weighted(self) -> list[tuple[Weighted, Conv | Dense]]:
+        modules = [module for module in (*self.trunk, *self.head) if isinstance(module, Weighted)]
+        return list(zip(modules, weighted((*self.plan.trunk, *self.plan.head)), strict=True))
+
+    def dense_layers(self) -> list[DenseLayer] | None:
+        """Views of the weights on the CPU, for acting in NumPy, if there is nothing but dense layers."""
+        if not self.plan.is_dense:
+            return None
+        return [
+            (module.weight.detach().numpy().T, cast(Tensor, module.bias).detach().numpy(), str(layer.activation))
+            for module, layer in self._weighted()
+        ]
+
+
+def layered_network(
+    input_shape: Shape,
+    num_outputs: int,
+    layers: Sequence[Any] = (),
+    *,
+    hidden_sizes: Sequence[int] = (),
+    activation: str = "relu",
+    initializer: str | None = None,
+    gain: float | None = None,
+    head: Mapping[str, Any] | None = None,
+    value_head: Mapping[str, Any] | None = None,
+    shared: bool = False,
+    file: str | None = None,
+) -> LayeredNetwork:
+    """Makes a network of a list of layers.
+
+    Args:
+        input_shape: Shape of one observation, images [H, W], [H, W, C] or [C, H, W].
+        num_outputs: Width of the last layer.
+        layers: Of the trunk, as `note_rl.agents.shared.layers` says.
+        hidden_sizes: Widths of dense layers behind those, where these have no dense ones.
+        activation: Of conv and dense layers that name none.
+        initializer: Of those that name none; None: orthogonal where the agent begins so (PPO, A2C), else uniform.
+        gain: Factor of their weights; None: sqrt(2) where they are orthogonal, else 1.
+        head: What follows the trunk, {layers: [...], initializer: ..., gain: ...}; the last two: of the output layer.
+        value_head: That of the value, of agents that have one; None: as `head`, but for its gain.
+        shared: Whether policy and value have one trunk.
+        file: Where all of this was read, for information; see `note_rl.agents.shared.cfg_files.read_cfg`.
+
+    Raises:
+        SettingsError: A layer that is unknown or lacks something, a value out of range, sizes that do not fit.
+    """
+    architecture = Architecture(layers, hidden_sizes, activation, initializer, gain, head, value_head, shared)
+    return LayeredNetwork(architecture.plan(input_shape, num_outputs))
+
+
+class _FlattenImages(nn.Module):
+    """[B, C, H, W] -> [B, H * W * C], and other shapes as they are."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x.permute(0, 2, 3, 1) if x.ndim == 4 else x).flatten(1)
+
+
+def policy_and_value(
+    make: MakeNetwork, make_critic: MakeNetwork | None, obs_shape: Shape, num_outputs: int
+) -> tuple[nn.Module, nn.Module]:
+    """Makes the networks of a policy and of its value, which may have one trunk.
+
+    Args:
+        make: Makes that of the policy.
+        make_critic: Makes that of the value; None: it is as the policy's.
+        obs_shape: Of one observation.
+        num_outputs: Of the policy.
+
+    Raises:
+        SettingsError: The value is to have a network of its own, and the policy's trunk as well.
+    """
+    policy = make(obs_shape, num_outputs)
+    layered = policy if isinstance(policy, LayeredNetwork) else None
+    if make_critic is None:
+        return policy, make(obs_shape, 1) if layered is None else layered.value_network()
+    if layered is not None and layered.plan.architecture.shared:
+        raise SettingsError("shared=True gives the value the trunk of the policy, and critic_network another one: "
+                            "leave one of them out")  # fmt: skip
+    return policy, make_critic(obs_shape, 1)
+
+
+def have_one_trunk(policy: nn.Module, value: nn.Module) -> bool:
+    """Whether both make their outputs of the same features."""
+    return isinstance(policy, LayeredNetwork) and policy.trunk is getattr(value, "trunk", None)
+
+
+def through_one_trunk(policy: nn.Module, value: nn.Module, s: Tensor) -> tuple[Tensor, Tensor]:
+    """The outputs of both networks for observations [B, *obs_shape], in one pass through the trunk that they have."""
+    assert isinstance(policy, LayeredNetwork)
+    assert isinstance(value, LayeredNetwork)
+    seen = policy.features(s)
+    return cast(Tensor, policy.head(seen)), cast(Tensor, value.head(seen))
+
+
+def _stacked(placed: Sequence[Placed]) -> nn.Sequential:
+    made = (_MAKERS[type(one.layer)](one.layer, one.input_shape) for one in placed)
+    return nn.Sequential(*chain.from_iterable(made))
+
+
+def _activation(name: str | None) -> list[nn.Module]:
+    return [] if name in (None, "linear") else [ACTIVATIONS[str(name)]()]
+
+
+def _conv(layer: Conv, shape: Shape) -> list[nn.Module]:
+    above, below, left, right = layer.zeros_around(shape)
+    around = [nn.ZeroPad2d((left, right, above, below))] if any((above, below, left, right)) else []
+    return [*around, nn.Conv2d(shape[2], layer.filters, layer.size, layer.stride), *_activation(layer.activation)]
+
+
+def _pool(layer: Pool, shape: Shape) -> list[nn.Module]:
+    kind = nn.MaxPool2d if layer.kind == "max" else nn.AvgPool2d
+    return [kind(layer.size, layer.steps)]
+
+
+def _dense(layer: Dense, shape: Shape) -> list[nn.Module]:
+    return [nn.Linear(shape[0], layer.units), *_activation(layer.activation)]
+
+
+def _norm(layer: Norm, shape: Shape) -> list[nn.Module]:
+    if layer.kind == "layer":
+        return [nn.LayerNorm(shape, _EPSILON) if len(shape) == 1 else nn.GroupNorm(1, shape[2], _EPSILON)]
+    return [nn.BatchNorm1d(shape[0], _EPSILON) if len(shape) == 1 else nn.BatchNorm2d(shape[2], _EPSILON)]
+
+
+_MAKERS: Mapping[type[Layer], Callable[[Any, Shape], list[nn.Module]]] = {
+    Conv: _conv,
+    Pool: _pool,
+    Flatten: lambda layer, shape: [_FlattenImages()],
+    Dense: _dense,
+    Norm: _norm,
+    Dropout: lambda layer, shape: [nn.Dropout(layer.rate)],
+    Activate: lambda layer, shape: _activation(layer.function),
+}
+
+
+def _begin(module: Weighted, initializer: str, gain: float) -> None:
+    """Draws the weights; biases start at 0, or with `uniform` weights within their bounds."""
+    fan_in = module.weight[0].numel()
+    fan_out = module.weight[:, 0].numel()
+    bias = cast(Tensor, module.bias)
+    nn.init.zeros_(bias)
+    if initializer == "orthogonal":
+        nn.init.orthogonal_(module.weight, gain)
+        return
+    bound = uniform_bound(initializer, gain, fan_in, fan_out)
+    nn.init.uniform_(module.weight, -bound, bound)
+    if initializer == "uniform":
+        nn.init.uniform_(bias, -bound, bound)
