@@ -10,6 +10,9 @@ from typing import Any
 import keras
 from keras import ops
 
+from note_rl.optimizers import AdamSettings, AdamWSettings, RMSpropSettings, SGDSettings
+from note_rl.settings.arguments import taking
+
 
 @keras.saving.register_keras_serializable("note_rl")
 class RMSprop(keras.optimizers.RMSprop):  # type: ignore[misc]
@@ -32,44 +35,39 @@ class RMSprop(keras.optimizers.RMSprop):  # type: ignore[misc]
         self.assign_sub(variable, step)
 
 
-def adam(
-    parameters: Sequence[Any],
-    learning_rate: float = 1e-3,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    epsilon: float = 1e-8,
-    weight_decay: float = 0.0,
-) -> keras.Optimizer:
+@taking(AdamSettings)
+def adam(parameters: Sequence[Any], settings: AdamSettings) -> keras.Optimizer:
     """Adam (Kingma & Ba 2015). A weight decay above 0 is decoupled, as Keras does it."""
-    return keras.optimizers.Adam(learning_rate, beta1, beta2, epsilon, weight_decay=weight_decay or None)
+    return keras.optimizers.Adam(
+        settings.learning_rate,
+        settings.beta1,
+        settings.beta2,
+        settings.epsilon,
+        weight_decay=settings.weight_decay or None,
+    )
 
 
-def adamw(
-    parameters: Sequence[Any],
-    learning_rate: float = 1e-3,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    epsilon: float = 1e-8,
-    weight_decay: float = 0.01,
-) -> keras.Optimizer:
+@taking(AdamWSettings)
+def adamw(parameters: Sequence[Any], settings: AdamWSettings) -> keras.Optimizer:
     """Adam with decoupled weight decay (Loshchilov & Hutter 2019)."""
-    return keras.optimizers.AdamW(learning_rate, weight_decay, beta1, beta2, epsilon)
+    return keras.optimizers.AdamW(
+        settings.learning_rate, settings.weight_decay, settings.beta1, settings.beta2, settings.epsilon
+    )
 
 
-def rmsprop(
-    parameters: Sequence[Any],
-    learning_rate: float = 1e-3,
-    rho: float = 0.99,
-    epsilon: float = 1e-8,
-    momentum: float = 0.0,
-    weight_decay: float = 0.0,
-) -> keras.Optimizer:
+@taking(RMSpropSettings)
+def rmsprop(parameters: Sequence[Any], settings: RMSpropSettings) -> keras.Optimizer:
     """RMSprop (Tieleman & Hinton 2012). `epsilon` is added to the root of the mean square, as in PyTorch."""
-    return RMSprop(learning_rate, rho, momentum, epsilon, weight_decay=weight_decay or None)
+    return RMSprop(
+        settings.learning_rate,
+        settings.rho,
+        settings.momentum,
+        settings.epsilon,
+        weight_decay=settings.weight_decay or None,
+    )
 
 
-def sgd(
-    parameters: Sequence[Any], learning_rate: float = 1e-2, momentum: float = 0.0, weight_decay: float = 0.0
-) -> keras.Optimizer:
+@taking(SGDSettings)
+def sgd(parameters: Sequence[Any], settings: SGDSettings) -> keras.Optimizer:
     """Stochastic gradient descent, with momentum if asked."""
-    return keras.optimizers.SGD(learning_rate, momentum, weight_decay=weight_decay or None)
+    return keras.optimizers.SGD(settings.learning_rate, settings.momentum, weight_decay=settings.weight_decay or None)

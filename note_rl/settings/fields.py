@@ -107,10 +107,12 @@ def setting(
     return dataclasses.field(default=default, metadata=metadata, init=init, kw_only=kw_only)
 
 
-def like(settings: type, name: str) -> Any:
-    """A field that is the same setting as one of another dataclass."""
+def like(settings: type, name: str, default: Any = dataclasses.MISSING) -> Any:
+    """A field that is the same setting as one of another dataclass, but for its default if one is given."""
     other = next(one for one in dataclasses.fields(settings) if one.name == name)
-    return dataclasses.field(default=other.default, metadata=other.metadata)
+    return dataclasses.field(
+        default=other.default if default is dataclasses.MISSING else default, metadata=other.metadata
+    )
 
 
 def fields_of(settings: type) -> tuple[Field, ...]:

@@ -219,12 +219,18 @@ def file_name(name: str, value: Any) -> Any:
     return value
 
 
-@described("a whole number, at least 1, or several")
-def widths(name: str, value: Any) -> int | tuple[int, ...]:
+@described("a list of whole numbers, each at least 1")
+def widths(name: str, value: Any) -> tuple[int, ...]:
+    """Widths of layers."""
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise SettingsError(f"{name} must be a list of whole numbers such as [64, 64], got {value!r}")
+    return tuple(Count()(name, one) for one in value)
+
+
+@described("a whole number, at least 1, or a list of them")
+def width_or_widths(name: str, value: Any) -> int | tuple[int, ...]:
     """The width of layers, or that of each of them."""
-    if isinstance(value, Iterable) and not isinstance(value, str):
-        return tuple(Count()(name, one) for one in value)
-    return Count()(name, value)
+    return widths(name, value) if isinstance(value, Iterable) else Count()(name, value)
 
 
 SHARE = Number(0.0, 1.0)

@@ -14,12 +14,12 @@ from rich.text import Text
 
 from note_rl.settings.fields import Field
 from note_rl.settings.table import ALL
-from tuner.commands.help_page import NAMES, Setting, chosen_in, settings_in, texts_of
+from tuner.commands.help_page import NAMES, chosen_in, settings_in, texts_of
 from tuner.commands.preflight import compose_or_explain
 from tuner.config.composing import config_loader
+from tuner.config.declared import declared_in
 from tuner.config.overrides import to_hydra
 from tuner.config.paths import targets_in
-from tuner.config.ranges import RANGES
 from tuner.config.vocabulary import as_settings
 from tuner.runs.checks import resolve
 from tuner.study.space.describing import describe_values
@@ -33,7 +33,11 @@ _PARTS: Final = (
     *("agent", "optimizer", "network", "buffer", "policy", "noise", "schedule", "adaptive", "plateau"),
     *("training", "evaluation", "env", "wrapper", "wrapper_training", "collector", "strategy"),
 )
-_HEADS: Final = (("KEY=DEFAULT", "what it is"), ("", "its range; what tuner tune searches it over"))
+_HEADS: Final = (
+    ("KEY=DEFAULT", "what it is"),
+    ("", "which way it works"),
+    ("", "its range; the usual one; what tuner tune searches it over"),
+)
 _PIPED: Final = 100
 """Columns where there is no terminal."""
 
@@ -52,6 +56,9 @@ _OTHER_NAMES: Final = {"training.target_reward": "criterion", "training.reward_w
 _OF_ALL: Final = ("ReplaySettings", "frame_stack")
 """A setting of every buffer that is typed once, of training, as the agent has it too."""
 
+_FOUND: Final = (_OF_ALL[1], "state_dim", "hidden_size", "action_dim")
+"""Arguments of agents that follow from other parts of the configuration."""
+
 
 @dataclass(frozen=True)
 class Option:
@@ -64,6 +71,8 @@ class Option:
         search: Its leaf in the search space, as typed there; None: `tuner tune` does not search it.
         searched: The same in words.
         text: What it is.
+        effect: Which way it works; empty: not said.
+        typical: The usual range; empty: not said.
     """
 
     key: str
@@ -72,6 +81,8 @@ class Option:
     search: Mapping[str, Any] | None
     searched: str
     text: str
+    effect: str
+    typical: str
 
 
 def show(config: DictConfig, overrides: Sequence[str], config_dir: str | Path | None) -> int:
@@ -93,8 +104,9 @@ def show(config: DictConfig, overrides: Sequence[str], config_dir: str | Path | 
 def _rows(one: Option) -> Iterator[tuple[str, str]]:
     """What to type and what it is; below that, the values it takes."""
     default = one.default if isinstance(one.default, str) else to_hydra(one.default)
-    values = "; ".join(filter(None, (one.range, one.searched and f"searched over {one.searched}")))
-    first, *more = [*filter(None, (one.text, values))] or [""]
+    usual, searched = one.typical and f"usually {one.typical}", one.searched and f"searched over {one.searched}"
+    values = "; ".join(filter(None, (one.range, usual, searched)))
+    first, *more = [*filter(None, (one.text, one.effect, values))] or [""]
     yield f"{one.key}={default}", first
     yield from (("", text) for text in more)
 
@@ -122,9 +134,16 @@ def _options_in(part: str, node: JsonDict, texts: Mapping[str, str]) -> Iterator
     for one in settings_in(node, f"{part}.", texts):
         known = fields.get(one.path)
         if not one.is_group:
-            yield Option(one.path, one.value, _range_of(one, known), None, "", one.text or _as_typed(known, "text"))
+            yield _option(one.path, one.value, known, one.text)
     for path, known in more.items():
-        yield Option(f"+{path}", known.default, _as_typed(known, "range"), None, "", _as_typed(known, "text"))
+        yield _option(f"+{path}", known.default, known)
+
+
+def _option(key: str, default: Any, known: Field | None, text: str = "") -> Option:
+    """An option, with what is known of it in the words of the command line; not yet how it is searched."""
+    values = "true or false" if isinstance(default, bool) else _as_typed(known, "range")
+    text, effect, typical = text or _as_typed(known, "text"), _as_typed(known, "effect"), _as_typed(known, "typical")
+    return Option(key, default, values, None, "", text, effect, typical)
 
 
 def _fields_in(part: str, node: JsonDict) -> tuple[dict[str, Field], dict[str, Field]]:
@@ -135,6 +154,11 @@ def _fields_in(part: str, node: JsonDict) -> tuple[dict[str, Field], dict[str, F
         fields[f"{part}.{_OF_ALL[1]}"] = _FIELDS[_OF_ALL]
     more = {}
     for path, inner in targets_in(node, part):
+        for key, known in declared_in(str(inner["_target_"])).items():
+            if key in inner:
+                fields[f"{path}.{key}"] = known
+            elif known.kind is not None and key not in _FOUND:
+                more[f"{path}.{key}"] = known
         name = str(inner["_target_"]).rpartition(".")[2]
         for (owner, key), known in _FIELDS.items():
             if owner == name and key in inner:
@@ -144,13 +168,7 @@ def _fields_in(part: str, node: JsonDict) -> tuple[dict[str, Field], dict[str, F
     return fields, more
 
 
-def _range_of(one: Setting, known: Field | None) -> str:
-    if one.path in RANGES:
-        return str(RANGES[one.path])
-    return "true or false" if isinstance(one.value, bool) else _as_typed(known, "range")
-
-
-def _as_typed(known: Field | None, attribute: Literal["range", "text"]) -> str:
+def _as_typed(known: Field | None, attribute: Literal["range", "text", "effect", "typical"]) -> str:
     """What is known of a setting, in the words of the command line instead of Python's."""
     words = "" if known is None else as_settings(getattr(known, attribute))
     return re.sub(r"\b(None|True|False)\b", lambda found: to_hydra(literal_eval(found[1])), words)

@@ -106,7 +106,7 @@ def class_methods(target: str) -> set[str]:
 def _nearest(module: Module, node: ast.stmt) -> dict[str, ast.expr | None]:
     """What the nearest of a class and its base classes gives to each name; None: a method."""
     nearest: dict[str, ast.expr | None] = {}
-    for _, one in _classes(module, node):
+    for _, one in base_classes(module, node):
         nearest = {**_class_attributes(one), **nearest}
     return nearest
 
@@ -124,22 +124,7 @@ def _class_attributes(node: ast.ClassDef) -> dict[str, ast.expr | None]:
     return found
 
 
-def takes_as_ours(target: str, name: str) -> bool:
-    """Whether an argument is one of a part of `note_rl`, or of a class of the user's own that inherits it from one."""
-    if target.startswith(_OURS):
-        return True
-    located = locate(target)
-    for module, node in () if located is None else _classes(*located):
-        if module.name.startswith(_OURS):
-            signature = _of_class(module, node, f"{module.name}.{node.name}")
-            return signature is not None and name in signature.parameters
-    return False
-
-
-_OURS = "note_rl."
-
-
-def _classes(module: Module, node: ast.stmt) -> list[tuple[Module, ast.ClassDef]]:
+def base_classes(module: Module, node: ast.stmt) -> list[tuple[Module, ast.ClassDef]]:
     """A class and its base classes in the order in which Python looks, as far as their source is in sight."""
     found = {
         (one_module.name, one.name): (one_module, one) for one_module, one in reversed([*_downwards(module, node)])
@@ -202,7 +187,7 @@ def _follow(module: Module, node: ast.ImportFrom, path: tuple[str, ...], target:
 
 
 def _of_function(module: Module, node: ast.FunctionDef, target: str, skip_first: bool) -> Signature:
-    arguments = node.args
+    arguments, taken = node.args, taken_by(module, node)
     plain = [*arguments.posonlyargs, *arguments.args]
     is_plain = not node.decorator_list  # a decorator may give arguments of its own
     num_required = len(plain) - len(arguments.defaults) if is_plain else 0
@@ -213,7 +198,24 @@ def _of_function(module: Module, node: ast.FunctionDef, target: str, skip_first:
     }
     for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
         parameters[argument.arg] = Argument(_annotation(module, argument.annotation), default is None and is_plain)
+    settings = None if taken is None else signature_of(taken)
+    if settings is not None:
+        parameters.popitem()
+        return Signature(target, {**parameters, **settings.parameters})
     return Signature(target, parameters, arguments.kwarg is not None)
+
+
+def taken_by(module: Module, node: ast.stmt) -> str | None:
+    """The class whose fields are arguments of a function, or of the constructor of a class; None: there is none.
+
+    See `note_rl.settings.arguments`.
+    """
+    if isinstance(node, ast.ClassDef):
+        node = next((one for one in node.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"), node)
+    for one in node.decorator_list if isinstance(node, ast.FunctionDef) else ():
+        if isinstance(one, ast.Call) and last_name(one) == "taking":
+            return _path_of(module, one.args[0])
+    return None
 
 
 def _of_class(module: Module, node: ast.ClassDef, target: str) -> Signature | None:

@@ -27,8 +27,8 @@ from tuner.checking.other_libraries import called_here
 from tuner.checking.schema import Schema, schema_of
 from tuner.checking.sections import Choices, check_parts, check_ranges_of, check_sections, left_out, refuse_missing
 from tuner.config.composing import BackendConfig, RunConfig, to_json
+from tuner.config.declared import check_declared
 from tuner.config.paths import set_path
-from tuner.config.ranges import check_ranges
 from tuner.config.signatures import class_constants, class_methods, signature_of
 from tuner.config.vocabulary import speaking_of_settings
 from tuner.errors import UserError
@@ -195,7 +195,7 @@ def check_run(resolved: JsonDict) -> None:
     check_framework(run.backend)
     _check_written_for(run)
     _check_constructor(run)
-    check_ranges(resolved)
+    check_declared(resolved)
     _check_schedules(resolved)
     _check_settings(run)
     _check_plateau(run)

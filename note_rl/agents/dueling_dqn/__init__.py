@@ -6,7 +6,7 @@ from dataclasses import InitVar
 from note_rl.agents.dqn import DQNSettings
 from note_rl.agents.shared import MakeNetwork
 from note_rl.settings.fields import setting
-from note_rl.support.checking import Count, widths
+from note_rl.support.checking import Count, width_or_widths
 
 
 class DuelingDQNSettings(DQNSettings):
@@ -20,7 +20,7 @@ class DuelingDQNSettings(DQNSettings):
 
     hidden_size: InitVar[int | Sequence[int]] = setting(
         default=(64,),
-        kind=widths,
+        kind=width_or_widths,
         text="Width of the hidden layers before the streams, one number or one per layer; a single number means one.",
         effect="higher: richer functions, slower steps",
         typical="32 to 512",

@@ -5,7 +5,7 @@ from dataclasses import InitVar
 
 from note_rl.agents.ppo import PPOSettings
 from note_rl.settings.fields import setting
-from note_rl.support.checking import NOT_NEGATIVE, widths
+from note_rl.support.checking import NOT_NEGATIVE, width_or_widths
 
 
 class GAILSettings(PPOSettings):
@@ -23,7 +23,7 @@ class GAILSettings(PPOSettings):
 
     discriminator_size: InitVar[int | Sequence[int]] = setting(
         default=(64, 64),
-        kind=widths,
+        kind=width_or_widths,
         text="Width of the discriminator's hidden layers, one number or one per layer; a single number means two.",
         effect="higher: it tells agent and expert apart by finer differences",
         typical="32 to 256",

@@ -6,7 +6,7 @@ from typing import Any
 
 from note_rl.agents.shared import CommonSettings, MakeNetwork
 from note_rl.settings.fields import setting
-from note_rl.support.checking import NOT_NEGATIVE, SHARE_ABOVE_0, flag, widths
+from note_rl.support.checking import NOT_NEGATIVE, SHARE_ABOVE_0, flag, width_or_widths
 
 
 class MADDPGSettings(CommonSettings):
@@ -24,7 +24,7 @@ class MADDPGSettings(CommonSettings):
 
     hidden_size: InitVar[int | Sequence[int]] = setting(
         default=(64, 64),
-        kind=widths,
+        kind=width_or_widths,
         text="Width of the hidden layers, one number or one per layer; a single number means two layers.",
         effect="higher: richer functions, slower steps",
         typical="32 to 256",

@@ -7,7 +7,7 @@ from typing import Any
 from note_rl.agents.declaration import AgentSettings
 from note_rl.environments import EnvLike
 from note_rl.settings.fields import setting
-from note_rl.support.checking import SHARE, SHARE_ABOVE_0, Count, widths
+from note_rl.support.checking import SHARE, SHARE_ABOVE_0, Count, width_or_widths
 
 MakeNetwork = Callable[[tuple[int, ...], int], Any]
 
@@ -52,7 +52,7 @@ class SizedSettings(FrameSettings):
     )
     hidden_size: InitVar[int | Sequence[int]] = setting(
         default=(64, 64),
-        kind=widths,
+        kind=width_or_widths,
         text="Width of the hidden layers, one number or one per layer; a single number means two layers.",
         effect="higher: richer functions, slower steps",
         typical="32 to 512",
@@ -71,7 +71,7 @@ class BoundedSettings(FrameSettings):
 
     hidden_size: InitVar[int | Sequence[int]] = setting(
         default=(400, 300),
-        kind=widths,
+        kind=width_or_widths,
         text="Width of the hidden layers, one number or one per layer; a single number means two layers.",
         effect="higher: richer functions, slower steps",
         typical="64 to 512",

@@ -24,16 +24,7 @@ from note_rl.agents.shared.spaces import channels_last
 from note_rl.environments.frames import channels_first
 from note_rl.errors import SettingsError
 from note_rl.settings.fields import check_fields, documented, setting
-from note_rl.support.checking import Count, described, flag
-
-
-@described("a list of whole numbers")
-def _widths(name: str, value: Any) -> tuple[int, ...]:
-    """Widths of layers."""
-    if isinstance(value, str) or not isinstance(value, Sequence):
-        raise SettingsError(f"{name} must be a list of whole numbers such as [64, 64], got {value!r}")
-    return tuple(Count()(name, one) for one in value)
-
+from note_rl.support.checking import flag, widths
 
 _HEAD_TEXT = "What follows the trunk, as {layers: [...], initializer: ..., gain: ...}: layers, and the output layer's."
 
@@ -79,14 +70,13 @@ class Architecture:
 
     Of agents whose value is a network of observations alone (PPO, A2C), the value has a head of its own, and may have
     the trunk in common with the policy.
-
-    Attributes:
-        layers: Of the trunk, in their order: objects, or as `note_rl.agents.shared.layers` says.
     """
 
-    layers: Sequence[Any]
+    layers: Sequence[Any] = setting(
+        (), text="Of the trunk, in their order: objects, or as `note_rl.agents.shared.layers` says."
+    )
     hidden_sizes: Sequence[int] = setting(
-        (), _widths, text="Widths of dense layers behind those of `layers`, where these have no dense ones."
+        (), widths, text="Widths of dense layers behind those of `layers`, where these have no dense ones."
     )
     activation: str = setting("relu", ACTIVATION, text="Of conv and dense layers that name none.")
     initializer: str | None = setting(
@@ -102,6 +92,9 @@ class Architecture:
     head: Mapping[str, Any] | None = setting(None, text=_HEAD_TEXT)
     value_head: Mapping[str, Any] | None = setting(None, text="That of the value; None: as `head`, but for its gain.")
     shared: bool = setting(False, flag, text="Whether policy and value have one trunk.")
+    file: str | None = setting(
+        None, text="Where all of this was read, for information; see `note_rl.agents.shared.cfg_files.read_cfg`."
+    )
 
     def __post_init__(self) -> None:
         """Reads the lists.

@@ -9,6 +9,8 @@ from note_rl.agents.shared.architecture import Architecture, NetworkPlan, Placed
 from note_rl.agents.shared.layers import Activate, Shape, instead
 from note_rl.environments.packing import ACTION, PackedKey, PackedShape
 from note_rl.errors import SettingsError
+from note_rl.settings.fields import check_fields, documented, like, setting
+from note_rl.support.checking import widths
 
 _FOR_LARGE_IMAGES = (
     {"conv": {"filters": 32, "size": 8, "stride": 4}},
@@ -19,6 +21,32 @@ _FOR_SMALL_IMAGES = ({"conv": {"filters": 16, "size": 3}},)  # Young and Tian 20
 _SMALLEST_LARGE = 36  # pixels a side that the former leave something of
 _NUM_IMAGE_FEATURES = 128
 _OF_ENCODERS = ("layers", "hidden_sizes", "activation", "initializer", "gain")
+
+
+@documented
+@dataclass(frozen=True)
+class EncodedSettings:
+    """Of a network for observations that are dictionaries."""
+
+    encoders: Mapping[str, Any] | None = setting(
+        None,
+        text="By key, {layers: [...]} as for `layered_network`, with hidden_sizes, activation, initializer and gain if "
+        "wished; None for numbers that are taken as they are. None in place of all: one for each key by what it shows, "
+        "see `encoders_by_kind`.",
+    )
+    hidden_sizes: Sequence[int] = setting((64,), widths, text="Widths of dense layers behind all encoders.")
+    activation: str = like(Architecture, "activation")
+    initializer: str | None = like(Architecture, "initializer")
+    gain: float | None = like(Architecture, "gain")
+    head: Mapping[str, Any] | None = like(Architecture, "head")
+
+    def __post_init__(self) -> None:
+        """Refuses values of another kind or out of range (SettingsError)."""
+        check_fields(self)
+
+    def joined(self) -> Architecture:
+        """Of the layers behind the encoders."""
+        return Architecture((), self.hidden_sizes, self.activation, self.initializer, self.gain, self.head)
 
 
 @dataclass(frozen=True)

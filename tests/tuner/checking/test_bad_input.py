@@ -43,7 +43,7 @@ TRAIN = {
     ),
     "a size of nothing": (["buffer.batch_size=0"], "buffer.batch_size=0 is not possible: it must be at least 1\n"),
     "a name one letter off": (["agent=dqm"], "there is no agent=dqm; did you mean agent=dqn?"),
-    "a discount": (["agent.gamma=1.5"], "agent.gamma=1.5 is not possible: it must be in [0, 1]"),
+    "a discount": (["agent.gamma=1.5"], "agent.gamma=1.5 is not possible: it must lie between 0 and 1"),
     "a learning rate": (
         ["optimizer.learning_rate=-1"],
         "optimizer.learning_rate=-1 is not possible: it must be above 0",
@@ -288,7 +288,7 @@ OWN_CASES = {
     "an inherited range": (
         "train",
         ["agent=cautious", "+agent.trust=1", "agent.gamma=7"],
-        "agent.gamma=7 is not possible: it must be in [0, 1]\n",
+        "agent.gamma=7 is not possible: it must lie between 0 and 1\n",
     ),
     "replay for one that is on-policy": ("train", ["agent=bold", "buffer=replay"], "use buffer=rollout\n"),
     "no space": (

@@ -31,6 +31,8 @@ def test_an_option_says_all_that_is_known_of_it(tuner: CommandLine) -> None:
         "search": {"low": 1.0e-3, "high": 0.1, "log": True},
         "searched": "0.001 .. 0.1 (log)",
         "text": "bound of the mean KL divergence between the policies before and after an update",
+        "effect": "higher: larger changes of the policy by one rollout",
+        "typical": "0.005 to 0.05",
     }
     assert found["buffer.num_steps"]["default"] == 256, "of the agent, not of the class or of conf/buffer"
     assert found["buffer.num_steps"]["range"] == "a whole number, at least 1"
@@ -61,7 +63,8 @@ def test_the_list_is_for_people(tuner: CommandLine) -> None:
     output = tuner("options", "ppo", "buffer.num_epochs=4", "env=pendulum", "~space.agent.clip").output
     words = " ".join(output.split())
     assert "buffer.num_epochs=4 passes over each rollout a whole number, at least 1; searched over 1 .. 20" in words
-    assert "gradient is cut above 0 agent.entropy_coef=0.0" in words, "what is not searched has its range only"
+    clip = "gradient is cut higher: larger changes of the policy by one rollout above 0; usually 0.1 to 0.3 agent.entropy"
+    assert clip in words, "what is not searched has its range only"
     assert "env.id=Pendulum-v1 " in words
     assert "searched over 0.3 .. 5 (log)" in words
 

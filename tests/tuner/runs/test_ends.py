@@ -191,7 +191,7 @@ def test_the_best_weights_are_a_choice(tuner: CommandLine) -> None:
         ("training.reward_window=0", "training.reward_window=0 is not possible: it must be at least 1"),
         ("plateau.patience=3", "plateau is off; choose plateau=episodes or evaluations as well"),
         ("plateau=evaluations plateau.patience=3", "plateau.patience=3 is never reached"),
-        ("plateau=episodes plateau.factor=2", "plateau.factor=2 is not possible: it must lie between 0 and 1"),
+        ("plateau=episodes plateau.factor=2", "plateau.factor=2 is not possible: it must be above 0 and at most 1"),
         ("agent=synthetic training.target_reward=3", "training.target_reward has no meaning here"),
     ],
 )

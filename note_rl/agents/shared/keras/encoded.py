@@ -1,16 +1,13 @@
 """Networks with an encoder for each key of observations that are dictionaries, in Keras."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import keras
 import tensorflow as tf
 
-from note_rl.agents.shared.architecture import Architecture
-from note_rl.agents.shared.encoders import EncodedPlan, EncoderPlan, encoded_plan
+from note_rl.agents.shared.encoders import EncodedPlan, EncodedSettings, EncoderPlan, encoded_plan
 from note_rl.agents.shared.keras.layered import LayeredNetwork
 from note_rl.agents.shared.keras.networks import as_numbers
 from note_rl.agents.shared.layers import Shape
+from note_rl.settings.arguments import taking
 
 
 class EncodedNetwork(keras.Model):  # type: ignore[misc]  # Keras ships no types
@@ -50,33 +47,11 @@ def _numbers(plan: EncoderPlan, x: tf.Tensor) -> tf.Tensor:
     return numbers / 255.0 if part.is_image and x.dtype != tf.uint8 else numbers
 
 
-def encoded_network(
-    input_shape: Shape,
-    num_outputs: int,
-    encoders: Mapping[str, Any] | None = None,
-    *,
-    hidden_sizes: Sequence[int] = (64,),
-    activation: str = "relu",
-    initializer: str | None = None,
-    gain: float | None = None,
-    head: Mapping[str, Any] | None = None,
-) -> EncodedNetwork:
-    """Makes a network for observations that are dictionaries.
-
-    Args:
-        input_shape: Shape of one observation in a row, which knows its keys; see `note_rl.environments.packing`.
-        num_outputs: Width of the last layer.
-        encoders: By key, {layers: [...]} as for `layered_network`, with hidden_sizes, activation, initializer and gain
-            of its own if wished; None for numbers that are taken as they are. None in place of all: one for each key by
-            what it shows, see `encoders_by_kind`.
-        hidden_sizes: Widths of dense layers behind all encoders.
-        activation: Of those.
-        initializer: Of those; None: orthogonal where the agent begins so (PPO, A2C), else uniform.
-        gain: Factor of their weights; None: sqrt(2) where they are orthogonal, else 1.
-        head: What follows them, {layers: [...], initializer: ..., gain: ...}; the last two: of the output layer.
+@taking(EncodedSettings)
+def encoded_network(input_shape: Shape, num_outputs: int, settings: EncodedSettings) -> EncodedNetwork:
+    """Makes a network for observations that are dictionaries, whose shape in a row knows its keys.
 
     Raises:
         SettingsError: An unknown key, one without an encoder, layers that do not fit, other observations.
     """
-    joined = Architecture((), hidden_sizes, activation, initializer, gain, head)
-    return EncodedNetwork(encoded_plan(input_shape, num_outputs, encoders, joined))
+    return EncodedNetwork(encoded_plan(input_shape, num_outputs, settings.encoders, settings.joined()))

@@ -3,20 +3,18 @@
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import get_args
 
 import keras
 import tensorflow as tf
 
+from note_rl.agents.shared.perceptrons import CNNSettings, MLPSettings
 from note_rl.agents.shared.spaces import ContinuousSpaces, image_shape, say_if_pixels
 from note_rl.environments.frames import channels_first
 from note_rl.environments.packing import shape_with_action
-from note_rl.errors import SettingsError
 from note_rl.learners.keras.variables import as_array
 from note_rl.learners.numpy_policy import DenseLayer, dense_layers_of, scaled_tanh
+from note_rl.settings.arguments import taking
 from note_rl.types import Activation
-
-_ACTIVATIONS = get_args(Activation)
 
 MakeNetwork = Callable[[tuple[int, ...], int], keras.Model]
 
@@ -42,26 +40,18 @@ class MLP(keras.Sequential):  # type: ignore[misc]  # Keras ships no types
     Args:
         input_shape: Shape of one observation.
         num_outputs: Width of the last layer.
-        hidden_sizes: Widths of the layers between.
-        activation: relu, tanh, elu or silu.
+        hidden_sizes, activation: See `MLPSettings`.
     """
 
-    def __init__(
-        self,
-        input_shape: tuple[int, ...],
-        num_outputs: int,
-        hidden_sizes: Sequence[int] = (64, 64),
-        activation: Activation = "relu",
-    ) -> None:
-        if activation not in _ACTIVATIONS:
-            raise SettingsError(f"unknown activation {activation!r}; known are {', '.join(_ACTIVATIONS)}")
+    @taking(MLPSettings)
+    def __init__(self, input_shape: tuple[int, ...], num_outputs: int, settings: MLPSettings) -> None:
         say_if_pixels(input_shape)
-        widths = [math.prod(input_shape), *hidden_sizes]
-        hidden = [keras.layers.Dense(o, activation, **small_uniform(i)) for i, o in pairwise(widths)]
+        widths = [math.prod(input_shape), *settings.hidden_sizes]
+        hidden = [keras.layers.Dense(o, settings.activation, **small_uniform(i)) for i, o in pairwise(widths)]
         last = keras.layers.Dense(num_outputs, **small_uniform(widths[-1]))
         flatten = [] if len(input_shape) == 1 else [keras.layers.Flatten()]
         super().__init__([keras.Input(input_shape), *flatten, *hidden, last])
-        self.hidden_activation = activation
+        self.hidden_activation = settings.activation
 
     def call(self, inputs: tf.Tensor, training: bool | None = None, mask: tf.Tensor | None = None) -> tf.Tensor:
         """[B, *input_shape] -> [B, num_outputs]."""
@@ -114,7 +104,8 @@ class CNN(keras.Model):  # type: ignore[misc]
         hidden_sizes: Widths of the layers between the convolutions and the last one.
     """
 
-    def __init__(self, input_shape: tuple[int, ...], num_outputs: int, hidden_sizes: Sequence[int] = (512,)) -> None:
+    @taking(CNNSettings)
+    def __init__(self, input_shape: tuple[int, ...], num_outputs: int, settings: CNNSettings) -> None:
         super().__init__()
         image = image_shape(input_shape)
         self.channels_first = channels_first(input_shape)
@@ -125,7 +116,7 @@ class CNN(keras.Model):  # type: ignore[misc]
             self.convolutions.add(keras.layers.Conv2D(filters, size, stride, activation="relu", **start))
             channels = filters
         self.convolutions.add(keras.layers.Flatten())
-        self.head = MLP(self.convolutions.output_shape[1:], num_outputs, hidden_sizes)
+        self.head = MLP(self.convolutions.output_shape[1:], num_outputs, settings.hidden_sizes)
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
         """[B, *input_shape] -> [B, num_outputs]."""

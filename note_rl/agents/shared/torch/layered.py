@@ -11,6 +11,7 @@ from note_rl.agents.shared.layers import Activate, Conv, Dense, Dropout, Flatten
 from note_rl.agents.shared.torch.networks import ACTIVATIONS, MakeNetwork, as_numbers
 from note_rl.errors import SettingsError
 from note_rl.learners.numpy_policy import DenseLayer
+from note_rl.settings.arguments import taking
 
 _EPSILON = 1e-5  # of normalisations; Keras begins with another one
 
@@ -77,39 +78,13 @@ class LayeredNetwork(nn.Module):
         ]
 
 
-def layered_network(
-    input_shape: Shape,
-    num_outputs: int,
-    layers: Sequence[Any] = (),
-    *,
-    hidden_sizes: Sequence[int] = (),
-    activation: str = "relu",
-    initializer: str | None = None,
-    gain: float | None = None,
-    head: Mapping[str, Any] | None = None,
-    value_head: Mapping[str, Any] | None = None,
-    shared: bool = False,
-    file: str | None = None,
-) -> LayeredNetwork:
-    """Makes a network of a list of layers.
-
-    Args:
-        input_shape: Shape of one observation, images [H, W], [H, W, C] or [C, H, W].
-        num_outputs: Width of the last layer.
-        layers: Of the trunk, as `note_rl.agents.shared.layers` says.
-        hidden_sizes: Widths of dense layers behind those, where these have no dense ones.
-        activation: Of conv and dense layers that name none.
-        initializer: Of those that name none; None: orthogonal where the agent begins so (PPO, A2C), else uniform.
-        gain: Factor of their weights; None: sqrt(2) where they are orthogonal, else 1.
-        head: What follows the trunk, {layers: [...], initializer: ..., gain: ...}; the last two: of the output layer.
-        value_head: That of the value, of agents that have one; None: as `head`, but for its gain.
-        shared: Whether policy and value have one trunk.
-        file: Where all of this was read, for information; see `note_rl.agents.shared.cfg_files.read_cfg`.
+@taking(Architecture)
+def layered_network(input_shape: Shape, num_outputs: int, architecture: Architecture) -> LayeredNetwork:
+    """Makes a network of a list of layers, for observations of a shape: images are [H, W], [H, W, C] or [C, H, W].
 
     Raises:
         SettingsError: A layer that is unknown or lacks something, a value out of range, sizes that do not fit.
     """
-    architecture = Architecture(layers, hidden_sizes, activation, initializer, gain, head, value_head, shared)
     return LayeredNetwork(architecture.plan(input_shape, num_outputs))
 
 

@@ -9,11 +9,12 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from note_rl.agents.shared.perceptrons import CNNSettings, MLPSettings
 from note_rl.agents.shared.spaces import ContinuousSpaces, image_shape, say_if_pixels
 from note_rl.environments.frames import channels_first
 from note_rl.environments.packing import shape_with_action
-from note_rl.errors import SettingsError
 from note_rl.learners.numpy_policy import DenseLayer, dense_layers_of, scaled_tanh
+from note_rl.settings.arguments import taking
 from note_rl.types import Activation
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "elu": nn.ELU, "silu": nn.SiLU}
@@ -34,26 +35,18 @@ class MLP(nn.Module):
     Args:
         input_shape: Shape of one observation.
         num_outputs: Width of the last layer.
-        hidden_sizes: Widths of the layers between.
-        activation: relu, tanh, elu or silu.
+        hidden_sizes, activation: See `MLPSettings`.
     """
 
-    def __init__(
-        self,
-        input_shape: tuple[int, ...],
-        num_outputs: int,
-        hidden_sizes: Sequence[int] = (64, 64),
-        activation: Activation = "relu",
-    ) -> None:
+    @taking(MLPSettings)
+    def __init__(self, input_shape: tuple[int, ...], num_outputs: int, settings: MLPSettings) -> None:
         super().__init__()
-        if activation not in ACTIVATIONS:
-            raise SettingsError(f"unknown activation {activation!r}; known are {', '.join(ACTIVATIONS)}")
         say_if_pixels(input_shape)
-        self.activation = activation
-        sizes = [math.prod(input_shape), *hidden_sizes, num_outputs]
+        self.activation = settings.activation
+        sizes = [math.prod(input_shape), *settings.hidden_sizes, num_outputs]
         self.linears = [nn.Linear(i, o) for i, o in pairwise(sizes)]
         self.layers = nn.ModuleList(self.linears)  # registers the parameters
-        self.act = ACTIVATIONS[activation]()
+        self.act = ACTIVATIONS[settings.activation]()
         self._viewed: tuple[list[Any], list[DenseLayer]] = ([], [])  # where weights lie, and what was read there
 
     def forward(self, x: Tensor) -> Tensor:
@@ -111,7 +104,8 @@ class CNN(nn.Module):
         hidden_sizes: Widths of the layers between the convolutions and the last one.
     """
 
-    def __init__(self, input_shape: tuple[int, ...], num_outputs: int, hidden_sizes: Sequence[int] = (512,)) -> None:
+    @taking(CNNSettings)
+    def __init__(self, input_shape: tuple[int, ...], num_outputs: int, settings: CNNSettings) -> None:
         super().__init__()
         height, width, channels = image_shape(input_shape)
         self.channels_first = channels_first(input_shape)
@@ -122,7 +116,7 @@ class CNN(nn.Module):
         )
         with torch.no_grad():
             num_features = self.convolutions(torch.zeros(1, channels, height, width)).shape[1]
-        self.head = MLP((num_features,), num_outputs, hidden_sizes)
+        self.head = MLP((num_features,), num_outputs, settings.hidden_sizes)
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, *input_shape] -> [B, num_outputs]."""

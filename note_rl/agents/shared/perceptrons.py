@@ -1,0 +1,40 @@
+"""What the networks of fixed kinds take, in no framework."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import get_args
+
+from note_rl.settings.fields import check_fields, documented, like, setting
+from note_rl.support.checking import OneOf, widths
+from note_rl.types import Activation
+
+
+@documented
+@dataclass(frozen=True)
+class MLPSettings:
+    """Of a multilayer perceptron."""
+
+    hidden_sizes: Sequence[int] = setting(
+        (64, 64),
+        widths,
+        text="Widths of the hidden layers.",
+        effect="higher: richer functions, slower steps",
+        typical="32 to 512 each",
+    )
+    activation: Activation = setting("relu", OneOf(get_args(Activation)), text="Behind each of them.")
+
+    def __post_init__(self) -> None:
+        """Refuses values of another kind or out of range (SettingsError)."""
+        check_fields(self)
+
+
+@documented
+@dataclass(frozen=True)
+class CNNSettings:
+    """Of the convolutional network of Mnih et al. 2015."""
+
+    hidden_sizes: Sequence[int] = like(MLPSettings, "hidden_sizes", default=(512,))
+
+    def __post_init__(self) -> None:
+        """Refuses values of another kind or out of range (SettingsError)."""
+        check_fields(self)
