@@ -1,14 +1,13 @@
 """Actor-critic with experience replay, for discrete actions (Wang et al. 2016, https://arxiv.org/abs/1611.01224)."""
 
-from dataclasses import InitVar
 from types import MappingProxyType
 
-from note_rl.agents.shared import MakeNetwork, SizedSettings
+from note_rl.agents.shared import PolicySettings
 from note_rl.settings.fields import setting
 from note_rl.support.checking import NOT_NEGATIVE, POSITIVE, SHARE_BELOW_1, flag
 
 
-class ACERSettings(SizedSettings):
+class ACERSettings(PolicySettings):
     """A policy and its action values, learned from each rollout as it is taken and from sequences of older ones.
 
     set() begins with rollouts of 20 steps, about 4 gradient steps on the pool after each, and gradients up to a norm
@@ -28,24 +27,7 @@ class ACERSettings(SizedSettings):
         }
     )
 
-    network: InitVar[MakeNetwork | None] = setting(
-        default=None,
-        text="Makes a network from (observation shape, number of outputs); None: a tanh `MLP` of `hidden_size`.",
-    )
-    entropy_coef: float = setting(
-        default=0.01,
-        kind=NOT_NEGATIVE,
-        text="Weight of the entropy bonus.",
-        effect="higher: more exploration",
-        typical="0 to 0.05",
-    )
-    value_coef: float = setting(
-        default=0.5,
-        kind=NOT_NEGATIVE,
-        text="Weight of the value loss.",
-        effect="higher: action values learn faster",
-        typical="0.25 to 1",
-    )
+    entropy_coef: float = 0.01
     ema_alpha: float = setting(
         default=0.99,
         kind=SHARE_BELOW_1,

@@ -2,12 +2,12 @@
 
 from dataclasses import InitVar
 
-from note_rl.agents.shared import MakeNetwork, SizedSettings
+from note_rl.agents.shared import MakeNetwork, PolicySettings
 from note_rl.settings.fields import setting
-from note_rl.support.checking import NOT_NEGATIVE, SHARE, Number, flag
+from note_rl.support.checking import SHARE, Number, flag
 
 
-class ActorCriticSettings(SizedSettings):
+class ActorCriticSettings(PolicySettings):
     """A policy and its value, for actions of all kinds. A subclass gives the loss.
 
     They are two networks, or the two heads of one (`layered_network` with shared=True).
@@ -19,10 +19,6 @@ class ActorCriticSettings(SizedSettings):
     action_kinds = ("discrete", "multi_discrete", "multi_binary", "continuous")
     has_value_network = True
 
-    network: InitVar[MakeNetwork | None] = setting(
-        default=None,
-        text="Makes a network from (observation shape, number of outputs); None: a tanh `MLP` of `hidden_size`.",
-    )
     critic_network: InitVar[MakeNetwork | None] = setting(
         default=None, text="The same for the value; None: as `network`."
     )
@@ -32,20 +28,6 @@ class ActorCriticSettings(SizedSettings):
         text="Weight of long against short returns in the advantage; 1: whole returns.",
         effect="higher: less bias, more variance",
         typical="0.9 to 1",
-    )
-    entropy_coef: float = setting(
-        default=0.0,
-        kind=NOT_NEGATIVE,
-        text="Weight of the entropy bonus.",
-        effect="higher: more exploration",
-        typical="0 to 0.05",
-    )
-    value_coef: float = setting(
-        default=0.5,
-        kind=NOT_NEGATIVE,
-        text="Weight of the value loss.",
-        effect="higher: layers that policy and value share serve the value more",
-        typical="0.25 to 1",
     )
     normalise_advantage: bool = setting(
         default=True,

@@ -7,9 +7,12 @@ from typing import Any
 from note_rl.agents.declaration import AgentSettings
 from note_rl.environments import EnvLike
 from note_rl.settings.fields import setting
-from note_rl.support.checking import SHARE, SHARE_ABOVE_0, Count, width_or_widths
+from note_rl.support.checking import NOT_NEGATIVE, SHARE, SHARE_ABOVE_0, Count, width_or_widths
 
 MakeNetwork = Callable[[tuple[int, ...], int], Any]
+
+_HIDDEN = "Width of the hidden layers, one number or one per layer; a single number means two layers."
+_LARGER = "higher: richer functions, slower steps"
 
 
 class CommonSettings(AgentSettings):
@@ -51,40 +54,65 @@ class SizedSettings(FrameSettings):
         kw_only=False,
     )
     hidden_size: InitVar[int | Sequence[int]] = setting(
-        default=(64, 64),
-        kind=width_or_widths,
-        text="Width of the hidden layers, one number or one per layer; a single number means two layers.",
-        effect="higher: richer functions, slower steps",
-        typical="32 to 512",
-        kw_only=False,
+        default=(64, 64), kind=width_or_widths, text=_HIDDEN, effect=_LARGER, typical="32 to 512", kw_only=False
     )
     action_dim: InitVar[int | None] = setting(
         default=None, kind=Count(), text="Number of actions to choose one of.", kw_only=False
     )
 
 
-class BoundedSettings(FrameSettings):
-    """Of actor-critic algorithms for actions that are numbers within bounds."""
+class PolicySettings(SizedSettings):
+    """Of algorithms that learn a policy beside values."""
 
-    on_policy = False
-    action_kinds = ("bounded",)
+    network: InitVar[MakeNetwork | None] = setting(
+        default=None,
+        text="Makes a network from (observation shape, number of outputs); None: a tanh `MLP` of `hidden_size`.",
+    )
+    entropy_coef: float = setting(
+        default=0.0,
+        kind=NOT_NEGATIVE,
+        text="Weight of the entropy bonus.",
+        effect="higher: more exploration",
+        typical="0 to 0.05",
+    )
+    value_coef: float = setting(
+        default=0.5,
+        kind=NOT_NEGATIVE,
+        text="Weight of the value loss.",
+        effect="higher: values learn faster, and layers that the policy shares serve them more",
+        typical="0.25 to 1",
+    )
 
-    hidden_size: InitVar[int | Sequence[int]] = setting(
-        default=(400, 300),
-        kind=width_or_widths,
-        text="Width of the hidden layers, one number or one per layer; a single number means two layers.",
-        effect="higher: richer functions, slower steps",
-        typical="64 to 512",
-        kw_only=False,
-    )
-    env: EnvLike = "Pendulum-v1"
-    critic_network: InitVar[MakeNetwork | None] = setting(
-        default=None, text="The same for the critic; None: as `network`."
-    )
+
+class TargetSettings(CommonSettings):
+    """Of algorithms with target networks."""
+
     tau: float = setting(
         default=0.005,
         kind=SHARE_ABOVE_0,
-        text="Share of the online parameters taken over at each target update.",
+        text="Share of the online parameters taken over at each target update; 1 copies.",
         effect="higher: targets follow faster, and less steadily",
-        typical="0.001 to 0.05",
+        typical="0.001 to 0.05, or 1 at longer intervals",
     )
+
+
+class CriticSettings(TargetSettings):
+    """Of algorithms whose actors climb what critics say of actions."""
+
+    on_policy = False
+
+    hidden_size: InitVar[int | Sequence[int]] = setting(
+        default=(64, 64), kind=width_or_widths, text=_HIDDEN, effect=_LARGER, typical="64 to 512", kw_only=False
+    )
+    critic_network: InitVar[MakeNetwork | None] = setting(
+        default=None, text="The same for the critic; None: as `network`."
+    )
+
+
+class BoundedSettings(FrameSettings, CriticSettings):
+    """Of such algorithms for one agent, whose actions are numbers within bounds."""
+
+    action_kinds = ("bounded",)
+
+    hidden_size: InitVar[int | Sequence[int]] = (400, 300)
+    env: EnvLike = "Pendulum-v1"

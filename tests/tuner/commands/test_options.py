@@ -63,8 +63,8 @@ def test_the_list_is_for_people(tuner: CommandLine) -> None:
     output = tuner("options", "ppo", "buffer.num_epochs=4", "env=pendulum", "~space.agent.clip").output
     words = " ".join(output.split())
     assert "buffer.num_epochs=4 passes over each rollout a whole number, at least 1; searched over 1 .. 20" in words
-    clip = "gradient is cut higher: larger changes of the policy by one rollout above 0; usually 0.1 to 0.3 agent.entropy"
-    assert clip in words, "what is not searched has its range only"
+    clip = "higher: larger changes of the policy by one rollout above 0; usually 0.1 to 0.3 agent.entropy_coef=0.0"
+    assert f"gradient is cut {clip}" in words, "what is not searched has its range only"
     assert "env.id=Pendulum-v1 " in words
     assert "searched over 0.3 .. 5 (log)" in words
 
