@@ -1,16 +1,10 @@
 """The same optimizers under the same argument names for both frameworks, so that one configuration fits both."""
 
 from dataclasses import dataclass
-from typing import Any
+from numbers import Real
 
 from note_rl.settings.fields import check_fields, documented, like, setting
-from note_rl.support.checking import NOT_NEGATIVE, POSITIVE, SHARE_BELOW_1, described
-
-
-@described(POSITIVE.range)
-def rate(name: str, value: Any) -> Any:
-    """A positive number, or a schedule of the framework's own."""
-    return value if callable(value) else POSITIVE(name, value)
+from note_rl.support.checking import NOT_NEGATIVE, POSITIVE, SHARE_BELOW_1
 
 
 @documented
@@ -20,15 +14,19 @@ class OptimizerSettings:
 
     learning_rate: float = setting(
         1e-3,
-        rate,
+        POSITIVE,
         text="Size of a gradient step.",
         effect="higher: learning is faster, until it is unstable",
         typical="1e-5 to 1e-2",
     )
 
     def __post_init__(self) -> None:
-        """Refuses values of another kind or out of range (SettingsError)."""
-        check_fields(self)
+        """Refuses values of another kind or out of range (SettingsError).
+
+        In Python a rate may also be 0, which freezes what it is for, or a schedule or tensor of the framework's own.
+        """
+        is_left_alone = not isinstance(self.learning_rate, Real) or self.learning_rate == 0
+        check_fields(self, left_out=("learning_rate",) if is_left_alone else ())
 
 
 @documented

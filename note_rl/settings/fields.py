@@ -10,7 +10,7 @@ import dataclasses
 import inspect
 import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -144,15 +144,19 @@ def field_of(given: "dataclasses.Field[Any]", name: str, part: str) -> Field | N
     )
 
 
-def check_fields(settings: Any) -> None:
+def check_fields(settings: Any, left_out: Collection[str] = ()) -> None:
     """Has each value of a frozen dataclass looked at by its kind, from its `__post_init__`; None is left alone.
+
+    Args:
+        settings: The dataclass.
+        left_out: Fields that are left alone, too.
 
     Raises:
         SettingsError: Naming the first value of another kind or out of range.
     """
     for one in dataclasses.fields(settings):
         said, value = one.metadata.get(_KEY), getattr(settings, one.name)
-        if said is not None and said.kind is not None and value is not None:
+        if said is not None and said.kind is not None and value is not None and one.name not in left_out:
             object.__setattr__(settings, one.name, said.kind(said.refused_as or one.name, value))
 
 

@@ -19,6 +19,12 @@ class Framework:
     def agents(self) -> ModuleType:
         return importlib.import_module(f"note_rl.agents.{self.package}")
 
+    def module(self, path: str) -> ModuleType:
+        """One of `note_rl.agents` in this framework: of "ppo" its agent, of "shared/networks" what is shared."""
+        name = {"pytorch": "torch", "keras": "keras"}[self.package]
+        where = path.replace("/", f".{name}.") if "/" in path else f"{path}.{name}"
+        return importlib.import_module(f"note_rl.agents.{where}")
+
     @property
     def optimizers(self) -> ModuleType:
         return importlib.import_module(f"note_rl.optimizers.{self.package}")

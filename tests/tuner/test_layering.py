@@ -35,6 +35,8 @@ DOORS = {
     "note_rl.lr_finder": "tuner.finders",
     "note_rl.opt_finder": "tuner.finders",
     "note_rl.parallel_finder": "tuner.finders",
+    "note_rl.agents.pytorch.dueling_dqn": "note_rl.agents.dueling_dqn.torch",
+    "note_rl.agents.keras.dueling_dqn": "note_rl.agents.dueling_dqn.keras",
     **{
         f"note_rl.agents.{package}.{module}": f"note_rl.agents.shared.{framework}.{module}"
         for package, framework in (("pytorch", "torch"), ("keras", "keras"))

@@ -13,7 +13,7 @@ class DuelingDQNSettings(DQNSettings):
     """DQN whose network estimates the value of a state and the advantage of each action apart.
 
     The value is learned from every transition, whichever action it took. With DoubleDQN:
-    `DoubleDQN(network=dueling(MLP))`.
+    `DoubleDQN(network=dueling(MLP))`, where `dueling` is of the module beside the agent.
     """
 
     num_output_layers = 2

@@ -1,6 +1,5 @@
 """ACER: its formulas against plain Python and numbers by hand, and what its options do."""
 
-import importlib
 from dataclasses import replace
 
 import gymnasium
@@ -38,7 +37,7 @@ def made(framework, **options):
 
 
 def module(framework):
-    return importlib.import_module(f"note_rl.agents.{framework.package}.acer")
+    return framework.module("acer")
 
 
 def tensor(framework, values):

@@ -105,11 +105,8 @@ def test_every_part_of_a_dueling_network_is_trained_copied_and_stored(framework)
 
 
 def test_double_and_dueling_go_together(framework):
-    import importlib
-
-    dueling = importlib.import_module(f"note_rl.agents.{framework.package}.dueling_dqn").dueling
-    networks = importlib.import_module(f"note_rl.agents.{framework.package}.networks")
-    agent = made(framework, "DoubleDQN", network=dueling(networks.MLP, stream_size=3))
+    mlp, dueling = framework.module("shared/networks").MLP, framework.module("dueling_dqn").dueling
+    agent = made(framework, "DoubleDQN", network=dueling(mlp, stream_size=3))
     assert ready(framework, agent).update(sample(2), {}).td_error.shape == (2, 4)
 
 

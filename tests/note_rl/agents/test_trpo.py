@@ -1,7 +1,5 @@
 """TRPO: its arithmetic against naive references, its bound, and that both frameworks do the same."""
 
-import importlib
-
 import numpy as np
 import pytest
 
@@ -18,7 +16,7 @@ SMALL = {"hidden_size": (3,), "critic_iterations": 2, "critic_batch_size": 12}
 
 
 def second_order(framework):
-    return importlib.import_module(f"note_rl.agents.{framework.package}.second_order")
+    return framework.module("shared/second_order")
 
 
 def vector(framework, values):

@@ -1,5 +1,6 @@
 """Optimizers of both frameworks take the same steps."""
 
+import inspect
 import math
 
 import keras
@@ -7,8 +8,12 @@ import numpy as np
 import pytest
 import torch
 
+from note_rl.errors import SettingsError
+from note_rl.optimizers import AdamSettings, AdamWSettings, RMSpropSettings, SGDSettings
 from note_rl.optimizers import keras as keras_optimizers
 from note_rl.optimizers import pytorch as pytorch_optimizers
+from note_rl.settings.fields import fields_of
+from tests.note_rl.frameworks import frameworks
 
 GRADIENTS = (1e-4, -3e-4, 0.0)  # as small as those of a loss that is a mean
 
@@ -48,3 +53,33 @@ def test_rmsprop_by_hand(moved, momentum):
     assert expected[0] == pytest.approx(-0.05)  # 1e-4 / (1e-5 + 1e-5), of which 0.01
     options = {"learning_rate": 0.01, "rho": 0.99, "epsilon": 1e-5, "momentum": momentum}
     assert moved("rmsprop", **options) == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("framework", frameworks())
+def test_both_frameworks_take_the_same_settings_and_refuse_the_same(framework):
+    optimizers, parameters = framework.optimizers, [framework.variable([1.0])]
+    for name, settings in [
+        ("adam", AdamSettings),
+        ("adamw", AdamWSettings),
+        ("rmsprop", RMSpropSettings),
+        ("sgd", SGDSettings),
+    ]:
+        make = getattr(optimizers, name)
+        taken = list(inspect.signature(make).parameters.values())
+        assert [one.name for one in taken] == ["parameters", *(one.name for one in fields_of(settings))]
+        assert [one.default for one in taken[1:]] == [one.default for one in fields_of(settings)]
+        assert "learning_rate: Size of a gradient step. Higher: " in make.__doc__
+        assert make(parameters, 0.5) is not make(parameters, learning_rate=0.0), "a rate of 0 freezes"
+    for make, message in [
+        (lambda: optimizers.adam(parameters, -1e-3), "learning_rate must be above 0, got -0.001"),
+        (lambda: optimizers.adam(parameters, beta2=1), "beta2 must be at least 0 and below 1, got 1"),
+        (lambda: optimizers.rmsprop(parameters, epsilon=0), "epsilon must be above 0, got 0"),
+        (lambda: optimizers.sgd(parameters, weight_decay=-1.0), "weight_decay must be at least 0, got -1.0"),
+    ]:
+        with pytest.raises(SettingsError, match=f"^{message}$"):
+            make()
+
+
+def test_a_schedule_of_the_framework_is_taken_as_a_rate():
+    schedule = keras.optimizers.schedules.ExponentialDecay(0.5, 10, 0.9)
+    assert float(keras_optimizers.sgd([], schedule).learning_rate) == 0.5

@@ -1,0 +1,45 @@
+"""SAC's losses against NumPy and the weight of its entropy, in both frameworks."""
+
+import numpy as np
+import pytest
+
+from tests.note_rl.agents.continuous import CENTRE, SCALE, columns, losses, make, perceptron, q, ready, sample
+from tests.note_rl.frameworks import frameworks
+
+pytestmark = [pytest.mark.parametrize("framework", frameworks()), pytest.mark.usefixtures("eager_updates")]
+
+
+def squashed(agent, s, noise):
+    """Actions, and their log-density in [-1, 1]: that of the normal divided by the slope of tanh."""
+    mean, log_std = np.split(perceptron(agent.actor.dense_layers(), s), 2, axis=1)
+    u = mean + np.exp(log_std) * noise
+    log_normal = -0.5 * noise**2 - log_std - 0.5 * np.log(2 * np.pi)
+    return CENTRE + SCALE * np.tanh(u), (log_normal - np.log(1 - np.tanh(u) ** 2)).sum(1)
+
+
+@pytest.mark.parametrize("alpha", [None, 0.3])
+def test_sac_losses(framework, alpha):
+    agent = make(framework, "SAC", alpha=alpha)
+    batch = sample(agent)
+    s, a, r, next_s, discount = columns(batch)
+    weight = 1.0 if alpha is None else alpha
+    next_a, next_log_prob = squashed(agent, next_s, batch.extras["next_noise"][0])
+    next_q = np.minimum(q(agent.target_critic_1, next_s, next_a), q(agent.target_critic_2, next_s, next_a))
+    target = r + discount * (next_q - weight * next_log_prob)
+    errors = [q(critic, s, a) - target for critic in (agent.critic_1, agent.critic_2)]
+    new_a, log_prob = squashed(agent, s, batch.extras["noise"][0])
+    new_q = np.minimum(q(agent.critic_1, s, new_a), q(agent.critic_2, s, new_a))
+    expected = [(weight * log_prob - new_q).mean(), (errors[0] ** 2 + errors[1] ** 2).mean()]
+    if alpha is None:
+        expected.append(0.0)  # -log alpha * (...), and log alpha starts at 0
+    np.testing.assert_allclose(losses(framework, agent, batch).loss[0], expected, rtol=1e-4, atol=1e-6)
+
+
+def test_alpha_moves_towards_the_entropy_wanted(framework):
+    # d loss / d log alpha = -(log pi + target): the entropy is below the target, so alpha must rise
+    agent = make(framework, "SAC", target_entropy=50.0)
+    batch = sample(agent)
+    _, log_prob = squashed(agent, batch.obs[0], batch.extras["noise"][0])
+    ready(agent, framework.optimizers.sgd(agent.param, 0.01)).update(batch, {})
+    moved = framework.array(agent.log_alpha)[0]
+    assert moved == pytest.approx(0.01 * (log_prob.mean() + 50.0), rel=1e-4)
