@@ -70,13 +70,13 @@ class AgentSettings(Declared):
     of the constructor. `kw_only=False` lets it be given by position.
     """
 
-    _arguments: ClassVar[Mapping[str, Argument]] = MappingProxyType({})
+    _declared_arguments: ClassVar[Mapping[str, Argument]] = MappingProxyType({})
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         """Makes the constructor and the section `Args` of the docstring."""
         super().__init_subclass__(**keywords)
-        cls._arguments = _declared_by(cls, arguments_of(cls))
-        declares = bool(cls._arguments) or cls.framework == "none"
+        cls._declared_arguments = _declared_by(cls, arguments_of(cls))
+        declares = bool(cls._declared_arguments) or cls.framework == "none"
         if declares and _is_made_of_settings(cls.__init__):
             cls.__init__ = _constructor(cls)  # type: ignore[method-assign]
         if declares and cls.__doc__ is not None and "Args:" not in cls.__doc__:
@@ -109,7 +109,7 @@ def arguments_of(kind: type) -> dict[str, Argument]:
     """The settings that a class and its base classes declare, by name, in the order of the constructor."""
     merged: dict[str, Argument] = {}
     for one in reversed(kind.__mro__):
-        merged.update(vars(one).get("_arguments", {}))
+        merged.update(vars(one).get("_declared_arguments", {}))
     return dict(sorted(merged.items(), key=lambda item: not item[1].is_positional))
 
 

@@ -1,7 +1,6 @@
 """The same optimizers under the same argument names for both frameworks, so that one configuration fits both."""
 
 from dataclasses import dataclass
-from numbers import Real
 
 from note_rl.settings.fields import check_fields, documented, like, setting
 from note_rl.support.checking import NOT_NEGATIVE, POSITIVE, SHARE_BELOW_1
@@ -25,7 +24,7 @@ class OptimizerSettings:
 
         In Python a rate may also be 0, which freezes what it is for, or a schedule or tensor of the framework's own.
         """
-        is_left_alone = not isinstance(self.learning_rate, Real) or self.learning_rate == 0
+        is_left_alone = not isinstance(self.learning_rate, int | float) or self.learning_rate == 0
         check_fields(self, left_out=("learning_rate",) if is_left_alone else ())
 
 

@@ -40,17 +40,17 @@ def taking(settings: Callable[_P, _S]) -> _Taking[_P, _S]:
         *own, last = inspect.signature(function).parameters.values()
 
         @functools.wraps(function)
-        def told(*arguments: Any, **keywords: Any) -> Any:
+        def called(*arguments: Any, **keywords: Any) -> Any:
             by_name = {one.name: keywords.pop(one.name) for one in own if one.name in keywords}
             num_own = len(own) - len(by_name)
             by_name[last.name] = settings(*arguments[num_own:], **keywords)
             return function(*arguments[:num_own], **by_name)
 
         fields = inspect.signature(settings).parameters.values()
-        told.__signature__ = inspect.Signature([*own, *fields])  # type: ignore[attr-defined]
-        del told.__wrapped__
+        called.__signature__ = inspect.Signature([*own, *fields])  # type: ignore[attr-defined]
+        del called.__wrapped__
         if function.__doc__ is not None:
-            told.__doc__ = with_texts(function.__doc__, "Args", fields_of(settings))  # type: ignore[arg-type]
-        return told
+            called.__doc__ = with_texts(function.__doc__, "Args", fields_of(settings))  # type: ignore[arg-type]
+        return called
 
     return decorated

@@ -66,7 +66,7 @@ class Field:
 
 @dataclass(frozen=True)
 class _Said:
-    """What setting() was told beside the default."""
+    """What setting() got beside the default."""
 
     kind: Kind | None
     text: str
@@ -122,7 +122,7 @@ def fields_of(settings: type) -> tuple[Field, ...]:
 
 
 def field_of(given: "dataclasses.Field[Any]", name: str, part: str) -> Field | None:
-    """What setting() was told of a field; None: it was not asked.
+    """What is known of a field that setting() made; None: another function made it.
 
     Args:
         given: What it gave.

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import takewhile
 
 from tuner.config.sources import Module, find_deepest, imported, last_name, locate, names_in, parse_module
 from tuner.errors import UserError
@@ -219,18 +220,33 @@ def taken_by(module: Module, node: ast.stmt) -> str | None:
 
 
 def _of_class(module: Module, node: ast.ClassDef, target: str) -> Signature | None:
-    if "dataclass_transform" in map(last_name, node.decorator_list):
-        return Signature(target)  # the constructors of its subclasses are made of their fields
     for name in ("__init__", "__new__"):
         for statement in node.body:
             if isinstance(statement, ast.FunctionDef) and statement.name == name:
                 return _of_function(module, statement, target, skip_first=True)
+    declared = _of_declaration(module, node, target)
+    if declared is not None:
+        return declared
     inherited = _of_bases(module, node, target)
     if inherited is None:
         return None
     if "dataclass" in map(last_name, node.decorator_list):
         return Signature(target, {**inherited.parameters, **_fields(module, node)}, inherited.is_open)
     return Signature(target, _with_declared(module, node, inherited.parameters), inherited.is_open)
+
+
+def _of_declaration(module: Module, node: ast.ClassDef, target: str) -> Signature | None:
+    """That of a constructor that is made of declared settings; None: it is another one, or a base class is unseen."""
+    classes = base_classes(module, node)
+    nearer = list(takewhile(lambda one: "dataclass_transform" not in map(last_name, one[1].decorator_list), classes))
+    seen = all(locate(_path_of(one_module, base)) for one_module, one in nearer for base in one.bases)
+    own = any(isinstance(one, ast.FunctionDef) and one.name == "__init__" for _, kind in nearer for one in kind.body)
+    if len(nearer) == len(classes) or own or not seen:
+        return None
+    arguments: dict[str, Argument] = {}
+    for one_module, one in reversed(nearer):
+        arguments = _with_declared(one_module, one, arguments)
+    return Signature(target, arguments)
 
 
 def _of_bases(module: Module, node: ast.ClassDef, target: str) -> Signature | None:

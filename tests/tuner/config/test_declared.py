@@ -60,8 +60,8 @@ def soft(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
 @pytest.mark.parametrize("backend", PACKAGES)
 def test_one_line_is_seen_everywhere(soft: CommandLine, backend: str) -> None:
     typed = ("--config-dir", "my_conf", "agent=soft", "space=dqn", f"backend={backend}")
-    told = json.loads(soft("options", *typed, "json=true").output)
-    option = next(one for one in told["options"] if one["key"] == "+agent.omega")
+    shown = json.loads(soft("options", *typed, "json=true").output)
+    option = next(one for one in shown["options"] if one["key"] == "+agent.omega")
     assert option == {
         "key": "+agent.omega",
         "default": 2.0,
@@ -72,9 +72,9 @@ def test_one_line_is_seen_everywhere(soft: CommandLine, backend: str) -> None:
         "effect": "higher: harder",
         "typical": "1 to 3",
     }
-    shown = soft("options", *typed).output
-    assert "+agent.omega=2.0" in shown
-    assert "above 0 to 9; usually 1 to 3" in shown
+    listed = soft("options", *typed).output
+    assert "+agent.omega=2.0" in listed
+    assert "above 0 to 9; usually 1 to 3" in listed
     run = [one for one in typed if not one.startswith("space")]
     error = soft.refused("train", *run, "+agent.omega=10")
     assert "agent.omega=10 is not possible: it must be above 0 and at most 9" in error
