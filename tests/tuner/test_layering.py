@@ -99,7 +99,7 @@ INTERNALS = {
 }
 # Files with private names of torch, Keras and TensorFlow that are still to be moved: a set that only gets smaller.
 TO_MOVE = {
-    "note_rl/agents/pytorch/": ("networks",),
+    "note_rl/agents/shared/torch/": ("networks",),
     "note_rl/learners/keras/": (
         *("adjusted", "coordinating", "holders", "layers", "learner", "modes", "noise", "onnx_graph", "packing"),
         *("variables", "workers", "xla"),
