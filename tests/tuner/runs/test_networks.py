@@ -73,7 +73,7 @@ def test_a_file_of_sections_is_kept_with_the_run(tuner: CommandLine) -> None:
 REFUSED = {
     "network.layers=[{dens: 64}]": "network.layers.0: there is no layer 'dens'; did you mean dense?",
     "network.layers=[]": "network.layers=[] is empty",
-    "network.initializer=ortho": "network.initializer must be one of orthogonal, glorot_uniform",
+    "network.initializer=ortho": "network.initializer=ortho is not possible: it must be one of orthogonal, glorot_",
     "network.layers=[{conv: {filters: 8, size: 3}}]": "network.layers.0 (conv) gets the shape [4]: images",
     "network.layer=[]": "did you mean network.layers?",
     "network.head={units: 3}": "network.head has no units",
