@@ -63,8 +63,12 @@ def check_declared(config: Mapping[str, Any]) -> None:
 
 
 def _class(path: str) -> Any:
-    module, _, name = path.rpartition(".")
-    return getattr(importlib.import_module(module), name)
+    """The class of a declaration, from the module that defines it: one that imports it may import a framework."""
+    located = locate(path)
+    assert located is not None
+    module, node = located
+    assert isinstance(node, ast.ClassDef)
+    return getattr(importlib.import_module(module.name), node.name)
 
 
 def _written_in(module: Module, node: ast.ClassDef) -> dict[str, Field]:
