@@ -14,11 +14,10 @@ from note_rl.learners.base import Learner, parameter_groups
 from note_rl.learners.peers import say_if_slower
 from note_rl.policy import noise
 from note_rl.settings import Budget
-from note_rl.settings.distributed import Feeding, fed
 from note_rl.training.agent import Agent
 from note_rl.training.pickling import remade
 from note_rl.training.replicas import distributed_budget, global_batch_first
-from note_rl.training.shareable import check_can_be_served
+from note_rl.training.shareable import check_can_be_served, check_can_be_shared
 from note_rl.types import TrainResult
 
 if TYPE_CHECKING:
@@ -126,7 +125,6 @@ class RL(Agent):
         global_batch_size: int | None = None,
         num_episodes: int | None = None,
         total_steps: int | None = None,
-        feeding: Feeding = "split",
         **options: Any,
     ) -> TrainResult:
         """Trains as train() does, with each gradient step on all replicas of a strategy of `tf.distribute`.
@@ -152,9 +150,6 @@ class RL(Agent):
                 again. As in older manuals it may also stand first: distributed_training(128, optimizer, strategy, 100).
             num_episodes: The same as `episodes`.
             total_steps: See `train`.
-            feeding: Under a `MultiWorkerMirroredStrategy`, "split": the first process steps all environments, and deals
-                out each minibatch; "sharded": each steps its share of `num_envs` and draws its share of the batch from
-                its share of the pool. What set() and train() are told stays that of all processes together.
             **options: See `train`.
 
         Raises:
@@ -169,20 +164,19 @@ class RL(Agent):
         check_parts(self)
         self._take_global_batch(global_batch_size)
         kind, learner = kind_of(strategy), cast("KerasLearner", self.learner)
-        fed(feeding, kind)
         if kind == "parameter_server":
             check_can_be_served(self, self.settings)
             coordinator = learner.be_served(strategy)
             self._say_if_slower(coordinator.num_workers)
             with coordinator.naming_the_lost():
                 return self._train(optimizer, budget, options, _fed(train_loss))
-        self._check_can_be_together(feeding, options, strategy.num_replicas_in_sync)
+        check_can_be_shared(self, self.settings, strategy.num_replicas_in_sync)
         learner.replicate(strategy)
         if kind == "mirrored":
             self._say_if_slower(strategy.num_replicas_in_sync)
             return self._train(optimizer, budget, options, _fed(train_loss))
         with joined(strategy) as workers:
-            return self._train_as_one_of(workers, optimizer, budget, options, _fed(train_loss), feeding)
+            return self._train_as_one_of(workers, optimizer, budget, options, _fed(train_loss))
 
     def _say_if_slower(self, size: int) -> None:
         batch_size = self.settings.experience.batch_size

@@ -1,8 +1,7 @@
 """The base class of agents written in PyTorch."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import torch
@@ -23,11 +22,12 @@ from note_rl.learners.pytorch.group import (
 from note_rl.learners.pytorch.learner import PyTorchLearner
 from note_rl.learners.pytorch.tensors import named_tensors
 from note_rl.settings import Budget
-from note_rl.settings.distributed import Feeding, at_least_two, fed
+from note_rl.settings.distributed import at_least_two
 from note_rl.training.agent import Agent
 from note_rl.training.distributing import follow
 from note_rl.training.pickling import state_of, take_state
 from note_rl.training.replicas import distributed_budget, global_batch_first, pickled_to_follow, started
+from note_rl.training.shareable import check_can_be_shared
 from note_rl.types import TrainResult
 
 
@@ -107,7 +107,6 @@ class RL_pytorch(Agent):  # noqa: N801 (the manuals' name)
         num_episodes: int | None = None,
         total_steps: int | None = None,
         replicas: int | None = None,
-        feeding: Feeding = "split",
         **options: Any,
     ) -> TrainResult:
         """Trains as train() does, with gradients of replicas in several processes, over torch.distributed.
@@ -128,9 +127,6 @@ class RL_pytorch(Agent):  # noqa: N801 (the manuals' name)
             num_episodes: The same as `episodes`.
             total_steps: See `train`.
             replicas: Processes in all, where they are started here.
-            feeding: "split": rank 0 steps all environments, and deals out each minibatch. "sharded": each rank steps
-                its share of `num_envs` and draws its share of the batch from its share of the pool. What set() and
-                train() are told stays that of all ranks together.
             **options: See `train`.
 
         Raises:
@@ -141,23 +137,19 @@ class RL_pytorch(Agent):  # noqa: N801 (the manuals' name)
         budget = distributed_budget(episodes, num_episodes, total_steps)
         check_parts(self)
         self._take_global_batch(global_batch_size)
-        fed(feeding, "ddp")
-        check = partial(self._check_can_be_together, feeding, options)
-        with self._ranks(strategy, replicas, optimizer, check, feeding) as group:
-            return self._train_as_one_of(group, optimizer, budget, options, feeding=feeding)
+        with self._ranks(strategy, replicas, optimizer) as group:
+            return self._train_as_one_of(group, optimizer, budget, options)
 
     @contextmanager
-    def _ranks(
-        self, strategy: Any, replicas: int | None, optimizer: Any, check: Callable[[int], None], feeding: Feeding
-    ) -> Iterator[Group]:
+    def _ranks(self, strategy: Any, replicas: int | None, optimizer: Any) -> Iterator[Group]:
         """The group of those that train together, in which this process has its rank."""
         given = None if isinstance(strategy, str) else strategy
         check_strategy(strategy)
         size = size_joined(given)
         if size is None:
             size = at_least_two("replicas", replicas)
-            check(size)
-            content = pickled_to_follow(self, self._last_optimizer() if optimizer is None else optimizer, feeding)
+            check_can_be_shared(self, self.settings, size)
+            content = pickled_to_follow(self, self._last_optimizer() if optimizer is None else optimizer)
             store = new_store()
             with started(content, size, store.port) as processes:
                 wait_until_ready(store, processes)
@@ -166,7 +158,7 @@ class RL_pytorch(Agent):  # noqa: N801 (the manuals' name)
             return
         if replicas not in (None, size):
             raise SettingsError(f"replicas={replicas}, but {size} processes were started: leave replicas out")
-        check(size)
+        check_can_be_shared(self, self.settings, size)
         with joined(given) as group:
             yield group
 

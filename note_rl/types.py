@@ -1,6 +1,6 @@
 """The values that pass between the parts. Axis letters: T time, E environments, N = T*E, K gradient steps, B batch."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Literal
 
@@ -14,13 +14,6 @@ IntArray = NDArray[np.integer[Any]]
 Scalar = float | int | str | bool | None
 Activation = Literal["relu", "tanh", "elu", "silu"]
 """Of the hidden layers of the built-in networks, in every framework."""
-Gather = Callable[[Array], Array]
-"""Gives the values [R, ...] of all ranks that train together for those [...] of this one, the same to each of them."""
-
-
-def of_one_rank(values: Array) -> Array:
-    """The values [1, ...] of all ranks where there is one; see `Gather`."""
-    return values[None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +145,6 @@ class Update:
             where a step has none. [K]
         diverged: A loss or a parameter was not finite. The agent is as it was before the update block, or, in short
             ones of large networks, before the gradient step in which that was seen.
-        cause: What is known of that.
     """
 
     loss: FloatArray
@@ -160,7 +152,6 @@ class Update:
     ratio: FloatArray | None = None
     reported: Mapping[str, FloatArray] = field(default_factory=dict)
     diverged: bool = False
-    cause: str = ""
 
 
 @dataclass(frozen=True, slots=True)

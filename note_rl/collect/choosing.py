@@ -1,6 +1,5 @@
 """Where environments are stepped: here, or in worker processes."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +8,7 @@ import numpy as np
 from note_rl.collect.base import Collecting
 from note_rl.collect.collector import Collector
 from note_rl.collect.workers.pool_network import PoolCollector
-from note_rl.environments import difference, some_environments, training_environments
+from note_rl.environments import difference, training_environments
 from note_rl.environments.multi_agent import joint_environments
 from note_rl.errors import EnvironmentMismatchError
 from note_rl.policy import Policy
@@ -17,13 +16,8 @@ from note_rl.settings import Settings
 from note_rl.settings.workers import WorkerSettings
 from note_rl.types import BEHAVIOUR
 
-Part = Callable[[Any, int], tuple[Any, Sequence[int]]]
-"""Gives, for `env` and how many are wanted of it, those of a list that belong here, and their numbers among more."""
 
-
-def make_collector(  # noqa: PLR0913
-    agent: Any, settings: Settings, policy: Policy, seed: int, rng: np.random.Generator, part: Part | None = None
-) -> Collecting:
+def make_collector(agent: Any, settings: Settings, policy: Policy, seed: int, rng: np.random.Generator) -> Collecting:
     """What the settings ask for.
 
     Args:
@@ -32,7 +26,6 @@ def make_collector(  # noqa: PLR0913
         policy: How to explore.
         seed: Root of the randomness of environments and workers.
         rng: Explores in this process.
-        part: Which environments are meant, where others are stepped by other ranks; None: all.
 
     Raises:
         NoteRLError: Environments that cannot be made, or do not fit.
@@ -43,10 +36,7 @@ def make_collector(  # noqa: PLR0913
     if settings.multi_agent:
         env = joint_environments(env, getattr(agent, "reward_done_func_ma", None))
     assert not isinstance(settings.num_envs, str), "settled by the agent"
-    if part is None:
-        envs = training_environments(env, settings.num_envs, seed)
-    else:
-        envs = some_environments(*part(env, settings.num_envs or 1), seed)
+    envs = training_environments(env, settings.num_envs, seed)
     return Collector(envs, policy, rng, settings.experience.frame_stack, BEHAVIOUR in agent.batch_attributes)
 
 

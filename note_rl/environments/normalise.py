@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from note_rl.types import Array, BoolArray, FloatArray, Gather, Steps, of_one_rank
+from note_rl.types import Array, BoolArray, FloatArray, Steps
 
 _EPSILON = 1e-8
 
@@ -25,17 +25,14 @@ class RunningMoments:
         self.mean: FloatArray = np.zeros(shape)
         self._squares: FloatArray = np.zeros(shape)  # sum of squared distances from the mean
 
-    def update(self, samples: Array, gathered: Gather = of_one_rank) -> None:
-        """Takes in samples [N, *shape], and those of all other ranks, as many."""
+    def update(self, samples: Array) -> None:
+        """Takes in samples [N, *shape]."""
         number = len(samples)
         if number == 0:
             return
         samples = np.asarray(samples, np.float64)
         mean = samples.mean(axis=0)
-        for moments in gathered(np.stack([mean, ((samples - mean) ** 2).sum(axis=0)])):
-            self._merge(number, *moments)
-
-    def _merge(self, number: int, mean: FloatArray, squares: FloatArray) -> None:
+        squares = ((samples - mean) ** 2).sum(axis=0)
         distance = mean - self.mean
         total = self.count + number
         self._squares = self._squares + squares + distance**2 * (self.count * number / total)
@@ -73,12 +70,12 @@ class ObservationNormaliser:
         self.moments: RunningMoments | None = None
         self.kept: BoolArray | None = None
 
-    def update(self, obs: Array, gathered: Gather = of_one_rank) -> None:
-        """Takes in observations [T, E, *obs], and those of all other ranks."""
+    def update(self, obs: Array) -> None:
+        """Takes in observations [T, E, *obs]."""
         shape = obs.shape[2:]
         if self.moments is None:
             self.moments = RunningMoments(shape)
-        self.moments.update(obs.reshape(-1, *shape), gathered)
+        self.moments.update(obs.reshape(-1, *shape))
 
     def __call__(self, obs: Array) -> Array:
         """Normalised observations [..., *obs] in single precision; as they are before any were taken in."""
@@ -123,8 +120,8 @@ class RewardNormaliser:
         self.moments = RunningMoments()
         self._return: FloatArray | None = None  # [E], discounted, of the running episodes
 
-    def update(self, steps: Steps, gamma: float, gathered: Gather = of_one_rank) -> None:
-        """Takes in what was collected [T, E], here and on all other ranks."""
+    def update(self, steps: Steps, gamma: float) -> None:
+        """Takes in what was collected [T, E]."""
         if self._return is None or len(self._return) != steps.reward.shape[1]:
             self._return = np.zeros(steps.reward.shape[1:])
         seen = np.empty(steps.reward.shape)
@@ -132,7 +129,7 @@ class RewardNormaliser:
             self._return = gamma * self._return + reward
             seen[t] = self._return
             self._return[ended] = 0.0
-        self.moments.update(seen.reshape(-1), gathered)
+        self.moments.update(seen.reshape(-1))
 
     def __call__(self, reward: FloatArray) -> FloatArray:
         """Scaled rewards of any shape."""

@@ -11,8 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Any, Protocol
 
-import numpy as np
-
 from note_rl.errors import SettingsError, say_once
 from note_rl.types import Array, Sample
 
@@ -83,11 +81,6 @@ def share_of(sample: Sample, rank: int, size: int) -> Sample:
     check_divides(size, batch_size)
     rows = slice(rank * batch_size // size, (rank + 1) * batch_size // size)
     return mapped(replace(sample, slots=None), lambda name, values: values if name == "sync" else values[:, rows])
-
-
-def not_finite(sample: Sample) -> list[str]:
-    """Returns which of the arrays that environments gave hold a value that is not finite."""
-    return [name for name in ("obs", "next_obs", "reward") if not np.isfinite(getattr(sample, name)).all()]
 
 
 def mapped(sample: Sample, function: Callable[[str, Array], Array]) -> Sample:

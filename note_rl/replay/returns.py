@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from note_rl.types import BoolArray, FloatArray, Gather, of_one_rank
+from note_rl.types import BoolArray, FloatArray
 
 
 def generalised_advantage(
@@ -30,11 +30,9 @@ def generalised_advantage(
     return advantage, advantage + value
 
 
-def standardise(values: FloatArray, epsilon: float = 1e-8, gathered: Gather = of_one_rank) -> FloatArray:
-    """Zero mean and unit standard deviation over all entries, and over those of all other ranks, as many."""
-    means, variances = gathered(np.array([values.mean(), values.var()])).T
-    deviation = np.sqrt(variances.mean() + means.var())
-    standardised: FloatArray = (values - means.mean()) / (deviation + epsilon)
+def standardise(values: FloatArray, epsilon: float = 1e-8) -> FloatArray:
+    """Zero mean and unit standard deviation over all entries."""
+    standardised: FloatArray = (values - values.mean()) / (np.sqrt(values.var()) + epsilon)
     return standardised
 
 

@@ -8,7 +8,7 @@ from note_rl.replay.frame_ring import FrameRing
 from note_rl.replay.returns import generalised_advantage, standardise
 from note_rl.replay.ring import flat, gathered
 from note_rl.settings.replay import RolloutPriority
-from note_rl.types import STEP_COLUMNS, Array, BoolArray, FloatArray, Gather, IntArray, Sample, Steps, of_one_rank
+from note_rl.types import STEP_COLUMNS, Array, BoolArray, FloatArray, IntArray, Sample, Steps
 
 ValueFunction = Callable[[Array], FloatArray]
 RewardFunction = Callable[[Array, Array, Array], FloatArray]
@@ -39,9 +39,7 @@ class Rollout:
         """T * E."""
         return self._steps.num_env_steps
 
-    def add_advantages(
-        self, value: ValueFunction, gae_lambda: float, standardised: bool, gathered: Gather = of_one_rank
-    ) -> None:
+    def add_advantages(self, value: ValueFunction, gae_lambda: float, standardised: bool) -> None:
         """Adds advantage, return_ and value_old to what minibatches offer.
 
         Args:
@@ -49,7 +47,6 @@ class Rollout:
             gae_lambda: Weight of long against short returns, in [0, 1].
             standardised: Whether advantages get mean 0 and deviation 1 over the rollout. (Over the rollout, not the
                 minibatch: samples of a minibatch then do not depend on each other.)
-            gathered: Tells of the rollouts of other ranks, which are standardised together with this one.
         """
         steps = self._steps
         value_old, next_value = (values.reshape(steps.reward.shape) for values in self._values(value))
@@ -57,7 +54,7 @@ class Rollout:
         advantage, return_ = generalised_advantage(
             reward, value_old, next_value, steps.terminated, steps.ended, self._gamma, gae_lambda
         )
-        self._extras["advantage"] = flat(standardise(advantage, gathered=gathered) if standardised else advantage)
+        self._extras["advantage"] = flat(standardise(advantage) if standardised else advantage)
         self._extras["return_"] = flat(return_)
         self._extras["value_old"] = flat(value_old)
 

@@ -10,7 +10,7 @@ from note_rl.replay.min_tree import MinTree
 from note_rl.replay.ring import Ring
 from note_rl.replay.sum_tree import SumTree
 from note_rl.settings.replay import Priority
-from note_rl.types import Array, FloatArray, Gather, IntArray, of_one_rank
+from note_rl.types import Array, FloatArray, IntArray
 
 
 class Sampler(Protocol):
@@ -62,14 +62,10 @@ class PrioritizedSampler:
 
     Args:
         priority: The numbers.
-        gathered: Tells of the minibatches of other ranks that are learned from together with these: weights are then
-            divided by the largest of all of them. Each rank draws as many from a pool of its own, so that (N * P(i)) is
-            the same by its own N and sum as by those of all.
     """
 
-    def __init__(self, priority: Priority, gathered: Gather = of_one_rank) -> None:
+    def __init__(self, priority: Priority) -> None:
         self.priority = priority
-        self._gathered = gathered
         self.alpha = priority.alpha
         self.progress = 0.0  # of training, 0 to 1
         self.beta_factor = 1.0  # by which beta is adapted
@@ -136,8 +132,7 @@ class PrioritizedSampler:
         slots = self._tree.find(parts.ravel()).reshape(shape)
         probability = self.scores[slots].astype(np.float64) / total
         weights = (self.num_live * probability) ** -self.beta
-        largest = self._gathered(weights.max(axis=1, keepdims=True)).max(axis=0)
-        return slots, (weights / largest).astype(np.float32)
+        return slots, (weights / weights.max(axis=1, keepdims=True)).astype(np.float32)
 
     def update(self, slots: IntArray, td_error: FloatArray) -> None:
         """New TD errors [n] of slots [n], of either sign; slots given up in the meantime stay so.

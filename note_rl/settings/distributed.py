@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from note_rl.errors import SettingsError
 from note_rl.settings.fields import check_fields, documented, setting
@@ -13,23 +13,7 @@ from note_rl.support.checking import Count, Described, OneOf
 from note_rl.support.memory import LEAST_OF_A_PROCESS, check_processes
 
 StrategyName = Literal["ddp", "mirrored", "multi_worker", "parameter_server"]
-Feeding = Literal["split", "sharded"]
 _NAMES: tuple[StrategyName, ...] = ("ddp", "mirrored", "multi_worker", "parameter_server")
-
-
-def fed(feeding: Any, strategy: StrategyName) -> None:
-    """Refuses a way to feed replicas that there is not, or not under this strategy (SettingsError)."""
-    if OneOf(get_args(Feeding))("feeding", feeding) == "sharded" and strategy in _WITHOUT_RANKS:
-        raise SettingsError(
-            "feeding=sharded gives each rank environments of its own, which goes with strategy=ddp and "
-            f"strategy=multi_worker; of strategy={strategy}, {_WITHOUT_RANKS[strategy]}: use feeding=split"
-        )
-
-
-_WITHOUT_RANKS: Mapping[StrategyName, str] = {
-    "mirrored": "replicas are devices of one process",
-    "parameter_server": "workers take steps without waiting for each other",
-}
 
 
 def at_least_two(name: str, value: Any) -> int:
@@ -99,14 +83,6 @@ class Distributed:
         manual=None,
         text="Which of `hosts` this process is; 0 leads.",
     )
-    feeding: Feeding = setting(
-        "split",
-        OneOf(get_args(Feeding)),
-        manual=None,
-        text="split: the first process steps all environments, and deals out each minibatch. sharded: each process, of "
-        "ddp or multi_worker, steps its share of the environments and draws its share of each minibatch from what "
-        "these gave. All numbers stay those of all processes together.",
-    )
     parameter_servers: int = setting(
         1, Count(), manual=None, text="Processes that hold the parameters, of parameter_server."
     )
@@ -118,7 +94,6 @@ class Distributed:
             SettingsError: Also hosts without a rank, or the other way round.
         """
         check_fields(self)
-        fed(self.feeding, self.strategy)
         if self.hosts is None:
             if self.rank is not None:
                 raise SettingsError(f"rank={self.rank} says which of hosts this process is: give hosts, too")

@@ -65,11 +65,6 @@ class Adjustable:
                 f"{method}() goes by what was learned from last: call it while train() runs, in adjust_func(), "
                 "window_size_func() or a callback"
             )
-        if self._trainer.num_ranks > 1:
-            raise SettingsError(
-                f"feeding=sharded and {method}() cannot be combined: it would go by what the first rank has measured "
-                "of its share; leave it out, or use feeding=split"
-            )
         adaptation = self._trainer.adaptation
         return None if adaptation.measurements.last is None else adaptation
 
@@ -99,7 +94,7 @@ class Adjustable:
         """Size of the minibatches by now, which adjust() and its like may have changed; "rollout" before train()."""
         settings = self._trainer.experience.settings if self._trainer is not None else self.settings.experience
         size: int | str = settings.batch_size
-        return size * self._trainer.num_ranks if isinstance(size, int) and self._trainer is not None else size
+        return size
 
     @checked_arguments(**_NUMBERS)
     def adjust_window_size(

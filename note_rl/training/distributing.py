@@ -1,8 +1,7 @@
 """Training over several processes: rank 0 trains as ever, and the others take its gradient steps along with it.
 
 Rank 0 collects, samples, evaluates, logs and saves. Of each minibatch it deals every rank its share; ranks average what
-they find, and so all take the same step. What rank 0 decides, it decides alone. Ranks that have environments of their
-own draw their shares themselves, see `note_rl.training.sharded`.
+they find, and so all take the same step. What rank 0 decides, it decides alone.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,9 +19,6 @@ from note_rl.learners.lines import DIVERGED, FAILED, Line, Message
 from note_rl.learners.peers import Alone, Peers, say_if_slower, share_of
 from note_rl.seeding import integer
 from note_rl.training.by_hand import ByHand, checksum_of
-from note_rl.training.feeding import Feed
-from note_rl.training.following import Following
-from note_rl.training.trainer import Trainer
 from note_rl.types import EXTRAS, Array, FloatArray, Sample, TrainResult, Update, nested, under
 
 _LAST_WORDS_S = 1.0  # until a lost rank should be known as such
@@ -36,12 +32,6 @@ class Ranks(Peers, Protocol):
 
     def reseed(self, seed: int) -> None:
         """Seeds the random numbers that losses draw."""
-
-    def random_state(self) -> dict[str, Array]:
-        """Where those are which are this rank's own."""
-
-    def set_random_state(self, state: Mapping[str, Array]) -> None:
-        """Puts them there."""
 
 
 class Leader:
@@ -76,10 +66,6 @@ class Leader:
         self._by_hand = self._by_hand or ByHand(self._agent)
         self._of_optimizers = self._of_optimizers or _numbers_of(self._learner)
 
-    def feed(self, trainer: Trainer) -> Feed:
-        """What the trainer of rank 0 is fed by: its own environments."""
-        return trainer.fed_by(Feed)
-
     def expect(self, num_gradient_steps: float) -> None:
         """See `Learner.expect`."""
         self._expected = num_gradient_steps
@@ -96,33 +82,33 @@ class Leader:
             PeerError: A rank is lost, or holds other parameters.
         """
         compared = self._compares()
-        mine, theirs = self._dealt(sample)
-        self.tell_state()
-        self.tell_changes()
+        mine, *theirs = (share_of(sample, rank, self._group.size) for rank in range(self._group.size))
+        self._tell_state()
+        self._tell_changes()
         if self._num_blocks == 0:
             size = self._group.size
             say_if_slower(parameter_groups(self._agent.param), mine.reward.shape[1] * size, size)
         head = {
             "do": "update",
             "hyperparameters": {**self._changed_numbers(hyperparameters), **hyperparameters},
-            "numbers": self.news(),
+            "numbers": self._news(),
             "expected": self._expected,
             "compared": compared,
             "seed": integer(self._agent._trainer.state.seed, "ranks", self._agent.num_gradient_steps),
         }
-        for line, arrays in zip(self._group.lines, theirs, strict=True):
-            line.send(head, arrays)
+        for line, share in zip(self._group.lines, theirs, strict=True):
+            line.send(head, _arrays_of(share))
         self._num_blocks += 1
         with _naming_the_lost(self._group):
             update = self._learner.update(mine, hyperparameters)
         assert self._by_hand is not None
         self._by_hand.note()
-        if update.diverged or not (compared or self._wants_rows(update)):
+        if update.diverged or not (compared or _hands_over(update)):
             return update
         answers = [line.receive() for line in self._group.lines]
         if compared:
             self._compare([answer.head["sum"] for answer in answers])
-        return _together(update, [answer.arrays for answer in answers]) if self._wants_rows(update) else update
+        return _together(update, [answer.arrays for answer in answers]) if _hands_over(update) else update
 
     def changed_by_hand(self) -> None:
         """Has the others learn of what was set before the next gradient step; see `TakesSteps`."""
@@ -130,7 +116,7 @@ class Leader:
         assert self._by_hand is not None
         self._by_hand.suspect()
 
-    def tell_changes(self) -> None:
+    def _tell_changes(self) -> None:
         """Has all ranks go on with what callbacks have set here, if they have."""
         assert self._by_hand is not None
         state, numbers = self._by_hand.found()
@@ -139,16 +125,7 @@ class Leader:
         if numbers:
             self._tell({"do": "layers", "numbers": numbers})
 
-    def _dealt(self, sample: Sample) -> tuple[Sample, list[dict[str, Array]]]:
-        """The minibatches of rank 0, and what all others are sent of theirs."""
-        shares = [share_of(sample, rank, self._group.size) for rank in range(self._group.size)]
-        return shares[0], [_arrays_of(share) for share in shares[1:]]
-
-    def _wants_rows(self, update: Update) -> bool:
-        """Whether rank 0 is to know what the rows of all ranks gave."""
-        return _hands_over(update)
-
-    def news(self) -> dict[str, Any]:
+    def _news(self) -> dict[str, Any]:
         """The numbers of the agent that the others do not know yet."""
         numbers, known = plain_attributes(self._agent), self._numbers
         self._numbers = numbers
@@ -185,7 +162,7 @@ class Leader:
                     "or the ranks do not run the same versions"
                 )
 
-    def tell_state(self) -> None:
+    def _tell_state(self) -> None:
         """Has all ranks begin with the parameters and slots of this one; once is enough."""
         if self._told_state:
             return
@@ -234,33 +211,19 @@ class _Follower:
         self._optimizer = optimizer
         self._group = group
         self._line = group.lines[0]
-        self._own: Following | None = None  # environments
         self._does = {
             "prepare": self._prepare,
             "state": self._take_state,
             "layers": self._take_layers,
-            "begin": self._begin,
             "update": self._update,
         }
 
     def follow(self) -> TrainResult:
         """Returns what rank 0 has done when it says so."""
-        try:
-            while (message := self._line.receive()).head["do"] != "end":
-                self._heed(message)
-            self._agent.obs_normaliser.set_state(message.arrays)
-            return TrainResult(**message.head["result"])
-        finally:
-            if self._own is not None:
-                self._own.close()
-
-    def _heed(self, message: Message) -> None:
-        does = self._does.get(message.head["do"])
-        if does is not None:
-            does(message)
-        else:
-            assert self._own is not None
-            self._own.heed(message)
+        while (message := self._line.receive()).head["do"] != "end":
+            self._does[message.head["do"]](message)
+        self._agent.obs_normaliser.set_state(message.arrays)
+        return TrainResult(**message.head["result"])
 
     def _prepare(self, message: Message) -> None:
         told = {name: message.head[name] for name in ("max_grad_norm", "hyperparameters", "jit")}
@@ -274,22 +237,16 @@ class _Follower:
     def _take_layers(self, message: Message) -> None:
         self._agent.learner.set_layer_numbers(message.head["numbers"])
 
-    def _begin(self, message: Message) -> None:
-        self._own = Following(self._agent, self._group, message)
-
     def _update(self, message: Message) -> None:
-        head, own, learner = message.head, self._own, self._agent.learner
+        head, learner = message.head, self._agent.learner
         vars(self._agent).update(head["numbers"])
         learner.expect(head["expected"])
         self._group.reseed(integer(head["seed"], "rank", self._group.rank))
-        sample = _sample_of(message.arrays) if own is None else own.drawn()
         with _naming_the_lost(self._group):
-            update = learner.update(sample, head["hyperparameters"])
+            update = learner.update(_sample_of(message.arrays), head["hyperparameters"])
         if update.diverged:
             return
-        if own is not None:
-            own.feedback(sample, update)
-        if head["compared"] or (own is None and _hands_over(update)):
+        if head["compared"] or _hands_over(update):
             self._line.send({"sum": checksum(learner) if head["compared"] else None}, _rows(update))
 
 

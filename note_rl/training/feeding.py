@@ -6,18 +6,16 @@ from typing import Any
 
 from note_rl.collect.acting import PolicyRunner
 from note_rl.collect.joining import joined, shares_of_ends
-from note_rl.collect.workers.worker import count_steps
 from note_rl.learners.base import Learner
 from note_rl.replay.experience import Clock
 from note_rl.training.normal_inputs import with_normal_inputs
-from note_rl.training.shard import Shard
 from note_rl.training.state import TrainingState
 from note_rl.types import Episode, Sample, Steps, Update
 
 
 @dataclass(frozen=True)
 class Round:
-    """One round of collecting, on all ranks that collect.
+    """One round of collecting.
 
     Attributes:
         num_env_steps: Of all environments together.
@@ -29,24 +27,23 @@ class Round:
 
 
 class Feed:
-    """Collects in the environments of this process, and draws from what they gave.
+    """Collects in the environments, and draws from what they gave.
 
     Args:
         agent: Who acts and learns.
         state: Holds environments, experience and random numbers.
         act: Answers observations.
-        shard: Which part of all environments these are.
     """
 
-    def __init__(self, agent: Any, state: TrainingState, act: PolicyRunner[Learner], shard: Shard) -> None:
+    def __init__(self, agent: Any, state: TrainingState, act: PolicyRunner[Learner]) -> None:
         self.state = state
         self._agent = agent
         self._act = act
-        self._shard = shard
         self._rounds: list[Steps] = []
 
     def begin(self) -> None:
         """Called before a training run."""
+        self._rounds = []
         if not self.state.collector.begin(self._act):
             self.state.experience.interrupt()
 
@@ -54,21 +51,15 @@ class Feed:
         """Called after a training run; see `Collecting.end`."""
         self.state.collector.end(goes_on)
 
-    def note_shards(self, with_experience: bool) -> None:
-        """Has the state know where all other ranks are by now."""
-
     def collect(self, remaining: int | None) -> Round:
         """Collects a round of this iteration.
 
         Args:
             remaining: Environment steps, of all environments, that are left of the budget; None: there is no end.
         """
-        collector, experience, shard = self.state.collector, self.state.experience, self._shard
-        left = None if remaining is None else shard.of(remaining)
-        length = experience.phase_length(collector.num_envs, left, self._rounds)
+        collector, experience = self.state.collector, self.state.experience
+        length = experience.phase_length(collector.num_envs, remaining, self._rounds)
         steps, episodes = collector.collect(self._act, length)
-        if shard.size > 1:
-            count_steps(self.state.policy, (shard.size - 1) * steps.num_env_steps)
         self._rounds.append(steps)
         ends = zip(shares_of_ends(steps, len(episodes)), episodes, strict=True)
         return Round(steps.num_env_steps, list(ends))
@@ -77,13 +68,13 @@ class Feed:
         """Adds the rounds of this iteration to what is drawn from."""
         steps, normaliser = joined(self._rounds), self.state.reward_normaliser
         if normaliser is not None:
-            normaliser.update(steps, float(getattr(self._agent, "gamma", 1.0)), self._shard.gathered)
+            normaliser.update(steps, float(getattr(self._agent, "gamma", 1.0)))
         self.state.experience.store(steps, len(self._rounds))
         self._rounds = [steps]
 
     def update_blocks(self, clock: Clock) -> Iterator[Sample]:
         """The minibatches of this iteration; see `Experience.update_blocks`."""
-        for drawn in self.state.experience.update_blocks(self._shard.of_clock(clock)):
+        for drawn in self.state.experience.update_blocks(clock):
             yield with_normal_inputs(drawn, self._agent, self.state.sampling)
 
     def feedback(self, sample: Sample, update: Update) -> None:
@@ -95,4 +86,4 @@ class Feed:
         steps = joined(self._rounds)
         self._rounds = []
         if self.state.settings.normalise_obs:
-            self._agent.obs_normaliser.update(steps.obs, self._shard.gathered)
+            self._agent.obs_normaliser.update(steps.obs)

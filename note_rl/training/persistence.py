@@ -14,7 +14,7 @@ from note_rl.support.checking import checked_arguments
 from note_rl.training.callback_states import CALLBACKS, CallbackStates, check_callbacks
 from note_rl.training.checkpoint import read_checkpoint, write_checkpoint
 from note_rl.training.plotting import History
-from note_rl.training.restoring import SHARDS, check_fits, check_whole, refusing_damage, reseeded
+from note_rl.training.restoring import check_fits, check_whole, refusing_damage, reseeded
 from note_rl.training.saving import SavingOptions, SavingRecord, Snapshot
 from note_rl.training.trainer import Trainer
 from note_rl.types import Array, nested, under
@@ -197,9 +197,8 @@ class Persistent:
         restored = under("learner", arrays)
         slots = {name: values for name, values in restored.items() if not name.startswith("agent/")}
         state, collector = under("trainer", arrays), trainer.collector
-        trainer.shard.check_goes_on(head["trainer"].get(SHARDS, []))
-        num_envs = collector.num_envs * trainer.num_ranks
-        check_fits(state, self._settings or trainer.settings, num_envs, collector.observation_space.shape)
+        settings, obs_shape = self._settings or trainer.settings, collector.observation_space.shape
+        check_fits(state, settings, collector.num_envs, obs_shape)
         with refusing_damage("what was restored"):
             self.learner.set_state({**self.learner.get_state(), **slots})
             trainer.set_state(state, head["trainer"])

@@ -19,7 +19,6 @@ import cloudpickle  # type: ignore[import-untyped]
 from note_rl.collect.recipe import Recipe
 from note_rl.errors import PeerError, SettingsError
 from note_rl.settings import Budget
-from note_rl.settings.distributed import Feeding
 from note_rl.training.agent import Agent
 from note_rl.types import TrainResult
 
@@ -32,11 +31,10 @@ _LOOK_S = 1.0
 _PATIENCE_S = 5.0  # until a process that does not end is killed
 
 
-def pickled_to_follow(agent: Agent, optimizer: Any, feeding: Feeding) -> bytes:
+def pickled_to_follow(agent: Agent, optimizer: Any) -> bytes:
     """Returns an agent with its optimizer for a process that takes gradient steps along with this one.
 
-    What acts and trains stays here, environments, settings, the replay pool; but a process that is to have environments
-    of its own is told of which kind, and the settings.
+    What acts and trains stays here: environments, settings, the replay pool.
 
     Raises:
         SettingsError: An attribute cannot be pickled; it is named.
@@ -46,8 +44,6 @@ def pickled_to_follow(agent: Agent, optimizer: Any, feeding: Feeding) -> bytes:
     left_out = {*agent._bookkeeping, "_bookkeeping", "env", "evaluation_env", "recipe"}
     vars(fresh).update({name: value for name, value in vars(agent).items() if name not in left_out})
     vars(fresh).update(env=None, recipe=Recipe(type(agent), (), {}), optimizer=optimizer)
-    if feeding == "sharded":
-        vars(fresh).update(env=agent.env, _settings=agent._settings)
     content: bytes = cloudpickle.dumps(fresh)
     return content
 

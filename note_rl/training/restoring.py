@@ -1,6 +1,6 @@
 """Whether what a file holds of a trainer is whole, and whether it fits the one that is to go on from it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,6 @@ def check_whole(arrays: Mapping[str, Array], head: Any, path: Path) -> None:
         CheckpointError: Something is missing, or does not belong together.
     """
     with refusing_damage(path):
-        check_not_lost(head.get(SHARDS, []))
         Clock(**head["clock"])
         scratch = np.random.default_rng(int(head["seed"])).bit_generator
         for name in ("exploration", "sampling"):
@@ -70,15 +69,6 @@ def check_whole(arrays: Mapping[str, Array], head: Any, path: Path) -> None:
             _require(len(arrays["collector/obs"]) == num_envs, f"obs is not of {num_envs} environments")
         if any(name.startswith(_POOL) for name in arrays):
             _check_pool(arrays)
-
-
-def check_not_lost(shards: Sequence[Any] | None) -> None:
-    """Refuses what was written when other ranks had been lost (CheckpointError)."""
-    if shards is None:
-        raise CheckpointError(
-            "the checkpoint was written after other ranks were lost with what they had collected: take an earlier one, "
-            f"{_WITHOUT_IT}"
-        )
 
 
 def _check_pool(arrays: Mapping[str, Array]) -> None:
@@ -102,8 +92,6 @@ def _require(condition: bool, otherwise: str) -> None:
         raise ValueError(otherwise)
 
 
-SHARDS = "shards"
-"""Under this name are the parts of other ranks that had environments of their own; None: they were lost."""
 NEW_EPISODES = "new_episodes"
 """Of a state of training whose environments do not go on where they were."""
 
@@ -116,14 +104,8 @@ def reseeded(head: Mapping[str, Any], seed: int) -> dict[str, Any]:
         seed: Root of the new random numbers; the environment steps done so far are part of it.
     """
     root = integer(seed, "reseeded", int(head["clock"]["num_env_steps"]))
-
-    def part(head: Mapping[str, Any], *rank: int) -> dict[str, Any]:
-        names = ("exploration", "sampling")
-        random = {name: generator(root, name, *rank).bit_generator.state for name in names}
-        return {**head, "seed": root, "random": random, NEW_EPISODES: True}
-
-    shards = [part(one, rank) for rank, one in enumerate(head.get(SHARDS) or (), 1)]
-    return {**part(head), **({SHARDS: shards} if shards else {})}
+    random = {name: generator(root, name).bit_generator.state for name in ("exploration", "sampling")}
+    return {**head, "seed": root, "random": random, NEW_EPISODES: True}
 
 
 def check_fits(
@@ -143,10 +125,7 @@ def check_fits(
     Raises:
         CheckpointError: What differs, and what to do.
     """
-    stored_envs, parts = len(arrays["collector/episode"]), 1
-    while f"{SHARDS}/{parts}/collector/episode" in arrays:
-        stored_envs += len(arrays[f"{SHARDS}/{parts}/collector/episode"])
-        parts += 1
+    stored_envs = len(arrays["collector/episode"])
     if num_envs is not None and num_envs != stored_envs:
         raise CheckpointError(
             f"the checkpoint holds {stored_envs} environments, this run {num_envs}: set num_envs, {_WITHOUT_IT}"
@@ -167,7 +146,7 @@ def check_fits(
             f"{_WITHOUT_IT}"
         )
     if pool and not isinstance(experience, RolloutSettings):
-        _check_same_pool(pool, experience, parts)
+        _check_same_pool(pool, experience)
 
 
 # By what only pools of this kind store.
@@ -183,12 +162,12 @@ _CALLED: Mapping[type, str] = {
 }
 
 
-def _check_same_pool(pool: Mapping[str, Array], experience: ReplaySettings | SequenceSettings, parts: int) -> None:
+def _check_same_pool(pool: Mapping[str, Array], experience: ReplaySettings | SequenceSettings) -> None:
     _, size, capacity, _, num_envs = (int(number) for number in pool["position"])
-    if capacity * parts != experience.capacity:
+    if capacity != experience.capacity:
         raise CheckpointError(
-            f"the checkpoint's replay pool has capacity {capacity * parts}, this agent's {experience.capacity}: "
-            f"set pool_size to {capacity * parts}, {_WITHOUT_IT}"
+            f"the checkpoint's replay pool has capacity {capacity}, this agent's {experience.capacity}: "
+            f"set pool_size to {capacity}, {_WITHOUT_IT}"
         )
     if not size:
         return

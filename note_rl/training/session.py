@@ -197,8 +197,7 @@ def diverged(first: int, update: Update) -> DivergedError:
     """What to say of an update block that began with this gradient step."""
     finite = np.isfinite(update.loss).all(axis=-1)
     what, step = ("loss is", int(np.argmin(finite))) if not finite.all() else ("parameters are", len(update.loss))
-    cause = f" ({update.cause})" if update.cause else ""
     return DivergedError(
-        f"the {what} no longer finite at gradient step {first + step}{cause}, and the agent is as it was before; a "
+        f"the {what} no longer finite at gradient step {first + step}, and the agent is as it was before; a "
         "lower learning rate or gradient clipping (max_grad_norm) usually helps"
     )

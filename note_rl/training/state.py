@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -23,19 +23,17 @@ from note_rl.learners.base import Learner
 from note_rl.policy import Policy
 from note_rl.replay.experience import Clock, Experience, ReplayExperience
 from note_rl.replay.experience.making import agent_view, make_experience
+from note_rl.seeding import generator
 from note_rl.settings import RecordedSteps, Settings
 from note_rl.settings.adaptive import Adaptive
 from note_rl.training.plateau import PlateauWatch
-from note_rl.training.restoring import NEW_EPISODES, SHARDS
-from note_rl.training.saving import Snapshot
+from note_rl.training.restoring import NEW_EPISODES
 from note_rl.training.session import RecentReturns
-from note_rl.training.shard import Shard
 from note_rl.training.target_updates import with_target_updates
 from note_rl.training.train_options import same_pool
 from note_rl.types import BEHAVIOUR, Array, BoolArray, Steps, nested, under
 
 _log = logging.getLogger(__name__)
-_POOL = "experience/"
 
 
 @dataclass
@@ -55,8 +53,6 @@ class TrainingState:
         collector: Environments in the middle of their episodes.
         experience: The replay pool, or the rollout.
         adaptation: What is changed while training goes on, and what was measured for it.
-        shards: What the ranks 1, 2, ... had of all this when they were last asked, where they have environments of
-            their own; None: that is lost with them.
     """
 
     settings: Settings
@@ -72,11 +68,6 @@ class TrainingState:
     collector: Collecting
     experience: Experience
     adaptation: Adaptation
-    shards: list[Snapshot] | None = field(default_factory=list)
-
-    def is_whole(self, size: int) -> bool:
-        """Whether so many ranks can go on from here."""
-        return self.shards is not None and len(self.shards) == size - 1
 
     def to_arrays(self, with_experience: bool) -> dict[str, Array]:
         """The arrays among it."""
@@ -85,16 +76,11 @@ class TrainingState:
             arrays.update(nested("reward_normaliser", self.reward_normaliser.get_state()))
         if with_experience:
             arrays.update(nested("experience", self.experience.get_state()))
-        for rank, shard in enumerate(self.shards or (), 1):
-            kept = {name: v for name, v in shard.arrays.items() if with_experience or not name.startswith(_POOL)}
-            arrays.update(nested(f"{SHARDS}/{rank}", kept))
         return arrays
 
     def to_json(self) -> dict[str, Any]:
         """All else, JSON-able."""
-        shards = None if self.shards is None else [one.head for one in self.shards]
         return {
-            **({} if shards == [] else {SHARDS: shards}),
             "seed": self.seed,
             "clock": asdict(self.clock),
             "ahead": self.experience.ahead,
@@ -130,8 +116,6 @@ class TrainingState:
         self.exploring.bit_generator.state = head["random"]["exploration"]
         self.sampling.bit_generator.state = head["random"]["sampling"]
         self.adaptation.take(head["adaptive"])
-        heads = enumerate(head.get(SHARDS, ()), 1)
-        self.shards = [Snapshot(dict(under(f"{SHARDS}/{rank}", arrays)), one) for rank, one in heads]
 
     def close(self) -> None:
         """Closes the environments that were made here; those that the user made are the user's."""
@@ -149,7 +133,6 @@ class StateMaker:
         settings: What set() was told, with what train() adds.
         policy: How to explore.
         num_store: Rounds of collecting before each update block, which may be adapted.
-        shard: Which part of all environments are this process's.
     """
 
     agent: Any
@@ -157,7 +140,6 @@ class StateMaker:
     settings: Settings
     policy: Policy
     num_store: Override
-    shard: Shard
 
     def first(self, seed: int) -> TrainingState:
         """Everything is new.
@@ -168,7 +150,7 @@ class StateMaker:
         Raises:
             NoteRLError: Settings, environment and agent do not fit each other.
         """
-        exploring, sampling = (self.shard.generator(seed, name) for name in ("exploration", "sampling"))
+        exploring, sampling = (generator(seed, name) for name in ("exploration", "sampling"))
         normaliser = RewardNormaliser() if self.settings.normalise_reward else None
         if normaliser is not None and self.agent.reward_moments:
             normaliser.set_state(self.agent.reward_moments)
@@ -206,14 +188,9 @@ class StateMaker:
             NoteRLError: Settings, environment and agent do not fit each other.
         """
         normaliser = (former.reward_normaliser or RewardNormaliser()) if self.settings.normalise_reward else None
-        whole = former.is_whole(self.shard.size)
-        if former.shards is None:
-            _log.warning("what other ranks had collected was lost with them: environments and pool begin anew")
-        collector = self._next_collector(former, seed, whole)
+        collector = self._next_collector(former, seed)
         experience = self._experience(collector, normaliser, former.sampling)
-        kept = whole and (self.shard.size == 1 or collector is former.collector)
-        pool_goes_on = kept and same_pool(former.settings.experience, self.settings.experience)
-        if pool_goes_on:
+        if same_pool(former.settings.experience, self.settings.experience):
             experience.set_state(former.experience.get_state())
             experience.ahead = former.experience.ahead
             if collector is not former.collector:
@@ -235,22 +212,11 @@ class StateMaker:
             collector=collector,
             experience=experience,
             adaptation=adaptation,
-            shards=self._next_shards(former, collector, pool_goes_on),
         )
 
-    def _next_shards(self, former: TrainingState, collector: Collecting, pool_goes_on: bool) -> list[Snapshot]:
-        """Other ranks go on with what the first goes on with: its environments, and with these its pool."""
-        if collector is not former.collector:
-            return []
-        names = (_POOL,) if not pool_goes_on else ()
-        return [
-            Snapshot({name: values for name, values in one.arrays.items() if not name.startswith(names)}, one.head)
-            for one in former.shards or ()
-        ]
-
-    def _next_collector(self, former: TrainingState, seed: int, whole: bool) -> Collecting:
+    def _next_collector(self, former: TrainingState, seed: int) -> Collecting:
         """The same environments in the middle of their episodes, or others, in which the agent has to fit."""
-        if whole and former.env is self.agent.env and same_environments(former.settings, self.settings):
+        if former.env is self.agent.env and same_environments(former.settings, self.settings):
             former.collector.explore_with(self.policy, self.settings)
             return former.collector
         made = self._collector(seed, former.exploring)
@@ -263,8 +229,7 @@ class StateMaker:
             env, chosen = self.agent.env, self.settings.num_envs
             num_envs = len(env) if isinstance(env, list | tuple) else chosen if isinstance(chosen, int) else 1
             return RecordedCollector(self._recorded(num_envs), env, self.policy)
-        part = None if self.shard.size == 1 else self.shard.of_environments
-        return make_collector(self.agent, self.settings, self.policy, seed, exploring, part)
+        return make_collector(self.agent, self.settings, self.policy, seed, exploring)
 
     @cached_property
     def _recording(self) -> RecordedSteps | None:
@@ -313,9 +278,7 @@ class StateMaker:
     def _experience(
         self, collector: Collecting, normaliser: RewardNormaliser | None, sampling: np.random.Generator
     ) -> Experience:
-        view = agent_view(
-            self.agent, self.learner, self.settings, collector.goal_layout, normaliser, self.shard.gathered
-        )
+        view = agent_view(self.agent, self.learner, self.settings, collector.goal_layout, normaliser)
         settings = with_target_updates(self.settings, self.agent, self.learner)
         return make_experience(settings, view, collector.num_envs, sampling)
 

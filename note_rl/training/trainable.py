@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -16,18 +16,13 @@ from note_rl.errors import SettingsError
 from note_rl.learners.declarations import Declared, check_settings, updates_itself
 from note_rl.learners.peers import Alone
 from note_rl.settings import Budget, ReplaySettings, RolloutSettings, Settings
-from note_rl.settings.distributed import Feeding
 from note_rl.support.checking import Count, checked_arguments
 from note_rl.training.callback_states import CallbackStates
 from note_rl.training.callbacks import Hooks
 from note_rl.training.distributing import Leader, Ranks, follow
-from note_rl.training.feeding import Feed
 from note_rl.training.persistence import Persistent
 from note_rl.training.progress import ProgressLines, on_the_console
 from note_rl.training.saving import Saver, SavingOptions, saving_options
-from note_rl.training.shard import Shard, check_can_be_sharded
-from note_rl.training.sharded import ShardLeader
-from note_rl.training.shareable import check_can_be_shared
 from note_rl.training.train_options import TrainOptions, train_options
 from note_rl.training.trainer import Trainer
 from note_rl.types import TrainResult
@@ -52,7 +47,6 @@ class Trainable(Declared, Persistent):
         self._measured: tuple[Any, int] | None = None  # environment, and what num_envs="auto" is there
         self._adapted: tuple[Settings, Settings] | None = None  # what set() was told, and with train()'s arguments
         self._leader: Leader | None = None  # while others take gradient steps along
-        self._shard = Shard()  # a part while others have environments of their own
 
     def _move_to(self, device: str) -> None:
         """Moves all parameters (SettingsError where that cannot be done)."""
@@ -120,24 +114,20 @@ class Trainable(Declared, Persistent):
                     self._callback_states.set_state(restored.arrays, restored.head)
                 return trainer.run(budget, hooks, self._history, options.num_store)
 
-    def _train_as_one_of(  # noqa: PLR0913
+    def _train_as_one_of(
         self,
         group: Ranks,
         optimizer: Any,
         budget: Budget,
         arguments: dict[str, Any],
         callbacks: Sequence[Any] = (),
-        feeding: Feeding = "split",
     ) -> TrainResult:
         """Trains together with other ranks: the first leads, the others take its gradient steps along with it."""
         if group.rank:
             return follow(self, self._last_optimizer() if optimizer is None else optimizer, group)
-        sharded = feeding == "sharded"
-        self._leader = leader = ShardLeader(self, group) if sharded else Leader(self, group)
-        part = self._shard.joined(group.rank, group.size, group.lines) if sharded else nullcontext()
+        self._leader = leader = Leader(self, group)
         try:
-            with part:
-                result = self._train(optimizer, budget, arguments, callbacks)
+            result = self._train(optimizer, budget, arguments, callbacks)
             leader.end(result)
         except BaseException as error:
             leader.give_up(error)
@@ -187,7 +177,6 @@ class Trainable(Declared, Persistent):
         self._move_as_told(settings)
         trainer = self._trainer_for(settings)
         trainer.steps = self._leader or self.learner
-        trainer.feed = trainer.fed_by(Feed) if self._leader is None else self._leader.feed(trainer)
         self.learner.actor.parameters_changed()  # by anybody, since it acted last
         trainer.prepare(optimizer, options.jit_compile)
         self.optimizer = optimizer
@@ -213,10 +202,10 @@ class Trainable(Declared, Persistent):
         """The former trainer, or one that goes on from it where settings or environment are others."""
         former = self._trainer
         if former is None:
-            return Trainer(self, self.learner, settings, self._seed(settings), shard=self._shard)
-        if former.settings is settings and former.state.env is self.env and former.state.is_whole(self._shard.size):
+            return Trainer(self, self.learner, settings, self._seed(settings))
+        if former.settings is settings and former.state.env is self.env:
             return former
-        return Trainer(self, self.learner, settings, self._seed(settings), former.state, self._shard)
+        return Trainer(self, self.learner, settings, self._seed(settings), former.state)
 
     def _seed(self, settings: Settings) -> int:
         if self._restored is not None:
@@ -227,28 +216,17 @@ class Trainable(Declared, Persistent):
 
     def _settings_for(self, options: TrainOptions) -> Settings:
         """What set() was told with what train() adds; the same object as last time if nothing has changed."""
-        told, added = self.settings, self._with_options(options)
-        experience, num_envs, workers = added.experience, added.num_envs, added.workers
+        told = self.settings
+        experience = options.applied_to(told.experience, window_function(self))
+        num_envs, workers = options.num_envs(told.num_envs, self.env), options.workers(told.workers)
         if num_envs == "auto":
             num_envs = self._auto_num_envs(0 if workers is None else workers.processes)
-        if self._shard.size > 1:
-            part = self._shard.of_settings(added, self.env)
-            experience, num_envs = part.experience, part.num_envs
         if experience is told.experience and (num_envs, workers) == (told.num_envs, told.workers):
             return told
         adapted = replace(told, experience=experience, num_envs=num_envs, workers=workers)
         if self._adapted is None or self._adapted[0] is not told or not _alike(self._adapted[1], adapted):
             self._adapted = (told, adapted)
         return self._adapted[1]
-
-    def _with_options(self, options: TrainOptions) -> Settings:
-        """What set() was told with what train() adds."""
-        told = self.settings
-        experience = options.applied_to(told.experience, window_function(self))
-        num_envs, workers = options.num_envs(told.num_envs, self.env), options.workers(told.workers)
-        if experience is told.experience and (num_envs, workers) == (told.num_envs, told.workers):
-            return told
-        return replace(told, experience=experience, num_envs=num_envs, workers=workers)
 
     def _take_global_batch(self, size: int | None) -> None:
         """Trains on minibatches of this size, all replicas together, until set() is called again; None: as now.
@@ -261,12 +239,6 @@ class Trainable(Declared, Persistent):
         batch_size, experience = Count()("global_batch_size", size), self.settings.experience
         if batch_size != experience.batch_size:
             self.settings = replace(self.settings, experience=replace(experience, batch_size=batch_size))
-
-    def _check_can_be_together(self, feeding: Feeding, arguments: dict[str, Any], size: int) -> None:
-        """Refuses what so many ranks cannot do together, given the arguments of train()."""
-        check_can_be_shared(self, self.settings, size)
-        if feeding == "sharded":
-            check_can_be_sharded(self, self._with_options(train_options(arguments)), size, self.env)
 
     def _auto_num_envs(self, fewest: int = 0) -> int:
         """As many as `env` or a restored file holds, else measured once, but not fewer than there are workers."""

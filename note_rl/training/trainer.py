@@ -3,7 +3,7 @@
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -26,7 +26,6 @@ from note_rl.training.callbacks import Hooks
 from note_rl.training.feeding import Feed
 from note_rl.training.plotting import History
 from note_rl.training.session import EpisodeEnd, Session, diverged
-from note_rl.training.shard import Shard
 from note_rl.training.state import StateMaker, TrainingState
 from note_rl.types import Array, Sample, TrainResult, Update
 
@@ -42,7 +41,6 @@ class Trainer:
         settings: What set() was told, with what train() adds.
         seed: Root of all randomness.
         former: Where an earlier trainer stopped, which had other settings or another environment; None: nowhere yet.
-        shard: Which part of all environments this process has; None: the whole.
 
     Attributes:
         state: What training goes on from.
@@ -50,17 +48,15 @@ class Trainer:
         feed: Collects, and gives the minibatches.
         schedules: Values over progress.
         num_store: Rounds of collecting before each update block.
-        num_ranks: How many there are that have environments like these, which are this one's share.
     """
 
-    def __init__(  # noqa: PLR0913
+    def __init__(
         self,
         agent: Any,
         learner: Learner,
         settings: Settings,
         seed: int,
         former: TrainingState | None = None,
-        shard: Shard | None = None,
     ) -> None:
         _give_hyperparameters(agent, settings)
         policy = exploration(settings.policy, None, per_agent=settings.multi_agent)
@@ -69,11 +65,9 @@ class Trainer:
         self.steps: TakesSteps = learner
         self.schedules = ScheduledValues(settings.schedules, policy, agent)
         self.num_store = Override(1)
-        self.shard = shard or Shard()
-        self.num_ranks = self.shard.size
-        make = StateMaker(agent, learner, settings, policy, self.num_store, self.shard)
+        make = StateMaker(agent, learner, settings, policy, self.num_store)
         self.state = make.first(seed) if former is None else make.next(former, seed)
-        self.feed = self.fed_by(Feed)
+        self.feed = Feed(agent, self.state, PolicyRunner(learner, agent.obs_normaliser, settings.multi_agent))
         self.is_running = False
         self._loss = math.nan  # of the last phase that has one
         self._updates: list[Update] = []  # of the last phase that had any
@@ -105,11 +99,6 @@ class Trainer:
     def adaptation(self) -> Adaptation:
         """Changes hyperparameters while training goes on."""
         return self.state.adaptation
-
-    def fed_by(self, kind: Callable[..., Feed]) -> Feed:
-        """Makes a feed of this trainer's environments and experience."""
-        act = PolicyRunner(self.learner, self.agent.obs_normaliser, self.settings.multi_agent)
-        return kind(self.agent, self.state, act, self.shard)
 
     def prepare(self, optimizer: Any, jit: Any) -> None:
         """Makes the learner ready; see `Learner.prepare`."""
@@ -296,7 +285,6 @@ class Trainer:
 
     def get_state(self, with_experience: bool) -> tuple[dict[str, Array], dict[str, Any]]:
         """Arrays and JSON-able values from which training goes on exactly, the learner's parameters not included."""
-        self.feed.note_shards(with_experience)
         head = self.state.to_json()
         if isinstance(self.learner, Staged):
             head |= {"stages": list(self.learner.stages), "matmul": self.learner.matmul}

@@ -5,7 +5,6 @@ import socket
 import threading
 from contextlib import suppress
 
-import numpy as np
 import torch
 
 from note_rl.errors import PeerError
@@ -20,7 +19,7 @@ class Together:
         self.rank, self.size = rank, size
         self.lines = lines
         self.num_exchanges = 0
-        self.seeds, self.put = [], None
+        self.seeds = []
         self._table = table
 
     def mean(self, tensors):
@@ -43,14 +42,8 @@ class Together:
         """Threads share their random numbers: what they are told is written down."""
         self.seeds.append(seed)
 
-    def random_state(self):
-        return {"of": np.array([self.rank])}
 
-    def set_random_state(self, state):
-        self.put = state
-
-
-def trained_together(agents, optimizers, budget, errors, feeding="split", **options):
+def trained_together(agents, optimizers, budget, errors, **options):
     """Trains agents that are alike, the first of which leads: (result, groups); what others raise goes to `errors`."""
     size = len(agents)
     table = threading.Barrier(size), [None] * size
@@ -71,7 +64,7 @@ def trained_together(agents, optimizers, budget, errors, feeding="split", **opti
     for thread in threads:
         thread.start()
     try:
-        result = agents[0]._train_as_one_of(leading, optimizers[0], budget, {"p": 0, **options}, feeding=feeding)
+        result = agents[0]._train_as_one_of(leading, optimizers[0], budget, {"p": 0, **options})
     finally:
         table[0].abort()
         for thread in threads:

@@ -34,7 +34,6 @@ _SENTENCES: Final = (
     (r"(?<![\w.])(train_freq|learning_starts)(?==\d)", r"buffer.\1"),
     (r"(?<![\w.])num_envs(?==\d)", "env.num_envs"),
     (r"such as batch=(\d+)", r"such as buffer.batch_size=\1"),
-    (r"(?<![\w.])feeding=(sharded|split)\b", r"strategy.feeding=\1"),
     (r"rollout_steps, update_steps, num_envs", "buffer.num_steps, env.num_envs"),
 )
 _NAMES: Final = {

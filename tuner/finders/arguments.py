@@ -60,7 +60,7 @@ def shared_by(strategy: Any) -> JsonDict:
         strategy = Distributed(strategy=strategy)
     if not isinstance(strategy, Distributed):
         return {}
-    return {"strategy": strategy.strategy, "replicas": strategy.replicas, "feeding": strategy.feeding}
+    return {"strategy": strategy.strategy, "replicas": strategy.replicas}
 
 
 def with_strategy(options: JsonDict) -> tuple[JsonDict, AbstractContextManager[Any]]:

@@ -20,7 +20,6 @@ from note_rl.errors import NoteRLError
 from note_rl.learners.declarations import Declared, check_actions, check_settings
 from note_rl.policy.discrete import DiscretePolicy
 from note_rl.settings import Plateau
-from note_rl.training.shard import check_can_be_sharded
 from note_rl.training.shareable import check_can_be_served, check_can_be_shared
 from tuner.checking.explaining import paths_of
 from tuner.checking.other_libraries import called_here
@@ -308,8 +307,6 @@ def _check_settings(run: RunConfig) -> None:
                 check_can_be_served(declared(run), settings)
             elif together is not None:
                 check_can_be_shared(declared(run), settings, size_of(together))
-                if together.feeding == "sharded":
-                    check_can_be_sharded(declared(run), settings, size_of(together))
 
 
 def _check_plateau(run: RunConfig) -> None:

@@ -162,12 +162,12 @@ def together(config: RunConfig, check: Callable[[], None] = _goes_on) -> Iterato
     elif shared.strategy == "ddp":
         with _as_by_torchrun(shared):
             replicas = shared.replicas if role_of(shared) is None else None
-            yield Sharing({"strategy": "ddp", "replicas": replicas, "feeding": shared.feeding}, nullcontext)
+            yield Sharing({"strategy": "ddp", "replicas": replicas}, nullcontext)
     else:
         import_framework(config.backend)
         check()
         with _strategy(shared, config, check) as strategy:
-            yield Sharing({"strategy": strategy, "feeding": shared.feeding}, strategy.scope)
+            yield Sharing({"strategy": strategy}, strategy.scope)
 
 
 @contextmanager

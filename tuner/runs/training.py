@@ -127,7 +127,7 @@ def _trained(run: BuiltRun, folder: Path, reporter: Reporter, episodes: EpisodeL
             checkpoint.write()
         raise
     except PeerError as error:
-        if not isinstance(error, DivergedError) and run.sharing.get("feeding") != "sharded":
+        if not isinstance(error, DivergedError):
             _keep_what_is_here(checkpoint)
         raise
     assert not grid.missing(), "a run ends with all of its evaluations"
@@ -143,10 +143,7 @@ def _trained(run: BuiltRun, folder: Path, reporter: Reporter, episodes: EpisodeL
 
 
 def _keep_what_is_here(checkpoint: Checkpoint) -> None:
-    """Writes a checkpoint though another process is lost: of its last whole gradient step, with all steps collected.
-
-    Not where the lost one had a pool of its own: no run goes on without that, but from the last checkpoint.
-    """
+    """Writes a checkpoint though another process is lost: of its last whole gradient step, with all steps collected."""
     try:
         checkpoint.write()
     except (PeerError, CheckpointError) as error:  # parameters may have been over there

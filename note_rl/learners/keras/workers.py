@@ -1,6 +1,6 @@
 """Processes that train together under a MultiWorkerMirroredStrategy, as TF_CONFIG tells each of them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,7 +11,6 @@ from tensorflow.python.eager import context
 from note_rl.errors import SettingsError
 from note_rl.learners.calling import MOST_ANNOUNCED, lines_of
 from note_rl.learners.lines import Line
-from note_rl.types import Array
 
 
 class Workers:
@@ -34,13 +33,6 @@ class Workers:
 
     def reseed(self, seed: int) -> None:
         """Changes nothing: layers that draw numbers hold their generators, which are the same on all ranks."""
-
-    def random_state(self) -> dict[str, Array]:
-        """Nothing: generators are variables of the agent."""
-        return {}
-
-    def set_random_state(self, state: Mapping[str, Array]) -> None:
-        """Does nothing."""
 
 
 @contextmanager

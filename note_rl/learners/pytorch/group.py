@@ -3,7 +3,7 @@
 import os
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
@@ -16,8 +16,6 @@ from torch import Tensor
 from note_rl.errors import PeerError, SettingsError
 from note_rl.learners.calling import MOST_ANNOUNCED, lines_of
 from note_rl.learners.lines import Line
-from note_rl.learners.pytorch.tensors import random_state, set_random_state
-from note_rl.types import Array
 
 _FORMING = timedelta(seconds=60)
 _LONGEST = timedelta(hours=1)  # of an exchange: whether the others live is found out otherwise, and sooner
@@ -55,14 +53,6 @@ class Group:
         """Seeds the random numbers that losses draw."""
         torch.manual_seed(seed)
 
-    def random_state(self) -> dict[str, Array]:
-        """Where the random numbers of this process are."""
-        return random_state(_device())
-
-    def set_random_state(self, state: Mapping[str, Array]) -> None:
-        """Puts them there."""
-        set_random_state(_device(), state)
-
     def _wait(self, work: Any, is_cuda: bool) -> None:
         """Waits for an exchange, and looks every second whether the others live."""
         while True:
@@ -97,10 +87,6 @@ def _is_done(work: Any, is_cuda: bool) -> bool:
             raise
         return False
     return True
-
-
-def _device() -> torch.device:
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def check_strategy(strategy: Any) -> None:

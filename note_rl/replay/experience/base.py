@@ -9,7 +9,7 @@ import numpy as np
 from note_rl.errors import AgentContractError
 from note_rl.replay.hindsight import GoalFunctions
 from note_rl.settings.demonstrations import Demonstrations, Expert, as_demonstrations
-from note_rl.types import Array, BoolArray, FloatArray, Gather, Sample, Steps, Update, of_one_rank
+from note_rl.types import Array, BoolArray, FloatArray, Sample, Steps, Update
 
 RewardFunction = Callable[[Array, Array, Array], FloatArray]
 
@@ -53,7 +53,6 @@ class AgentView:
         standardise_advantage: Whether advantages get mean 0 and deviation 1 over a rollout.
         normalise_obs: Observations [..., *obs] as the agent is to see them; None: as stored.
         normalise_reward: Rewards of any shape as they are to be learned from; None: as stored.
-        gathered: Tells of what other ranks have, whose minibatches are learned from together with these.
     """
 
     gamma: Callable[[], float] | None = None
@@ -64,7 +63,6 @@ class AgentView:
     standardise_advantage: bool = True
     normalise_obs: Callable[[Array], Array] | None = None
     normalise_reward: Callable[[FloatArray], FloatArray] | None = None
-    gathered: Gather = of_one_rank
 
     def discount(self) -> float:
         """Gamma; 1 for an agent that has none."""

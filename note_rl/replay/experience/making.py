@@ -13,16 +13,14 @@ from note_rl.replay.experience.rollout import RolloutExperience
 from note_rl.replay.experience.sequences import SequenceExperience
 from note_rl.replay.hindsight import goal_functions
 from note_rl.settings import ReplaySettings, RolloutSettings, Settings
-from note_rl.types import Gather, of_one_rank
 
 
-def agent_view(  # noqa: PLR0913
+def agent_view(
     agent: Any,
     learner: Learner,
     settings: Settings,
     goals: GoalLayout | None,
     reward: RewardNormaliser | None,
-    gathered: Gather = of_one_rank,
 ) -> AgentView:
     """What experience asks of an agent.
 
@@ -32,7 +30,6 @@ def agent_view(  # noqa: PLR0913
         settings: Whether observations are normalised.
         goals: Where the goal stands in an observation, where tasks have one.
         reward: Normalises rewards; None: they stay as they are.
-        gathered: Tells of what other ranks have.
     """
     return AgentView(
         gamma=(lambda: float(agent.gamma)) if hasattr(agent, "gamma") else None,
@@ -43,7 +40,6 @@ def agent_view(  # noqa: PLR0913
         standardise_advantage=bool(getattr(agent, "normalise_advantage", agent.default_normalise_advantage)),
         normalise_obs=agent.obs_normaliser if settings.normalise_obs else None,
         normalise_reward=reward,
-        gathered=gathered,
     )
 
 

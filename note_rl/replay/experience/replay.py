@@ -251,7 +251,7 @@ def make_parts(settings: ReplaySettings, view: AgentView) -> Parts:
     elif settings.trajectories and episodes is not None:
         reader = TripletReader(episodes)
     return Parts(
-        sampler=None if settings.priority is None else PrioritizedSampler(settings.priority, view.gathered),
+        sampler=None if settings.priority is None else PrioritizedSampler(settings.priority),
         reader=reader,
         episodes=episodes,
         frame_stack=settings.frame_stack,

@@ -79,7 +79,7 @@ class RolloutExperience:
         if self.settings.learned_reward and view.reward is not None:
             self._rollout.replace_reward(view.reward)
         if view.value is not None:
-            self._rollout.add_advantages(view.value, view.gae_lambda(), view.standardise_advantage, view.gathered)
+            self._rollout.add_advantages(view.value, view.gae_lambda(), view.standardise_advantage)
             self._value_fit = self._rollout.value_fit()
         self._scores = None
         if self.settings.priority is not None:
@@ -146,7 +146,7 @@ class RolloutExperience:
         found = approx_kl(self._epoch)
         self._epoch.clear()
         assert found is not None, "feedback() looks whether it is told"
-        return float(self._view.gathered(np.array(found)).mean()) > _KL_TOLERANCE * self.settings.target_kl
+        return float(found) > _KL_TOLERANCE * self.settings.target_kl
 
     def _apply_window(self) -> None:
         window, scores = self.settings.window, self._scores

@@ -1,67 +1,28 @@
 """One of two workers that train together, as manual 000 has it: python -m tests.note_rl.learners.keras_workers RANK ...
 
-Arguments: its rank, the addresses of both workers, the folder that files go to, and "train", or "sharded": then each
-has environments of its own, or "wait": then training has no end, and that it has begun is told by a file.
+Arguments: its rank, the addresses of both workers, the folder that files go to, and "train", or
+"wait": then training has no end, and a file says that it has begun.
 """
 
 import json
 import os
-import pickle
 import sys
 from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
 
-from note_rl.agents.keras import DQN, PPO, TD3
+from note_rl.agents.keras import DQN
 from note_rl.errors import PeerError
 from note_rl.learners import lines
 from note_rl.learners.base import parameter_groups
 from note_rl.optimizers.keras import adam
-from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
-from note_rl.policy.noise import GaussianWhiteNoiseProcess
+from note_rl.policy import EpsGreedyQPolicy
 from note_rl.seeding import seed_everything
 from note_rl.training.callbacks import Callback
-from tests.note_rl.recorded_samples import Recorder
 
 REPLAY = {"pool_size": 200, "train_freq": 8, "num_updates": 4, "learning_starts": 32, "update_batches": 4}
 PER_WORKER_BATCH = 8
-
-
-def dqn():
-    seed_everything(0)
-    model = DQN(hidden_size=(8,))
-    model.set(policy=EpsGreedyQPolicy(0.2), num_envs=2, **REPLAY, batch=16, num_steps=3, max_grad_norm=0.05, seed=1)
-    return model, adam(model.param, 1e-3)
-
-
-def td3():
-    seed_everything(0)
-    model = TD3((8,))
-    noise = GaussianWhiteNoiseProcess(sigma=0.1)
-    model.set(noise=noise, num_envs=2, **REPLAY, batch=16, PR=True, normalise_obs=True, max_grad_norm=0.05, seed=1)
-    return model, [adam(model.param[0], 1e-3), adam(model.param[1], 1e-3)]
-
-
-def ppo():
-    seed_everything(0)
-    model = PPO(hidden_size=(8,))
-    rollouts = {"rollout_steps": 32, "num_epochs": 3, "batch": 16}
-    model.set(policy=SoftmaxPolicy(), PPO=True, num_envs=2, **rollouts, max_grad_norm=0.05, seed=1)
-    return model, [adam(model.param[0], 1e-3), adam(model.param[1], 5e-3)]
-
-
-def sharded(rank, folder, strategy):
-    """Two agents with environments of their own, one of them stopped on its way, and what each rank has drawn."""
-    for make in (dqn, td3, ppo):
-        with strategy.scope():
-            model, optimizer = make()
-        samples = Recorder(model).samples
-        for total in (96, 192):
-            result = model.distributed_training(optimizer, strategy, total_steps=total, feeding="sharded", p=0)
-        keep(folder / f"{make.__name__}{rank}.npz", model, result)
-        with (folder / f"{make.__name__}{rank}.samples").open("wb") as file:
-            pickle.dump(samples, file)
 
 
 def made():
@@ -98,9 +59,6 @@ def main(rank, addresses, folder, how):
         except PeerError as error:
             (folder / "said").write_text(str(error))
             os._exit(3)
-    if how == "sharded":
-        sharded(rank, folder, strategy)
-        return
     result = model.distributed_training(optimizer=optimizer, strategy=strategy, num_episodes=8, pool_network=False, p=0)
     keep(folder / f"{rank}.npz", model, result)
     if rank == 0:

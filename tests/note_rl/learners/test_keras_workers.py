@@ -1,7 +1,6 @@
 """Two processes under a MultiWorkerMirroredStrategy come to the numbers of one; see keras_workers.py."""
 
 import os
-import pickle
 import signal
 import socket
 import subprocess
@@ -11,10 +10,6 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
-
-from note_rl.learners.base import parameter_groups
-from tests.note_rl.learners import keras_workers
-from tests.note_rl.recorded_samples import concatenated
 
 
 @contextmanager
@@ -38,15 +33,6 @@ def started(folder, how):
             process.wait()
 
 
-@pytest.fixture(scope="module")
-def shards(tmp_path_factory):
-    """Where two workers with environments of their own have written what they came to."""
-    folder = tmp_path_factory.mktemp("shards")
-    with started(folder, "sharded") as processes:
-        assert [process.wait(300) for process in processes] == [0, 0]
-    return folder
-
-
 @pytest.mark.slow
 def test_the_manuals_two_workers_take_the_steps_of_one(tmp_path):
     with started(tmp_path, "train") as processes:
@@ -56,25 +42,6 @@ def test_the_manuals_two_workers_take_the_steps_of_one(tmp_path):
     np.testing.assert_allclose(first["parameters"], alone["parameters"], rtol=0, atol=1e-5)
     np.testing.assert_allclose(first["losses"], alone["losses"], rtol=1e-4, atol=1e-5)
     assert first["steps"] == second["steps"] == alone["steps"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("make", ["dqn", "td3", "ppo"])
-def test_workers_with_environments_of_their_own_take_the_steps_of_one_that_is_given_all_minibatches(shards, make):
-    first, second = (np.load(shards / f"{make}{rank}.npz") for rank in range(2))
-    np.testing.assert_array_equal(first["parameters"], second["parameters"])
-    assert first["steps"] == second["steps"] == 192
-    samples = [pickle.loads((shards / f"{make}{rank}.samples").read_bytes()) for rank in range(2)]
-    agent, optimizer = getattr(keras_workers, make)()
-    agent.learner.prepare(optimizer, 0.05, [], False)
-    norms = []
-    for (mine, numbers), (theirs, _) in zip(*samples, strict=True):
-        assert not np.isin(mine.obs.ravel(), theirs.obs.ravel()).all()
-        update = agent.learner.update(concatenated([mine, theirs]), numbers)
-        norms.extend(max(values) for name, values in update.reported.items() if name.startswith("gradient_norm"))
-    assert np.nanmax(norms) > 0.05  # it acts
-    parameters = np.concatenate([one.numpy().ravel() for group in parameter_groups(agent.param) for one in group])
-    np.testing.assert_allclose(first["parameters"], parameters, rtol=0, atol=1e-5)
 
 
 @pytest.mark.slow

@@ -225,8 +225,7 @@ class ByHand(Callback):
             self.kept = self.agent.param[2].detach().clone()
 
 
-@pytest.mark.parametrize("feeding", ["split", "sharded"])
-def test_what_a_callback_sets_reaches_every_rank(feeding, monkeypatch):
+def test_what_a_callback_sets_reaches_every_rank(monkeypatch):
     monkeypatch.setattr("note_rl.training.distributing._COMPARED_OFTEN", 1)
     results = []
     for size in (1, 2):
@@ -237,7 +236,7 @@ def test_what_a_callback_sets_reaches_every_rank(feeding, monkeypatch):
         if size == 1:
             agent.train(given[0], total_steps=steps, callbacks=by_hand, p=0)
         else:
-            trained_together(agents, given, Budget(total_steps=steps), errors, feeding, callbacks=by_hand)
+            trained_together(agents, given, Budget(total_steps=steps), errors, callbacks=by_hand)
         assert not errors
         assert by_hand.kept is not None
         for one in agents:
@@ -247,9 +246,8 @@ def test_what_a_callback_sets_reaches_every_rank(feeding, monkeypatch):
             for name, values in first.items():
                 np.testing.assert_array_equal(other.learner.get_state()[name], values)
         results.append(parameters(agent))
-    if feeding == "split":  # sharded ranks have environments of their own
-        for name, values in results[0].items():
-            np.testing.assert_allclose(results[1][name], values, rtol=0, atol=1e-5)
+    for name, values in results[0].items():
+        np.testing.assert_allclose(results[1][name], values, rtol=0, atol=1e-5)
 
 
 class Dropping(DQN):

@@ -204,12 +204,12 @@ def test_an_optimizer_is_made_again_with_all_its_groups() -> None:
     ("strategy", "told"),
     [
         (None, {"by": "train"}),
-        ("ddp", {"by": "distributed_training", "strategy": "ddp", "replicas": 2, "feeding": "split"}),
+        ("ddp", {"by": "distributed_training", "strategy": "ddp", "replicas": 2}),
         (
-            Distributed(replicas=4, feeding="sharded"),
-            {"by": "distributed_training", "strategy": "ddp", "replicas": 4, "feeding": "sharded"},
+            Distributed(replicas=4),
+            {"by": "distributed_training", "strategy": "ddp", "replicas": 4},
         ),
-        ("mirrored", {"by": "distributed_training", "strategy": "mirrored", "replicas": 2, "feeding": "split"}),
+        ("mirrored", {"by": "distributed_training", "strategy": "mirrored", "replicas": 2}),
     ],
 )
 def test_runs_of_a_finder_are_shared_by_processes_where_a_strategy_is_given(

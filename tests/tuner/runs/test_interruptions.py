@@ -5,7 +5,6 @@ import json
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -14,12 +13,10 @@ import pytest
 from note_rl.errors import PeerError
 from note_rl.training.checkpoint import read_checkpoint
 from tests.tuner.command_line import CommandLine
-from tests.tuner.runs.test_train import Reporter, evaluations, overrides, run_config
-from tuner.runs.build import Sharing
+from tests.tuner.runs.test_train import evaluations, overrides
 from tuner.runs.checkpoints import Checkpoint
 from tuner.runs.recorder import RunRecorder
 from tuner.runs.stopping import StopRequest
-from tuner.runs.training import run_training
 from tuner.support import interrupts
 from tuner.trackers.history import HistoryTracker, read_history
 
@@ -127,21 +124,6 @@ def test_a_run_that_loses_a_rank_keeps_what_it_has_and_says_how_to_go_on(
     head = read_checkpoint(tuner.folder / "mine/checkpoint.safetensors")[1]
     assert head["trainer"]["clock"]["num_env_steps"] == 15 * 8
     assert tuner("train", "resume=mine").status == 0
-
-
-@pytest.mark.parametrize("feeding", ["split", "sharded"])
-def test_without_the_pool_of_a_lost_rank_the_last_checkpoint_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, feeding: str
-) -> None:
-    def lost(*_: object) -> NoReturn:
-        raise PeerError("rank 1 has ended")
-
-    sharing = Sharing({"feeding": feeding}, nullcontext)
-    monkeypatch.setattr("tuner.runs.training.together", lambda config, check: nullcontext(sharing))
-    monkeypatch.setattr("tuner.runs.training._train", lost)
-    with pytest.raises(PeerError, match="rank 1 has ended"):
-        run_training(run_config(), tmp_path, Reporter())
-    assert (tmp_path / "checkpoint.safetensors").exists() is (feeding == "split")
 
 
 def test_who_follows_leaves_no_folder_even_if_it_is_killed(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -123,10 +123,10 @@ def test_hosts_are_told_to_torch_as_torchrun_does_and_only_while_it_trains() -> 
     assert told() == {}
     with together(config) as sharing:
         assert told() == {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "h", "MASTER_PORT": "99"}
-        assert sharing.arguments == {"strategy": "ddp", "replicas": None, "feeding": "split"}
+        assert sharing.arguments == {"strategy": "ddp", "replicas": None}
     assert told() == {}
     with together(config_of("dqn", "torch", "strategy=ddp", "strategy.replicas=4")) as sharing:
-        assert sharing.arguments == {"strategy": "ddp", "replicas": 4, "feeding": "split"}
+        assert sharing.arguments == {"strategy": "ddp", "replicas": 4}
 
 
 @pytest.mark.parametrize(
