@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 from note_rl import policy
 from note_rl.collect.contract import check_parts
+from note_rl.distributed.arguments import distributed_budget, global_batch_first
+from note_rl.distributed.limits import check_can_be_served, check_can_be_shared
+from note_rl.distributed.sharing import say_if_slower
 from note_rl.errors import SettingsError
 from note_rl.learners.base import Learner, parameter_groups
-from note_rl.learners.peers import say_if_slower
 from note_rl.policy import noise
 from note_rl.settings import Budget
 from note_rl.training.agent import Agent
 from note_rl.training.pickling import remade
-from note_rl.training.replicas import distributed_budget, global_batch_first
-from note_rl.training.shareable import check_can_be_served, check_can_be_shared
 from note_rl.types import TrainResult
 
 if TYPE_CHECKING:
@@ -157,8 +157,10 @@ class RL(Agent):
             DivergedError: The loss became infinite or not a number.
             PeerError: A process has failed or died, or is silent for half a minute; it is named.
         """
-        from note_rl.learners.keras.strategies import kind_of
-        from note_rl.learners.keras.workers import joined
+        from note_rl.distributed.keras.replicated_update import replicate
+        from note_rl.distributed.keras.served_update import be_served
+        from note_rl.distributed.keras.strategies import kind_of
+        from note_rl.distributed.keras.workers import joined
 
         budget = distributed_budget(episodes, num_episodes, total_steps)
         check_parts(self)
@@ -166,12 +168,12 @@ class RL(Agent):
         kind, learner = kind_of(strategy), cast("KerasLearner", self.learner)
         if kind == "parameter_server":
             check_can_be_served(self, self.settings)
-            coordinator = learner.be_served(strategy)
+            coordinator = be_served(learner, strategy)
             self._say_if_slower(coordinator.num_workers)
             with coordinator.naming_the_lost():
                 return self._train(optimizer, budget, options, _fed(train_loss))
         check_can_be_shared(self, self.settings, strategy.num_replicas_in_sync)
-        learner.replicate(strategy)
+        replicate(learner, strategy)
         if kind == "mirrored":
             self._say_if_slower(strategy.num_replicas_in_sync)
             return self._train(optimizer, budget, options, _fed(train_loss))
@@ -185,16 +187,16 @@ class RL(Agent):
 
 
 def serve() -> bool:
-    """Serves the chief of a ParameterServerStrategy, where TF_CONFIG says so; see `note_rl.learners.keras.serving`.
+    """Serves the chief of a ParameterServerStrategy, where TF_CONFIG says so; see `note_rl.distributed.keras.server`.
 
     The same program can then be started as every process: `if serve(): sys.exit()` stands before its strategy is made.
 
     Returns:
         Whether it has served until the chief had ended; False: this process is the chief, or stands alone.
     """
-    from note_rl.learners.keras import serving
+    from note_rl.distributed.keras import server
 
-    return serving.serve()
+    return server.serve()
 
 
 def __getattr__(name: str) -> Any:

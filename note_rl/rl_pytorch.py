@@ -4,12 +4,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import cloudpickle  # type: ignore[import-untyped]
 import torch
 
 from note_rl.collect.contract import check_parts
-from note_rl.errors import SettingsError
-from note_rl.learners.base import Learner
-from note_rl.learners.pytorch.group import (
+from note_rl.collect.recipe import Recipe
+from note_rl.distributed.arguments import distributed_budget, global_batch_first
+from note_rl.distributed.follower import follow
+from note_rl.distributed.limits import check_can_be_shared
+from note_rl.distributed.replicas import started
+from note_rl.distributed.torch_group import (
     Group,
     check_strategy,
     formed,
@@ -19,15 +23,14 @@ from note_rl.learners.pytorch.group import (
     store_at,
     wait_until_ready,
 )
+from note_rl.errors import SettingsError
+from note_rl.learners.base import Learner
 from note_rl.learners.pytorch.learner import PyTorchLearner
 from note_rl.learners.pytorch.tensors import named_tensors
 from note_rl.settings import Budget
 from note_rl.settings.distributed import at_least_two
 from note_rl.training.agent import Agent
-from note_rl.training.distributing import follow
 from note_rl.training.pickling import state_of, take_state
-from note_rl.training.replicas import distributed_budget, global_batch_first, pickled_to_follow, started
-from note_rl.training.shareable import check_can_be_shared
 from note_rl.types import TrainResult
 
 
@@ -149,7 +152,7 @@ class RL_pytorch(Agent):  # noqa: N801 (the manuals' name)
         if size is None:
             size = at_least_two("replicas", replicas)
             check_can_be_shared(self, self.settings, size)
-            content = pickled_to_follow(self, self._last_optimizer() if optimizer is None else optimizer)
+            content = self._pickled_to_follow(self._last_optimizer() if optimizer is None else optimizer)
             store = new_store()
             with started(content, size, store.port) as processes:
                 wait_until_ready(store, processes)
@@ -162,8 +165,24 @@ class RL_pytorch(Agent):  # noqa: N801 (the manuals' name)
         with joined(given) as group:
             yield group
 
+    def _pickled_to_follow(self, optimizer: Any) -> bytes:
+        """The agent for a process that takes gradient steps along with this one: its parameters and its own attributes.
+
+        What acts and trains stays here: environments, settings, the replay pool.
+
+        Raises:
+            SettingsError: An attribute cannot be pickled; it is named.
+        """
+        fresh: Any = object.__new__(type(self))
+        Agent.__init__(fresh)
+        left_out = {*self._bookkeeping, "_bookkeeping", "env", "evaluation_env", "recipe"}
+        vars(fresh).update({name: value for name, value in vars(self).items() if name not in left_out})
+        vars(fresh).update(env=None, recipe=Recipe(type(self), (), {}), optimizer=optimizer)
+        content: bytes = cloudpickle.dumps(fresh)
+        return content
+
     def _follow(self, rank: int, size: int, port: int) -> None:
-        """Trains along in a process that another one has started; see `note_rl.training.replicas`."""
+        """Trains along in a process that another one has started; see `note_rl.distributed.replicas`."""
         if next(tensor.is_cuda for _, tensor in named_tensors(self)):
             self._move_to(f"cuda:{rank % torch.cuda.device_count()}")
         torch.set_num_threads(max(torch.get_num_threads() // size, 1))

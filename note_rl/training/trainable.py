@@ -10,6 +10,9 @@ from gymnasium.vector import VectorEnv
 
 from note_rl.collect import sizing
 from note_rl.collect.contract import check_calls, check_parts, check_reads_triplets, window_function
+from note_rl.distributed.follower import follow
+from note_rl.distributed.leader import Leader
+from note_rl.distributed.messages import Ranks
 from note_rl.environments import EnvLike
 from note_rl.environments.frames import check_frame_stack
 from note_rl.errors import SettingsError
@@ -19,7 +22,6 @@ from note_rl.settings import Budget, ReplaySettings, RolloutSettings, Settings
 from note_rl.support.checking import Count, checked_arguments
 from note_rl.training.callback_states import CallbackStates
 from note_rl.training.callbacks import Hooks
-from note_rl.training.distributing import Leader, Ranks, follow
 from note_rl.training.persistence import Persistent
 from note_rl.training.progress import ProgressLines, on_the_console
 from note_rl.training.saving import Saver, SavingOptions, saving_options

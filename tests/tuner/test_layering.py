@@ -16,8 +16,8 @@ FILES = {path.relative_to(root.parent).as_posix(): path for root in ROOTS for pa
 ROOMS = {
     "note_rl": (
         *("types", "errors", "seeding", "support"),
-        *("policy", "settings", "environments", "learners", "replay", "adaptive", "collect", "optimizers", "training"),
-        *("rl", "rl_pytorch", "agents", "examples"),
+        *("policy", "settings", "environments", "learners", "replay", "adaptive", "collect", "optimizers"),
+        *("distributed", "training", "rl", "rl_pytorch", "agents", "examples"),
     ),
     "tuner": (
         *("errors", "support"),
@@ -78,6 +78,7 @@ HOMES = {
     "torch": (
         "note_rl/rl_pytorch.py",
         "note_rl/learners/pytorch/",
+        "note_rl/distributed/torch_group.py",
         "note_rl/optimizers/pytorch.py",
         "note_rl/agents/*/torch.py",
         "note_rl/agents/shared/torch/",
@@ -85,7 +86,7 @@ HOMES = {
     **dict.fromkeys(
         ("tensorflow", "keras"),
         (
-            *("note_rl/rl.py", "note_rl/learners/keras/", "note_rl/optimizers/keras.py"),
+            *("note_rl/rl.py", "note_rl/learners/keras/", "note_rl/distributed/keras/", "note_rl/optimizers/keras.py"),
             *("note_rl/agents/*/keras.py", "note_rl/agents/shared/keras/"),
         ),
     ),
@@ -99,10 +100,10 @@ INTERNALS = {
 }
 # Files with private names of torch, Keras and TensorFlow that are still to be moved: a set that only gets smaller.
 TO_MOVE = {
+    "note_rl/distributed/keras/": ("coordinator", "workers"),
     "note_rl/agents/shared/torch/": ("networks",),
     "note_rl/learners/keras/": (
-        *("adjusted", "coordinating", "holders", "layers", "learner", "modes", "noise", "onnx_graph", "packing"),
-        *("variables", "workers", "xla"),
+        *("adjusted", "holders", "layers", "learner", "modes", "noise", "onnx_graph", "packing", "variables", "xla"),
     ),
     "note_rl/learners/pytorch/": ("adam", "layers", "modes", "optimizer_step", "tensors"),
     "note_rl/learners/pytorch/recording/": (

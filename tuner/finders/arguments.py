@@ -67,7 +67,7 @@ def with_strategy(options: JsonDict) -> tuple[JsonDict, AbstractContextManager[A
     """Returns options of train() with the strategy that they name, and a context to make the agent in."""
     if options.get("strategy") != "mirrored":
         return options, nullcontext()
-    from note_rl.learners.keras.strategies import mirrored  # which imports TensorFlow
+    from note_rl.distributed.keras.strategies import mirrored  # which imports TensorFlow
 
     strategy = mirrored(options["replicas"])
     others = {name: value for name, value in options.items() if name != "replicas"}

@@ -14,13 +14,13 @@ from omegaconf.errors import (
 
 from note_rl import policy as policies
 from note_rl.collect.datasets import check_dataset
+from note_rl.distributed.limits import check_can_be_served, check_can_be_shared
 from note_rl.environments import flat_observations
 from note_rl.environments.answers import check_spaces
 from note_rl.errors import NoteRLError
 from note_rl.learners.declarations import Declared, check_actions, check_settings
 from note_rl.policy.discrete import DiscretePolicy
 from note_rl.settings import Plateau
-from note_rl.training.shareable import check_can_be_served, check_can_be_shared
 from tuner.checking.explaining import paths_of
 from tuner.checking.other_libraries import called_here
 from tuner.checking.schema import Schema, schema_of

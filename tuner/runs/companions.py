@@ -26,7 +26,7 @@ def main() -> None:
     sys.stdout.flush()
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # where whatever else is printed belongs
     if told["do"] == "serve":
-        from note_rl.learners.keras.serving import serve_as
+        from note_rl.distributed.keras.server import serve_as
 
         serve_as(told["cluster"], told["kind"], told["index"])
         return

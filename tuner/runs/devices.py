@@ -42,6 +42,6 @@ def check_devices(shared: Distributed | None) -> None:
     """
     if shared is not None and shared.strategy == "mirrored":
         quiet_import("tensorflow", "keras")
-        from note_rl.learners.keras.strategies import mirrored
+        from note_rl.distributed.keras.strategies import mirrored
 
         mirrored(shared.replicas)

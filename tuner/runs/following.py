@@ -23,7 +23,7 @@ def follow(config: RunConfig) -> None:
         assert role is not None
         if shared.strategy == "parameter_server":
             import_framework(config.backend)
-            from note_rl.learners.keras.serving import serve_as  # which imports TensorFlow
+            from note_rl.distributed.keras.server import serve_as  # which imports TensorFlow
 
             serve_as(role.cluster, role.kind, role.index)
             return

@@ -188,7 +188,7 @@ def _as_by_torchrun(shared: Distributed) -> Iterator[None]:
 @contextmanager
 def _strategy(shared: Distributed, config: RunConfig, check: Callable[[], None]) -> Iterator[Any]:
     """The strategy of tf.distribute, with its processes."""
-    from note_rl.learners.keras.strategies import clustered, mirrored  # which imports TensorFlow
+    from note_rl.distributed.keras.strategies import clustered, mirrored  # which imports TensorFlow
 
     if shared.strategy == "mirrored":
         yield mirrored(shared.replicas)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import keras
 import tensorflow as tf
@@ -25,22 +25,19 @@ from note_rl.learners.declarations import is_recurrent, updates_itself
 from note_rl.learners.exporting import ExportedPolicy, RunExported
 from note_rl.learners.gradient_noise import NoiseMoments
 from note_rl.learners.keras.adjusted import Optimizers, numbers_of, with_learning_rates
-from note_rl.learners.keras.coordinating import Coordinator
 from note_rl.learners.keras.layers import numbers_of_layers, set_numbers_of_layers
 from note_rl.learners.keras.measuring import NoiseMeasurements
 from note_rl.learners.keras.methods import TracedMethods
 from note_rl.learners.keras.modes import Modes
 from note_rl.learners.keras.own_updates import OwnUpdateStep
-from note_rl.learners.keras.replicated import InReplicas, ReplicatedUpdate
-from note_rl.learners.keras.served import ServedUpdate
 from note_rl.learners.keras.step import GradientStep, TensorFlowArithmetic
-from note_rl.learners.keras.strategies import check_made_within
 from note_rl.learners.keras.update import CompiledUpdate
 from note_rl.learners.keras.variables import (
     ReadTogether,
     VariablesOf,
     arrays_of,
     as_array,
+    check_made_within,
     identity,
     named_variables,
     optimizer_slots,
@@ -53,6 +50,8 @@ from note_rl.learners.recurrence import RecurrentState, State, pair_of
 from note_rl.learners.targets import update_copies
 from note_rl.settings import Settings
 from note_rl.types import Array, BoolArray, FloatArray, Sample, Update
+
+UpdateT = TypeVar("UpdateT", bound=CompiledUpdate)
 
 
 class KerasLearner:
@@ -75,10 +74,10 @@ class KerasLearner:
         self._modes = Modes(agent, self.groups)
         self._call = TracedMethods(agent, self._modes)
         self._measurements = NoiseMeasurements(agent, self.groups, self._losses, self._modes)
-        self._update = self._made(CompiledUpdate)
+        self._update: CompiledUpdate = self._made(CompiledUpdate)
         self._scope: Callable[[], AbstractContextManager[Any]] = nullcontext  # in which optimizers make their slots
 
-    def _made(self, kind: type[CompiledUpdate]) -> CompiledUpdate:
+    def _made(self, kind: type[UpdateT]) -> UpdateT:
         make_step = self._own_update if updates_itself(type(self.agent)) else self._gradient_step
         compile_noise = self._measurements.compile_noise
         update = kind(self.agent, self.groups, make_step, self._modes, on_compile=compile_noise)
@@ -94,47 +93,25 @@ class KerasLearner:
         num_changes, values = self._learned
         return values if num_changes == self.actor.num_changes else {}
 
-    def replicate(self, strategy: Any) -> None:
-        """Takes gradient steps on all replicas of a strategy of tf.distribute from the next prepare() on.
+    def update_under(self, strategy: Any, kind: type[UpdateT]) -> UpdateT:
+        """Takes gradient steps under a strategy of tf.distribute from the next prepare() on.
 
-        Raises:
-            AgentContractError: The agent was made outside of it, or what its networks do cannot be shared.
-        """
-        if self._begins_under(strategy):
-            self.join(InReplicas(strategy))
-            update = self._made(ReplicatedUpdate)
-            assert isinstance(update, ReplicatedUpdate)
-            update.strategy, self._update, self._scope = strategy, update, strategy.scope
-
-    def be_served(self, strategy: Any) -> Coordinator:
-        """Has the workers of a ParameterServerStrategy take gradient steps from the next prepare() on.
+        Args:
+            strategy: Under which agent and optimizers were made.
+            kind: Of the update that takes the steps.
 
         Returns:
-            The coordinator of its cluster.
+            The update, which is the former one under the same strategy.
 
         Raises:
-            AgentContractError: The agent was made outside of it.
-            SettingsError: Its cluster has no chief, or a worker several GPUs.
+            AgentContractError: The agent was made outside of the strategy.
         """
-        if strategy.num_replicas_in_sync > 1:
-            raise SettingsError(
-                f"each worker of a ParameterServerStrategy takes its steps on one device, and this one's see "
-                f"{strategy.num_replicas_in_sync} GPUs: start each with a GPU of its own, as CUDA_VISIBLE_DEVICES=0"
-            )
-        if self._begins_under(strategy):
-            update = self._made(ServedUpdate)
-            assert isinstance(update, ServedUpdate)
-            update.strategy, update.coordinator = strategy, Coordinator(strategy)
-            self._update, self._scope = update, strategy.scope
-        assert isinstance(self._update, ServedUpdate)
-        return self._update.coordinator
-
-    def _begins_under(self, strategy: Any) -> bool:
-        """Whether it takes its steps otherwise so far (AgentContractError: the agent was made outside of it)."""
-        if getattr(self._update, "strategy", None) is strategy:
-            return False
-        check_made_within(strategy, [parameter for group in self.groups for parameter in group], "the agent")
-        return True
+        if self._update.strategy is not strategy:
+            check_made_within(strategy, [parameter for group in self.groups for parameter in group], "the agent")
+            self._update, self._scope = self._made(kind), strategy.scope
+            self._update.strategy = strategy
+        assert isinstance(self._update, kind)
+        return self._update
 
     def join(self, peers: Peers) -> None:
         """Refuses what cannot be shared; see `Learner.join`. Replicas of Keras agents are those of a strategy."""
@@ -195,7 +172,7 @@ class KerasLearner:
                     f"{type(one).__name__} was given a learning-rate schedule of its own, so a schedule for "
                     "learning_rate, or a plateau, cannot set it; give the optimizer a number"
                 )
-        if isinstance(self._update, ReplicatedUpdate | ServedUpdate):
+        if self._update.strategy is not None:
             for one, _ in self._optimizers:
                 check_made_within(self._update.strategy, [one.iterations], f"the optimizer {type(one).__name__}")
         self._update.prepare(self._optimizers, max_grad_norm, hyperparameters, jit)
@@ -236,7 +213,7 @@ class KerasLearner:
         """Refuses losses in which samples influence each other, when it is time to look."""
         if self._samples_apart.due:
             check_samples_apart(self._measurements.gradients_of, first_minibatch(sample))
-            if isinstance(self._update, ReplicatedUpdate):
+            if self._update.averages_over_replicas:
                 check_is_a_mean(self._measurements.gradients_of, first_minibatch(sample))
             self._samples_apart.passed()
 

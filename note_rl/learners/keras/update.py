@@ -51,9 +51,13 @@ class CompiledUpdate:
         acting: Gives the variables whose new values are wanted after each block, to act by.
         acting_values: These, by the id of the variable, after the last block; where that does not know them, nothing.
         always_traced: Whether steps cannot be taken untraced.
+        averages_over_replicas: Whether each replica sees a part of a minibatch only.
+        strategy: Of tf.distribute, under which steps are taken; None: there is none.
     """
 
     always_traced = False
+    averages_over_replicas = False
+    strategy: Any = None
 
     def __init__(
         self,

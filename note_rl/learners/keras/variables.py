@@ -11,6 +11,7 @@ import tensorflow as tf
 from tensorflow.python.eager import context, execute
 from tensorflow.python.framework import op_def_registry
 
+from note_rl.errors import AgentContractError
 from note_rl.learners.keras.tracing import Everything
 from note_rl.types import Array
 
@@ -205,3 +206,10 @@ def undisturbed(agent: Any, among: Sequence[Any] | None = None) -> Iterator[list
             if not np.array_equal(as_array(variable), values):
                 variable.assign(values)
                 changed.append(variable)
+
+
+def check_made_within(strategy: Any, variables: Sequence[Any], what: str) -> None:
+    """Refuses variables that the strategy does not hold on each of its devices (AgentContractError)."""
+    held = [getattr(variable, "value", variable) for variable in variables]
+    if not all(strategy.extended.variable_created_in_scope(variable) for variable in held):
+        raise AgentContractError(f"{what} was made outside of the strategy: make it within `with strategy.scope():`")

@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 
 from note_rl import RL, RL_pytorch, rl
+from note_rl.distributed.replicas import global_batch_first
 from note_rl.errors import SettingsError
 from note_rl.examples.keras.DDPG_HER import DDPG
 from note_rl.examples.keras.DQN import DQN
@@ -19,7 +20,6 @@ from note_rl.examples.keras.MADDPG import DDPG as MADDPG
 from note_rl.examples.keras.pool_network.DDPG_HER import DDPG as SideBySideDDPG  # noqa: N811
 from note_rl.examples.keras.pool_network.DQN import DQN as SideBySideDQN  # noqa: N811
 from note_rl.examples.keras.PPO import PPO
-from note_rl.training.replicas import global_batch_first
 
 pytestmark = pytest.mark.usefixtures("eager_updates")
 KINDS = (tf.distribute.MirroredStrategy, tf.distribute.MultiWorkerMirroredStrategy)

@@ -246,7 +246,7 @@ def test_nothing_is_left_of_a_run_that_is_killed(tmp_path: Path, strategy: str) 
 
 HEEDS_SIGTERM = """
 import os, signal, socket, sys
-from note_rl.learners.keras.strategies import clustered
+from note_rl.distributed.keras.strategies import clustered
 
 heard = []
 signal.signal(signal.SIGTERM, lambda number, frame: heard.append(number))

@@ -1,4 +1,4 @@
-"""One process of a ParameterServerStrategy, the same program for all: python -m tests.note_rl.learners.keras_served ...
+"""One process of a ParameterServerStrategy: python -m tests.note_rl.distributed.keras_served ...
 
 TF_CONFIG says which process it is. Arguments: the folder that files go to, and "train", or "wait": then training has no
 end, and each training phase is told by a file.
@@ -12,9 +12,9 @@ import numpy as np
 import tensorflow as tf
 
 from note_rl.agents.keras import DQN, PPO, TRPO
+from note_rl.distributed.keras.server import serve
 from note_rl.errors import NoteRLError, PeerError
 from note_rl.learners.base import parameter_groups
-from note_rl.learners.keras.serving import serve
 from note_rl.optimizers.keras import adam
 from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
 from note_rl.seeding import seed_everything

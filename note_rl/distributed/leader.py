@@ -4,34 +4,22 @@ Rank 0 collects, samples, evaluates, logs and saves. Of each minibatch it deals 
 they find, and so all take the same step. What rank 0 decides, it decides alone.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, fields
-from typing import Any, Protocol
-
-import numpy as np
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from typing import Any
 
 from note_rl.collect.recipe import plain_attributes
-from note_rl.errors import DivergedError, PeerError
+from note_rl.distributed.by_hand import ByHand
+from note_rl.distributed.messages import Ranks, arrays_of, checksum, hands_over, last_words, naming_the_lost, together
+from note_rl.distributed.sharing import say_if_slower, share_of
+from note_rl.errors import PeerError
 from note_rl.learners.adjustable import numbered
 from note_rl.learners.base import Learner, Staged, parameter_groups
-from note_rl.learners.lines import DIVERGED, FAILED, Line, Message
-from note_rl.learners.peers import Alone, Peers, say_if_slower, share_of
 from note_rl.seeding import integer
-from note_rl.training.by_hand import ByHand, checksum_of
-from note_rl.types import EXTRAS, Array, FloatArray, Sample, TrainResult, Update, nested, under
+from note_rl.types import Array, Sample, TrainResult, Update
 
-_LAST_WORDS_S = 1.0  # until a lost rank should be known as such
 _COMPARED_OFTEN = 100  # update blocks; later at every thousandth
-
-
-class Ranks(Peers, Protocol):
-    """Peers in processes of their own, each with its lines; see `note_rl.learners.pytorch.group.Group`."""
-
-    lines: list[Line]
-
-    def reseed(self, seed: int) -> None:
-        """Seeds the random numbers that losses draw."""
 
 
 class Leader:
@@ -97,18 +85,18 @@ class Leader:
             "seed": integer(self._agent._trainer.state.seed, "ranks", self._agent.num_gradient_steps),
         }
         for line, share in zip(self._group.lines, theirs, strict=True):
-            line.send(head, _arrays_of(share))
+            line.send(head, arrays_of(share))
         self._num_blocks += 1
-        with _naming_the_lost(self._group):
+        with naming_the_lost(self._group):
             update = self._learner.update(mine, hyperparameters)
         assert self._by_hand is not None
         self._by_hand.note()
-        if update.diverged or not (compared or _hands_over(update)):
+        if update.diverged or not (compared or hands_over(update)):
             return update
         answers = [line.receive() for line in self._group.lines]
         if compared:
             self._compare([answer.head["sum"] for answer in answers])
-        return _together(update, [answer.arrays for answer in answers]) if _hands_over(update) else update
+        return together(update, [answer.arrays for answer in answers]) if hands_over(update) else update
 
     def changed_by_hand(self) -> None:
         """Has the others learn of what was set before the next gradient step; see `TakesSteps`."""
@@ -139,7 +127,7 @@ class Leader:
         """Tells all who are still there why it ends."""
         for line in self._group.lines:
             with suppress(PeerError):
-                line.send(_last_words(error))
+                line.send(last_words(error))
 
     def _changed_numbers(self, told: Mapping[str, float]) -> dict[str, float]:
         """Returns what callbacks have made of the numbers of optimizers, but for those that are set for this update."""
@@ -175,142 +163,7 @@ class Leader:
             line.send(head, arrays)
 
 
-def follow(agent: Any, optimizer: Any, group: Ranks) -> TrainResult:
-    """Takes the gradient steps that rank 0 deals out, until it says that training is over.
-
-    Args:
-        agent: Like that of rank 0, whose parameters it is given.
-        optimizer: Of its parameters, like that of rank 0.
-        group: Of the ranks.
-
-    Returns:
-        What rank 0 has done.
-
-    Raises:
-        PeerError: Rank 0 has failed or died, or is silent.
-    """
-    line, learner = group.lines[0], agent.learner
-    try:
-        learner.join(group)
-        return _Follower(agent, optimizer, group).follow()
-    except PeerError:
-        raise
-    except BaseException as error:
-        with suppress(PeerError):
-            line.send(_last_words(error))
-        raise
-    finally:
-        learner.join(Alone())
-
-
-class _Follower:
-    """Does what rank 0 says, message by message."""
-
-    def __init__(self, agent: Any, optimizer: Any, group: Ranks) -> None:
-        self._agent = agent
-        self._optimizer = optimizer
-        self._group = group
-        self._line = group.lines[0]
-        self._does = {
-            "prepare": self._prepare,
-            "state": self._take_state,
-            "layers": self._take_layers,
-            "update": self._update,
-        }
-
-    def follow(self) -> TrainResult:
-        """Returns what rank 0 has done when it says so."""
-        while (message := self._line.receive()).head["do"] != "end":
-            self._does[message.head["do"]](message)
-        self._agent.obs_normaliser.set_state(message.arrays)
-        return TrainResult(**message.head["result"])
-
-    def _prepare(self, message: Message) -> None:
-        told = {name: message.head[name] for name in ("max_grad_norm", "hyperparameters", "jit")}
-        self._agent.learner.prepare(self._optimizer, **told)
-
-    def _take_state(self, message: Message) -> None:
-        self._agent.learner.set_state(message.arrays)
-        if message.head["stages"] is not None:
-            self._agent.learner.resume(tuple(message.head["stages"]))
-
-    def _take_layers(self, message: Message) -> None:
-        self._agent.learner.set_layer_numbers(message.head["numbers"])
-
-    def _update(self, message: Message) -> None:
-        head, learner = message.head, self._agent.learner
-        vars(self._agent).update(head["numbers"])
-        learner.expect(head["expected"])
-        self._group.reseed(integer(head["seed"], "rank", self._group.rank))
-        with _naming_the_lost(self._group):
-            update = learner.update(_sample_of(message.arrays), head["hyperparameters"])
-        if update.diverged:
-            return
-        if head["compared"] or _hands_over(update):
-            self._line.send({"sum": checksum(learner) if head["compared"] else None}, _rows(update))
-
-
-def checksum(learner: Learner) -> int:
-    """Returns a number that is the same for the same parameters, to the bit."""
-    return checksum_of({name: values for name, values in learner.get_state().items() if name.startswith("agent/")})
-
-
-def in_short(error: BaseException) -> str:
-    """Returns an error in one line."""
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
-
-
-def _last_words(error: BaseException) -> dict[str, str]:
-    """What the others are told of an error."""
-    return {DIVERGED: str(error)} if isinstance(error, DivergedError) else {FAILED: in_short(error)}
-
-
-@contextmanager
-def _naming_the_lost(group: Ranks) -> Iterator[None]:
-    """Around gradient steps: what fails because another rank is lost is a PeerError that names it."""
-    try:
-        yield
-    except PeerError:
-        raise
-    except Exception:
-        for line in group.lines:
-            if line.is_lost(_LAST_WORDS_S):
-                line.check()
-        raise
-
-
 def _numbers_of(learner: Learner) -> dict[str, float]:
     """Returns the numbers of optimizers as they are named among the hyperparameters of an update."""
     several = enumerate(learner.optimizer_numbers())
     return {numbered(name, index): value for index, one in several for name, value in one.values.items()}
-
-
-def _arrays_of(sample: Sample) -> dict[str, Array]:
-    columns = {one.name: getattr(sample, one.name) for one in fields(sample) if one.name != EXTRAS}
-    present = {name: values for name, values in columns.items() if values is not None}
-    return {**present, **nested(EXTRAS, sample.extras)}
-
-
-def _sample_of(arrays: Mapping[str, Array]) -> Sample:
-    columns = {name: values for name, values in arrays.items() if not name.startswith(f"{EXTRAS}/")}
-    return Sample(**columns, extras=under(EXTRAS, arrays))
-
-
-def _hands_over(update: Update) -> bool:
-    return update.td_error is not None or update.ratio is not None
-
-
-def _rows(update: Update) -> dict[str, Array]:
-    rows = {"td_error": update.td_error, "ratio": update.ratio}
-    return {name: values for name, values in rows.items() if values is not None}
-
-
-def _together(update: Update, others: Sequence[Mapping[str, Array]]) -> Update:
-    """Returns the update with what the rows of all ranks gave, [K, B]."""
-
-    def whole(name: str, mine: FloatArray | None) -> FloatArray | None:
-        return None if mine is None else np.concatenate([mine, *(one[name] for one in others)], axis=1)
-
-    td_error, ratio = whole("td_error", update.td_error), whole("ratio", update.ratio)
-    return Update(update.loss, td_error, ratio, update.reported)

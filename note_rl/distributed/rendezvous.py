@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
-from note_rl.learners.lines import Line, WhenLost
+from note_rl.distributed.channel import Line, WhenLost
 
 MOST_ANNOUNCED = 1000
 """Bytes of what is announced."""

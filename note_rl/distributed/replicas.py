@@ -8,44 +8,17 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import wraps
-from numbers import Integral
-from typing import Any, ParamSpec
 
-import cloudpickle  # type: ignore[import-untyped]
+from note_rl.errors import PeerError
 
-from note_rl.collect.recipe import Recipe
-from note_rl.errors import PeerError, SettingsError
-from note_rl.settings import Budget
-from note_rl.training.agent import Agent
-from note_rl.types import TrainResult
-
-_P = ParamSpec("_P")
 _PROGRAM = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from note_rl.training.replicas import main; "
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from note_rl.distributed.replicas import main; "
     "main(**json.loads(sys.argv[2]))"
 )
 _LOOK_S = 1.0
 _PATIENCE_S = 5.0  # until a process that does not end is killed
-
-
-def pickled_to_follow(agent: Agent, optimizer: Any) -> bytes:
-    """Returns an agent with its optimizer for a process that takes gradient steps along with this one.
-
-    What acts and trains stays here: environments, settings, the replay pool.
-
-    Raises:
-        SettingsError: An attribute cannot be pickled; it is named.
-    """
-    fresh: Any = object.__new__(type(agent))
-    Agent.__init__(fresh)
-    left_out = {*agent._bookkeeping, "_bookkeeping", "env", "evaluation_env", "recipe"}
-    vars(fresh).update({name: value for name, value in vars(agent).items() if name not in left_out})
-    vars(fresh).update(env=None, recipe=Recipe(type(agent), (), {}), optimizer=optimizer)
-    content: bytes = cloudpickle.dumps(fresh)
-    return content
 
 
 @contextmanager
@@ -106,37 +79,3 @@ def _end_with(starter: int) -> None:
         time.sleep(_LOOK_S)
     time.sleep(_PATIENCE_S)
     os._exit(1)
-
-
-def distributed_budget(episodes: int | None, num_episodes: int | None, total_steps: int | None) -> Budget:
-    """Returns how long to train; both names of episodes are the manuals'.
-
-    Raises:
-        SettingsError: More than one of them is given.
-    """
-    if episodes is not None and num_episodes is not None:
-        raise SettingsError(f"episodes={episodes} and num_episodes={num_episodes} mean the same; give one of them")
-    return Budget(total_steps=total_steps, episodes=num_episodes if episodes is None else episodes)
-
-
-def global_batch_first(method: Callable[_P, TrainResult]) -> Callable[_P, TrainResult]:
-    """Lets distributed_training() be called as older manuals print it, with the batch of all replicas first.
-
-    A whole number in place of the optimizer becomes the keyword `global_batch_size`; what follows moves up.
-    """
-
-    @wraps(method)
-    def moved_up(*given: _P.args, **named: _P.kwargs) -> TrainResult:
-        agent, *others = given
-        if not (others and isinstance(others[0], Integral)):
-            return method(*given, **named)
-        first = others.pop(0)
-        if named.get("global_batch_size") is not None:
-            raise SettingsError(
-                f"distributed_training({first}, ..., global_batch_size={named['global_batch_size']}): the whole number "
-                "before the optimizer is the batch of all replicas already; give one of them"
-            )
-        named["global_batch_size"] = first
-        return method(*[agent, *others], **named)  # type: ignore[arg-type]
-
-    return moved_up

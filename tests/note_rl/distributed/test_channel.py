@@ -5,9 +5,9 @@ import socket
 import numpy as np
 import pytest
 
+from note_rl.distributed import channel
+from note_rl.distributed.channel import Line
 from note_rl.errors import DivergedError, PeerError
-from note_rl.learners import lines
-from note_rl.learners.lines import Line
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_an_end_that_is_gone_is_named(ends):
 
 def test_last_words_are_told(ends):
     first, second = ends
-    first.send({lines.FAILED: "KeyError: 'x'"})
+    first.send({channel.FAILED: "KeyError: 'x'"})
     first.close()
     with pytest.raises(PeerError, match="rank 0 has failed: KeyError: 'x'"):
         second.receive()
@@ -63,7 +63,7 @@ def test_last_words_are_told(ends):
 
 def test_an_end_that_has_found_what_is_not_finite_is_one_that_has_diverged(ends):
     first, second = ends
-    first.send({lines.DIVERGED: "a TD error is not finite"})
+    first.send({channel.DIVERGED: "a TD error is not finite"})
     first.close()
     for kind in (PeerError, DivergedError):
         with pytest.raises(kind, match="rank 0 has diverged: a TD error is not finite"):
@@ -71,8 +71,8 @@ def test_an_end_that_has_found_what_is_not_finite_is_one_that_has_diverged(ends)
 
 
 def test_silence_is_noticed_and_work_is_not_silence(monkeypatch):
-    monkeypatch.setattr(lines, "_BEAT_S", 0.05)
-    monkeypatch.setattr(lines, "SILENCE_S", 2.0)
+    monkeypatch.setattr(channel, "_BEAT_S", 0.05)
+    monkeypatch.setattr(channel, "SILENCE_S", 2.0)
     ours, theirs = socket.socketpair()
     alive, mute = socket.socketpair()
     line, other, watching = Line(ours, "rank 1"), Line(theirs, "rank 0"), Line(alive, "rank 2")

@@ -3,21 +3,41 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import copy_context
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from note_rl.distributed.keras.coordinator import Coordinator
+from note_rl.errors import SettingsError
 from note_rl.learners.adjustable import of_the_agent
 from note_rl.learners.base import temporary_attributes
 from note_rl.learners.keras.adjusted import Optimizers, in_a_trace
-from note_rl.learners.keras.coordinating import Coordinator
+from note_rl.learners.keras.learner import KerasLearner
 from note_rl.learners.keras.snapshot import value_of
 from note_rl.learners.keras.update import CompiledUpdate
 from note_rl.learners.keras.variables import constants
 from note_rl.learners.losses import batch_attributes
 from note_rl.types import Array, BoolArray
+
+
+def be_served(learner: KerasLearner, strategy: Any) -> Coordinator:
+    """Has the workers of a ParameterServerStrategy take a learner's gradient steps from the next prepare() on.
+
+    Returns:
+        The coordinator of its cluster.
+
+    Raises:
+        AgentContractError: The agent was made outside of it.
+        SettingsError: Its cluster has no chief, or a worker several GPUs.
+    """
+    if strategy.num_replicas_in_sync > 1:
+        raise SettingsError(
+            f"each worker of a ParameterServerStrategy takes its steps on one device, and this one's see "
+            f"{strategy.num_replicas_in_sync} GPUs: start each with a GPU of its own, as CUDA_VISIBLE_DEVICES=0"
+        )
+    return learner.update_under(strategy, ServedUpdate).coordinator
 
 
 class ServedUpdate(CompiledUpdate):
@@ -26,15 +46,14 @@ class ServedUpdate(CompiledUpdate):
     Steps are taken from whatever the parameters are when a worker reads them (Dean et al. 2012, Large scale distributed
     deep networks). Targets are moved when all steps before are done; where every step of the block moves them, by the
     worker that has taken it. A block begins when the one before is done.
-
-    Attributes:
-        strategy: A `tf.distribute.ParameterServerStrategy`.
-        coordinator: Of its cluster.
     """
 
     always_traced = True
-    strategy: Any = None
-    coordinator: Coordinator
+
+    @cached_property
+    def coordinator(self) -> Coordinator:
+        """Of the strategy's cluster."""
+        return Coordinator(self.strategy)
 
     def prepare(
         self, optimizers: Optimizers, max_grad_norm: float | None, hyperparameters: Sequence[str], jit: Any

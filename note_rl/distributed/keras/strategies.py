@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import tensorflow as tf
 
-from note_rl.errors import AgentContractError, SettingsError
+from note_rl.errors import SettingsError
 
 _KINDS: dict[Literal["mirrored", "multi_worker", "parameter_server"], Any] = {
     "mirrored": tf.distribute.MirroredStrategy,
@@ -100,10 +100,3 @@ def num_workers(strategy: Any) -> int:
     """Returns how many processes a MultiWorkerMirroredStrategy consists of: without TF_CONFIG, of this one."""
     cluster = strategy.cluster_resolver.cluster_spec().as_dict()
     return max(sum(len(addresses) for addresses in cluster.values()), 1)
-
-
-def check_made_within(strategy: Any, variables: Sequence[Any], what: str) -> None:
-    """Refuses variables that the strategy does not hold on each of its devices (AgentContractError)."""
-    held = [getattr(variable, "value", variable) for variable in variables]
-    if not all(strategy.extended.variable_created_in_scope(variable) for variable in held):
-        raise AgentContractError(f"{what} was made outside of the strategy: make it within `with strategy.scope():`")

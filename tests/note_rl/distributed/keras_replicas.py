@@ -1,6 +1,6 @@
 """Trains agents alone and on two replicas of one CPU, in a process of its own: TensorFlow settles its devices once.
 
-python -m tests.note_rl.learners.keras_replicas FILE [further]: what they came to, as .npz; `further` takes a minute.
+python -m tests.note_rl.distributed.keras_replicas FILE [further]: what they came to, as .npz; `further` takes a minute.
 """
 
 import math

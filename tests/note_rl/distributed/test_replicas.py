@@ -15,8 +15,8 @@ import pytest
 import torch
 
 from note_rl.agents.pytorch import DQN
+from note_rl.distributed import channel
 from note_rl.errors import PeerError, SettingsError
-from note_rl.learners import lines
 from note_rl.policy import EpsGreedyQPolicy
 from note_rl.seeding import seed_everything
 from note_rl.training.callbacks import Callback
@@ -78,8 +78,8 @@ class Signalling(Callback):
     ids=["killed", "stopped"],
 )
 def test_a_rank_that_is_gone_ends_training(number, message, monkeypatch):
-    monkeypatch.setattr(lines, "SILENCE_S", 3.0)
-    monkeypatch.setattr("note_rl.training.replicas._PATIENCE_S", 0.5)
+    monkeypatch.setattr(channel, "SILENCE_S", 3.0)
+    monkeypatch.setattr("note_rl.distributed.replicas._PATIENCE_S", 0.5)
     agent, optimizer = made()
     signalling = Signalling(number)
     with pytest.raises(PeerError, match=message):
@@ -92,7 +92,7 @@ SCRIPT = """
 import sys
 import numpy as np
 from note_rl.training.callbacks import Callback
-from tests.note_rl.training.test_replicas import arrays, made
+from tests.note_rl.distributed.test_replicas import arrays, made
 import psutil
 
 class Telling(Callback):
@@ -139,7 +139,7 @@ def test_a_rank_whose_loss_hangs_does_not_outlive_rank_0(tmp_path):
     program = """
         import os
         os.environ["LEADER"] = str(os.getpid())
-        from tests.note_rl.training.test_replicas import Hanging, made
+        from tests.note_rl.distributed.test_replicas import Hanging, made
         agent, optimizer = made(Hanging)
         agent.distributed_training(optimizer, total_steps=200, replicas=2, p=0)
     """

@@ -8,10 +8,10 @@ from typing import Any
 
 import tensorflow as tf
 
+from note_rl.distributed.channel import SILENCE_S
+from note_rl.distributed.keras.server import check_cluster
+from note_rl.distributed.keras.signs_of_life import Sign, signs_of
 from note_rl.errors import PeerError, say_once
-from note_rl.learners.keras.probing import Sign, signs_of
-from note_rl.learners.keras.serving import check_cluster
-from note_rl.learners.lines import SILENCE_S
 
 _log = logging.getLogger(__name__)
 _POLL_S = 0.001

@@ -20,7 +20,7 @@ def started(folder, how):
     for server in servers:
         server.close()
     quiet = {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3", "TF_NUM_INTRAOP_THREADS": "1"}
-    command = [sys.executable, "-m", "tests.note_rl.learners.keras_workers"]
+    command = [sys.executable, "-m", "tests.note_rl.distributed.keras_workers"]
     processes = [
         subprocess.Popen([*command, str(rank), *addresses, folder, how], env={**os.environ, **quiet})
         for rank in range(2)

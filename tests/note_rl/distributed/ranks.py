@@ -7,13 +7,13 @@ from contextlib import suppress
 
 import torch
 
+from note_rl.distributed.channel import Line
+from note_rl.distributed.follower import follow
 from note_rl.errors import PeerError
-from note_rl.learners.lines import Line
-from note_rl.training.distributing import follow
 
 
 class Together:
-    """The ranks of one group; see `note_rl.training.distributing.Ranks`."""
+    """The ranks of one group; see `note_rl.distributed.leader.Ranks`."""
 
     def __init__(self, rank, size, table, lines):
         self.rank, self.size = rank, size

@@ -13,9 +13,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from note_rl.distributed.channel import Line
+from note_rl.distributed.rendezvous import MOST_ANNOUNCED, lines_of
 from note_rl.errors import PeerError, SettingsError
-from note_rl.learners.calling import MOST_ANNOUNCED, lines_of
-from note_rl.learners.lines import Line
 
 _FORMING = timedelta(seconds=60)
 _LONGEST = timedelta(hours=1)  # of an exchange: whether the others live is found out otherwise, and sooner

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from note_rl.distributed.sharing import check_divides, share_of
 from note_rl.errors import AgentContractError, SettingsError
-from note_rl.learners.peers import Alone, check_divides, share_of
+from note_rl.learners.peers import Alone
 from tests.note_rl.frameworks import frameworks
 from tests.note_rl.samples import agent_with, ready, sample
 

@@ -8,13 +8,13 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.eager import context
 
+from note_rl.distributed.channel import Line
+from note_rl.distributed.rendezvous import MOST_ANNOUNCED, lines_of
 from note_rl.errors import SettingsError
-from note_rl.learners.calling import MOST_ANNOUNCED, lines_of
-from note_rl.learners.lines import Line
 
 
 class Workers:
-    """The processes of a strategy; see `note_rl.training.distributing.Ranks`.
+    """The processes of a strategy; see `note_rl.distributed.messages.Ranks`.
 
     Args:
         rank: Of this process.

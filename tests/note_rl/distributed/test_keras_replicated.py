@@ -7,12 +7,12 @@ import sys
 import numpy as np
 import pytest
 
-from tests.note_rl.learners.keras_replicas import CLIP
+from tests.note_rl.distributed.keras_replicas import CLIP
 
 
 def came_to(folder, *further):
     path = folder / "found.npz"
-    program = [sys.executable, "-m", "tests.note_rl.learners.keras_replicas", path, *further]
+    program = [sys.executable, "-m", "tests.note_rl.distributed.keras_replicas", path, *further]
     subprocess.run(program, check=True, env={**os.environ, "CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"})
     return np.load(path)
 

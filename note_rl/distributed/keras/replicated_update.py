@@ -9,6 +9,7 @@ import tensorflow as tf
 from note_rl.learners.adjustable import of_the_agent
 from note_rl.learners.base import temporary_attributes
 from note_rl.learners.keras.adjusted import Optimizers, in_a_trace
+from note_rl.learners.keras.learner import KerasLearner
 from note_rl.learners.keras.snapshot import ParameterSnapshot
 from note_rl.learners.keras.update import CompiledUpdate
 from note_rl.learners.keras.variables import constants
@@ -16,6 +17,16 @@ from note_rl.learners.losses import batch_attributes
 from note_rl.types import Array, BoolArray
 
 _OF_ALL_ROWS = ("td_error", "ratio")
+
+
+def replicate(learner: KerasLearner, strategy: Any) -> None:
+    """Has a learner take gradient steps on all replicas of a strategy from the next prepare() on.
+
+    Raises:
+        AgentContractError: The agent was made outside of it, or what its networks do cannot be shared.
+    """
+    learner.join(InReplicas(strategy))
+    learner.update_under(strategy, ReplicatedUpdate)
 
 
 class InReplicas:
@@ -40,13 +51,10 @@ class ReplicatedUpdate(CompiledUpdate):
     """Takes the steps of an update block one after the other, each on all replicas; see `CompiledUpdate`.
 
     XLA is left out: what replicas exchange cannot be within what it compiles.
-
-    Attributes:
-        strategy: Of tf.distribute.
     """
 
     always_traced = True
-    strategy: Any = None
+    averages_over_replicas = True
     _syncing = False  # whether the step that is being traced also moves the targets
 
     def prepare(

@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 
 from note_rl.agents.keras import DDPG
+from note_rl.distributed.keras.served_update import ServedUpdate
 from note_rl.errors import AgentContractError
-from note_rl.learners.keras.served import ServedUpdate
 from note_rl.learners.keras.variables import arrays_of
 from note_rl.types import Sample
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from note_rl.agents.pytorch import DQN, PPO, TD3, TRPO
+from note_rl.distributed.limits import check_can_be_served, check_can_be_shared
 from note_rl.errors import AgentContractError, DivergedError, PeerError, SettingsError
 from note_rl.learners.pytorch.recording.compiling import Compiling
 from note_rl.learners.pytorch.recording.traces import Traces
@@ -17,8 +18,7 @@ from note_rl.seeding import seed_everything
 from note_rl.settings import Adaptive, Budget
 from note_rl.settings.schedules import Linear
 from note_rl.training.callbacks import Callback
-from note_rl.training.shareable import check_can_be_served, check_can_be_shared
-from tests.note_rl.ranks import alike, trained_together
+from tests.note_rl.distributed.ranks import alike, trained_together
 
 CLIP = 0.05  # so low that it always acts: averages are taken before
 REPLAY = {"batch": 16, "pool_size": 500, "train_freq": 8, "num_updates": 4, "learning_starts": 32}
@@ -226,7 +226,7 @@ class ByHand(Callback):
 
 
 def test_what_a_callback_sets_reaches_every_rank(monkeypatch):
-    monkeypatch.setattr("note_rl.training.distributing._COMPARED_OFTEN", 1)
+    monkeypatch.setattr("note_rl.distributed.leader._COMPARED_OFTEN", 1)
     results = []
     for size in (1, 2):
         agent, optimizers, steps = made(lambda: dqn(num_envs=2))
@@ -316,7 +316,7 @@ def test_layers_that_cannot_be_told_are_refused(change):
 
 
 def test_a_rank_with_other_parameters_is_found_out(monkeypatch):
-    monkeypatch.setattr("note_rl.training.distributing._COMPARED_OFTEN", 2)
+    monkeypatch.setattr("note_rl.distributed.leader._COMPARED_OFTEN", 2)
 
     class Meddling(Callback):
         changes_parameters = False

@@ -1,4 +1,4 @@
-"""One of two workers that train together, as manual 000 has it: python -m tests.note_rl.learners.keras_workers RANK ...
+"""One of two workers of manual 000 that train together: python -m tests.note_rl.distributed.keras_workers RANK ...
 
 Arguments: its rank, the addresses of both workers, the folder that files go to, and "train", or
 "wait": then training has no end, and a file says that it has begun.
@@ -13,8 +13,8 @@ import numpy as np
 import tensorflow as tf
 
 from note_rl.agents.keras import DQN
+from note_rl.distributed import channel
 from note_rl.errors import PeerError
-from note_rl.learners import lines
 from note_rl.learners.base import parameter_groups
 from note_rl.optimizers.keras import adam
 from note_rl.policy import EpsGreedyQPolicy
@@ -53,7 +53,7 @@ def main(rank, addresses, folder, how):
     with strategy.scope():
         model, optimizer = made()
     if how == "wait":
-        lines.SILENCE_S = 5.0
+        channel.SILENCE_S = 5.0
         try:
             model.distributed_training(optimizer, strategy, total_steps=10**8, callbacks=Telling(folder), p=0)
         except PeerError as error:

@@ -10,11 +10,11 @@ import pytest
 import tensorflow as tf
 
 from note_rl import rl
+from note_rl.distributed.keras import coordinator, server, signs_of_life
+from note_rl.distributed.keras.coordinator import Coordinator
+from note_rl.distributed.keras.server import serve_as
+from note_rl.distributed.keras.signs_of_life import Sign, sign_of, signs_of
 from note_rl.errors import PeerError, SettingsError
-from note_rl.learners.keras import coordinating, probing, serving
-from note_rl.learners.keras.coordinating import Coordinator
-from note_rl.learners.keras.probing import Sign, sign_of, signs_of
-from note_rl.learners.keras.serving import serve_as
 
 
 class Listener:
@@ -68,7 +68,7 @@ def free_address():
 
 
 def test_a_server_of_tensorflow_answers_and_what_hangs_or_has_gone_does_not(listen, monkeypatch):
-    monkeypatch.setattr(probing, "_PATIENCE_S", 0.2)
+    monkeypatch.setattr(signs_of_life, "_PATIENCE_S", 0.2)
     address = free_address()
     server = tf.distribute.Server({"worker": [address]}, job_name="worker", task_index=0)
     assert sign_of(address) is Sign.ANSWERS
@@ -101,7 +101,7 @@ def test_a_cluster_without_a_chief_is_refused(monkeypatch):
 
 
 def test_a_worker_serves_until_the_chief_has_ended(listen, monkeypatch):
-    monkeypatch.setattr(serving, "_LOOK_S", 0.02)
+    monkeypatch.setattr(server, "_LOOK_S", 0.02)
     chief = listen(b"settings")
     cluster = {"chief": [chief.address], "ps": [free_address()], "worker": [free_address()]}
     thread = threading.Thread(target=serve_as, args=(cluster, "worker", 0))
@@ -116,13 +116,13 @@ def test_a_worker_serves_until_the_chief_has_ended(listen, monkeypatch):
 
 def test_who_hangs_is_not_served_for_ever(listen, monkeypatch):
     for name, value in (("_LOOK_S", 0.02), ("SILENCE_S", 0.1), ("_STARTING_S", 0.1)):
-        monkeypatch.setattr(serving, name, value)
-    monkeypatch.setattr(probing, "_PATIENCE_S", 0.02)
+        monkeypatch.setattr(server, name, value)
+    monkeypatch.setattr(signs_of_life, "_PATIENCE_S", 0.02)
     cluster = {"chief": [listen(b"settings").address], "ps": [free_address()], "worker": [free_address()]}
     signs = iter([Sign.ANSWERS, Sign.ANSWERS])
-    monkeypatch.setattr(serving, "sign_of", lambda address: next(signs, Sign.SILENT))
+    monkeypatch.setattr(server, "sign_of", lambda address: next(signs, Sign.SILENT))
     serve_as(cluster, "ps", 0)
-    monkeypatch.setattr(serving, "sign_of", lambda address: Sign.GONE)
+    monkeypatch.setattr(server, "sign_of", lambda address: Sign.GONE)
     with pytest.raises(PeerError, match=r"the chief \(.*\) was not there within 0 s"):
         serve_as({**cluster, "ps": [free_address()]}, "ps", 0)
 
@@ -138,17 +138,17 @@ class Waiting:
 
 
 @pytest.fixture
-def coordinator(monkeypatch):
+def coordinated(monkeypatch):
     """Of two servers and two workers that give the signs in `signs`; waits for them."""
     monkeypatch.setattr(tf.distribute.coordinator, "ClusterCoordinator", Waiting)
     monkeypatch.setattr("note_rl.errors._said", set())
-    monkeypatch.setattr(coordinating, "SILENCE_S", 0.1)
-    monkeypatch.setattr(coordinating, "_LOOK_S", 0.02)
+    monkeypatch.setattr(coordinator, "SILENCE_S", 0.1)
+    monkeypatch.setattr(coordinator, "_LOOK_S", 0.02)
     cluster = {"ps": ["p:0", "p:1"], "worker": ["w:0", "w:1"]}
     spec = SimpleNamespace(as_dict=lambda: cluster)
     strategy = SimpleNamespace(_cluster_resolver=SimpleNamespace(cluster_spec=lambda: spec))
     signs = dict.fromkeys(["p:0", "p:1", "w:0", "w:1"], Sign.ANSWERS)
-    monkeypatch.setattr(coordinating, "signs_of", lambda addresses: [signs[one] for one in addresses])
+    monkeypatch.setattr(coordinator, "signs_of", lambda addresses: [signs[one] for one in addresses])
     return Coordinator(strategy), signs
 
 
@@ -161,15 +161,15 @@ def coordinator(monkeypatch):
         ({"w:0": Sign.GONE, "w:1": Sign.GONE}, "no worker is left of w:0, w:1"),
     ],
 )
-def test_who_is_lost_is_named(coordinator, lost, message):
-    waiting, signs = coordinator
+def test_who_is_lost_is_named(coordinated, lost, message):
+    waiting, signs = coordinated
     signs.update(lost)
     with pytest.raises(PeerError, match=message):
         waiting.join()
 
 
-def test_one_worker_that_has_ended_is_done_without(coordinator, caplog):
-    waiting, signs = coordinator
+def test_one_worker_that_has_ended_is_done_without(coordinated, caplog):
+    waiting, signs = coordinated
     signs["w:0"] = Sign.GONE
     answers = iter([False] * 200)
     waiting._coordinator.done = lambda: next(answers, True)
@@ -177,8 +177,8 @@ def test_one_worker_that_has_ended_is_done_without(coordinator, caplog):
     assert "worker 0 (w:0) has ended; the others take its steps" in caplog.text
 
 
-def test_errors_of_a_lost_process_name_it_and_others_stay(coordinator):
-    waiting, signs = coordinator
+def test_errors_of_a_lost_process_name_it_and_others_stay(coordinated):
+    waiting, signs = coordinated
     with pytest.raises(PeerError, match="does not answer: out of reach"), waiting.naming_the_lost():
         raise tf.errors.UnavailableError(None, None, "out of reach\nand more")
     with pytest.raises(tf.errors.InternalError), waiting.naming_the_lost():

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
+from note_rl.distributed.channel import SILENCE_S
+from note_rl.distributed.keras.signs_of_life import Sign, sign_of
 from note_rl.errors import PeerError, SettingsError
-from note_rl.learners.keras.probing import Sign, sign_of
-from note_rl.learners.lines import SILENCE_S
 from note_rl.settings.distributed import ClusterTask
 
 Cluster = Mapping[str, Sequence[str]]

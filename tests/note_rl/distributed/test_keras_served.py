@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pytest
 
-from tests.note_rl.learners.keras_served import CLIP
+from tests.note_rl.distributed.keras_served import CLIP
 
 TASKS = [("chief", 0), ("ps", 0), ("ps", 1), ("worker", 0), ("worker", 1)]
 
@@ -31,7 +31,7 @@ def start(tmp_path):
         quiet = {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3", "TF_NUM_INTRAOP_THREADS": "1"}
         for kind, index in TASKS:
             config = json.dumps({"cluster": cluster, "task": {"type": kind, "index": index}})
-            program = [sys.executable, "-m", "tests.note_rl.learners.keras_served", tmp_path, how]
+            program = [sys.executable, "-m", "tests.note_rl.distributed.keras_served", tmp_path, how]
             processes[kind, index] = subprocess.Popen(program, env={**os.environ, **quiet, "TF_CONFIG": config})
         return processes
 

@@ -1,0 +1,1 @@
+"""Gradient steps that several devices, processes or machines take together."""

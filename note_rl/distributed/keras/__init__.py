@@ -1,0 +1,1 @@
+"""Strategies of tf.distribute, under which agents in Keras train."""
