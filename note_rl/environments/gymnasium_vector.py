@@ -189,7 +189,7 @@ class ForeignVector(abc.ABC):
         """Copies of observations [E, *obs], or so many, and, of goal observations, the goals achieved [E, G]."""
         num = len(self) if num is None else num
         if not self._has_goals:
-            seen = np.array(self._read.several(shown, num, "reset() or step()"))
+            seen = np.array(self._read.several(shown, num, "reset() or step()"), order="C")  # sums go by the layout
             return seen.reshape(num, -1) if seen.ndim == 1 else seen, None
         flat = {name: np.asarray(part, np.float32).reshape(len(part), -1) for name, part in shown.items()}
         return np.concatenate([flat["observation"], flat["desired_goal"]], axis=1), flat["achieved_goal"].copy()
