@@ -90,7 +90,7 @@ class Collector(Collecting):
             further = (envs.achieved_goal, answers, mask, envs.next_action_mask)
             row = (obs, action, reward, next_obs, terminated, ended, log_prob, *further)
             rows.add(row, envs.alive)
-            self._earned.append(reward if envs.counted is None else envs.counted)
+            self._earned.append(envs.counted)
             self._starts = ended
             if envs.alive is not None:
                 self._length -= ~envs.alive
@@ -102,6 +102,8 @@ class Collector(Collecting):
         steps = rows.take()
         check_finite(envs.name, steps.obs)
         check_finite(envs.name, steps.next_obs)
+        if not all_finite(steps.reward):  # in single precision
+            check_return(envs.name, float(steps.reward.sum()))
         return steps, episodes
 
     def _settle(self) -> None:

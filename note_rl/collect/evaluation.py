@@ -1,24 +1,37 @@
 """Acting without exploration, evaluation on fresh environments, and the score of acting at random."""
 
 import inspect
+import logging
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
+from gymnasium.wrappers import NormalizeObservation
 
 from note_rl.collect.acting import Act, answers_of
 from note_rl.collect.contract import check_answers
-from note_rl.environments import Environments, EnvLike, VectorEnvironment, as_factory, flat_observations, for_evaluation
+from note_rl.environments import (
+    Env,
+    Environments,
+    EnvLike,
+    VectorEnvironment,
+    as_factory,
+    flat_observations,
+    for_evaluation,
+)
 from note_rl.environments.frames import FrameStack
 from note_rl.environments.long_episodes import limited
-from note_rl.environments.observations import check_finite, check_return
+from note_rl.environments.observations import check_finite, check_return, name_of
+from note_rl.environments.wrappers import wrapper_of
+from note_rl.errors import say_once
 from note_rl.learners.recurrence import RecurrentState
 from note_rl.policy import Policy, default_policy
 from note_rl.seeding import generator
 from note_rl.support.checking import checked
 from note_rl.types import Array, BoolArray, Evaluation, FloatArray
 
+_log = logging.getLogger(__name__)
 # (what E environments show [E, *obs], whether it is the first of an episode [E]) -> actions [E] or [E, A]; where they
 # tell which actions they allow, and it takes a third argument: also that, [E, A]
 Choose = Callable[..., Array]
@@ -127,7 +140,21 @@ def random_actions(space: Any, seed: int) -> Callable[[Array, BoolArray | None],
 def _fresh_environments(env: EnvLike, num_episodes: int, seed: int) -> VectorEnvironment:
     factory = as_factory(for_evaluation(env))
     number = min(_MOST_AT_ONCE, num_episodes)
-    return VectorEnvironment([flat_observations(limited(factory())) for _ in range(number)], seed)
+    made = [flat_observations(limited(factory())) for _ in range(number)]
+    _say_if_measured_anew(made[0])
+    return VectorEnvironment(made, seed)
+
+
+def _say_if_measured_anew(env: Env) -> None:
+    """Says once that a wrapper normalises observations by statistics that nothing has gone into yet."""
+    wrapper = wrapper_of(env, NormalizeObservation)
+    if wrapper is not None and wrapper.obs_rms.count < 1:
+        say_once(
+            _log,
+            f"NormalizeObservation around {name_of(env)} begins anew in each environment that is made, so in an "
+            "evaluation the agent sees other numbers than in training: take the wrapper away and set "
+            "normalise_obs=True (training.normalise_obs=true), whose statistics both share",
+        )
 
 
 def _takes_three(choose: Choose) -> bool:
@@ -149,8 +176,8 @@ def _play(choose: Choose, envs: Environments, num_episodes: int) -> Evaluation:
     while any(len(done) < wanted for done, wanted in zip(returns, share, strict=True)):
         further = (envs.action_mask,) if masked else ()
         check_finite(envs.name, envs.obs)
-        _, reward, _, _, starts = envs.step(choose(envs.obs, starts, *further))
-        total += reward if reward.ndim == 1 else reward.sum(axis=-1)
+        *_, starts = envs.step(choose(envs.obs, starts, *further))
+        total += envs.counted if envs.counted.ndim == 1 else envs.counted.sum(axis=-1)
         steps += 1
         for index in np.flatnonzero(starts):
             check_return(envs.name, total[index])

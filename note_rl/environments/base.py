@@ -46,7 +46,8 @@ class Environments(Protocol):
         achieved_goal: What was achieved in the next_obs of the last step, where tasks have a goal; else None. [E, G]
         alive: Which of them really took the last step; None: all. The others used it to begin an episode: what step()
             returned of them means nothing, must not be kept and does not count. [E]
-        counted: What the last step adds to the returns of episodes, where that is not the reward; else None. [E]
+        counted: What the last step adds to the returns of episodes, in double precision: what environments earned,
+            before single precision and wrappers for training only. [E], or [E, n] of several agents
         goal_layout: Where the goal stands in an observation, where tasks have one.
     """
 
@@ -56,7 +57,7 @@ class Environments(Protocol):
     obs: Array
     achieved_goal: FloatArray | None
     alive: BoolArray | None
-    counted: FloatArray | None
+    counted: FloatArray
     goal_layout: GoalLayout | None
 
     @property

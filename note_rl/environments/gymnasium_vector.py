@@ -25,7 +25,7 @@ from note_rl.environments.action_masks import ReadMasks, checked_masks, vector_m
 from note_rl.environments.answers import MISTAKES, explain_vector
 from note_rl.environments.base import AnyVectorEnv, as_the_space_has_it
 from note_rl.environments.goals import GoalLayout
-from note_rl.environments.in_process import check_number
+from note_rl.environments.in_process import check_number, in_single_precision
 from note_rl.environments.observations import ObservationReader, name_of
 from note_rl.errors import EnvironmentMismatchError
 from note_rl.seeding import integer
@@ -66,8 +66,6 @@ def takes_seeds(env: AnyVectorEnv) -> bool:
 class ForeignVector(abc.ABC):
     """E environments behind one `step`. Subclasses say how ended episodes give way to new ones."""
 
-    counted: FloatArray | None = None  # the rewards are counted
-
     def __init__(self, env: AnyVectorEnv, seed: int, goals: GoalLayout | None) -> None:
         self.env = env
         inner: Any = env.unwrapped
@@ -78,6 +76,7 @@ class ForeignVector(abc.ABC):
         self.goal_layout = goals
         self.achieved_goal: FloatArray | None = None
         self.alive: BoolArray | None = None
+        self.counted: FloatArray = np.zeros(len(self))
         self.action_mask: BoolArray | None = None
         self.next_action_mask: BoolArray | None = None
         self._read_masks: ReadMasks | None = None
@@ -157,19 +156,19 @@ class ForeignVector(abc.ABC):
             explain_vector(self.env, error)
             raise
         obs, achieved = self._seen(shown)
-        reward = self._each(gain, "the rewards", np.float32)
+        self.counted = self._each(gain, "the rewards", np.float64)
         terminated = self._each(terminations, "terminated", np.bool_)
         ended = terminated | self._each(truncations, "truncated", np.bool_)
         self.alive = self._alive()
         if self.alive is not None:  # whatever the others are said to have got or to have ended with
-            reward[~self.alive] = 0.0
+            self.counted[~self.alive] = 0.0
             terminated &= self.alive
             ended &= self.alive
         self._stepped(info, ended)
         previous = self.obs
         self.obs = self._move_on(obs, achieved, ended, info)
         self.achieved_goal = achieved
-        return previous, reward, obs, terminated, ended
+        return previous, in_single_precision(self.counted), obs, terminated, ended
 
     def _each(self, values: Any, what: str, dtype: type[np.generic]) -> Array:
         """A copy of values [E] of each environment."""

@@ -59,7 +59,7 @@ class VectorEnvironment:
         self.achieved_goal: FloatArray | None = None  # [E, G] in the next_obs of the last step, of tasks with a goal
         found = [wrapper_of(env, RewardAsItIs) for env in self.envs]
         self._as_they_are = [wrapper for wrapper in found if wrapper is not None]
-        self.counted: FloatArray | None = None  # [E] for the last step, where that is not what is learned from
+        self.counted: FloatArray = np.zeros((len(self.envs), *self._per_agent))
         self._episode = [0] * len(self.envs)
         self._actions: list[list[Any]] = [[] for _ in self.envs]
         first, infos = zip(*map(self._begin, range(len(self.envs))), strict=True)
@@ -101,7 +101,7 @@ class VectorEnvironment:
     def step(self, action: Array) -> tuple[Array, FloatArray, Array, BoolArray, BoolArray]:
         """Takes one step in each environment; see `Environments.step`."""
         num_envs = len(self.envs)
-        reward = np.empty((num_envs, *self._per_agent), np.float32)
+        earned = np.empty((num_envs, *self._per_agent))
         next_obs = np.empty_like(self.obs)
         terminated = np.zeros((num_envs, *self._per_agent), np.bool_)
         ended = np.zeros(num_envs, np.bool_)
@@ -109,7 +109,7 @@ class VectorEnvironment:
         infos = []
         kept, given = self._to_env(action)
         for index, answers in enumerate(self._answers):
-            next_obs[index], reward[index], done, truncated, info = answers.step(given[index])
+            next_obs[index], earned[index], done, truncated, info = answers.step(given[index])
             self._actions[index].append(kept[index])
             infos.append(info)
             if self._per_agent:
@@ -119,8 +119,8 @@ class VectorEnvironment:
                 terminated[index] = True
             if (done or truncated) and is_over(done, truncated, info):
                 over.append(index)
-        if self._as_they_are:
-            self.counted = np.array([wrapper.take() for wrapper in self._as_they_are], np.float32)
+        reward = in_single_precision(earned)
+        self.counted = np.array([wrapper.take() for wrapper in self._as_they_are]) if self._as_they_are else earned
         if self._goals:
             self.achieved_goal = np.stack([goal.achieved_goal for goal in self._goals])
         previous, self.obs = self.obs, next_obs
@@ -174,6 +174,12 @@ class VectorEnvironment:
         """Closes every environment."""
         for env in self.envs:
             env.close()
+
+
+def in_single_precision(rewards: FloatArray) -> FloatArray:
+    """Rewards as they are learned from; what is too large becomes infinite, which the collector refuses."""
+    with np.errstate(over="ignore"):
+        return rewards.astype(np.float32)
 
 
 class WithSpaces(Protocol):

@@ -10,6 +10,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.wrappers import AtariPreprocessing
 
 from note_rl.environments.answers import check_spaces
@@ -194,12 +195,8 @@ def as_factory(env: EnvLike) -> MakeEnv:
     if isinstance(env, gymnasium.vector.VectorEnv):
         return single_factory(env)
     if isinstance(env, gymnasium.Env):
-        if can_be_made_again(env):
-            spec = env.spec
-            assert spec is not None
-            return lambda: gymnasium.make(spec)
         template = env
-        return lambda: copied(template, COPY_ADVICE)
+        return lambda: _like(template)
     if isinstance(env, Sequence):
         if not env:
             raise EnvironmentMismatchError("env is an empty list; give at least one environment")
@@ -214,13 +211,28 @@ def as_factory(env: EnvLike) -> MakeEnv:
     )
 
 
+def _like(env: Env) -> Env:
+    """A copy, with what was changed since the environment was made and what its wrappers have measured.
+
+    What cannot be copied is made again where Gymnasium knows how (EnvironmentMismatchError: it does not).
+    """
+    try:
+        return copied(env, COPY_ADVICE)
+    except EnvironmentMismatchError:
+        if not can_be_made_again(env):
+            raise
+    spec = env.spec
+    assert spec is not None
+    return gymnasium.make(spec)
+
+
 COPY_ADVICE = "give env as a function that makes a new one"
 
 
 def can_be_made_again(env: Any) -> bool:
     """Whether Gymnasium knows how an environment was made; of a wrapper of one's own it knows no arguments."""
     spec = getattr(env, "spec", None)
-    return spec is not None and all(wrapper.kwargs is not None for wrapper in spec.additional_wrappers)
+    return isinstance(spec, EnvSpec) and all(wrapper.kwargs is not None for wrapper in spec.additional_wrappers)
 
 
 def is_environment(given: Any) -> bool:

@@ -71,7 +71,7 @@ class JointEnvironment(gymnasium.Env[Array, Array]):
         return self._stacked(self._side.reset(seed)), {}
 
     def step(self, action: Array) -> tuple[Array, Any, Any, bool, dict[str, Any]]:
-        """Observations [n, *obs], reward [n] float32, terminated [n] bool, whether time is up.
+        """Observations [n, *obs], reward [n] float64, terminated [n] bool, whether time is up.
 
         Raises:
             EnvironmentMismatchError: What `reward_done` returned has another length.
@@ -83,7 +83,7 @@ class JointEnvironment(gymnasium.Env[Array, Array]):
         terminated |= gone
         if self.reward_done is not None:
             new_reward, new_terminated = self.reward_done(reward, terminated)
-            reward = self._per_agent(new_reward, "rewards").astype(np.float32)
+            reward = self._per_agent(new_reward, "rewards").astype(np.float64)
             terminated = self._per_agent(new_terminated, "dones").astype(np.bool_)
         return self._stacked(observations), reward, terminated, over and not terminated.all(), {}
 
@@ -157,7 +157,7 @@ class _Parallel:
         over = bool(self.gone.all()) or all(terminated[name] or truncated.get(name) for name in chosen)
         earned = [one_reward(self.name, reward.get(name, 0.0)) for name in self.names]
         ended = [bool(terminated.get(name, False)) for name in self.names]
-        return self._seen("step()", observations), np.array(earned, np.float32), np.array(ended, np.bool_), over
+        return self._seen("step()", observations), np.array(earned, np.float64), np.array(ended, np.bool_), over
 
     def _seen(self, method: str, observations: Mapping[Any, Any]) -> list[Any]:
         """By agent; None of those that have left."""
@@ -231,7 +231,7 @@ class _Lists:
         if isinstance(infos, Mapping) and infos.get("TimeLimit.truncated"):
             terminated, over = np.zeros_like(terminated), True
         self.gone |= terminated
-        return self._seen(observations), _broadcast(reward, number, np.float32), terminated, over
+        return self._seen(observations), _broadcast(reward, number, np.float64), terminated, over
 
     def _seen(self, observations: Any) -> list[Any]:
         listed = list(observations)

@@ -120,8 +120,8 @@ def check_return(name: str, total: float) -> None:
     """Refuses the return of an episode that is nan or infinite (EnvironmentMismatchError)."""
     if not math.isfinite(total):
         raise EnvironmentMismatchError(
-            f"step() of {name} gave None, nan or infinity as a reward: it must give a number that is finite in single "
-            "precision in every step"
+            f"step() of {name} gave None, nan or infinity as a reward, or a number beyond 3.4e38: it must give a "
+            "number that is finite in single precision in every step"
         )
 
 

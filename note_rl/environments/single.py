@@ -83,9 +83,9 @@ class FirstOfVector(gymnasium.Env[Array, Any]):
         space = self.action_space
         start: Any = space.start if isinstance(space, spaces.Discrete | spaces.MultiDiscrete) else 0
         own = np.asarray(action) - start if np.any(start) else np.asarray(action)
-        _, reward, obs, terminated, ended = self._envs.step(np.stack([own] * len(self._envs)))
+        _, _, obs, terminated, ended = self._envs.step(np.stack([own] * len(self._envs)))
         info = self._info(self._envs.next_action_mask)
-        return obs[0], float(reward[0]), bool(terminated[0]), bool(ended[0] and not terminated[0]), info
+        return obs[0], float(self._envs.counted[0]), bool(terminated[0]), bool(ended[0] and not terminated[0]), info
 
     def _info(self, mask: BoolArray | None) -> dict[str, Any]:
         return {} if mask is None else {ACTION_MASK: mask[0]}

@@ -4,8 +4,9 @@ import pytest
 
 from note_rl.collect.evaluation import Greedy, evaluate, random_policy_returns
 from note_rl.errors import EnvironmentMismatchError, SettingsError
-from note_rl.policy import NoisyPolicy, SoftmaxPolicy, SquashedGaussianPolicy
+from note_rl.policy import EpsGreedyQPolicy, NoisyPolicy, SoftmaxPolicy, SquashedGaussianPolicy
 from note_rl.policy.noise import GaussianWhiteNoiseProcess
+from tests.note_rl.frameworks import frameworks
 from tests.note_rl.small_environments import Counting
 
 
@@ -24,6 +25,35 @@ class Echo(gymnasium.Env):
     def step(self, action):
         self.steps += 1
         return np.full(1, self.steps, np.float32), float(action[0]), self.steps == 3, False, {}
+
+
+class Fees(Echo):
+    """Three steps: twice a fee of 0.1, then a reward of 1; 0.8 in all, which is no sum in single precision."""
+
+    def __init__(self):
+        super().__init__()
+        self.action_space = gymnasium.spaces.Discrete(2)
+
+    def step(self, action):
+        self.steps += 1
+        over = self.steps == 3
+        return np.full(1, self.steps, np.float32), 1.0 if over else -0.1, over, False, {}
+
+
+def vector_of_fees():
+    return gymnasium.vector.SyncVectorEnv([Fees] * 2)
+
+
+@pytest.mark.parametrize("framework", frameworks())
+@pytest.mark.parametrize("env", [Fees, vector_of_fees])
+def test_returns_are_sums_of_the_rewards_as_they_came(framework, env):
+    agent = framework.agents.DQN(hidden_size=4, env=env)
+    agent.set(policy=EpsGreedyQPolicy(0.5), train_freq=6, batch=512, criterion=-0.1 - 0.1 + 1.0, trial_count=2, seed=0)
+    optimizer = framework.optimizers.adam(agent.param, learning_rate=0.001)
+    result = agent.train(optimizer=optimizer, total_steps=60, p=0)
+    assert set(result.returns) == {-0.1 - 0.1 + 1.0}
+    assert result.stop_reason == "criterion"
+    assert agent.evaluate(3).returns.tolist() == [-0.1 - 0.1 + 1.0] * 3
 
 
 def acting(act, policy, frame_stack=1):

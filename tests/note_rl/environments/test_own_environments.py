@@ -172,3 +172,55 @@ def test_a_package_of_gymnasium_that_is_missing_is_named_by_our_extra(monkeypatc
     monkeypatch.setattr(gymnasium, "make", missing)
     with pytest.raises(EnvironmentMismatchError, match=f"cannot make environment '{env_id}': {remedy}"):
         EnvFactory(env_id)()
+
+
+class Far(Counting):
+    """Shows numbers far from zero, as what is put behind a normalising wrapper does."""
+
+    def _observation(self):
+        return np.array([1000.0 + self.step_number, 5.0], np.float32)
+
+
+gymnasium.register("Far-v0", entry_point=Far, max_episode_steps=50)
+
+
+def test_an_evaluation_sees_through_what_a_wrapper_has_measured_in_training():
+    env = gymnasium.wrappers.NormalizeObservation(gymnasium.make("Far-v0"))
+    agent, optimizer = dqn(env, train_freq=8)
+    agent.train(optimizer, total_steps=60, p=0)
+    first = (1000.0 - env.obs_rms.mean[0]) / np.sqrt(env.obs_rms.var[0] + env.epsilon)
+    shown = []
+    agent.evaluate(1, acting_in=lambda space: lambda obs, starts: (shown.append(obs), np.zeros(1, np.int64))[1])
+    assert first < -0.5
+    np.testing.assert_allclose(shown[0][0, 0], first, rtol=0.05)  # it goes on measuring
+
+
+def test_statistics_that_begin_anew_in_an_evaluation_are_said(monkeypatch, caplog):
+    monkeypatch.setattr("note_rl.errors._said", set())
+    factory = EnvFactory("Far-v0", wrappers=[gymnasium.wrappers.NormalizeObservation])
+    agent, _ = dqn(factory)
+    agent.evaluate(1)
+    assert "NormalizeObservation around Far-v0 (Far) begins anew" in caplog.text
+
+
+@pytest.mark.parametrize("num_envs", [None, 2])
+def test_what_was_changed_in_an_environment_holds_wherever_it_is_played(num_envs):
+    env = gymnasium.make("Far-v0")
+    env.unwrapped.length = 5
+    agent, optimizer = dqn(env, num_envs=num_envs)
+    assert set(agent.train(optimizer, 4, p=0).lengths) == {5}
+    assert agent.evaluate(2).lengths.tolist() == [5, 5]
+
+
+def test_what_cannot_be_copied_is_made_again_where_it_is_known_how():
+    env = gymnasium.make("Far-v0")
+    env.unwrapped.lock = threading.Lock()
+    again = as_factory(env)()
+    assert again.spec.id == "Far-v0"
+    assert not hasattr(again.unwrapped, "lock")
+
+
+def test_a_spec_that_is_none_of_gymnasium_does_not_matter():
+    env = Counting()
+    env.spec = "mine"
+    assert as_factory(env)().length == 3
