@@ -13,6 +13,7 @@ from note_rl.adaptive.scheduled import ScheduledValues, owners
 from note_rl.collect.acting import PolicyRunner, answers_of
 from note_rl.collect.evaluation import Greedy
 from note_rl.environments import Env, as_the_space_has_it, flat_observations
+from note_rl.environments.action_masks import truth_values
 from note_rl.environments.frames import FrameStack
 from note_rl.environments.observations import ObservationReader, check_finite
 from note_rl.errors import EnvironmentMismatchError
@@ -118,9 +119,8 @@ class Predictor:
         began = deterministic in self._acting
         if not began:
             self._acting[deterministic] = self._choosing(deterministic)
-        told = not began if episode_start is None else episode_start
-        starts = np.broadcast_to(np.asarray(told, np.bool_), (len(obs),)).copy()
-        masks = () if action_masks is None else (np.asarray(action_masks, np.bool_).reshape(len(obs), -1),)
+        starts = self._starts(not began if episode_start is None else episode_start, len(obs))
+        masks = () if action_masks is None else (self._masks(action_masks, len(obs)),)
         acting = self._acting[deterministic]
         if self._is_recurrent:
             if state is not None:
@@ -133,6 +133,26 @@ class Predictor:
         action: Array = actions[0, ...] if isinstance(self.action_space, spaces.Box) else actions[0]
         return action, acting.state.arrays
 
+    @staticmethod
+    def _starts(told: Any, number: int) -> BoolArray:
+        starts = np.asarray(told, np.bool_)
+        if starts.shape not in ((), (1,), (number,)):
+            raise EnvironmentMismatchError(
+                f"episode_start has the shape {list(starts.shape)}, and there are {number} observations: give one "
+                "truth value, or one for each"
+            )
+        return np.broadcast_to(starts, (number,)).copy()
+
+    def _masks(self, told: Any, number: int) -> BoolArray:
+        if not isinstance(self.action_space, spaces.Discrete):
+            return np.asarray(told, np.bool_).reshape(number, -1)
+        rows = list(told) if np.iterable(told) else [told]
+        rows = [rows] if rows and np.ndim(rows[0]) == 0 else rows  # one mask
+        masks = truth_values(rows, number, self.action_space, "action_masks")
+        if not masks.any(axis=1).all():
+            raise EnvironmentMismatchError("action_masks allows no action where one is asked for")
+        return masks
+
     def _choosing(self, deterministic: bool) -> "Greedy | Exploring":
         if deterministic:
             greedy: Greedy = self._agent.greedy_in(self.action_space)
@@ -141,13 +161,15 @@ class Predictor:
 
     def _batch(self, observation: Any) -> tuple[Array, bool]:
         """Observations [E, *obs] as the agent sees them, and whether only one was given."""
-        leaf, shape = _leaf(self.observation_space), np.shape(_leaf_of(self.observation_space, observation))
-        if shape not in (leaf.shape, (*shape[:1], *(leaf.shape or ()))):
+        leaf = _leaf(self.observation_space)
+        own = tuple(leaf.shape or ())
+        shape = own if self._is_one(leaf, observation) else self._shape(observation)
+        if shape != own and (shape[1:] != own or 0 in shape[:1]):
             raise EnvironmentMismatchError(
-                f"an observation of {self._name} has the shape {list(leaf.shape or ())}, and several of them one axis "
+                f"an observation of {self._name} has the shape {list(own)}, and several of them one axis "
                 f"more in front; this one has {list(shape)}"
             )
-        is_single = shape == leaf.shape
+        is_single = shape == own
         if self._flat.observation_space is self.observation_space:
             assert isinstance(leaf, spaces.Box)
             reader = ObservationReader(self._name, leaf)
@@ -155,9 +177,29 @@ class Predictor:
                 return reader.one(observation, "predict()")[None], True
             return reader.several(observation, shape[0], "predict()"), False
         assert isinstance(self._flat, gymnasium.ObservationWrapper)
-        whole = batch_space(self.observation_space, 1 if is_single else shape[0])
-        parts = [observation] if is_single else iterate(whole, observation)
-        return np.stack([self._flat.observation(part) for part in parts]), is_single
+        if is_single:
+            return self._flat.observation(observation)[None], True
+        try:
+            parts = list(iterate(batch_space(self.observation_space, shape[0]), observation))
+        except ValueError as error:  # parts of unlike lengths
+            raise EnvironmentMismatchError(
+                f"these are several observations of {self._name} whose parts are not of one number: {error}"
+            ) from error
+        return np.stack([self._flat.observation(part) for part in parts]), False
+
+    def _is_one(self, leaf: spaces.Space[Any], observation: Any) -> bool:
+        """Whether this is one observation whose first part is no array, as a text is none."""
+        return not isinstance(leaf, spaces.Box) and self.observation_space.contains(observation)
+
+    def _shape(self, observation: Any) -> tuple[int, ...]:
+        """Of the first array in it."""
+        first = _leaf_of(self.observation_space, observation)
+        try:
+            return np.shape(first)
+        except ValueError as error:
+            raise EnvironmentMismatchError(
+                f"observations of {self._name} are arrays of one shape; these are lists of unlike lengths"
+            ) from error
 
 
 def _leaf(space: spaces.Space[Any]) -> spaces.Space[Any]:

@@ -12,6 +12,7 @@ from note_rl.errors import EnvironmentMismatchError
 from note_rl.types import ACTION_MASK, BoolArray
 
 _METHOD = "action_masks"
+_NAME = "an action mask (info['action_mask'] or action_masks())"
 ReadMasks = Callable[[Mapping[str, Any]], Any]
 
 
@@ -142,17 +143,11 @@ def checked_masks(told: Any, over: BoolArray, space: Any) -> BoolArray:
         space: Of one action, Discrete.
 
     Raises:
-        EnvironmentMismatchError: Another shape, or an environment that goes on and allows nothing.
+        EnvironmentMismatchError: Another shape, other values, or an environment that goes on and allows nothing.
     """
-    num_actions = int(space.n)
     told = [None] * len(over) if told is None else told
-    rows = [np.zeros(num_actions, np.bool_) if row is None else np.asarray(row) for row in told]
-    if any(row.shape != (num_actions,) for row in rows) or len(rows) != len(over):
-        raise EnvironmentMismatchError(
-            f"an action mask (info['action_mask'] or action_masks()) must have one entry for each of the {num_actions} "
-            f"actions, True where it is allowed; got the shape {list(rows[0].shape)}"
-        )
-    masks = np.array(rows).astype(np.bool_)
+    nowhere = np.zeros(int(space.n), np.bool_)
+    masks = truth_values([nowhere if row is None else row for row in told], len(over), space)
     nothing = ~masks.any(axis=1)
     if (nothing & ~over).any():
         raise EnvironmentMismatchError(
@@ -161,3 +156,33 @@ def checked_masks(told: Any, over: BoolArray, space: Any) -> BoolArray:
         )
     masks[nothing] = True
     return masks
+
+
+def truth_values(told: Sequence[Any], number: int, space: Any, name: str = _NAME) -> BoolArray:
+    """Masks [number, A] as truth values.
+
+    Args:
+        told: [number, A], numbers 0 and 1 or truth values.
+        number: Of masks that there must be.
+        space: Of one action, Discrete.
+        name: What they are called, for messages.
+
+    Raises:
+        EnvironmentMismatchError: Another shape, or other values, as of numbers that are to be added to scores.
+    """
+    num_actions = int(space.n)
+    rows = [np.asarray(row) for row in told]
+    wrong = next((row.shape for row in rows if row.shape != (num_actions,)), None)
+    if wrong is not None or len(rows) != number:
+        got = f"{len(rows)} of them for {number}" if wrong is None else f"the shape {list(wrong)}"
+        raise EnvironmentMismatchError(
+            f"{name} must have one entry for each of the {num_actions} actions, True where it is allowed; got {got}"
+        )
+    masks = np.array(rows)
+    if masks.dtype != np.bool_:
+        other = (masks != 0) & (masks != 1)
+        if other.any():
+            raise EnvironmentMismatchError(
+                f"{name} holds {masks[other][0]}, and must hold 1 or True where an action is allowed, else 0"
+            )
+    return masks.astype(np.bool_)

@@ -15,7 +15,7 @@ AnyVectorEnv = gymnasium.vector.VectorEnv[Any, Any, Any]
 
 
 def as_the_space_has_it(action: Array, space: spaces.Space[Any]) -> Array:
-    """Actions [E, ...] in the shape of the space, counted from where it begins, whole where its numbers are.
+    """Actions [E, ...] in the shape and type of the space, counted from where it begins, whole where its numbers are.
 
     Args:
         action: [E] int or [E, D] int, counted from 0, or [E, A] float.
@@ -25,15 +25,19 @@ def as_the_space_has_it(action: Array, space: spaces.Space[Any]) -> Array:
     if isinstance(space, spaces.Box):
         return shaped if shaped.dtype == space.dtype else _of_type(shaped, space)
     start: Any = space.start if isinstance(space, spaces.Discrete | spaces.MultiDiscrete) else 0
-    return shaped + start if np.any(start) else shaped
+    counted = shaped + start if np.any(start) else shaped
+    return counted.astype(space.dtype, copy=False)
 
 
 def _of_type(action: Array, space: spaces.Box) -> Array:
     """The nearest numbers that the type of the space has, within its bounds."""
     dtype = np.dtype(space.dtype)
-    if dtype.kind != "f":
-        action = np.clip(np.rint(action.astype(np.float64)), space.low, space.high)
-    return np.clip(action.astype(dtype), space.low, space.high)  # a bound as the nearest 32-bit number may lie outside
+    if dtype.kind == "f":
+        return np.clip(action.astype(dtype), space.low, space.high)  # a bound in 32 bits may lie outside
+    whole = np.rint(action.astype(np.float64))
+    inside = (whole > space.low) & (whole < space.high)  # others may be too large for the type, as 2**64 is for uint64
+    bound = np.where(whole >= space.high, space.high, space.low)
+    return np.where(inside, np.where(inside, whole, 0.0).astype(dtype), bound)
 
 
 class Environments(Protocol):

@@ -31,7 +31,7 @@ class OneOfEach:
     """
 
     def __init__(self, space: Any) -> None:
-        sizes = space.nvec.reshape(-1)
+        sizes = space.nvec.reshape(-1).astype(np.int64)  # of the type of the space, which may be of 8 bits
         self._space = space
         self._first = np.cumsum(sizes) - sizes  # [D]
         self._width = int(sizes.sum())

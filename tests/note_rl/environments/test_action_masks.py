@@ -140,6 +140,8 @@ class Wrong(Places):
         (np.ones(4, bool), r"one entry for each of the 3 actions.* got the shape \[4\]"),
         (np.zeros(3, bool), "allows no action and yet goes on"),
         (None, "must be there after every reset and step"),
+        (np.array([0.0, -np.inf, 0.0]), "holds -inf, and must hold 1 or True where an action is allowed"),
+        (np.array([0, 2, 1]), "holds 2, and must hold 1"),
     ],
 )
 def test_masks_that_are_none_are_refused(told, message):

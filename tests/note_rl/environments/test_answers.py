@@ -101,6 +101,16 @@ def test_actions_have_the_type_of_the_space() -> None:
     assert as_the_space_has_it(chosen[:, :2], single).base is not None  # not copied for nothing
 
 
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64, np.int32])
+def test_the_ends_of_whole_numbers_are_reached_and_not_passed(dtype: Any) -> None:
+    ends = np.iinfo(dtype)
+    space = spaces.Box(ends.min, ends.max, (1,), dtype)  # 2**63 and 2**64, in single precision, are no such numbers
+    beyond = np.array([[3e19], [-3e19], [float(ends.max)], [float(ends.min)], [7.4]], np.float32)
+    given = as_the_space_has_it(beyond, space)
+    assert given.dtype == dtype
+    assert given[:, 0].tolist() == [ends.max, ends.min, ends.max, ends.min, 7]
+
+
 def test_a_single_number_is_an_array_of_one() -> None:
     envs = alone(SingleNumber)
     assert envs.observation_space.shape == (1,)

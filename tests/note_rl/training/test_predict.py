@@ -58,3 +58,54 @@ def test_another_environment_is_asked_anew_and_normalisation_is_inside() -> None
     narrow = gymnasium.wrappers.RescaleAction(gymnasium.make("Pendulum-v1"), np.float32(-1e-4), np.float32(1e-4))
     agent.env = narrow
     np.testing.assert_allclose(agent.predict(obs)[0], np.clip(mean, -1e-4, 1e-4), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("masks", "message"),
+    [
+        ([0, 0], "action_masks allows no action"),
+        ([1, 0, 1], r"one entry for each of the 2 actions.* got the shape \[3\]"),
+        ([[1, 0], [0, 1]], "got 2 of them for 1"),
+        ([0.0, -np.inf], "action_masks holds -inf"),
+        (1, "got 1 of them for 1|got the shape"),
+    ],
+)
+def test_masks_that_are_none_are_refused(masks, message) -> None:
+    agent = DQN(hidden_size=8)
+    with pytest.raises(EnvironmentMismatchError, match=message):
+        agent.predict(np.zeros(4), action_masks=masks)
+    assert agent.predict(np.zeros(4), action_masks=[0, 1])[0] == 1
+    assert agent.predict(np.zeros((2, 4)), action_masks=[[0, 1], [1, 0]])[0].tolist() == [1, 0]
+
+
+def test_what_is_no_observation_is_refused_in_words() -> None:
+    agent, dictionaries = DQN(hidden_size=8), DQN(env=Signs, hidden_size=8)
+    with pytest.raises(EnvironmentMismatchError, match="these are lists of unlike lengths"):
+        agent.predict([[1.0, 2.0], [3.0]])
+    with pytest.raises(EnvironmentMismatchError, match=r"has the shape \[4\].*this one has \[0, 4\]"):
+        agent.predict(np.zeros((0, 4)))
+    with pytest.raises(EnvironmentMismatchError, match=r"episode_start has the shape \[3\], and there are 2"):
+        agent.predict(np.zeros((2, 4)), episode_start=[True] * 3)
+    space = dictionaries.env().observation_space
+    parts = {name: np.stack([one.sample()] * (3 if name == "sign" else 2)) for name, one in space.items()}
+    with pytest.raises(EnvironmentMismatchError, match="whose parts are not of one number"):
+        dictionaries.predict(parts)
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        gymnasium.spaces.Text(5),
+        gymnasium.spaces.OneOf((gymnasium.spaces.Box(-1, 1, (2,)), gymnasium.spaces.Discrete(3))),
+    ],
+    ids=str,
+)
+def test_observations_that_are_no_arrays_are_taken_one_by_one(space) -> None:
+    class Shows(gymnasium.Env):
+        observation_space, action_space = space, gymnasium.spaces.Discrete(2)
+
+    agent = DQN(hidden_size=8, env=Shows())
+    for _ in range(3):
+        seen = space.sample()
+        wanted = agent.learner.act(np.float32(gymnasium.spaces.flatten(space, seen))[None]).argmax()
+        assert agent.predict(seen)[0] == wanted

@@ -14,6 +14,7 @@ from note_rl.errors import AgentContractError, EnvironmentMismatchError
 from note_rl.policy import EpsGreedyQPolicy, GreedyQPolicy, SoftmaxPolicy
 from note_rl.seeding import seed_everything
 from tests.note_rl.frameworks import frameworks
+from tests.note_rl.small_environments import Counting
 
 BOTH = pytest.mark.parametrize("framework", frameworks())
 ONCE = pytest.mark.parametrize("framework", frameworks()[:1])
@@ -236,3 +237,47 @@ def test_gail_sees_several_choices_as_indicators(framework):
     agent = framework.agents.GAIL(hidden_size=(4,), env=dials, discriminator_size=4)
     pair = agent._pair(tensor(framework, np.eye(4, dtype=np.float32)[:1]), tensor(framework, [[1, 2]]))
     assert framework.array(pair).tolist() == [[1, 0, 0, 0, 0, 1, 0, 0, 1]]
+
+
+class Dials(Counting):
+    """The reward is 1 where the action is a member of the space, of its type, and else 0."""
+
+    def __init__(self, space):
+        super().__init__()
+        self.action_space = space
+
+    def step(self, action):
+        obs, _, *others = super().step(action)
+        fits = self.action_space.contains(action) and action.dtype == self.action_space.dtype
+        return obs, float(fits), *others
+
+
+SMALL_TYPES = [
+    spaces.MultiDiscrete([3, 2], dtype=np.uint8),
+    spaces.MultiDiscrete([3, 2], start=[-128, 100], dtype=np.int8),
+    spaces.MultiDiscrete([3, 2], start=[-1, -5], dtype=np.int32),
+    spaces.MultiBinary((2, 3)),
+]
+
+
+@pytest.mark.parametrize("framework", frameworks())
+@pytest.mark.parametrize("space", SMALL_TYPES, ids=str)
+def test_actions_have_the_type_of_the_space_in_training_and_in_predict(framework, space):
+    agent = framework.agents.PPO(hidden_size=4, env=lambda: Dials(space))
+    agent.set(policy=SoftmaxPolicy(), PPO=True, rollout_steps=6, batch=6, num_epochs=1, seed=0)
+    optimizer = framework.optimizers.adam(agent.param)
+    assert set(agent.train(optimizer=optimizer, total_steps=12, p=0).returns) == {3.0}
+    assert agent.evaluate(1).returns.tolist() == [3.0]
+    for obs in (np.zeros(2), np.zeros((4, 2))):
+        action, _ = agent.predict(obs)
+        assert action.dtype == space.dtype
+        assert space.contains(action if obs.ndim == 1 else action[0])
+
+
+@pytest.mark.parametrize("framework", frameworks())
+@pytest.mark.parametrize(("start", "dtype"), [(250, np.uint8), (-128, np.int8), (5, np.int32)])
+def test_one_choice_is_predicted_in_the_type_of_its_space(framework, start, dtype):
+    space = spaces.Discrete(3, start=start, dtype=dtype)
+    agent = framework.agents.DQN(hidden_size=4, env=lambda: Dials(space))
+    assert space.contains(agent.predict(np.zeros(2))[0])
+    assert agent.predict(np.zeros((3, 2)))[0].dtype == dtype
